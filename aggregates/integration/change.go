@@ -1,0 +1,89 @@
+package integration
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+// Change is what staff wants an integration to be like: nil leaves a setting as it is.
+type Change struct {
+	Enabled         *bool
+	Review          *bool
+	Capabilities    map[Capability]bool // to switch on (true) or off (false)
+	PostsPerMinute  *int
+	NovelsPerMinute *int
+}
+
+// Change decides the events that bring the integration to what is wanted; none for what is so already.
+func (i Integration) Change(c Change) ([]events.Event, error) {
+	if !i.Exists() {
+		return nil, ErrNotFound
+	}
+	var decided []events.Event
+	if c.Enabled != nil && *c.Enabled != i.Enabled {
+		if *c.Enabled {
+			decided = append(decided, events.IntegrationEnabled{})
+		} else {
+			decided = append(decided, events.IntegrationDisabled{})
+		}
+	}
+	for capability := range c.Capabilities {
+		if capability != Novels && capability != Posts {
+			return nil, ErrCapability
+		}
+	}
+	for _, capability := range []Capability{Novels, Posts} {
+		on, wanted := c.Capabilities[capability]
+		switch {
+		case !wanted || on == i.Capabilities[capability]:
+		case on:
+			decided = append(decided, events.CapabilityEnabled{Capability: string(capability)})
+		default:
+			decided = append(decided, events.CapabilityDisabled{Capability: string(capability)})
+		}
+	}
+	for _, limit := range []struct {
+		operation Capability
+		now       int
+		wanted    *int
+	}{{Posts, i.PostsPerMinute, c.PostsPerMinute}, {Novels, i.NovelsPerMinute, c.NovelsPerMinute}} {
+		if limit.wanted == nil || *limit.wanted == limit.now {
+			continue
+		}
+		if *limit.wanted < 0 {
+			return nil, ErrLimit
+		}
+		decided = append(decided, events.RateLimitSet{Operation: string(limit.operation), PerMinute: *limit.wanted})
+	}
+	if c.Review != nil && *c.Review != i.Review {
+		decided = append(decided, events.ReviewModeSet{Review: *c.Review})
+	}
+	return decided, nil
+}
+
+// IssueKey decides that the integration gets one more API key.
+func (i Integration) IssueKey(key events.KeyIssued) ([]events.Event, error) {
+	if !i.Exists() {
+		return nil, ErrNotFound
+	}
+	if key.ExpiresAt != nil && !key.ExpiresAt.After(key.IssuedAt) {
+		return nil, ErrExpiryPassed
+	}
+	return []events.Event{key}, nil
+}
+
+// RevokeKey decides that a key opens nothing any more.
+func (i Integration) RevokeKey(keyID uuid.UUID, reason string, at time.Time) ([]events.Event, error) {
+	key, ok := i.Keys[keyID]
+	switch {
+	case !ok:
+		return nil, ErrKeyNotFound
+	case key.Revoked:
+		return nil, ErrKeyRevoked
+	default:
+		return []events.Event{events.KeyRevoked{KeyID: keyID, Reason: reason, RevokedAt: at}}, nil
+	}
+}

@@ -1,0 +1,111 @@
+// Package integration decides what may happen to a partner platform's account: its capabilities, limits and keys.
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+// Capability is what an integration may do; one per endpoint.
+type Capability string
+
+// Capabilities.
+const (
+	Novels Capability = "novels" // create novels
+	Posts  Capability = "posts"  // post ingestion
+)
+
+// Default limits per minute (SPEC section 8; the creation limit is ours).
+const (
+	DefaultPostsPerMinute  = 60
+	DefaultNovelsPerMinute = 60
+)
+
+// maxName is the longest name of an integration, in characters.
+const maxName = 100
+
+// Refusals.
+var (
+	ErrNotFound     = errors.New("no such integration")
+	ErrKeyNotFound  = errors.New("no such key")
+	ErrKeyRevoked   = errors.New("the key is revoked already")
+	ErrNameInvalid  = fmt.Errorf("the name must have 1 to %d characters", maxName)
+	ErrCapability   = errors.New(`a capability is "novels" or "posts"`)
+	ErrLimit        = errors.New("a limit must not be negative")
+	ErrExpiryPassed = errors.New("the expiry lies in the past")
+)
+
+// Integration is the state that decisions are taken on. The zero Integration does not exist yet.
+type Integration struct {
+	ID              uuid.UUID
+	Name            string
+	Enabled         bool
+	Capabilities    map[Capability]bool
+	PostsPerMinute  int
+	NovelsPerMinute int
+	Review          bool
+	Keys            map[uuid.UUID]Key
+	Version         int
+}
+
+// Key is what is known of an API key.
+type Key struct{ Revoked bool }
+
+// Exists reports whether the integration was registered.
+func (i Integration) Exists() bool { return i.Version > 0 }
+
+// Fold returns the integration after the events of its stream, oldest first.
+func Fold(id uuid.UUID, history []events.Recorded) Integration {
+	i := Integration{
+		ID: id, Capabilities: map[Capability]bool{}, Keys: map[uuid.UUID]Key{},
+		PostsPerMinute: DefaultPostsPerMinute, NovelsPerMinute: DefaultNovelsPerMinute,
+	}
+	for _, recorded := range history {
+		i.apply(recorded.Event)
+	}
+	return i
+}
+
+func (i *Integration) apply(event events.Event) {
+	i.Version++
+	switch e := event.(type) {
+	case events.IntegrationRegistered:
+		i.Name, i.Enabled = e.Name, true
+	case events.IntegrationEnabled:
+		i.Enabled = true
+	case events.IntegrationDisabled:
+		i.Enabled = false
+	case events.CapabilityEnabled:
+		i.Capabilities[Capability(e.Capability)] = true
+	case events.CapabilityDisabled:
+		delete(i.Capabilities, Capability(e.Capability))
+	case events.RateLimitSet:
+		if Capability(e.Operation) == Posts {
+			i.PostsPerMinute = e.PerMinute
+		} else {
+			i.NovelsPerMinute = e.PerMinute
+		}
+	case events.ReviewModeSet:
+		i.Review = e.Review
+	case events.KeyIssued:
+		i.Keys[e.KeyID] = Key{}
+	case events.KeyRevoked:
+		i.Keys[e.KeyID] = Key{Revoked: true}
+	}
+}
+
+// Register decides that a partner platform is taken on.
+func Register(name string, at time.Time) ([]events.Event, error) {
+	name = strings.TrimSpace(name)
+	if n := utf8.RuneCountInString(name); n < 1 || n > maxName {
+		return nil, ErrNameInvalid
+	}
+	return []events.Event{events.IntegrationRegistered{Name: name, RegisteredAt: at}}, nil
+}

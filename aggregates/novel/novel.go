@@ -1,0 +1,126 @@
+// Package novel decides what may happen to a novel.
+package novel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+// State is where a novel stands in moderation and publication.
+type State string
+
+// States. Moves: pending → approved | rejected, approved ↔ rejected, any but rejected → published.
+const (
+	Pending   State = "pending"   // waits for staff; only from integrations under review
+	Approved  State = "approved"  // a partner's, from creation
+	Published State = "published" // the host platform's: canonical
+	Rejected  State = "rejected"  // declined by staff; cannot be imported again
+)
+
+// DefaultAuthor is the author of a novel that was created without one (SPEC 2.1).
+const DefaultAuthor = "Unknown"
+
+// ErrRejected refuses an import of a title that staff declined.
+var ErrRejected = errors.New("staff of the host platform declined this title")
+
+// TransitionError refuses a move that the states do not allow.
+type TransitionError struct{ From, To State }
+
+func (e *TransitionError) Error() string {
+	return fmt.Sprintf("a novel that is %s cannot become %s", e.From, e.To)
+}
+
+// Novel is the state that decisions are taken on. The zero Novel does not exist yet.
+type Novel struct {
+	ID      uuid.UUID
+	Title   string
+	Slug    string
+	State   State
+	OwnerID *uuid.UUID // the owning integration; nil when the host platform owns it
+	Version int        // of its stream; 0 when it does not exist
+	Details Details
+}
+
+// Details are the fields that an upsert may change.
+type Details struct {
+	Author        string   `json:"author"`
+	Synopsis      string   `json:"synopsis,omitempty"`
+	CoverURL      string   `json:"coverUrl,omitempty"`
+	Genres        []string `json:"genres,omitempty"`
+	Language      string   `json:"language,omitempty"`
+	ReadingStatus string   `json:"readingStatus,omitempty"`
+}
+
+// Fields are the details as a command supplies them: nil means not supplied.
+type Fields struct {
+	Author, Synopsis, CoverURL, Language, ReadingStatus *string
+	Genres                                              *[]string
+}
+
+// Exists reports whether the novel was ever created.
+func (n Novel) Exists() bool { return n.Version > 0 }
+
+// Open reports whether comments may be imported: only published and approved novels match a comment (SPEC 2.5).
+func (n Novel) Open() bool { return n.State == Published || n.State == Approved }
+
+// Apply returns the novel after one more event of its stream.
+func (n Novel) Apply(event events.Event) Novel {
+	n.Version++
+	switch e := event.(type) {
+	case events.NovelCreated:
+		n.Title, n.Slug, n.State, n.OwnerID = e.Title, e.Slug, State(e.State), e.OwnerID
+		n.Details = Details{e.Author, e.Synopsis, e.CoverURL, e.Genres, e.Language, e.ReadingStatus}
+	case events.NovelUpdated:
+		n.Details = n.Details.with(Fields{e.Author, e.Synopsis, e.CoverURL, e.Language, e.ReadingStatus, e.Genres})
+	case events.NovelPublished:
+		n.State, n.OwnerID = Published, nil
+	case events.NovelApproved:
+		n.State = Approved
+	case events.NovelRejected:
+		n.State = Rejected
+	}
+	return n
+}
+
+func (d Details) with(f Fields) Details {
+	set := func(field *string, value *string) {
+		if value != nil {
+			*field = *value
+		}
+	}
+	set(&d.Author, f.Author)
+	set(&d.Synopsis, f.Synopsis)
+	set(&d.CoverURL, f.CoverURL)
+	set(&d.Language, f.Language)
+	set(&d.ReadingStatus, f.ReadingStatus)
+	if f.Genres != nil {
+		d.Genres = slices.Clone(*f.Genres)
+	}
+	return d
+}
+
+// changed returns those fields that differ from the details.
+func (d Details) changed(f Fields) events.NovelUpdated {
+	diff := func(current string, value *string) *string {
+		if value == nil || *value == current {
+			return nil
+		}
+		return value
+	}
+	update := events.NovelUpdated{
+		Author:        diff(d.Author, f.Author),
+		Synopsis:      diff(d.Synopsis, f.Synopsis),
+		CoverURL:      diff(d.CoverURL, f.CoverURL),
+		Language:      diff(d.Language, f.Language),
+		ReadingStatus: diff(d.ReadingStatus, f.ReadingStatus),
+	}
+	if f.Genres != nil && !slices.Equal(*f.Genres, d.Genres) {
+		update.Genres = f.Genres
+	}
+	return update
+}

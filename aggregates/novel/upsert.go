@@ -1,0 +1,67 @@
+package novel
+
+import (
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+// Upsert is a partner's command to create a novel or to update the one that it created.
+type Upsert struct {
+	IntegrationID uuid.UUID
+	Review        bool   // the integration is under review: what it creates waits for staff
+	Title         string // cleaned; used on creation
+	Slug          string // used on creation
+	Fields        Fields
+}
+
+// Outcome is which rule of SPEC section 3 applied to an upsert.
+type Outcome int
+
+// Outcomes.
+const (
+	Created   Outcome = iota + 1 // rule 1: the title was unknown
+	Updated                      // rule 2: this integration's novel absorbed the fields
+	Canonical                    // rule 3: the host platform's novel was left alone
+	Foreign                      // rule 4: another integration's novel was left alone
+)
+
+// Upsert decides an import: which rule applies and the one event that it makes, nil for Canonical and Foreign. It
+// refuses with ErrRejected.
+func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {
+	if !n.Exists() {
+		return Created, create(cmd), nil
+	}
+	outcome, err := n.Standing(cmd.IntegrationID)
+	if err != nil || outcome != Updated {
+		return outcome, nil, err
+	}
+	return Updated, n.Details.changed(cmd.Fields), nil
+}
+
+// Standing returns how an existing novel stands to an integration, whatever it wants to write: Updated for its own.
+// It refuses with ErrRejected.
+func (n Novel) Standing(integrationID uuid.UUID) (Outcome, error) {
+	switch {
+	case n.State == Rejected:
+		return 0, ErrRejected
+	case n.State == Published || n.OwnerID == nil:
+		return Canonical, nil
+	case *n.OwnerID == integrationID:
+		return Updated, nil
+	default:
+		return Foreign, nil
+	}
+}
+
+func create(cmd Upsert) events.NovelCreated {
+	state := Approved
+	if cmd.Review {
+		state = Pending
+	}
+	d := Details{Author: DefaultAuthor}.with(cmd.Fields)
+	return events.NovelCreated{
+		Title: cmd.Title, Slug: cmd.Slug, Author: d.Author, Synopsis: d.Synopsis, CoverURL: d.CoverURL, Genres: d.Genres,
+		Language: d.Language, ReadingStatus: d.ReadingStatus, OwnerID: &cmd.IntegrationID, State: string(state),
+	}
+}

@@ -1,0 +1,50 @@
+// Package post decides what may happen to a comment.
+package post
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/events"
+)
+
+// ErrNovelNotFound refuses a comment whose title matches no published or approved novel.
+var ErrNovelNotFound = errors.New("no published or approved novel matches the title")
+
+// Import is a partner's command to add one comment to a novel's discussion.
+type Import struct {
+	IntegrationID uuid.UUID
+	Comment       events.Comment
+	ChapterNumber jsontext.Value // exact decimal; nil for a novel-level comment
+	WrittenAt     time.Time
+}
+
+// Parent is the post that a comment names as its parent, as far as it is known. The zero Parent matches nothing.
+type Parent struct {
+	PostID   uuid.UUID
+	ThreadID uuid.UUID
+}
+
+// In decides an import into the thread of a novel. A parent that is not in this thread is dropped: the comment is
+// stored top-level and does not fail (SPEC section 3, rule 5).
+func (cmd Import) In(n novel.Novel, threadID uuid.UUID, parent Parent) (events.PostImported, error) {
+	if !n.Open() {
+		return events.PostImported{}, ErrNovelNotFound
+	}
+	imported := events.PostImported{
+		IntegrationID: cmd.IntegrationID, NovelID: n.ID, NovelSlug: n.Slug, ThreadID: threadID,
+		ChapterNumber: cmd.ChapterNumber, WrittenAt: cmd.WrittenAt, Comment: &cmd.Comment,
+	}
+	if parent.PostID != uuid.Nil && parent.ThreadID == threadID {
+		imported.ParentPostID = &parent.PostID
+	}
+	return imported, nil
+}
+
+// CreatesNovel decides whether a comment on an unknown title may bring the novel into being: only when its
+// integration may create novels and is not under review.
+func CreatesNovel(mayCreateNovels, underReview bool) bool { return mayCreateNovels && !underReview }

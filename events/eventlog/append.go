@@ -1,0 +1,104 @@
+package eventlog
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	watersql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/events"
+)
+
+// topic is the one topic of the log.
+const topic = "events"
+
+// ErrLostAppend is returned when the database accepted an append but stored another number of rows than were sent.
+var ErrLostAppend = errors.New("append stored another number of events than were sent")
+
+// Queue adds the statement that appends the events, in the order given, to a batch. The batch runs as one
+// transaction and its first write must be this statement. The envelope's Position and RecordedAt are ignored: the
+// database assigns them.
+func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
+	messages := make([]*message.Message, len(recorded))
+	for i := range recorded {
+		message, err := newMessage(&recorded[i])
+		if err != nil {
+			return err
+		}
+		messages[i] = message
+	}
+	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(recorded))}, watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
+	if err != nil {
+		return fmt.Errorf("create publisher: %w", err)
+	}
+	if err := publisher.Publish(topic, messages...); err != nil {
+		return fmt.Errorf("append events: %w", err)
+	}
+	return nil
+}
+
+// row is an event in the form in which it is stored. It travels to the schema adapter in its message's context.
+type row struct {
+	*events.Recorded
+	stored   events.Stored
+	metadata []byte
+}
+
+type rowKey struct{}
+
+func newMessage(recorded *events.Recorded) (*message.Message, error) {
+	stored, err := events.Encode(recorded.Event)
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := json.Marshal(&recorded.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata of %s: %w", stored.Type, err)
+	}
+	m := message.NewMessageWithContext(
+		context.WithValue(context.Background(), rowKey{}, &row{Recorded: recorded, stored: stored, metadata: metadata}),
+		recorded.ID, stored.Data)
+	return m, nil
+}
+
+// queue is the ContextExecutor over which the Publisher writes into a batch: nothing is sent before the batch is,
+// so the append costs no round trip of its own.
+type queue struct {
+	batch *pgx.Batch
+	rows  int64
+}
+
+var errQueueOnly = errors.New("only ExecContext is available on a queue")
+
+func (q queue) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	q.batch.Queue(query, args...).Exec(func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() != q.rows {
+			return fmt.Errorf("%w: %d instead of %d", ErrLostAppend, tag.RowsAffected(), q.rows)
+		}
+		return nil
+	})
+	return driver.ResultNoRows, nil
+}
+
+func (q queue) Exec(query string, args ...any) (sql.Result, error) {
+	return q.ExecContext(context.Background(), query, args...)
+}
+
+func (queue) Query(string, ...any) (*sql.Rows, error) { return nil, errQueueOnly }
+
+func (queue) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
+	return nil, errQueueOnly
+}
+
+// QueryRow has no way to return an error; the Publisher never calls it.
+func (queue) QueryRow(string, ...any) *sql.Row { return nil }
+
+// QueryRowContext has no way to return an error; the Publisher never calls it.
+func (queue) QueryRowContext(context.Context, string, ...any) *sql.Row { return nil }

@@ -1,0 +1,101 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+)
+
+// Querier is what reading needs: a connection, a pool or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// columns are what scan reads, in its order.
+const columns = `transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type,
+       data, personal, salt, recorded_at`
+
+// readStreamSQL reads one aggregate. $1: stream, $2: version to start after.
+const readStreamSQL = `SELECT ` + columns + `, metadata
+FROM events WHERE stream_id = $1 AND stream_version > $2 ORDER BY stream_version`
+
+// readAfterSQL reads the log in its order, settled events only. $1, $2: position to start after, $3: how many.
+const readAfterSQL = `SELECT ` + columns + `
+FROM events
+WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY transaction_id, position LIMIT $3`
+
+// ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those
+// that log-order readers do not see yet. An unknown stream has no events.
+func ReadStream(ctx context.Context, q Querier, stream uuid.UUID, afterVersion int) ([]events.Recorded, error) {
+	rows, err := q.Query(ctx, readStreamSQL, stream, afterVersion)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	recorded, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Recorded, error) {
+		var metadata []byte
+		r, err := scan(row, &metadata)
+		if err != nil {
+			return events.Recorded{}, err
+		}
+		if err := json.Unmarshal(metadata, &r.Metadata); err != nil {
+			return events.Recorded{}, fmt.Errorf("decode metadata of version %d: %w", r.StreamVersion, err)
+		}
+		return r, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", stream, err)
+	}
+	return recorded, nil
+}
+
+// ReadAfter returns up to limit settled events behind a position, in log order, without their metadata.
+func ReadAfter(ctx context.Context, q Querier, after events.Position, limit int) ([]events.Recorded, error) {
+	rows, err := q.Query(ctx, readAfterSQL, after.TransactionID, after.Ordinal, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read log after %s: %w", after, err)
+	}
+	recorded, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Recorded, error) { return scan(row) })
+	if err != nil {
+		return nil, fmt.Errorf("read log after %s: %w", after, err)
+	}
+	return recorded, nil
+}
+
+// scan reads one row of columns, and whatever was selected behind them into more. It works on pgx and database/sql
+// rows alike.
+func scan(row interface{ Scan(dest ...any) error }, more ...any) (events.Recorded, error) {
+	var r events.Recorded
+	var stored events.Stored
+	dest := append([]any{
+		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &r.StreamID, &r.StreamVersion, &r.ID, &r.Source, &stored.Type,
+		&stored.Data, &stored.Personal, &r.Salt, &r.RecordedAt,
+	}, more...)
+	if err := row.Scan(dest...); err != nil {
+		return events.Recorded{}, fmt.Errorf("scan event: %w", err)
+	}
+	event, err := events.Decode(stored)
+	if err != nil {
+		return events.Recorded{}, &UndecodableError{Recorded: r, Type: stored.Type, err: err}
+	}
+	r.Event = event
+	return r, nil
+}
+
+// UndecodableError says which stored event cannot be read.
+type UndecodableError struct {
+	Recorded events.Recorded // without its Event
+	Type     string
+	err      error
+}
+
+func (e *UndecodableError) Error() string {
+	return fmt.Sprintf("event %s (version %d of %s %s): %v", e.Recorded.Position, e.Recorded.StreamVersion, e.Recorded.StreamType, e.Recorded.StreamID, e.err)
+}
+
+func (e *UndecodableError) Unwrap() error { return e.err }

@@ -1,0 +1,53 @@
+package events
+
+import "github.com/google/uuid"
+
+// Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type.
+// Two writers that race to create the same thing mint the same identifier and collide on it.
+var (
+	novelNamespace  = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e01")
+	threadNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
+	postNamespace   = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e03")
+	authorNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04")
+)
+
+// NovelID mints the identifier of the novel with this folded title. It only mints: a novel is looked up by title,
+// since folding may change with the Unicode version.
+func NovelID(foldedTitle string) uuid.UUID { return uuid.NewSHA1(novelNamespace, []byte(foldedTitle)) }
+
+// ThreadID mints the identifier of a novel's discussion thread.
+func ThreadID(novelID uuid.UUID) uuid.UUID { return uuid.NewSHA1(threadNamespace, novelID[:]) }
+
+// PostID mints the identifier of the comment that an integration delivers under an idempotency key.
+func PostID(integrationID uuid.UUID, key string) uuid.UUID {
+	return uuid.NewSHA1(postNamespace, append(integrationID[:], key...))
+}
+
+// AuthorID mints the identifier of a partner's user.
+func AuthorID(integrationID uuid.UUID, externalUUID string) uuid.UUID {
+	return uuid.NewSHA1(authorNamespace, append(integrationID[:], externalUUID...))
+}
+
+// Sources of events (CloudEvents source). Together with the idempotency key they are unique.
+const (
+	novelsSuffix     = "/novels"
+	postsSuffix      = "/posts"
+	postThreadSuffix = "/posts/thread"
+	postNovelSuffix  = "/posts/novel"
+)
+
+// NovelsSource is the source of an integration's novel upserts.
+func NovelsSource(integrationID uuid.UUID) string { return source(integrationID, novelsSuffix) }
+
+// PostsSource is the source of an integration's comments.
+func PostsSource(integrationID uuid.UUID) string { return source(integrationID, postsSuffix) }
+
+// PostThreadSource is the source of a ThreadOpened that a comment caused.
+func PostThreadSource(integrationID uuid.UUID) string { return source(integrationID, postThreadSuffix) }
+
+// PostNovelSource is the source of a NovelCreated that a comment caused.
+func PostNovelSource(integrationID uuid.UUID) string { return source(integrationID, postNovelSuffix) }
+
+func source(integrationID uuid.UUID, suffix string) string {
+	return "integrations/" + integrationID.String() + suffix
+}

@@ -1,0 +1,93 @@
+package events
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// IntegrationRegistered records that a partner platform was taken on. It starts enabled and without capabilities.
+type IntegrationRegistered struct {
+	Name         string    `json:"name"`
+	RegisteredAt time.Time `json:"registeredAt"`
+}
+
+// Type implements Event.
+func (IntegrationRegistered) Type() string { return "integration.registered.v1" }
+func (IntegrationRegistered) sealed()      {}
+
+// IntegrationEnabled records that a disabled integration may post again.
+type IntegrationEnabled struct{}
+
+// Type implements Event.
+func (IntegrationEnabled) Type() string { return "integration.enabled.v1" }
+func (IntegrationEnabled) sealed()      {}
+
+// IntegrationDisabled records that nothing is accepted from an integration any more, whatever its capabilities.
+type IntegrationDisabled struct{}
+
+// Type implements Event.
+func (IntegrationDisabled) Type() string { return "integration.disabled.v1" }
+func (IntegrationDisabled) sealed()      {}
+
+// CapabilityEnabled records that an integration may use an endpoint: "novels" or "posts".
+type CapabilityEnabled struct {
+	Capability string `json:"capability"`
+}
+
+// Type implements Event.
+func (CapabilityEnabled) Type() string { return "integration.capability_enabled.v1" }
+func (CapabilityEnabled) sealed()      {}
+
+// CapabilityDisabled records that an integration may no longer use an endpoint.
+type CapabilityDisabled struct {
+	Capability string `json:"capability"`
+}
+
+// Type implements Event.
+func (CapabilityDisabled) Type() string { return "integration.capability_disabled.v1" }
+func (CapabilityDisabled) sealed()      {}
+
+// RateLimitSet records how many operations of a kind ("novels": creations, "posts": requests) an integration may
+// do in any minute.
+type RateLimitSet struct {
+	Operation string `json:"operation"`
+	PerMinute int    `json:"perMinute"`
+}
+
+// Type implements Event.
+func (RateLimitSet) Type() string { return "integration.rate_limit_set.v1" }
+func (RateLimitSet) sealed()      {}
+
+// ReviewModeSet records whether the integration's new novels wait for staff.
+type ReviewModeSet struct {
+	Review bool `json:"review"`
+}
+
+// Type implements Event.
+func (ReviewModeSet) Type() string { return "integration.review_mode_set.v1" }
+func (ReviewModeSet) sealed()      {}
+
+// KeyIssued records that an API key came into being. The key itself is shown once and stored nowhere.
+type KeyIssued struct {
+	KeyID     uuid.UUID  `json:"keyId"`
+	Prefix    string     `json:"prefix"`  // first characters, to recognise it by
+	SHA256    []byte     `json:"keyHash"` // base64 in JSON
+	IssuedAt  time.Time  `json:"issuedAt"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+}
+
+// Type implements Event.
+func (KeyIssued) Type() string { return "integration.key_issued.v1" }
+func (KeyIssued) sealed()      {}
+
+// KeyRevoked records that an API key no longer opens anything.
+type KeyRevoked struct {
+	KeyID     uuid.UUID `json:"keyId"`
+	Reason    string    `json:"reason,omitempty"`
+	RevokedAt time.Time `json:"revokedAt"`
+}
+
+// Type implements Event.
+func (KeyRevoked) Type() string { return "integration.key_revoked.v1" }
+func (KeyRevoked) sealed()      {}

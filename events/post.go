@@ -1,0 +1,54 @@
+package events
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+)
+
+// ThreadOpened records that a novel got its discussion thread.
+type ThreadOpened struct {
+	NovelID uuid.UUID `json:"novelId"`
+}
+
+// Type implements Event.
+func (ThreadOpened) Type() string { return "thread.opened.v1" }
+func (ThreadOpened) sealed()      {}
+
+// PostImported records that a partner's comment entered a thread. It holds everything that a retry of the
+// delivery has to be answered with.
+type PostImported struct {
+	IntegrationID uuid.UUID      `json:"integrationId"`
+	NovelID       uuid.UUID      `json:"novelId"`
+	NovelSlug     string         `json:"novelSlug"`
+	ThreadID      uuid.UUID      `json:"threadId"`
+	ParentPostID  *uuid.UUID     `json:"parentPostId,omitempty"`
+	ChapterNumber jsontext.Value `json:"chapterNumber,omitempty"` // exact decimal, as a JSON number; nil for a novel-level comment
+	WrittenAt     time.Time      `json:"writtenAt"`               // when the comment was written, UTC, whole microseconds
+
+	Comment *Comment `json:"-"` // nil when erased
+}
+
+// Comment is the erasable part of PostImported.
+type Comment struct {
+	ExternalUUID string `json:"uuid"` // the partner's identifier of the author
+	Username     string `json:"username"`
+	Content      string `json:"content"`
+}
+
+// Type implements Event.
+func (PostImported) Type() string { return "post.imported.v1" }
+func (PostImported) sealed()      {}
+
+func (p PostImported) personal() any {
+	if p.Comment == nil {
+		return nil
+	}
+	return p.Comment
+}
+
+func (p *PostImported) personalTarget() any {
+	p.Comment = new(Comment)
+	return p.Comment
+}

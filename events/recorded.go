@@ -1,0 +1,50 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Position is a place in the log: events are ordered by the transaction that appended them, then by their ordinal
+// inside it. The zero Position is before every event.
+type Position struct {
+	TransactionID uint64
+	Ordinal       int32
+}
+
+// Compare orders two positions as the log does.
+func (p Position) Compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.TransactionID, other.TransactionID), cmp.Compare(p.Ordinal, other.Ordinal))
+}
+
+// String renders a position as "transaction/ordinal".
+func (p Position) String() string { return fmt.Sprintf("%d/%d", p.TransactionID, p.Ordinal) }
+
+// Recorded is an event together with its envelope.
+type Recorded struct {
+	Position      Position // zero until the event was read back from the log
+	StreamType    string
+	StreamID      uuid.UUID
+	StreamVersion int    // 1, 2, 3, … without gaps in a stream
+	ID            string // CloudEvents id: the Idempotency-Key of the command
+	Source        string // CloudEvents source; (ID, Source) is unique
+	Event         Event
+	Salt          uuid.NullUUID
+	Metadata      Metadata
+	RecordedAt    time.Time // zero until read back from the log
+}
+
+// Metadata says who caused an event and in the course of what.
+type Metadata struct {
+	Actor       string    `json:"actor"`                 // "integration:<id>" or "staff:<name>"
+	KeyID       string    `json:"keyId,omitempty"`       // the API key that was used
+	RequestID   string    `json:"requestId,omitempty"`   // X-Request-Id of the command
+	Correlation string    `json:"correlation"`           // the same for all events of one request
+	Causation   string    `json:"causation,omitempty"`   // source of the command's own event, on events that it caused on the side
+	Batch       uuid.UUID `json:"batch"`                 // the group of commands that was committed together
+	Fingerprint string    `json:"fingerprint,omitempty"` // of the normalised command, keyed with the salt
+	TraceParent string    `json:"traceparent,omitempty"` // W3C trace context of the request
+}

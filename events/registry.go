@@ -1,0 +1,114 @@
+package events
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+)
+
+// ErrUnknownType is returned for an event whose type this version of the program does not know: a newer one wrote it.
+var ErrUnknownType = errors.New("unknown event type")
+
+// Stored is an event as the log holds it: its type name and the exact bytes.
+type Stored struct {
+	Type     string
+	Data     []byte // JSON
+	Personal []byte // JSON; nil when the event has no personal part or it was erased
+}
+
+// Registry knows how to read every type name that was ever stored.
+type Registry struct {
+	decoders  map[string]func(Stored) (Event, error)
+	upcasters map[string]func(Stored) (Stored, error)
+}
+
+// current lists every event, one line each. An event that got a successor moves to an upcaster:
+//
+//	r.upcasters["novel.created.v1"] = novelCreatedV1ToV2
+func current() Registry {
+	r := Registry{decoders: map[string]func(Stored) (Event, error){}, upcasters: map[string]func(Stored) (Stored, error){}}
+	register[NovelCreated](r)
+	register[NovelUpdated](r)
+	register[NovelPublished](r)
+	register[NovelApproved](r)
+	register[NovelRejected](r)
+	register[ThreadOpened](r)
+	register[PostImported](r)
+	register[IntegrationRegistered](r)
+	register[IntegrationEnabled](r)
+	register[IntegrationDisabled](r)
+	register[CapabilityEnabled](r)
+	register[CapabilityDisabled](r)
+	register[RateLimitSet](r)
+	register[ReviewModeSet](r)
+	register[KeyIssued](r)
+	register[KeyRevoked](r)
+	return r
+}
+
+var registry = current()
+
+// Types returns the type names that Decode understands without an upcaster, in no particular order.
+func Types() []string {
+	names := make([]string, 0, len(registry.decoders))
+	for name := range registry.decoders {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Encode turns an event into the bytes that the log stores.
+func Encode(e Event) (Stored, error) {
+	data, err := json.Marshal(e, json.Deterministic(true))
+	if err != nil {
+		return Stored{}, fmt.Errorf("encode %s: %w", e.Type(), err)
+	}
+	stored := Stored{Type: e.Type(), Data: data}
+	carrier, ok := e.(withPersonal)
+	if !ok {
+		return stored, nil
+	}
+	if part := carrier.personal(); part != nil {
+		if stored.Personal, err = json.Marshal(part); err != nil {
+			return Stored{}, fmt.Errorf("encode personal part of %s: %w", e.Type(), err)
+		}
+	}
+	return stored, nil
+}
+
+// Decode turns stored bytes into the newest form of the event. It fails with ErrUnknownType when the type name is
+// not registered. Members that the struct does not have are ignored: a newer replica may have added them.
+func Decode(s Stored) (Event, error) { return registry.decode(s) }
+
+func (r Registry) decode(s Stored) (Event, error) {
+	// Each upcaster leads to a later version, so the walk ends.
+	for upcast, ok := r.upcasters[s.Type]; ok; upcast, ok = r.upcasters[s.Type] {
+		from := s.Type
+		var err error
+		if s, err = upcast(s); err != nil {
+			return nil, fmt.Errorf("upcast %s: %w", from, err)
+		}
+	}
+	decode, ok := r.decoders[s.Type]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", ErrUnknownType, s.Type)
+	}
+	return decode(s)
+}
+
+func register[E Event](r Registry) {
+	var zero E
+	r.decoders[zero.Type()] = func(s Stored) (Event, error) {
+		var event E
+		if err := json.Unmarshal(s.Data, &event); err != nil {
+			return nil, fmt.Errorf("decode %s: %w", s.Type, err)
+		}
+		if p, ok := any(&event).(erasable); ok && s.Personal != nil {
+			if err := json.Unmarshal(s.Personal, p.personalTarget()); err != nil {
+				return nil, fmt.Errorf("decode personal part of %s: %w", s.Type, err)
+			}
+		}
+		return event, nil
+	}
+}

@@ -1,0 +1,133 @@
+-- Permits taken in the last minute, per integration and operation: the sliding windows that all replicas share.
+
+-- +goose Up
+CREATE TABLE rate_limits (
+    integration_id uuid          NOT NULL,
+    operation      text          NOT NULL CHECK (operation <> ''),
+    taken_at       timestamptz   NOT NULL,
+    charged_at     timestamptz[] NOT NULL,
+    charged        integer[]     NOT NULL,
+    CONSTRAINT rate_limits_pkey PRIMARY KEY (integration_id, operation),
+    CONSTRAINT rate_limits_same_length CHECK (cardinality(charged_at) = cardinality(charged))
+);
+-- A full window has some 600 entries, 7 kB. Kept in the row: an update then costs one page and nothing in a TOAST table.
+ALTER TABLE rate_limits ALTER COLUMN charged_at SET STORAGE MAIN, ALTER COLUMN charged SET STORAGE MAIN;
+ALTER TABLE rate_limits SET (toast_tuple_target = 8160, fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+COMMENT ON TABLE rate_limits IS 'Permits taken in the last minute, one row per integration and operation. Written by rate_limit_take alone; not part of the history.';
+COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels.';
+COMMENT ON COLUMN rate_limits.taken_at IS 'Clock of the newest take. The next one never reads an earlier clock.';
+COMMENT ON COLUMN rate_limits.charged_at IS 'Ascending, at most one per tenth of a second: when the newest permit of that tenth was granted. A lease counts as granted when it ends.';
+COMMENT ON COLUMN rate_limits.charged IS 'How many permits each entry of charged_at stands for.';
+
+-- rate_limit_take takes up to p_wanted permits of one window, and gives unused ones back first.
+--
+-- A permit counts for 60 seconds after its entry in charged_at, both ends included. Entries of one tenth of a second
+-- are merged into the newest of them, so a permit may count up to 0.1 s longer than that, never shorter.
+--
+-- If all that is wanted was granted and p_lease_share > 0, a further 1/p_lease_share of what then remains is leased: the
+-- caller may spend it until p_lease has passed on its own clock since before this call, and it is charged to that end.
+-- Unused permits come back by (p_returned_at, p_returned): the charge that they were granted with, and how many of it.
+-- p_clock replaces the clock of the database in tests.
+-- +goose StatementBegin
+CREATE FUNCTION rate_limit_take(
+    p_integration_id uuid,
+    p_operation      text,
+    p_limit          bigint,
+    p_wanted         bigint,
+    p_lease_share    bigint,
+    p_lease          interval,
+    p_returned_at    timestamptz[],
+    p_returned       bigint[],
+    p_clock          timestamptz DEFAULT NULL,
+    OUT granted      bigint,       -- 0 … p_wanted
+    OUT leased       bigint,       -- 0 unless everything wanted was granted
+    OUT used         bigint,       -- permits that count now, these and the lease included
+    OUT granted_at   timestamptz,  -- charge of the granted permits
+    OUT leased_until timestamptz,  -- charge of the leased permits
+    OUT retry_after  interval,     -- until one more permit is free; 0 if one is
+    OUT reset_after  interval      -- until no permit counts any more
+) LANGUAGE plpgsql AS $$
+DECLARE
+    span    CONSTANT interval := interval '60 seconds';
+    slot    CONSTANT interval := interval '100 milliseconds';
+    origin  CONSTANT timestamptz := timestamptz '2000-01-01 00:00:00Z';
+    tick    CONSTANT interval := interval '1 microsecond'; -- the clock cuts off what is below
+    clock   timestamptz;
+    taken   timestamptz;
+    times   timestamptz[];
+    counts  integer[];
+BEGIN
+    SELECT r.taken_at, r.charged_at, r.charged INTO taken, times, counts
+    FROM rate_limits r WHERE r.integration_id = p_integration_id AND r.operation = p_operation FOR UPDATE;
+    IF NOT FOUND THEN
+        INSERT INTO rate_limits (integration_id, operation, taken_at, charged_at, charged)
+        VALUES (p_integration_id, p_operation, coalesce(p_clock, clock_timestamp()), '{}', '{}')
+        ON CONFLICT (integration_id, operation) DO NOTHING;
+        SELECT r.taken_at, r.charged_at, r.charged INTO STRICT taken, times, counts
+        FROM rate_limits r WHERE r.integration_id = p_integration_id AND r.operation = p_operation FOR UPDATE;
+    END IF;
+
+    -- Only now: read before the row was locked, the clock could be older than that of a take which came first.
+    clock := coalesce(p_clock, clock_timestamp());
+    IF taken > clock + span THEN
+        -- A clock that was set back by minutes must not stop the window for minutes: move what is in it along.
+        times := ARRAY(SELECT e.at - (taken - clock) FROM unnest(times) WITH ORDINALITY AS e (at, i) ORDER BY e.i);
+        taken := clock;
+    END IF;
+    granted_at := greatest(clock, taken);
+    leased_until := granted_at + p_lease;
+
+    -- What still counts, less what comes back.
+    SELECT coalesce(array_agg(s.at ORDER BY s.at), '{}'), coalesce(array_agg(s.n ORDER BY s.at), '{}'), coalesce(sum(s.n), 0)
+    INTO times, counts, used
+    FROM (
+        SELECT max(e.at) AS at, sum(e.n)::integer AS n
+        FROM (
+            SELECT c.at, c.n FROM unnest(times, counts) AS c (at, n) WHERE c.at >= granted_at - span
+            UNION ALL
+            SELECT b.at, -b.n FROM unnest(p_returned_at, p_returned) AS b (at, n)
+        ) AS e
+        GROUP BY date_bin(slot, e.at, origin)
+        HAVING sum(e.n) > 0
+    ) AS s;
+
+    granted := greatest(0, least(p_wanted, p_limit - used));
+    leased := 0;
+    IF p_lease_share > 0 AND granted = p_wanted THEN
+        leased := greatest(0, (p_limit - used - granted) / p_lease_share);
+    END IF;
+    used := used + granted + leased;
+
+    IF granted + leased > 0 THEN
+        SELECT array_agg(s.at ORDER BY s.at), array_agg(s.n ORDER BY s.at)
+        INTO times, counts
+        FROM (
+            SELECT max(e.at) AS at, sum(e.n)::integer AS n
+            FROM unnest(times || granted_at || leased_until, counts || granted::integer || leased::integer) AS e (at, n)
+            WHERE e.n > 0
+            GROUP BY date_bin(slot, e.at, origin)
+        ) AS s;
+    END IF;
+    -- A refusal changes nothing that the next take would not find by itself.
+    IF granted + leased > 0 OR cardinality(p_returned_at) > 0 THEN
+        UPDATE rate_limits r SET taken_at = granted_at, charged_at = times, charged = counts
+        WHERE r.integration_id = p_integration_id AND r.operation = p_operation;
+    END IF;
+
+    -- From clock, not granted_at: while the clock catches up with an earlier take, waiting takes longer.
+    reset_after := coalesce(times[cardinality(times)] + span + tick - clock, interval '0');
+    retry_after := interval '0';
+    IF used >= p_limit THEN
+        SELECT coalesce(min(f.at) + span + tick - clock, span) INTO retry_after
+        FROM (SELECT e.at, sum(e.n) OVER (ORDER BY e.at) AS freed FROM unnest(times, counts) AS e (at, n)) AS f
+        WHERE f.freed > used - p_limit;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION rate_limit_take IS 'Takes permits of one sliding window of 60 seconds, exactly: the row lock puts the takes of all replicas in one order.';
+
+-- +goose Down
+DROP FUNCTION rate_limit_take;
+DROP TABLE rate_limits;

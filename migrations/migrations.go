@@ -1,0 +1,88 @@
+// Package migrations holds the schema of the database, one numbered SQL file per step, and applies it.
+//
+// Replicas of two versions run side by side during a rollout, so a step expands first (new tables, new nullable
+// columns) and a later release contracts.
+package migrations
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Result says what Apply did.
+type Result struct {
+	Version int64    `json:"version"` // schema version now in force
+	Applied []string `json:"applied"` // names of the steps that this call applied, in order; empty when none was due
+}
+
+// Up brings the database at databaseURL to the newest schema. It is safe to call from several replicas at once:
+// one applies, the others wait for it and find nothing left to do.
+func Up(ctx context.Context, databaseURL string) error {
+	_, err := Apply(ctx, databaseURL)
+	return err
+}
+
+// Apply does what Up does and reports it.
+func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return Result{}, fmt.Errorf("parse database URL: %w", err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer func() { err = errors.Join(err, db.Close()) }()
+
+	// The lock is polled once a second, for at most five minutes; nobody takes it when nothing is pending.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return Result{}, fmt.Errorf("create migration lock: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return Result{}, fmt.Errorf("load migrations: %w", err)
+	}
+	applied, err := provider.Up(ctx)
+	if err != nil {
+		return Result{}, fmt.Errorf("apply migrations: %w", err)
+	}
+	result.Applied = make([]string, 0, len(applied))
+	for _, step := range applied {
+		result.Applied = append(result.Applied, strings.TrimSuffix(path.Base(step.Source.Path), ".sql"))
+	}
+	if result.Version, err = provider.GetDBVersion(ctx); err != nil {
+		return Result{}, fmt.Errorf("read schema version: %w", err)
+	}
+	return result, nil
+}
+
+// Hash returns a hex digest over all steps. Two databases whose schemas were built from the same Hash are alike.
+func Hash() string {
+	digest := sha256.New()
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	for _, name := range names {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			panic(err) // the file system is compiled in
+		}
+		fmt.Fprintf(digest, "%s %d\n", name, len(content))
+		digest.Write(content)
+	}
+	return hex.EncodeToString(digest.Sum(nil))
+}
