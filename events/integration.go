@@ -74,7 +74,7 @@ type KeyIssued struct {
 	Prefix    string     `json:"prefix"`  // first characters, to recognise it by
 	SHA256    []byte     `json:"keyHash"` // base64 in JSON
 	IssuedAt  time.Time  `json:"issuedAt"`
-	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitzero"`
 }
 
 // Type implements Event.

@@ -12,8 +12,8 @@ type NovelCreated struct {
 	Genres        []string   `json:"genres,omitempty"`
 	Language      string     `json:"language,omitempty"`
 	ReadingStatus string     `json:"readingStatus,omitempty"`
-	OwnerID       *uuid.UUID `json:"ownerId,omitempty"` // the owning integration; nil when the host platform owns it
-	State         string     `json:"state"`             // "approved", "published" or "pending"
+	OwnerID       *uuid.UUID `json:"ownerId,omitzero"` // the owning integration; nil when the host platform owns it
+	State         string     `json:"state"`            // "approved", "published" or "pending"
 }
 
 // Type implements Event.
@@ -23,12 +23,12 @@ func (NovelCreated) sealed()      {}
 // NovelUpdated records what an upsert changed: a nil field stayed as it was, an empty one was cleared. An upsert
 // that changed nothing is recorded too, so that its key is known.
 type NovelUpdated struct {
-	Author        *string   `json:"author,omitempty"`
-	Synopsis      *string   `json:"synopsis,omitempty"`
-	CoverURL      *string   `json:"coverUrl,omitempty"`
-	Genres        *[]string `json:"genres,omitempty"`
-	Language      *string   `json:"language,omitempty"`
-	ReadingStatus *string   `json:"readingStatus,omitempty"`
+	Author        *string   `json:"author,omitzero"`
+	Synopsis      *string   `json:"synopsis,omitzero"`
+	CoverURL      *string   `json:"coverUrl,omitzero"`
+	Genres        *[]string `json:"genres,omitzero"`
+	Language      *string   `json:"language,omitzero"`
+	ReadingStatus *string   `json:"readingStatus,omitzero"`
 }
 
 // Type implements Event.

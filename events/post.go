@@ -23,9 +23,9 @@ type PostImported struct {
 	NovelID       uuid.UUID      `json:"novelId"`
 	NovelSlug     string         `json:"novelSlug"`
 	ThreadID      uuid.UUID      `json:"threadId"`
-	ParentPostID  *uuid.UUID     `json:"parentPostId,omitempty"`
-	ChapterNumber jsontext.Value `json:"chapterNumber,omitempty"` // exact decimal, as a JSON number; nil for a novel-level comment
-	WrittenAt     time.Time      `json:"writtenAt"`               // when the comment was written, UTC, whole microseconds
+	ParentPostID  *uuid.UUID     `json:"parentPostId,omitzero"`
+	ChapterNumber jsontext.Value `json:"chapterNumber,omitzero"` // exact decimal, as a JSON number; nil for a novel-level comment
+	WrittenAt     time.Time      `json:"writtenAt"`              // when the comment was written, UTC, whole microseconds
 
 	Comment *Comment `json:"-"` // nil when erased
 }

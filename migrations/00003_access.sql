@@ -11,7 +11,7 @@ CREATE TABLE integrations (
     novels_per_minute integer    NOT NULL CHECK (novels_per_minute >= 0),
     review           boolean     NOT NULL,
     stream_version   integer     NOT NULL CHECK (stream_version > 0),
-    created_at       timestamptz NOT NULL
+    registered_at    timestamptz NOT NULL
 );
 -- Names are how staff type an integration: unique whatever the case.
 CREATE UNIQUE INDEX integrations_name_key ON integrations (lower(name));
@@ -23,7 +23,7 @@ CREATE TABLE api_keys (
     key_hash       bytea       NOT NULL UNIQUE CHECK (length(key_hash) = 32),
     prefix         text        NOT NULL,
     integration_id uuid        NOT NULL,
-    created_at     timestamptz NOT NULL,
+    issued_at      timestamptz NOT NULL,
     expires_at     timestamptz,
     revoked_at     timestamptz
 );

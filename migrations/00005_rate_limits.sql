@@ -10,20 +10,21 @@ CREATE TABLE rate_limits (
     CONSTRAINT rate_limits_pkey PRIMARY KEY (integration_id, operation),
     CONSTRAINT rate_limits_same_length CHECK (cardinality(charged_at) = cardinality(charged))
 );
--- A full window has some 600 entries, 7 kB. Kept in the row: an update then costs one page and nothing in a TOAST table.
-ALTER TABLE rate_limits ALTER COLUMN charged_at SET STORAGE MAIN, ALTER COLUMN charged SET STORAGE MAIN;
-ALTER TABLE rate_limits SET (toast_tuple_target = 8160, fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+-- A busy row is rewritten several times a second: leave room for its next versions in its page. At some 120 entries, 1.5 kB, it
+-- never needs a TOAST table.
+ALTER TABLE rate_limits SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 COMMENT ON TABLE rate_limits IS 'Permits taken in the last minute, one row per integration and operation. Written by rate_limit_take alone; not part of the history.';
 COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels.';
 COMMENT ON COLUMN rate_limits.taken_at IS 'Clock of the newest take. The next one never reads an earlier clock.';
-COMMENT ON COLUMN rate_limits.charged_at IS 'Ascending, at most one per tenth of a second: when the newest permit of that tenth was granted. A lease counts as granted when it ends.';
+COMMENT ON COLUMN rate_limits.charged_at IS 'Ascending: when permits were granted. A lease counts as granted when it ends.';
 COMMENT ON COLUMN rate_limits.charged IS 'How many permits each entry of charged_at stands for.';
 
 -- rate_limit_take takes up to p_wanted permits of one window, and gives unused ones back first.
 --
--- A permit counts for 60 seconds after its entry in charged_at, both ends included. Entries of one tenth of a second
--- are merged into the newest of them, so a permit may count up to 0.1 s longer than that, never shorter.
+-- A permit counts for 60 seconds after its entry in charged_at, both ends included. Up to 120 entries are kept as they are;
+-- beyond that, entries of the same half second are merged into the newest of them. So in a busy window a permit may count up to
+-- half a second longer, never shorter; and a window with a limit of up to 120 is exact to the microsecond.
 --
 -- If all that is wanted was granted and p_lease_share > 0, a further 1/p_lease_share of what then remains is leased: the
 -- caller may spend it until p_lease has passed on its own clock since before this call, and it is charged to that end.
@@ -50,13 +51,17 @@ CREATE FUNCTION rate_limit_take(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     span    CONSTANT interval := interval '60 seconds';
-    slot    CONSTANT interval := interval '100 milliseconds';
+    plenty  CONSTANT integer := 120; -- entries; more are merged, by
+    slot    CONSTANT interval := interval '500 milliseconds';
     origin  CONSTANT timestamptz := timestamptz '2000-01-01 00:00:00Z';
     tick    CONSTANT interval := interval '1 microsecond'; -- the clock cuts off what is below
     clock   timestamptz;
     taken   timestamptz;
     times   timestamptz[];
     counts  integer[];
+    changed boolean := cardinality(p_returned_at) > 0;
+    gone    integer; -- how many leading entries no longer count
+    i       integer;
 BEGIN
     SELECT r.taken_at, r.charged_at, r.charged INTO taken, times, counts
     FROM rate_limits r WHERE r.integration_id = p_integration_id AND r.operation = p_operation FOR UPDATE;
@@ -74,23 +79,23 @@ BEGIN
         -- A clock that was set back by minutes must not stop the window for minutes: move what is in it along.
         times := ARRAY(SELECT e.at - (taken - clock) FROM unnest(times) WITH ORDINALITY AS e (at, i) ORDER BY e.i);
         taken := clock;
+        changed := true;
     END IF;
     granted_at := greatest(clock, taken);
     leased_until := granted_at + p_lease;
 
-    -- What still counts, less what comes back.
-    SELECT coalesce(array_agg(s.at ORDER BY s.at), '{}'), coalesce(array_agg(s.n ORDER BY s.at), '{}'), coalesce(sum(s.n), 0)
-    INTO times, counts, used
-    FROM (
-        SELECT max(e.at) AS at, sum(e.n)::integer AS n
-        FROM (
-            SELECT c.at, c.n FROM unnest(times, counts) AS c (at, n) WHERE c.at >= granted_at - span
-            UNION ALL
-            SELECT b.at, -b.n FROM unnest(p_returned_at, p_returned) AS b (at, n)
-        ) AS e
-        GROUP BY date_bin(slot, e.at, origin)
-        HAVING sum(e.n) > 0
-    ) AS s;
+    -- A permit that comes back leaves the first entry at or after its charge: its own, or one that counts less long than
+    -- the one that it was merged into. If the charge is over a minute old, so may be its entry: nothing comes back.
+    FOR r IN 1 .. cardinality(p_returned_at) LOOP
+        CONTINUE WHEN p_returned_at[r] < granted_at - span;
+        SELECT min(e.i) INTO i FROM unnest(times) WITH ORDINALITY AS e (at, i) WHERE e.at >= p_returned_at[r];
+        CONTINUE WHEN i IS NULL;
+        counts[i] := greatest(0, counts[i] - p_returned[r]);
+    END LOOP;
+
+    SELECT count(*) FILTER (WHERE e.at < granted_at - span), coalesce(sum(e.n) FILTER (WHERE e.at >= granted_at - span), 0)
+    INTO gone, used
+    FROM unnest(times, counts) AS e (at, n);
 
     granted := greatest(0, least(p_wanted, p_limit - used));
     leased := 0;
@@ -99,28 +104,29 @@ BEGIN
     END IF;
     used := used + granted + leased;
 
-    IF granted + leased > 0 THEN
-        SELECT array_agg(s.at ORDER BY s.at), array_agg(s.n ORDER BY s.at)
+    -- A refusal changes nothing that the next take would not find by itself.
+    IF changed OR granted + leased > 0 THEN
+        SELECT coalesce(array_agg(s.at ORDER BY s.at), '{}'), coalesce(array_agg(s.n ORDER BY s.at), '{}')
         INTO times, counts
         FROM (
             SELECT max(e.at) AS at, sum(e.n)::integer AS n
-            FROM unnest(times || granted_at || leased_until, counts || granted::integer || leased::integer) AS e (at, n)
+            FROM unnest(times[gone + 1:] || granted_at || leased_until, counts[gone + 1:] || granted::integer || leased::integer) AS e (at, n)
             WHERE e.n > 0
-            GROUP BY date_bin(slot, e.at, origin)
+            GROUP BY CASE WHEN cardinality(times) - gone < plenty THEN e.at ELSE date_bin(slot, e.at, origin) END
         ) AS s;
-    END IF;
-    -- A refusal changes nothing that the next take would not find by itself.
-    IF granted + leased > 0 OR cardinality(p_returned_at) > 0 THEN
         UPDATE rate_limits r SET taken_at = granted_at, charged_at = times, charged = counts
         WHERE r.integration_id = p_integration_id AND r.operation = p_operation;
     END IF;
 
     -- From clock, not granted_at: while the clock catches up with an earlier take, waiting takes longer.
-    reset_after := coalesce(times[cardinality(times)] + span + tick - clock, interval '0');
+    reset_after := greatest(interval '0', times[cardinality(times)] + span + tick - clock);
     retry_after := interval '0';
     IF used >= p_limit THEN
         SELECT coalesce(min(f.at) + span + tick - clock, span) INTO retry_after
-        FROM (SELECT e.at, sum(e.n) OVER (ORDER BY e.at) AS freed FROM unnest(times, counts) AS e (at, n)) AS f
+        FROM (
+            SELECT e.at, sum(e.n) OVER (ORDER BY e.at) AS freed
+            FROM unnest(times, counts) AS e (at, n) WHERE e.at >= granted_at - span
+        ) AS f
         WHERE f.freed > used - p_limit;
     END IF;
 END

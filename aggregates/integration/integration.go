@@ -98,6 +98,7 @@ func (i *Integration) apply(event events.Event) {
 		i.Keys[e.KeyID] = Key{}
 	case events.KeyRevoked:
 		i.Keys[e.KeyID] = Key{Revoked: true}
+	default: // no event of this stream
 	}
 }
 

@@ -83,12 +83,13 @@ func (n Novel) Apply(event events.Event) Novel {
 		n.State = Approved
 	case events.NovelRejected:
 		n.State = Rejected
+	default: // no event of this stream
 	}
 	return n
 }
 
 func (d Details) with(f Fields) Details {
-	set := func(field *string, value *string) {
+	set := func(field, value *string) {
 		if value != nil {
 			*field = *value
 		}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/user"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/commands/staff"
+	"novelgate/internal/database"
+	"novelgate/internal/pgserver"
+)
+
+// DatabaseFlags say where the data is. Every command has them.
+type DatabaseFlags struct {
+	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"PostgreSQL to use; empty means the embedded one."`
+	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL (default: ${data_dir})."`
+}
+
+// url returns the database, which for the embedded one must be running.
+func (f DatabaseFlags) url(ctx context.Context) (string, error) {
+	if f.DatabaseURL != "" {
+		return f.DatabaseURL, nil
+	}
+	url, err := pgserver.Find(ctx, f.DataDir)
+	if errors.Is(err, pgserver.ErrNotRunning) {
+		return "", fmt.Errorf("%w: start `novelgate serve`, or name a database with --database-url", err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the embedded database: %w", err)
+	}
+	return url, nil
+}
+
+// withPool runs do with a connection pool.
+func (f DatabaseFlags) withPool(in *invocation, do func(pool *pgxpool.Pool) error) error {
+	url, err := f.url(in.ctx)
+	if err != nil {
+		return err
+	}
+	pool, err := database.OpenGeneral(in.ctx, url)
+	if err != nil {
+		return err //nolint:wrapcheck // says enough
+	}
+	defer pool.Close()
+	return do(pool)
+}
+
+// withStaff runs do with the staff commands, in the name of the user who runs this program.
+func (f DatabaseFlags) withStaff(in *invocation, do func(s *staff.Staff) error) error {
+	return f.withPool(in, func(pool *pgxpool.Pool) error {
+		return do(&staff.Staff{Pool: pool, Actor: actor(), Now: in.now})
+	})
+}
+
+// actor names the user who runs this program, as events record it.
+func actor() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return "staff:cli:" + u.Username
+	}
+	return "staff:cli"
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/pprof"
+	"runtime/debug"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"novelgate/commands"
+	"novelgate/commands/problem"
+	"novelgate/readapi"
+)
+
+// publicHandler serves partners and readers.
+func (s *service) publicHandler(api *commands.API, metrics *commands.Metrics) http.Handler {
+	// Without cleaning: a path is what it says, and a POST is never redirected.
+	router := mux.NewRouter().SkipClean(true)
+	router.Use(metrics.Middleware, s.recoverPanics)
+	api.Register(router)
+	s.health().Register(router)
+	readapi.RegisterOpenAPI(router)
+	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))
+	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
+	return commands.WithRequestID(router)
+}
+
+// opsHandler serves operators.
+func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
+	router := mux.NewRouter()
+	s.health().Register(router)
+	router.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
+	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
+	return router
+}
+
+func (s *service) health() *readapi.Health {
+	return &readapi.Health{
+		Ping:     func(ctx context.Context) error { return s.db.pools.General.Ping(ctx) },
+		Draining: s.draining.Load,
+	}
+}
+
+// recoverPanics answers a request whose handler panicked, and keeps the stack for us.
+func (s *service) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
+				problem.Write(w, commands.RequestID(r.Context()), problem.Internal(nil))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/commands/staff"
+)
+
+// KeyCommand is `novelgate key …`.
+type KeyCommand struct {
+	Issue  KeyIssue  `cmd:"" help:"Issue one more API key to an integration."`
+	Revoke KeyRevoke `cmd:"" help:"Make a key open nothing any more, within a second everywhere."`
+	List   KeyList   `cmd:"" help:"List keys, of one integration or of all."`
+}
+
+// KeyIssue is `novelgate key issue`.
+type KeyIssue struct {
+	DatabaseFlags
+	OutputFlags
+	IntegrationArg
+	ExpiresIn time.Duration `name:"expires-in" placeholder:"720h" help:"Lifetime of the key; without it the key does not expire."`
+}
+
+// issued is the JSON of a new key.
+type issued struct {
+	KeyID         uuid.UUID  `json:"keyId"`
+	IntegrationID uuid.UUID  `json:"integrationId"`
+	APIKey        string     `json:"apiKey"`
+	Prefix        string     `json:"prefix"`
+	ExpiresAt     *time.Time `json:"expiresAt"`
+}
+
+// Run issues the key and prints it, this once.
+func (c *KeyIssue) Run(in *invocation) error {
+	return c.withStaff(in, func(s *staff.Staff) error {
+		found, err := s.Integration(in.ctx, c.Integration)
+		if err != nil {
+			return err //nolint:wrapcheck // says enough
+		}
+		key, secret, err := s.IssueKey(in.ctx, found.ID, c.ExpiresIn)
+		if err != nil {
+			return fmt.Errorf("issue key: %w", err)
+		}
+		return c.print(in, issued{key.ID, key.IntegrationID, secret.Reveal(), key.Prefix, key.ExpiresAt}, func() {
+			fmt.Fprintf(in.stdout, "key      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n", key.ID, secret.Reveal(), moment(key.ExpiresAt))
+		})
+	})
+}
+
+// KeyRevoke is `novelgate key revoke`.
+type KeyRevoke struct {
+	DatabaseFlags
+	OutputFlags
+	KeyID  uuid.UUID `arg:"" name:"key-id" help:"Id of the key, as key list shows it."`
+	Reason string    `help:"Why, for the history."`
+}
+
+// Run revokes the key.
+func (c *KeyRevoke) Run(in *invocation) error {
+	return c.withStaff(in, func(s *staff.Staff) error {
+		key, err := s.RevokeKey(in.ctx, c.KeyID, c.Reason)
+		if err != nil {
+			return fmt.Errorf("revoke key: %w", err)
+		}
+		return c.print(in, key, func() { printKeys(in, key) })
+	})
+}
+
+// KeyList is `novelgate key list`.
+type KeyList struct {
+	DatabaseFlags
+	OutputFlags
+	Integration string `arg:"" optional:"" help:"Id or name of an integration; all without it."`
+}
+
+// Run prints keys, never their secrets.
+func (c *KeyList) Run(in *invocation) error {
+	return c.withStaff(in, func(s *staff.Staff) error {
+		var of uuid.UUID
+		if c.Integration != "" {
+			found, err := s.Integration(in.ctx, c.Integration)
+			if err != nil {
+				return err //nolint:wrapcheck // says enough
+			}
+			of = found.ID
+		}
+		list, err := s.Keys(in.ctx, of)
+		if err != nil {
+			return err //nolint:wrapcheck // says enough
+		}
+		return c.print(in, list, func() { printKeys(in, list...) })
+	})
+}
+
+func printKeys(in *invocation, list ...staff.Key) {
+	rows := make([][]any, len(list))
+	for i, key := range list {
+		rows[i] = []any{key.ID, key.IntegrationID, key.Prefix + "…", moment(&key.CreatedAt), moment(key.ExpiresAt), moment(key.RevokedAt), moment(key.LastUsedAt)}
+	}
+	in.table([]any{"KEY", "INTEGRATION", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"}, rows)
+}

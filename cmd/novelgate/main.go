@@ -1,0 +1,90 @@
+// Command novelgate takes novels and comments from partner platforms in and keeps their history.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/internal/pgserver"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, stop, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// CLI is every command, flag and environment variable of the program.
+type CLI struct {
+	Serve       ServeCommand       `cmd:"" help:"Run the service: the partner interface, the projections, metrics."`
+	Migrate     MigrateCommand     `cmd:"" help:"Bring the database to the newest schema. serve does so by itself."`
+	Integration IntegrationCommand `cmd:"" help:"Manage partner platforms: capabilities, limits, review."`
+	Key         KeyCommand         `cmd:"" help:"Manage the API keys of integrations."`
+	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
+	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
+	Version     VersionCommand     `cmd:"" help:"Print the version."`
+}
+
+// invocation is what a command finds when it runs.
+type invocation struct {
+	ctx            context.Context //nolint:containedctx // kong passes one value to Run methods
+	stopSignals    func()          // after it, a second signal ends the process at once
+	stdout, stderr io.Writer
+	now            func() time.Time
+}
+
+// run parses the arguments and runs one command. It returns the exit code: 0, 1 when the command was refused or
+// failed, 80 for a wrong command line.
+func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr io.Writer) int {
+	var cli CLI
+	exit := -1
+	parser, err := kong.New(&cli,
+		kong.Name("novelgate"),
+		kong.Description("Takes novels and reader comments from partner platforms into a host platform."),
+		kong.UsageOnError(),
+		kong.Vars{"data_dir": pgserver.DefaultDataDir()},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exit = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "novelgate:", err)
+		return 1
+	}
+	parsed, err := parser.Parse(args)
+	if exit >= 0 { // --help was given
+		return exit
+	}
+	if err != nil {
+		parser.FatalIfErrorf(err)
+		return max(exit, 1)
+	}
+	in := &invocation{ctx: ctx, stopSignals: stopSignals, stdout: stdout, stderr: stderr, now: time.Now}
+	if err := parsed.Run(in); err != nil {
+		fmt.Fprintln(stderr, "novelgate:", explain(err))
+		return 1
+	}
+	return 0
+}
+
+// undefinedTable is the SQLSTATE of a statement on a table that does not exist.
+const undefinedTable = "42P01"
+
+// explain adds what to do about an error, where that is known.
+func explain(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == undefinedTable {
+		return err.Error() + "\nThe database has no schema yet, or an older one: run `novelgate migrate`."
+	}
+	return err.Error()
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ServeCommand is `novelgate serve`.
+type ServeCommand struct {
+	DatabaseFlags
+	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where partners and readers connect; port 0 takes a free one."`
+	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Where operators connect: /metrics, /healthz, /readyz, /debug/pprof/."`
+	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"What the URLs in answers begin with (default: the listening address)."`
+	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which every request is answered, with 503 if need be."`
+	Lanes                 int           `env:"NOVELGATE_LANES" default:"2" help:"Batches of commands in flight at a time."`
+	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections in this process."`
+	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
+	LogLevel              slog.Level    `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
+}
+
+// drainTimeout is how long a shutdown waits for requests that are being answered.
+const drainTimeout = 20 * time.Second
+
+// Run serves until a signal comes or something that it cannot do without fails.
+func (c *ServeCommand) Run(in *invocation) error {
+	logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	ctx, cancel := context.WithCancel(in.ctx)
+	defer cancel()
+
+	db, err := c.openDatabase(ctx, logger)
+	if err != nil {
+		return err
+	}
+	// The last thing to stop: everything else uses it.
+	defer db.stop(context.WithoutCancel(ctx), logger)
+
+	s, err := c.newService(ctx, in, logger, db)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return s.run(ctx, in, db)
+}
+
+// run listens, says so, and works until ctx ends.
+func (s *service) run(ctx context.Context, in *invocation, db *databaseServer) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return db.watch(groupCtx, s.logger) })
+	s.startBackground(groupCtx, group)
+	group.Go(func() error { return serveHTTP(s.ops, s.opsListener) })
+	group.Go(func() error { return serveHTTP(s.public, s.publicListener) })
+
+	fmt.Fprintf(in.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
+	fmt.Fprintf(in.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
+	if err := s.offerDemo(ctx, in, db); err != nil {
+		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
+	}
+
+	group.Go(func() error {
+		<-groupCtx.Done()
+		in.stopSignals() // a second signal ends the process at once
+		s.logger.InfoContext(ctx, "shutting down: answering what was accepted")
+		s.drain(context.WithoutCancel(ctx))
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	s.logger.InfoContext(ctx, "stopped")
+	return nil
+}
+
+// drain stops intake, answers what was accepted, and stops the rest.
+func (s *service) drain(ctx context.Context) {
+	s.draining.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	if err := s.public.Shutdown(ctx); err != nil {
+		s.logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
+		s.public.Close() //nolint:errcheck,gosec // it is being given up
+	}
+	s.committer.Close()
+	s.limiter.Close()
+	if err := s.keys.SaveUsage(ctx); err != nil {
+		s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
+	}
+	if err := s.ops.Shutdown(ctx); err != nil {
+		s.ops.Close() //nolint:errcheck,gosec // it is being given up
+	}
+}
+
+func serveHTTP(server *http.Server, listener net.Listener) error {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// newServer returns an HTTP server whose time-outs keep slow clients from holding connections.
+func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      60 * time.Second, // a profile takes 30 s
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return listener, nil
+}
+
+// publicURL is what URLs in answers begin with.
+func (c *ServeCommand) publicURL(listener net.Listener) (*url.URL, error) {
+	if c.PublicURL == "" {
+		return &url.URL{Scheme: "http", Host: listener.Addr().String()}, nil
+	}
+	u, err := url.Parse(strings.TrimRight(c.PublicURL, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("--public-url: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("--public-url: %q is not an http or https address without query and fragment", c.PublicURL)
+	}
+	return u, nil
+}
+
+// flag is a boolean that several goroutines share.
+type flag = atomic.Bool

@@ -1,0 +1,127 @@
+package committer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/events"
+)
+
+// Refusals that do not come from an aggregate.
+var (
+	// ErrKeyMisused refuses a novel whose idempotency key was used for another title.
+	ErrKeyMisused = errors.New("the idempotency key was used for another title")
+	// ErrQueueFull is returned at once when too many commands wait already. Nothing was written.
+	ErrQueueFull = errors.New("too many commands are waiting")
+	// ErrClosed is returned once Close was called. Nothing was written.
+	ErrClosed = errors.New("the service is shutting down")
+	// ErrUnavailable is returned when the database could not be asked. Nothing was written.
+	ErrUnavailable = errors.New("the database is not available")
+	// ErrOutcomeUnknown is returned when the answer to a commit was lost or did not come in time. The command may
+	// have been carried out; repeating it with the same key answers that.
+	ErrOutcomeUnknown = errors.New("the outcome of the commit is unknown")
+)
+
+// RateLimitedError refuses the creation of a novel beyond the integration's limit.
+type RateLimitedError struct {
+	Limit      int           // creations per minute
+	RetryAfter time.Duration // not before this can another creation succeed
+}
+
+func (e *RateLimitedError) Error() string {
+	return fmt.Sprintf("the limit of %d novel creations per minute is used up", e.Limit)
+}
+
+// Caller is who sent a command, and what they may do.
+type Caller struct {
+	IntegrationID   uuid.UUID
+	KeyID           uuid.UUID
+	MayCreateNovels bool // the integration has the Create novels capability
+	UnderReview     bool // what the integration creates waits for staff
+	NovelsPerMinute int  // creation limit
+	RequestID       string
+	TraceParent     string // W3C trace context, "" when there is none
+}
+
+// UpsertNovel creates a novel or updates the caller's own.
+type UpsertNovel struct {
+	Caller      Caller
+	Key         string // idempotency key
+	Title       string // cleaned
+	FoldedTitle string
+	Fields      novel.Fields
+	Canonical   []byte // the normalised command, for telling a retry from a misuse
+}
+
+// NovelResult answers an UpsertNovel.
+type NovelResult struct {
+	Outcome  novel.Outcome
+	NovelID  uuid.UUID
+	Slug     string
+	Replayed bool // the key was used before; nothing was applied now
+	Mismatch bool // … and the command differs from the original
+}
+
+// ImportPost adds one comment to the discussion of a novel.
+type ImportPost struct {
+	Caller      Caller
+	Key         string // idempotency key
+	Title       string // cleaned
+	FoldedTitle string
+	Import      post.Import
+	ParentKey   *string // idempotency key of the parent; nil for a top-level comment
+	Canonical   []byte  // the normalised command, for telling a retry from a misuse
+}
+
+// PostResult answers an ImportPost.
+type PostResult struct {
+	PostID       uuid.UUID
+	ThreadID     uuid.UUID
+	ParentPostID *uuid.UUID
+	NovelSlug    string
+	Replayed     bool // the key was used before; these are the original identifiers
+	Mismatch     bool // … and the command differs from the original
+}
+
+// ref is what makes an event unique: CloudEvents source and id.
+type ref struct{ id, source string }
+
+// job is a command on its way through a lane. Exactly one of novel and post is set.
+type job struct {
+	caller    *Caller
+	ref       ref
+	title     string
+	folded    string
+	canonical []byte
+	novel     *UpsertNovel
+	post      *ImportPost
+
+	novelResult NovelResult
+	postResult  PostResult
+	err         error
+	done        chan struct{} // closed when the result stands
+}
+
+func (cmd *UpsertNovel) job() *job {
+	return &job{
+		caller: &cmd.Caller, ref: ref{cmd.Key, events.NovelsSource(cmd.Caller.IntegrationID)}, title: cmd.Title, folded: cmd.FoldedTitle,
+		canonical: cmd.Canonical, novel: cmd, done: make(chan struct{}),
+	}
+}
+
+func (cmd *ImportPost) job() *job {
+	return &job{
+		caller: &cmd.Caller, ref: ref{cmd.Key, events.PostsSource(cmd.Caller.IntegrationID)}, title: cmd.Title, folded: cmd.FoldedTitle,
+		canonical: cmd.Canonical, post: cmd, done: make(chan struct{}),
+	}
+}
+
+// mayCreate reports whether the job may bring a novel with an unknown title into being.
+func (j *job) mayCreate() bool {
+	return j.novel != nil || post.CreatesNovel(j.caller.MayCreateNovels, j.caller.UnderReview)
+}

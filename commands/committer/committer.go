@@ -1,0 +1,173 @@
+package committer
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/commands/ratelimit"
+)
+
+// Permits is the limiter of novel creations: a *ratelimit.Limiter.
+type Permits interface {
+	Take(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision, error)
+	Return(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision, n int) error
+}
+
+// Config of a Committer.
+type Config struct {
+	Pool    *pgxpool.Pool // sessions as internal/database makes them for appending; at least Lanes connections
+	Permits Permits
+	Logger  *slog.Logger
+	Metrics *Metrics
+
+	Lanes       int           // batches in flight at a time; default 2
+	MaxBatch    int           // commands in one transaction; default 256
+	QueueLength int           // commands that may wait in each lane; default 1024
+	Timeout     time.Duration // how long one batch may keep trying; default 1.5 s
+	Committed   func()        // called after each commit that appended events; must not block
+}
+
+func (c *Config) setDefaults() {
+	if c.Lanes == 0 {
+		c.Lanes = 2
+	}
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 256
+	}
+	if c.QueueLength == 0 {
+		c.QueueLength = 1024
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 1500 * time.Millisecond
+	}
+	if c.Committed == nil {
+		c.Committed = func() {}
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics()
+	}
+}
+
+// Committer carries out commands in groups. Create it with New, end it with Close.
+type Committer struct {
+	config Config
+	lanes  []chan *job
+	seed   maphash.Seed
+	wg     sync.WaitGroup
+
+	mu     sync.RWMutex // held for reading while a job enters a lane
+	closed bool
+}
+
+// New returns a Committer whose lanes are running.
+func New(config Config) *Committer {
+	config.setDefaults()
+	c := &Committer{config: config, lanes: make([]chan *job, config.Lanes), seed: maphash.MakeSeed()}
+	for i := range c.lanes {
+		c.lanes[i] = make(chan *job, config.QueueLength)
+		c.wg.Go(func() { c.serve(c.lanes[i]) })
+	}
+	return c
+}
+
+// UpsertNovel carries out cmd. It fails with novel.ErrRejected, *RateLimitedError or an error of this package. When
+// ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
+func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelResult, error) {
+	j := cmd.job()
+	if err := c.submit(ctx, j); err != nil {
+		return NovelResult{}, err
+	}
+	return j.novelResult, j.err
+}
+
+// ImportPost carries out cmd. It fails with post.ErrNovelNotFound, *RateLimitedError or an error of this package.
+// When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
+func (c *Committer) ImportPost(ctx context.Context, cmd *ImportPost) (PostResult, error) {
+	j := cmd.job()
+	if err := c.submit(ctx, j); err != nil {
+		return PostResult{}, err
+	}
+	return j.postResult, j.err
+}
+
+func (c *Committer) submit(ctx context.Context, j *job) error {
+	if err := c.enqueue(j); err != nil {
+		return err
+	}
+	select {
+	case <-j.done:
+		return nil
+	case <-ctx.Done():
+		return ErrOutcomeUnknown
+	}
+}
+
+func (c *Committer) enqueue(j *job) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.closed {
+		return ErrClosed
+	}
+	lane := c.lanes[maphash.String(c.seed, j.folded)%uint64(len(c.lanes))]
+	select {
+	case lane <- j:
+		return nil
+	default:
+		return ErrQueueFull
+	}
+}
+
+// QueueDepth returns how many commands wait for their lane.
+func (c *Committer) QueueDepth() int {
+	depth := 0
+	for _, lane := range c.lanes {
+		depth += len(lane)
+	}
+	return depth
+}
+
+// Close refuses further commands and returns when all accepted ones are answered.
+func (c *Committer) Close() {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		for _, lane := range c.lanes {
+			close(lane)
+		}
+	}
+	c.mu.Unlock()
+	c.wg.Wait()
+}
+
+// serve runs one lane until it is closed and empty.
+func (c *Committer) serve(lane <-chan *job) {
+	jobs := make([]*job, 0, c.config.MaxBatch)
+	for first := range lane {
+		jobs = append(jobs[:0], first)
+		jobs = gather(lane, jobs, c.config.MaxBatch)
+		c.config.Metrics.batchSize.Observe(float64(len(jobs)))
+		c.run(jobs)
+	}
+}
+
+// gather adds what waits in the lane, without waiting for more.
+func gather(lane <-chan *job, jobs []*job, limit int) []*job {
+	for len(jobs) < limit {
+		select {
+		case j, ok := <-lane:
+			if !ok {
+				return jobs
+			}
+			jobs = append(jobs, j)
+		default:
+			return jobs
+		}
+	}
+	return jobs
+}

@@ -1,0 +1,95 @@
+package committer
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/events"
+)
+
+// decide takes jobs one after another on the state, each seeing the effects of those before it. A refusal is the
+// result of its job; the error that decide returns ends the attempt.
+func (r *run) decide(ctx context.Context, st *state, jobs []*job) error {
+	clear(r.claimed)
+	r.spent = map[uuid.UUID]int{}
+	for _, j := range jobs {
+		var err error
+		if j.novel != nil {
+			j.novelResult, err = r.decideNovel(ctx, st, j)
+		} else {
+			j.postResult, err = r.decidePost(ctx, st, j)
+		}
+		if err != nil && !isRefusal(err) {
+			return err
+		}
+		j.err = err
+	}
+	return nil
+}
+
+// isRefusal reports whether err is an answer to a command rather than trouble on the way.
+func isRefusal(err error) bool {
+	var limited *RateLimitedError
+	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited)
+}
+
+// spend uses one of the caller's creations.
+func (r *run) spend(ctx context.Context, caller *Caller) error {
+	if err := r.permits.spend(ctx, caller); err != nil {
+		return err
+	}
+	r.spent[caller.IntegrationID]++
+	return nil
+}
+
+// own reports whether a delivery on record was written by this very batch, whose answer was lost. The first job
+// with the key then is the delivery itself, any other its retry.
+func (r *run) own(j *job, recorded events.Metadata) bool {
+	if recorded.Batch != r.id {
+		return false
+	}
+	if _, ok := r.claimed[j.ref]; ok {
+		return false
+	}
+	r.claimed[j.ref] = struct{}{}
+	return true
+}
+
+// differs reports whether a retry is another command than the one on record. After erasure nothing is left to
+// compare with.
+func differs(j *job, u *used, recorded events.Metadata) bool {
+	return u.salt.Valid && recorded.Fingerprint != "" && recorded.Fingerprint != fingerprint(u.salt.UUID, j.canonical)
+}
+
+// fingerprint identifies a normalised command without revealing it: HMAC-SHA-256 keyed with the event's salt, cut
+// to 128 bits.
+func fingerprint(salt uuid.UUID, canonical []byte) string {
+	mac := hmac.New(sha256.New, salt[:])
+	mac.Write(canonical)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// append adds an event that a job makes to what will be written.
+func (r *run) append(st *state, j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event) {
+	salt := uuid.New()
+	metadata := events.Metadata{
+		Actor: "integration:" + j.caller.IntegrationID.String(), KeyID: j.caller.KeyID.String(), RequestID: j.caller.RequestID,
+		Correlation: j.caller.RequestID, Batch: r.id, TraceParent: j.caller.TraceParent,
+	}
+	if source == j.ref.source {
+		metadata.Fingerprint = fingerprint(salt, j.canonical)
+	} else {
+		metadata.Causation = j.ref.source
+	}
+	st.decided = append(st.decided, events.Recorded{
+		StreamType: streamType, StreamID: streamID, StreamVersion: version, ID: j.ref.id, Source: source,
+		Event: event, Salt: uuid.NullUUID{UUID: salt, Valid: true}, Metadata: metadata,
+	})
+}

@@ -1,0 +1,42 @@
+package committer
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics of a Committer.
+type Metrics struct {
+	batchSize     prometheus.Histogram
+	commitSeconds prometheus.Histogram
+	conflicts     prometheus.Counter
+	bisections    prometheus.Counter
+}
+
+// NewMetrics returns metrics that no registry knows yet.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "novelgate_committer_batch_commands", Help: "Commands that were taken up together.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "novelgate_committer_commit_seconds", Help: "Time from sending a transaction to its commit.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
+		}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_committer_conflicts_total", Help: "Transactions that another writer was faster than; they were decided again.",
+		}),
+		bisections: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_committer_bisections_total", Help: "Batches that were cut in halves because one of their commands failed.",
+		}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.batchSize.Collect(ch)
+	m.commitSeconds.Collect(ch)
+	m.conflicts.Collect(ch)
+	m.bisections.Collect(ch)
+}

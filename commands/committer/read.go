@@ -1,0 +1,153 @@
+package committer
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/aggregates/thread"
+	"novelgate/events"
+	titles "novelgate/internal/title"
+)
+
+var (
+	//go:embed read_titles.sql
+	readTitlesSQL string
+	//go:embed read_keys.sql
+	readKeysSQL string
+	//go:embed read_slugs.sql
+	readSlugsSQL string
+)
+
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// load reads what jobs are decided on: one round trip, and one more when novels are going to be created. The
+// statements may see different moments. That does no harm: whatever changes after it was read and matters is a
+// unique violation when it is written.
+func (r *run) load(ctx context.Context, q querier, jobs []*job) (*state, error) {
+	st := &state{
+		titles: make(map[string]*title, len(jobs)), used: map[ref]*used{}, first: make(map[ref]*job, len(jobs)),
+		parents: make(map[ref]post.Parent, len(jobs)), decided: make([]events.Recorded, 0, len(jobs)+8),
+	}
+	batch := &pgx.Batch{}
+	queueTitles(batch, st, jobs)
+	queueKeys(batch, st, jobs)
+	if err := q.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("load batch: %w", err)
+	}
+	return st, r.prepareCreations(ctx, q, st, jobs)
+}
+
+func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
+	wanted := make(map[string]bool, len(jobs)) // folded title → with details
+	for _, j := range jobs {
+		wanted[j.folded] = wanted[j.folded] || j.novel != nil
+	}
+	folded, details := make([]string, 0, len(wanted)), make([]bool, 0, len(wanted))
+	for f, withDetails := range wanted {
+		st.titles[f] = &title{}
+		folded, details = append(folded, f), append(details, withDetails)
+	}
+	batch.Queue(readTitlesSQL, folded, details).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var (
+				key             string
+				n               novel.Novel
+				owner, threadID uuid.NullUUID
+				encoded         []byte
+			)
+			if err := rows.Scan(&key, &n.ID, &n.Slug, &n.Title, &n.State, &owner, &n.Version, &encoded, &threadID); err != nil {
+				return fmt.Errorf("scan title: %w", err)
+			}
+			if owner.Valid {
+				n.OwnerID = &owner.UUID
+			}
+			if encoded != nil {
+				if err := json.Unmarshal(encoded, &n.Details); err != nil {
+					return fmt.Errorf("decode details of novel %s: %w", n.ID, err)
+				}
+			}
+			st.titles[key] = &title{novel: n, thread: thread.Thread{ID: threadID.UUID}}
+		}
+		return rows.Err()
+	})
+}
+
+func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
+	seen := make(map[ref]struct{}, 2*len(jobs))
+	ids, sources := make([]string, 0, 2*len(jobs)), make([]string, 0, 2*len(jobs))
+	add := func(r ref) {
+		if _, ok := seen[r]; !ok {
+			seen[r] = struct{}{}
+			ids, sources = append(ids, r.id), append(sources, r.source)
+		}
+	}
+	for _, j := range jobs {
+		add(j.ref)
+		if parent, ok := j.parentRef(); ok {
+			add(parent)
+		}
+	}
+	batch.Queue(readKeysSQL, ids, sources).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var r ref
+			u := &used{}
+			if err := rows.Scan(&r.id, &r.source, &u.streamID, &u.stored.Type, &u.stored.Data, &u.salt, &u.metadata); err != nil {
+				return fmt.Errorf("scan delivery: %w", err)
+			}
+			st.used[r] = u
+		}
+		return rows.Err()
+	})
+}
+
+// prepareCreations reserves permits and reads which slugs are taken for those novels that the batch may create.
+func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs []*job) error {
+	needed := map[uuid.UUID]int{}
+	limits := map[uuid.UUID]int{}
+	var candidates []string
+	counted := map[string]struct{}{}
+	for _, j := range jobs {
+		if st.titles[j.folded].novel.Exists() || !j.mayCreate() || st.used[j.ref] != nil {
+			continue
+		}
+		if _, ok := counted[j.folded]; ok {
+			continue
+		}
+		counted[j.folded] = struct{}{}
+		needed[j.caller.IntegrationID]++
+		limits[j.caller.IntegrationID] = j.caller.NovelsPerMinute
+		candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.title), events.NovelID(j.folded))...)
+	}
+	if len(candidates) == 0 {
+		return nil
+	}
+	for id, n := range needed {
+		if err := r.permits.reserve(ctx, id, limits[id], n); err != nil {
+			return fmt.Errorf("reserve creations: %w", err)
+		}
+	}
+	rows, err := q.Query(ctx, readSlugsSQL, candidates)
+	if err != nil {
+		return fmt.Errorf("read slugs: %w", err)
+	}
+	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("read slugs: %w", err)
+	}
+	st.slugs = make(map[string]struct{}, len(taken)+len(candidates))
+	for _, slug := range taken {
+		st.slugs[slug] = struct{}{}
+	}
+	return nil
+}

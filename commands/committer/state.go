@@ -1,0 +1,81 @@
+package committer
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/aggregates/thread"
+	"novelgate/events"
+	titles "novelgate/internal/title"
+)
+
+// state is what a batch is decided on: what was loaded, and what its own commands have added.
+type state struct {
+	titles  map[string]*title   // by folded title; an unknown one has a zero novel
+	used    map[ref]*used       // deliveries on record, of commands and of parents
+	first   map[ref]*job        // commands of this batch that were accepted
+	parents map[ref]post.Parent // posts of this batch
+	slugs   map[string]struct{} // taken ones among the candidates
+	decided []events.Recorded   // in decision order
+}
+
+// title is a novel and its thread.
+type title struct {
+	novel  novel.Novel
+	thread thread.Thread
+}
+
+// used is a delivery that is on record.
+type used struct {
+	streamID uuid.UUID
+	stored   events.Stored
+	salt     uuid.NullUUID
+	metadata []byte
+}
+
+func (u *used) decodeMetadata() (events.Metadata, error) {
+	var m events.Metadata
+	if err := json.Unmarshal(u.metadata, &m); err != nil {
+		return m, fmt.Errorf("decode metadata of a delivery: %w", err)
+	}
+	return m, nil
+}
+
+func (u *used) post() (events.PostImported, error) {
+	event, err := events.Decode(u.stored)
+	if err != nil {
+		return events.PostImported{}, fmt.Errorf("decode a delivery: %w", err)
+	}
+	imported, ok := event.(events.PostImported)
+	if !ok {
+		return imported, fmt.Errorf("a delivery of a comment is recorded as %s", u.stored.Type)
+	}
+	return imported, nil
+}
+
+// parent returns the post that was delivered under a key, the zero Parent when there is none.
+func (s *state) parent(r ref) (post.Parent, error) {
+	if parent, ok := s.parents[r]; ok {
+		return parent, nil
+	}
+	u, ok := s.used[r]
+	if !ok {
+		return post.Parent{}, nil
+	}
+	imported, err := u.post()
+	if err != nil {
+		return post.Parent{}, err
+	}
+	return post.Parent{PostID: u.streamID, ThreadID: imported.ThreadID}, nil
+}
+
+// takeSlug gives a new novel its slug.
+func (s *state) takeSlug(spelling string, novelID uuid.UUID) string {
+	slug := novel.PickSlug(novel.SlugCandidates(titles.Slug(spelling), novelID), s.slugs)
+	s.slugs[slug] = struct{}{}
+	return slug
+}

@@ -1,0 +1,53 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/commands/committer"
+	"novelgate/commands/problem"
+	"novelgate/commands/ratelimit"
+	"novelgate/events/eventlog"
+)
+
+// retryUnavailable is what Retry-After says while the database is away or the queue is full.
+const retryUnavailable = time.Second
+
+// toProblem is the one place where errors become what a client sees.
+func (a *API) toProblem(err error) *problem.Error {
+	var refused *problem.Error
+	var limited *committer.RateLimitedError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &limited):
+		return problem.RateLimited(limited.RetryAfter).WithDetail(
+			fmt.Sprintf("The limit of %d novel creations per minute is reached. Repeat the request with the same Idempotency-Key after the time in Retry-After.", limited.Limit))
+	case errors.Is(err, novel.ErrRejected):
+		return problem.NovelRejected()
+	case errors.Is(err, post.ErrNovelNotFound):
+		return problem.NovelNotFound()
+	case errors.Is(err, committer.ErrKeyMisused):
+		return problem.InvalidIdempotencyKey("This Idempotency-Key was used for a novel with another title.")
+	case errors.Is(err, committer.ErrOutcomeUnknown):
+		return problem.Unavailable(retryUnavailable).WithDetail(
+			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is carried out once.").WithCause(err)
+	case errors.Is(err, committer.ErrUnavailable), errors.Is(err, committer.ErrQueueFull), errors.Is(err, committer.ErrClosed),
+		errors.Is(err, ratelimit.ErrClosed), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return problem.Unavailable(retryUnavailable).WithCause(err)
+	default:
+		return problem.Internal(err)
+	}
+}
+
+// limiterProblem tells a database that is away from a failure that should not happen.
+func limiterProblem(err error) error {
+	if eventlog.IsUnavailable(err) || eventlog.IsConflict(err) {
+		return problem.Unavailable(retryUnavailable).WithCause(err)
+	}
+	return err
+}

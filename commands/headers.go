@@ -1,0 +1,72 @@
+package commands
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/commands/access"
+	"novelgate/commands/ratelimit"
+)
+
+type requestIDKey struct{}
+
+// maxRequestID is the longest X-Request-Id that is kept, in bytes.
+const maxRequestID = 128
+
+// WithRequestID gives every request an id: the client's own X-Request-Id when it is 1 to 128 visible ASCII
+// characters, a fresh UUID otherwise. The answer carries it.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("X-Request-Id")
+		if !validRequestID(id) {
+			id = uuid.Must(uuid.NewV7()).String()
+		}
+		w.Header().Set("X-Request-Id", id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
+	})
+}
+
+// RequestID returns the id that WithRequestID gave.
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
+
+func validRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// traceParentPattern is version 00 of the W3C Trace Context header.
+var traceParentPattern = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceParent returns the request's trace context, "" when there is no valid one.
+func traceParent(r *http.Request) string {
+	header := r.Header.Get("Traceparent")
+	if header == "" || !traceParentPattern.MatchString(header) {
+		return ""
+	}
+	return header
+}
+
+// setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): q is the limit, w the window
+// in seconds, r what is left of it, t the seconds until all of it is back.
+func setRateLimit(h http.Header, op operation, p *access.Principal, limiter Limiter) {
+	limit := op.limit(p)
+	status := limiter.Status(p.IntegrationID, op.name, limit)
+	name := `"` + string(op.name) + `"`
+	h.Set("RateLimit-Policy", name+";q="+strconv.Itoa(limit)+";w="+strconv.Itoa(int(ratelimit.Window/time.Second)))
+	h.Set("RateLimit", name+";r="+strconv.Itoa(status.Remaining)+";t="+strconv.Itoa(int((status.Reset+time.Second-1)/time.Second)))
+}

@@ -1,0 +1,105 @@
+package commands
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"novelgate/commands/problem"
+	"novelgate/commands/ratelimit"
+)
+
+// Metrics of the HTTP side. Labels have few values: routes are templates, codes come from package problem.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+	commands *prometheus.CounterVec
+}
+
+// NewMetrics returns metrics that no registry knows yet.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "novelgate_http_requests_total", Help: "Answered requests by route, status and error code (empty when there was no error).",
+		}, []string{"route", "status", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "novelgate_http_request_seconds", Help: "Time from receiving a request's header to its answer, by route and status.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
+		}, []string{"route", "status"}),
+		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "novelgate_commands_total", Help: "Commands by operation and outcome: created, updated, canonical, foreign, replayed, or the code of the refusal.",
+		}, []string{"operation", "outcome"}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.requests.Collect(ch)
+	m.seconds.Collect(ch)
+	m.commands.Collect(ch)
+}
+
+func (m *Metrics) command(operation ratelimit.Operation, outcome string) {
+	m.commands.WithLabelValues(string(operation), outcome).Inc()
+}
+
+// observed notes what an answer was like.
+type observed struct {
+	http.ResponseWriter
+	status int
+	code   problem.Code
+}
+
+func (o *observed) WriteHeader(status int) {
+	if o.status == 0 {
+		o.status = status
+	}
+	o.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+type observedKey struct{}
+
+// noteError records the error code of the answer for the metrics.
+func noteError(ctx context.Context, code problem.Code) {
+	if o, ok := ctx.Value(observedKey{}).(*observed); ok {
+		o.code = code
+	}
+}
+
+// Middleware counts and times the requests of matched routes.
+func (m *Metrics) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now() //nolint:forbidigo // a duration for a metric
+		o := &observed{ResponseWriter: w}
+		next.ServeHTTP(o, r.WithContext(context.WithValue(r.Context(), observedKey{}, o)))
+		m.observe(routeName(r), o, time.Since(start))
+	})
+}
+
+func (m *Metrics) observe(route string, o *observed, took time.Duration) {
+	if o.status == 0 {
+		o.status = http.StatusOK
+	}
+	status := strconv.Itoa(o.status)
+	m.requests.WithLabelValues(route, status, string(o.code)).Inc()
+	m.seconds.WithLabelValues(route, status).Observe(took.Seconds())
+}
+
+func routeName(r *http.Request) string {
+	if route := mux.CurrentRoute(r); route != nil {
+		if template, err := route.GetPathTemplate(); err == nil {
+			return template
+		}
+	}
+	return "unmatched"
+}

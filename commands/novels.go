@@ -1,0 +1,76 @@
+package commands
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/access"
+	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
+	"novelgate/internal/title"
+)
+
+func (a *API) registerNovelRoutes(router *mux.Router) {
+	router.Handle("/api/integrations/novels", a.handler(operation{
+		name:    ratelimit.Novels,
+		allowed: func(p *access.Principal) bool { return p.CanCreateNovels },
+		missing: "This integration lacks the capability to create novels.",
+		limit:   func(p *access.Principal) int { return p.NovelsPerMinute },
+		handle:  a.upsertNovel,
+	})).Methods(http.MethodPost)
+}
+
+// novelAnswer is the body of SPEC 4.1.
+type novelAnswer struct {
+	Created   bool      `json:"created"`
+	Updated   bool      `json:"updated"`
+	Canonical bool      `json:"canonical"`
+	NovelID   uuid.UUID `json:"novelId"`
+	Slug      string    `json:"slug"`
+	URL       string    `json:"url"`
+}
+
+// upsertNovel handles POST /api/integrations/novels from its body on.
+func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
+	body, err := request.DecodeNovel(in.body)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	result, err := a.Committer.UpsertNovel(ctx, &committer.UpsertNovel{
+		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: title.Fold(body.Title),
+		Fields: novel.Fields{
+			Author: body.Author, Synopsis: body.Synopsis, CoverURL: body.CoverURL, Language: body.Language,
+			ReadingStatus: body.ReadingStatus, Genres: body.Genres,
+		},
+		Canonical: body.Canonical(),
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // errors.go tells them apart
+	}
+	url := a.novelURL(result.Slug)
+	out := &output{
+		status: http.StatusOK, location: url, replayed: result.Replayed, mismatch: result.Mismatch,
+		body: novelAnswer{
+			Created: result.Outcome == novel.Created, Updated: result.Outcome == novel.Updated,
+			Canonical: result.Outcome == novel.Canonical, NovelID: result.NovelID, Slug: result.Slug, URL: url,
+		},
+	}
+	switch {
+	case result.Replayed:
+		out.outcome = "replayed"
+	case result.Outcome == novel.Created:
+		out.status, out.outcome = http.StatusCreated, "created"
+	case result.Outcome == novel.Updated:
+		out.outcome = "updated"
+	case result.Outcome == novel.Canonical:
+		out.outcome = "canonical"
+	default:
+		out.outcome = "foreign"
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package problem
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Code is the stable, machine-readable name of an error. Clients branch on it;
+// metrics use it as a label.
+type Code string
+
+// The codes of all errors that the service answers with.
+const (
+	CodeUnauthorized          Code = "unauthorized"
+	CodeCapabilityDisabled    Code = "capability_disabled"
+	CodeInvalidRequest        Code = "invalid_request"
+	CodeInvalidIdempotencyKey Code = "invalid_idempotency_key"
+	CodeNovelNotFound         Code = "novel_not_found"
+	CodeNovelRejected         Code = "novel_rejected"
+	CodePayloadTooLarge       Code = "payload_too_large"
+	CodeUnsupportedMediaType  Code = "unsupported_media_type"
+	CodeRateLimited           Code = "rate_limited"
+	CodeUnavailable           Code = "unavailable"
+	CodeNotFound              Code = "not_found"
+	CodeMethodNotAllowed      Code = "method_not_allowed"
+	CodeInternal              Code = "internal"
+)
+
+// kind is what a code always means.
+type kind struct {
+	code   Code
+	status int
+	// title is the phrase of the status in RFC 9110, as RFC 9457 wants it beside
+	// the type about:blank.
+	title     string
+	retryable bool
+}
+
+var kinds = [...]kind{
+	{CodeUnauthorized, http.StatusUnauthorized, "Unauthorized", false},
+	{CodeCapabilityDisabled, http.StatusForbidden, "Forbidden", false},
+	{CodeInvalidRequest, http.StatusBadRequest, "Bad Request", false},
+	{CodeInvalidIdempotencyKey, http.StatusBadRequest, "Bad Request", false},
+	{CodeNovelNotFound, http.StatusNotFound, "Not Found", false},
+	{CodeNovelRejected, http.StatusConflict, "Conflict", false},
+	{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "Content Too Large", false},
+	{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "Unsupported Media Type", false},
+	{CodeRateLimited, http.StatusTooManyRequests, "Too Many Requests", true},
+	{CodeUnavailable, http.StatusServiceUnavailable, "Service Unavailable", true},
+	{CodeNotFound, http.StatusNotFound, "Not Found", false},
+	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method Not Allowed", false},
+	{CodeInternal, http.StatusInternalServerError, "Internal Server Error", false},
+}
+
+// All returns every code, in the order of the documentation.
+func All() []Code {
+	codes := make([]Code, len(kinds))
+	for i, k := range kinds {
+		codes[i] = k.code
+	}
+	return codes
+}
+
+// Status returns the HTTP status of a code; 500 for one that is not in All.
+func (c Code) Status() int { return c.kind().status }
+
+// Title returns the phrase of the status.
+func (c Code) Title() string { return c.kind().title }
+
+// Retryable reports whether the same request can succeed later as it is.
+func (c Code) Retryable() bool { return c.kind().retryable }
+
+func (c Code) kind() kind {
+	i := slices.IndexFunc(kinds[:], func(k kind) bool { return k.code == c })
+	if i < 0 {
+		i = len(kinds) - 1
+	}
+	return kinds[i]
+}

@@ -1,0 +1,88 @@
+package problem
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ContentType is the media type of every error body.
+const ContentType = "application/problem+json"
+
+// body is the wire form, RFC 9457 with this service's extension members.
+type body struct {
+	Type      string       `json:"type"`
+	Title     string       `json:"title"`
+	Status    int          `json:"status"`
+	Detail    string       `json:"detail"`
+	Code      Code         `json:"code"`
+	RequestID string       `json:"requestId"`
+	Retryable bool         `json:"retryable"`
+	Field     string       `json:"field,omitzero"`
+	Errors    []FieldError `json:"errors,omitempty"`
+}
+
+// Write answers a request with err: headers, status and body. An error that holds
+// no *Error is answered as internal, without its text. Nothing must have been
+// written to w before. A failing connection is the client's affair and not reported.
+func Write(w http.ResponseWriter, requestID string, err error) {
+	e := From(err)
+	if e == nil {
+		e = Internal(nil)
+	}
+	k := e.Code.kind()
+
+	out := body{
+		Type:      "about:blank",
+		Title:     k.title,
+		Status:    k.status,
+		Detail:    e.Detail,
+		Code:      k.code,
+		RequestID: requestID,
+		Retryable: k.retryable,
+		Errors:    e.Fields,
+	}
+	if len(e.Fields) > 0 {
+		out.Field = e.Fields[0].Field
+	}
+	// A detail may quote bytes of the request: invalid UTF-8 becomes U+FFFD, and
+	// so nothing is left that marshalling could fail on.
+	encoded, marshalErr := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
+	if marshalErr != nil {
+		encoded = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal","retryable":false}`)
+		k.status = http.StatusInternalServerError
+	}
+
+	h := w.Header()
+	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified", "Location"} {
+		h.Del(stale)
+	}
+	h.Set("Content-Type", ContentType)
+	h.Set("Content-Length", strconv.Itoa(len(encoded)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if k.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if k.retryable || e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(retryAfterSeconds(e.RetryAfter), 10))
+	}
+	if k.status == http.StatusMethodNotAllowed {
+		h.Set("Allow", strings.Join(e.Allow, ", "))
+	}
+	w.WriteHeader(k.status)
+	_, _ = w.Write(encoded)
+}
+
+// retryAfterSeconds rounds up, so that a client that waits as told is never early.
+func retryAfterSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return max(seconds, 1)
+}

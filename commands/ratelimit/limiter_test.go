@@ -1,0 +1,342 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+
+	"novelgate/commands/ratelimit"
+)
+
+var ignoreHandle = cmpopts.IgnoreUnexported(ratelimit.Decision{})
+
+func TestReplicasThatRaceGrantTheLimitExactly(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for i := range 100 {
+		all.Go(func() {
+			for range 3 {
+				granted.Add(int64(b.take(t, i%2, 60, 1).Granted))
+			}
+		})
+	}
+	all.Wait()
+	if granted.Load() != 60 {
+		t.Errorf("granted %d, want 60", granted.Load())
+	}
+}
+
+func TestLeasesOfTwoReplicasStayWithinTheLimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	const limit = 5000
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			// After so many refusals in a row every lease has come back: nothing is left and nothing is missing.
+			for refused := 0; refused < 600; refused++ {
+				if n := b.take(t, i%2, limit, 1+i%3).Granted; n > 0 {
+					granted.Add(int64(n))
+					refused = 0
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	if granted.Load() != limit {
+		t.Errorf("granted %d, want %d", granted.Load(), limit)
+	}
+	if n := b.charged(t); n != limit {
+		t.Errorf("the database counts %d, want %d", n, limit)
+	}
+}
+
+func TestBusyWindowNeedsFewCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 100_000_000, 1)
+	before, start := b.calls.n.Load(), time.Now()
+	taken := 1
+	for time.Since(start) < time.Second {
+		taken += b.take(t, 0, 100_000_000, 1).Granted
+	}
+	// A lease lasts a fifth of a second. Slow machines let it end early; fast ones never make more calls.
+	if n := b.calls.n.Load() - before; n > 10 {
+		t.Errorf("%d calls for %d takes in a second", n, taken)
+	}
+	eventually(t, "the rest of the lease comes back", func() bool { return b.charged(t) == taken })
+	if d := b.replicas[0].Status(b.integration, ratelimit.Posts, 100_000_000); d.Remaining != 100_000_000-taken {
+		t.Errorf("remaining %d after %d", d.Remaining, taken)
+	}
+}
+
+func TestWaitingTakesShareACall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 90, 1)
+	release := b.block(t)
+	before := b.calls.n.Load()
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for range 80 {
+		all.Go(func() { granted.Add(int64(b.take(t, 0, 90, 1).Granted)) })
+	}
+	time.Sleep(200 * time.Millisecond)
+	release()
+	all.Wait()
+	if granted.Load() != 80 {
+		t.Errorf("granted %d, want 80", granted.Load())
+	}
+	if n := b.calls.n.Load() - before; n > 10 { // one alone, one for all that waited, the rollback; some for stragglers
+		t.Errorf("%d statements for 80 takes, want hardly more than 3", n)
+	}
+}
+
+func TestFullWindowIsNotAskedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 60, 60)
+	before, start := b.calls.n.Load(), time.Now()
+	for range 20_000 {
+		d := b.take(t, 0, 60, 1)
+		if d.Granted != 0 || d.Remaining != 0 || d.RetryAfter > time.Minute+time.Second || d.RetryAfter < 50*time.Second {
+			t.Fatalf("full window: %+v", d)
+		}
+	}
+	allowed := 2 + int64(time.Since(start)/(100*time.Millisecond))
+	if n := b.calls.n.Load() - before; n > allowed {
+		t.Errorf("%d calls, want at most %d", n, allowed)
+	}
+}
+
+func TestGrantsWhatThereIs(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	got := []ratelimit.Decision{b.take(t, 0, 10, 7), b.take(t, 0, 10, 7), b.take(t, 0, 10, 7)}
+	want := []ratelimit.Decision{
+		{Granted: 7, Limit: 10, Remaining: 3, Reset: time.Minute},
+		{Granted: 3, Limit: 10, RetryAfter: time.Minute, Reset: time.Minute},
+		{Granted: 0, Limit: 10, RetryAfter: time.Minute, Reset: time.Minute},
+	}
+	roughly := cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < 10*time.Second })
+	if diff := cmp.Diff(want, got, ignoreHandle, roughly); diff != "" {
+		t.Errorf("decisions (-want +got):\n%s", diff)
+	}
+}
+
+func TestLimitOfZeroGrantsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	want := ratelimit.Decision{RetryAfter: time.Minute}
+	if diff := cmp.Diff(want, b.take(t, 0, 0, 1), ignoreHandle); diff != "" {
+		t.Errorf("decision (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperationsAndIntegrationsAreApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 1, 1)
+	for _, other := range []struct {
+		integration uuid.UUID
+		operation   ratelimit.Operation
+	}{{b.integration, ratelimit.Novels}, {uuid.New(), ratelimit.Posts}} {
+		d, err := b.replicas[0].Take(t.Context(), other.integration, other.operation, 1, 1)
+		if err != nil || d.Granted != 1 {
+			t.Errorf("%v: granted %d, error %v", other, d.Granted, err)
+		}
+	}
+}
+
+func TestReturn(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	give := func(d ratelimit.Decision, n int) {
+		t.Helper()
+		if err := b.replicas[0].Return(t.Context(), b.integration, ratelimit.Posts, d, n); err != nil {
+			t.Fatalf("return %d: %v", n, err)
+		}
+	}
+	taken := b.take(t, 0, 60, 60)
+	b.take(t, 0, 60, 1) // refused, and remembered
+	give(taken, 5)
+	if d := b.take(t, 0, 60, 9); d.Granted != 5 {
+		t.Errorf("granted %d, want the 5 that came back", d.Granted)
+	}
+	give(taken, 0)
+	give(taken, -3)
+	give(ratelimit.Decision{}, 3)
+	if d := b.take(t, 1, 60, 1); d.Granted != 0 {
+		t.Errorf("granted %d after nothing came back", d.Granted)
+	}
+	give(taken, 1000) // no more than it granted
+	if d := b.take(t, 1, 60, 60); d.Granted != 0 {
+		eventually(t, "the other replica asks again", func() bool { return b.take(t, 1, 60, 60).Granted > 0 })
+	}
+}
+
+func TestReturnToALease(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	const limit = 10_000_000
+	taken := 0
+	for range 200 { // in and out of leases
+		d := b.take(t, 0, limit, 5)
+		taken += d.Granted
+		if err := b.replicas[0].Return(t.Context(), b.integration, ratelimit.Posts, d, 2); err != nil {
+			t.Fatalf("return: %v", err)
+		}
+		taken -= 2
+		time.Sleep(2 * time.Millisecond)
+	}
+	eventually(t, "everything unused comes back", func() bool { return b.charged(t) == taken })
+}
+
+func TestLimitChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 60, 60)
+	if d := b.take(t, 0, 70, 20); d.Granted != 10 {
+		t.Errorf("raised by 10: granted %d", d.Granted)
+	}
+	if d := b.take(t, 0, 50, 1); d.Granted != 0 {
+		t.Errorf("lowered: granted %d", d.Granted)
+	}
+	if d := b.replicas[0].Status(b.integration, ratelimit.Posts, 100); d.Remaining != 30 {
+		t.Errorf("status at limit 100: remaining %d, want 30", d.Remaining)
+	}
+	for range 10 {
+		b.take(t, 0, 1_000_000, 1) // takes a lease
+	}
+	if d := b.take(t, 0, 81, 5); d.Granted != 1 {
+		t.Errorf("lowered during a lease: granted %d, want 1", d.Granted)
+	}
+}
+
+func TestStatusKnowsWithoutAsking(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	status := func() ratelimit.Decision { return b.replicas[0].Status(b.integration, ratelimit.Posts, 60) }
+	if diff := cmp.Diff(ratelimit.Decision{Limit: 60, Remaining: 60}, status(), ignoreHandle); diff != "" {
+		t.Errorf("unknown window (-want +got):\n%s", diff)
+	}
+	b.take(t, 0, 60, 4)
+	before := b.calls.n.Load()
+	if d := status(); d.Limit != 60 || d.Remaining != 56 || d.Reset <= 50*time.Second || d.Granted != 0 || d.RetryAfter != 0 {
+		t.Errorf("status: %+v", d)
+	}
+	if b.calls.n.Load() != before {
+		t.Error("Status asked the database")
+	}
+}
+
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 60, 1)
+	b.pool.Close()
+	if d, err := b.replicas[0].Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); err == nil || d.Granted != 0 {
+		t.Errorf("closed pool: %+v, error %v", d, err)
+	}
+
+	away := ratelimit.New(newPool(t, "postgres://nobody@localhost/none?host="+t.TempDir(), nil), time.Now)
+	t.Cleanup(away.Close)
+	if d, err := away.Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); err == nil || d.Granted != 0 {
+		t.Errorf("no server: %+v, error %v", d, err)
+	}
+}
+
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 60, 1)
+	release := b.block(t)
+	var first ratelimit.Decision
+	var all sync.WaitGroup
+	all.Go(func() { first = b.take(t, 0, 60, 1) }) // under way, with no deadline
+	eventually(t, "the call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for range 10 {
+		d, err := b.replicas[0].Take(ctx, b.integration, ratelimit.Posts, 60, 1)
+		if !errors.Is(err, context.DeadlineExceeded) || d.Granted != 0 {
+			t.Errorf("granted %d, error %v, want a deadline exceeded", d.Granted, err)
+		}
+	}
+	release()
+	all.Wait()
+	if first.Granted != 1 {
+		t.Errorf("its neighbour got %d, want 1", first.Granted)
+	}
+	if n := b.charged(t); n != 2 {
+		t.Errorf("%d permits charged, want 2: who gave up before the call is left out", n)
+	}
+}
+
+func TestCallEndsWithItsLastRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 60, 1)
+	release := b.block(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := b.replicas[0].Take(ctx, b.integration, ratelimit.Posts, 60, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want a deadline exceeded", err)
+	}
+	release()
+	// The server may have carried out what nobody waited for.
+	if d := b.take(t, 0, 60, 60); d.Granted < 58 || d.Granted > 59 {
+		t.Errorf("granted %d afterwards, want 59, or 58", d.Granted)
+	}
+}
+
+func TestCloseGivesLeasesBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	for range 20 {
+		b.take(t, 0, 1_000_000, 1)
+	}
+	b.replicas[0].Close()
+	if n := b.charged(t); n != 20 {
+		t.Errorf("%d permits charged, want 20", n)
+	}
+	b.replicas[0].Close() // again: no harm
+	if _, err := b.replicas[0].Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); !errors.Is(err, ratelimit.ErrClosed) {
+		t.Errorf("take: error %v, want ErrClosed", err)
+	}
+	if _, err := b.replicas[0].Take(t.Context(), uuid.New(), ratelimit.Posts, 60, 1); !errors.Is(err, ratelimit.ErrClosed) {
+		t.Errorf("take of a new window: error %v, want ErrClosed", err)
+	}
+}
+
+func TestIdleWindowsLeaveMemory(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 0)
+	var late atomic.Int64
+	start := time.Now()
+	limiter := ratelimit.New(b.pool, func() time.Time { return start.Add(time.Duration(late.Load())) })
+	t.Cleanup(limiter.Close)
+	use := func() {
+		if _, err := limiter.Take(t.Context(), uuid.New(), ratelimit.Posts, 60, 1); err != nil {
+			t.Fatalf("take: %v", err)
+		}
+	}
+	for range 20 {
+		use()
+	}
+	late.Store(int64(6 * time.Minute))
+	use()
+	eventually(t, "all but the newest window are dropped", func() bool { return limiter.Windows() == 1 })
+}

@@ -1,0 +1,208 @@
+package ratelimit
+
+import (
+	"context"
+	"time"
+)
+
+// group is the work of one call: requests that arrived while the one before was under way.
+type group struct {
+	order
+	requests []*request
+}
+
+// rouse makes sure that a worker looks at the locked window.
+func (l *Limiter) rouse(k key, w *window) {
+	if w.working {
+		w.rouse()
+		return
+	}
+	w.working = true
+	l.workers.Go(func() { l.work(k, w) })
+}
+
+// work makes calls for one window until nobody waits and nothing has to go back.
+func (l *Limiter) work(k key, w *window) {
+	defer l.sweep()
+	for {
+		g, wait := w.next(l.now())
+		switch {
+		case g != nil:
+			l.call(k, w, g)
+		case wait > 0:
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-w.wake:
+			}
+			timer.Stop()
+		default:
+			return
+		}
+	}
+}
+
+// call carries a group out and answers its requests.
+func (l *Limiter) call(k key, w *window, g *group) {
+	ctx, cancel := g.context(l.base)
+	defer cancel()
+	sent := l.now() // before the database reads its clock, so that the lease ends here before it ends there
+	r, err := take(ctx, l.pool, k, g.order)
+	w.settle(g, r, err, sent, l.now())
+}
+
+// context ends when the last request of the group has given up: an earlier end would fail its neighbours.
+func (g *group) context(base context.Context) (context.Context, context.CancelFunc) {
+	if len(g.requests) == 0 {
+		return context.WithTimeout(base, giveTime)
+	}
+	var latest time.Time
+	for _, r := range g.requests {
+		if !r.bounded {
+			return context.WithCancel(base)
+		}
+		if r.deadline.After(latest) {
+			latest = r.deadline
+		}
+	}
+	return context.WithDeadline(base, latest)
+}
+
+// next returns the work for the next call. If there is none yet it returns how long to wait for some; if none is to be
+// expected either, the worker is over.
+func (w *window) next(now time.Time) (*group, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	w.serveFromMemory(now)
+	requests := w.dequeue()
+	wait := w.lease.ends.Add(leaseGrace).Sub(now)
+	if len(requests) > 0 || w.closing || wait <= 0 {
+		w.endLease() // also a running one: this call may bring the next, and two would be two to keep
+	}
+	if len(requests) == 0 && len(w.returns) == 0 {
+		if w.lease.n > 0 {
+			return nil, wait
+		}
+		w.working = false
+		return nil, 0
+	}
+
+	g := &group{requests: requests, order: order{limit: w.limit}}
+	for _, c := range w.returns {
+		g.giveBack(c)
+	}
+	w.returns = nil
+	for _, r := range requests {
+		if r.returned > 0 {
+			g.giveBack(charge{at: r.charged, n: r.returned})
+			continue
+		}
+		g.limit = r.limit
+		g.wanted += r.wanted
+	}
+	// A lease pays only if calls come faster than leases end.
+	g.lease = g.wanted > 0 && !w.closing && now.Sub(w.calledAt) < leaseTime
+	return g, 0
+}
+
+// serveFromMemory answers requests that arrived while the call was under way that brought a lease or a refusal: the next
+// call would end that lease, and two requests that alternate would keep ending it.
+func (w *window) serveFromMemory(now time.Time) {
+	for len(w.queue) > 0 {
+		r := w.queue[0]
+		if !r.abandoned {
+			if r.returned > 0 || r.limit != w.limit {
+				return
+			}
+			d, ok := w.takeFromMemory(now, r.limit, r.wanted)
+			if !ok {
+				return
+			}
+			r.decision = d
+			close(r.answered)
+		}
+		w.queue = w.queue[1:]
+	}
+}
+
+// dequeue takes requests off the queue as long as they agree on the limit, and forgets abandoned ones.
+func (w *window) dequeue() []*request {
+	var taken []*request
+	limit := 0
+	for len(w.queue) > 0 {
+		r := w.queue[0]
+		if !r.abandoned {
+			if limit != 0 && r.limit != 0 && r.limit != limit {
+				break
+			}
+			limit = max(limit, r.limit)
+			taken = append(taken, r)
+		}
+		w.queue = w.queue[1:]
+	}
+	if len(w.queue) == 0 {
+		w.queue = nil
+	}
+	return taken
+}
+
+func (o *order) giveBack(c charge) {
+	o.returnedAt = append(o.returnedAt, c.at)
+	o.returned = append(o.returned, int64(c.n))
+}
+
+// settle enters the outcome of a call, sent and answered at the times given, and answers its requests in the order of
+// their arrival.
+func (w *window) settle(g *group, r receipt, err error, sent, answered time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() {
+		for _, q := range g.requests {
+			close(q.answered)
+		}
+	}()
+	if err != nil {
+		// What should have gone back may have: once more could give back twice, so it stays taken for its minute.
+		for _, q := range g.requests {
+			q.err = err
+		}
+		return
+	}
+	w.learn(g, r, sent, answered)
+
+	state := w.status(answered, g.limit)
+	left := r.granted
+	for _, q := range g.requests {
+		if q.wanted == 0 {
+			continue
+		}
+		q.decision = state
+		q.decision.Granted = min(q.wanted, left)
+		q.decision.charged = r.grantedAt
+		if q.decision.Granted < q.wanted {
+			q.decision.RetryAfter = r.retryAfter
+		}
+		left -= q.decision.Granted
+	}
+}
+
+// learn remembers what a receipt says about the window.
+func (w *window) learn(g *group, r receipt, sent, answered time.Time) {
+	w.used = r.used - r.leased
+	w.resetAt = answered.Add(r.resetAfter)
+	if g.wanted > 0 {
+		w.calledAt = answered
+	}
+	w.lease = lease{charge: charge{at: r.leasedUntil, n: r.leased}, ends: sent.Add(leaseTime)}
+	w.refuseUntil = time.Time{}
+	if g.limit != w.limit { // changed while the call was under way
+		w.endLease()
+		return
+	}
+	if r.retryAfter > 0 {
+		// Promised from when the answer came, so never early; believed from when the question left, so never too long.
+		w.freeAt = answered.Add(r.retryAfter)
+		w.refuseUntil = sent.Add(min(r.retryAfter, refusalTime))
+	}
+}

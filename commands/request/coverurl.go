@@ -1,0 +1,138 @@
+package request
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/net/idna"
+)
+
+const (
+	wantURL    = "must be an absolute https URL, such as https://covers.example.com/1.jpg"
+	wantPublic = "must have a public host name or address"
+)
+
+// checkCoverURL says what is wrong with the URL of a cover, "" if nothing is. It is
+// rendered as it is, in the browsers of readers, so the host must look public to a
+// browser: browsers map full-width characters in names, and read numbers such as
+// 2130706433, 0x7f.1 and 0177.0.0.1 as IPv4 addresses. What a name resolves to is
+// not looked up.
+func checkCoverURL(s string) string {
+	if wrong := between(s, 0, maxCoverURL); wrong != "" {
+		return wrong
+	}
+	// Browsers read a backslash as a slash and drop tabs and line breaks: none of
+	// these is valid in a URL, and each could move the host.
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`\<>"`, r)
+	}) {
+		return wantURL + `, without white space, control characters, \, <, > or "`
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "https" || u.Opaque != "" || u.Hostname() == "" {
+		return wantURL
+	}
+	if u.User != nil {
+		return "must not contain a user name or password"
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return wantURL
+		}
+	}
+	return checkHost(u.Hostname(), strings.HasPrefix(u.Host, "["))
+}
+
+// checkHost says what is wrong with a host; bracketed hosts are IPv6 literals.
+func checkHost(host string, bracketed bool) string {
+	if bracketed {
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !addr.Is6() || addr.Zone() != "" || !isPublic(addr) {
+			return wantPublic
+		}
+		return ""
+	}
+	host, err := asciiHost(host)
+	if err != nil {
+		return wantURL
+	}
+	host = strings.TrimSuffix(host, ".") // the root: the name is the same
+	labels := strings.Split(host, ".")
+	for _, label := range labels {
+		if !isLabel(label) {
+			return wantURL
+		}
+	}
+	if endsInNumber(labels[len(labels)-1]) {
+		// To a browser this is an IPv4 address whatever its form: take the usual one.
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !addr.Is4() || !isPublic(addr) {
+			return wantPublic
+		}
+		return ""
+	}
+	if len(host) > 253 {
+		return wantURL
+	}
+	if len(labels) == 1 || isPrivateName(host) {
+		return wantPublic
+	}
+	return ""
+}
+
+// asciiHost returns the host in small ASCII letters, as a browser looks it up.
+func asciiHost(host string) (string, error) {
+	for i := range len(host) {
+		if host[i] >= 0x80 {
+			mapped, err := idna.Lookup.ToASCII(host)
+			if err != nil {
+				return "", fmt.Errorf("map host name: %w", err)
+			}
+			return mapped, nil
+		}
+	}
+	return strings.ToLower(host), nil
+}
+
+// isLabel takes letters, digits, hyphens, and underscores, which occur in the names
+// of storage buckets.
+func isLabel(s string) bool {
+	if s == "" || len(s) > 63 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// endsInNumber is the "ends in a number checker" of the URL standard
+// (https://url.spec.whatwg.org/#ends-in-a-number-checker) on the last label.
+func endsInNumber(label string) bool {
+	if hex, ok := strings.CutPrefix(label, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return isDigits(label)
+}
+
+// privateNames are the domains of private networks: RFC 6761, RFC 6762 (section 3
+// and appendix G), RFC 8375, and ICANN's reservation of .internal.
+var privateNames = []string{
+	"localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "home.arpa",
+}
+
+func isPrivateName(host string) bool {
+	for _, name := range privateNames {
+		if host == name || strings.HasSuffix(host, "."+name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,29 @@
+// Package request turns the JSON bodies and the Idempotency-Key header of the
+// partner interface into validated commands. Every refusal is a *problem.Error, and
+// all failing fields are in it, in the order of the interface documentation.
+//
+// # JSON
+//
+// The body is one JSON object (RFC 8259). Refused are: other top-level values, a
+// byte order mark, trailing data, duplicate members (in nested objects of unknown
+// members too), invalid UTF-8, escaped surrogates without their other half, NUL in
+// any string that would be stored, nesting beyond 10,000 levels, and a member that
+// differs from a known one in case alone. Other unknown members are ignored. null
+// means omitted, and is refused where a field is required. Numbers and booleans
+// are never read from strings, or the other way round.
+//
+// # Text
+//
+// Characters are Unicode code points. White space is the Unicode property
+// White_Space. novel is cleaned by title.Clean (so a line break in it becomes a
+// space); author, username, language and the entries of genres are trimmed; all of
+// these are counted after that, and control characters and line breaks that remain
+// in them are refused. uuid, synopsis, content and parent_uuid are kept exactly as
+// sent. An empty (or blank) language and an empty synopsis clear the stored value.
+//
+// # Other fields
+//
+// chapterNumber keeps its exact value (see Decimal), timestamp is described at
+// parseTimestamp, coverUrl at checkCoverURL. parent_uuid may be any string: one
+// that cannot be an Idempotency-Key matches no parent.
+package request

@@ -1,0 +1,289 @@
+package request_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/commands/problem"
+	"novelgate/commands/request"
+)
+
+// received is when the bodies of these tests arrive.
+var received = time.Date(2024, 5, 1, 10, 0, 0, 123_456_789, time.UTC)
+
+// post returns a valid body with members added, or in place of those of the same name.
+func post(members ...string) string {
+	return object([]string{`"uuid":"u-1"`, `"username":"Mia"`, `"novel":"The Wandering Inn"`, `"content":"Nice."`}, members)
+}
+
+// novel does the same for a novel.
+func novel(members ...string) string {
+	return object([]string{`"novel":"The Wandering Inn"`}, members)
+}
+
+func object(base, members []string) string {
+	var out []string
+	for _, b := range base {
+		name, _, _ := strings.Cut(b, ":")
+		replaced := false
+		for _, m := range members {
+			replaced = replaced || strings.HasPrefix(m, name+":")
+		}
+		if !replaced {
+			out = append(out, b)
+		}
+	}
+	return "{" + strings.Join(append(out, members...), ",") + "}"
+}
+
+// without returns a valid post body that lacks one member.
+func without(name string) string {
+	var out []string
+	for _, m := range strings.Split(strings.Trim(post(), "{}"), ",") {
+		if !strings.HasPrefix(m, `"`+name+`"`) {
+			out = append(out, m)
+		}
+	}
+	return "{" + strings.Join(out, ",") + "}"
+}
+
+func str(s string) *string { return &s }
+
+// refusal returns the *problem.Error in err.
+func refusal(t testing.TB, err error) *problem.Error {
+	t.Helper()
+	p, ok := errors.AsType[*problem.Error](err)
+	if !ok {
+		t.Fatalf("error %v (%T) is no *problem.Error", err, err)
+	}
+	return p
+}
+
+// wantFields fails unless err is an invalid_request about these "field: message"
+// pairs, the messages cut to the length of the wanted ones.
+func wantFields(t *testing.T, body string, err error, want ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%.200s: accepted, want %q", body, want)
+		return
+	}
+	p := refusal(t, err)
+	if p.Code != problem.CodeInvalidRequest {
+		t.Errorf("%.200s: code %s", body, p.Code)
+	}
+	var got []string
+	for i, f := range p.Fields {
+		line := f.Field + ": " + f.Message
+		if i < len(want) && strings.HasPrefix(line, want[i]) {
+			line = want[i]
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%.200s: %s", body, diff)
+	}
+}
+
+func TestDecodePost(t *testing.T) {
+	t.Parallel()
+	want := request.Post{
+		AuthorUUID: "u-1", Username: "Mia", Title: "The Wandering Inn", Content: "Nice.",
+		WrittenAt: received.Truncate(time.Microsecond),
+	}
+	full := want
+	full.AuthorUUID = " u 1 "
+	full.Username = "Mïa 🙂"
+	full.Title = "The Wandering Inn"
+	full.Content = " a < b,\n<3 &amp; \"<System>\" \u2028 "
+	chapter := request.Decimal("12.5")
+	full.Chapter = &chapter
+	full.WrittenAt = time.Date(2024, 4, 30, 22, 30, 0, 500_000_000, time.UTC)
+	full.TimestampGiven = true
+	full.ParentKey = str("evt-0 \"x\"\t")
+
+	for body, want := range map[string]request.Post{
+		post():                     want,
+		" \n" + post() + "\r\n\t ": want,
+		post(`"chapterNumber":null`, `"timestamp":null`, `"parent_uuid":null`):      want,
+		post(`"unknown":{"a":[1,{"b":null}],"Novel":1}`, `"cover":"x"`, `"":1`):     want,
+		strings.ReplaceAll(post(), `"novel"`, `"no\u0076el"`):                       want,
+		strings.ReplaceAll(post(), `"Mia"`, `" \t\u00a0M\u0069a\u3000"`):            want,
+		strings.ReplaceAll(post(), `The Wandering Inn`, `  The\n\tWandering   Inn`): want,
+		`{"parent_uuid":"evt-0 \"x\"\t","timestamp":"2024-05-01T00:30:00.5+02:00","chapterNumber":1.25e1,` +
+			`"content":" a < b,\n<3 &amp; \"<System>\" \u2028 ","novel":"The Wandering Inn","username":"M\u00efa \ud83d\ude42","uuid":" u 1 "}`: full,
+	} {
+		got, err := request.DecodePost([]byte(body), received)
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+}
+
+func TestDecodePostRefusesFields(t *testing.T) {
+	t.Parallel()
+	long := func(n int) string { return strings.Repeat("é", n) }
+	for body, want := range map[string][]string{
+		without("uuid"):                                      {"uuid: is required"},
+		post(`"uuid":null`):                                  {"uuid: is required and must not be null"},
+		post(`"uuid":""`):                                    {"uuid: must have 1 to 255 characters, got an empty or blank string"},
+		post(`"uuid":" \u3000"`):                             {"uuid: must have 1 to 255 characters, got an empty or blank string"},
+		post(`"uuid":"` + long(256) + `"`):                   {"uuid: must have 1 to 255 characters, got 256"},
+		post(`"uuid":7`):                                     {"uuid: must be a string, got a number"},
+		post(`"uuid":"a\u0000"`):                             {"uuid: must not contain the character NUL"},
+		without("username"):                                  {"username: is required"},
+		post(`"username":"  "`):                              {"username: must have 1 to 50 characters, got an empty"},
+		post(`"username":"` + long(51) + `"`):                {"username: must have 1 to 50 characters, got 51"},
+		post(`"username":"a\nb"`):                            {"username: must be a single line without control characters, got U+000A"},
+		post(`"username":"a\u0085b"`):                        {"username: must be a single line without control characters, got U+0085"},
+		post(`"username":"a\u2028b"`):                        {"username: must be a single line without control characters, got U+2028"},
+		post(`"username":"a\u001bb"`):                        {"username: must be a single line without control characters, got U+001B"},
+		post(`"username":["a"]`):                             {"username: must be a string, got an array"},
+		without("novel"):                                     {"novel: is required"},
+		post(`"novel":" "`):                                  {"novel: must have 1 to 300 characters, got an empty"},
+		post(`"novel":"` + long(301) + `"`):                  {"novel: must have 1 to 300 characters, got 301"},
+		post(`"novel":"a\u007f"`):                            {"novel: must be a single line without control characters, got U+007F"},
+		post(`"novel":"a\u0000"`):                            {"novel: must not contain the character NUL"},
+		post(`"novel":true`):                                 {"novel: must be a string, got a boolean"},
+		without("content"):                                   {"content: is required"},
+		post(`"content":" \n\u00a0"`):                        {"content: must have 1 to 20,000 characters, got an empty"},
+		post(`"content":"` + long(20001) + `"`):              {"content: must have 1 to 20,000 characters, got 20,001"},
+		post(`"content":"x <b>y</b>"`):                       {"content: must be plain text, but contains HTML: <b>"},
+		post(`"content":"x <\u0062>"`):                       {"content: must be plain text, but contains HTML: <b>"},
+		post(`"content":"a\u0000b"`):                         {"content: must not contain the character NUL"},
+		post(`"content":{}`):                                 {"content: must be a string, got an object"},
+		post(`"chapterNumber":"5"`):                          {"chapterNumber: must be a number, got a string"},
+		post(`"chapterNumber":true`):                         {"chapterNumber: must be a number, got a boolean"},
+		post(`"chapterNumber":-1`):                           {"chapterNumber: must be from 0 to 1,000,000, got -1"},
+		post(`"chapterNumber":1000000.5`):                    {"chapterNumber: must be from 0 to 1,000,000, got 1000000.5"},
+		post(`"timestamp":1714557600`):                       {"timestamp: must be a string, got a number"},
+		post(`"timestamp":""`):                               {"timestamp: must be ISO 8601"},
+		post(`"timestamp":"2024-05-01"`):                     {"timestamp: must be ISO 8601"},
+		post(`"timestamp":"2024-05-01T10:00"`):               {"timestamp: must have an explicit time zone"},
+		post(`"timestamp":"2024-05-01T10:05:00.123456790Z"`): {"timestamp: must be at most five minutes in the future"},
+		post(`"timestamp":"2024-05-01T10:00:00Z\u0000"`):     {"timestamp: must not contain the character NUL"},
+		post(`"parent_uuid":5`):                              {"parent_uuid: must be a string, got a number"},
+		post(`"parent_uuid":"\u0000"`):                       {"parent_uuid: must not contain the character NUL"},
+		// Case matters in names, and the refusal says so once.
+		strings.ReplaceAll(post(), `"novel"`, `"Novel"`): {`Novel: unknown member: the name is "novel"`},
+		post(`"NOVEL":null`):                             {`NOVEL: unknown member: the name is "novel"`},
+		post(`"Parent_UUID":"x"`):                        {`Parent_UUID: unknown member: the name is "parent_uuid"`},
+		post(`"chapternumber":1`):                        {`chapternumber: unknown member: the name is "chapterNumber"`},
+		post(`"timeſtamp":"x"`):                          {`timeſtamp: unknown member: the name is "timestamp"`},
+		// All at once, in the order of the documentation.
+		`{"parent_uuid":1,"timestamp":2,"chapterNumber":"3","content":4,"NOVEL":5,"username":null}`: {
+			"uuid: is required", "username: is required and must not be null", "NOVEL: unknown member",
+			"content: must be a string, got a number", "chapterNumber: must be a number, got a string",
+			"timestamp: must be a string, got a number", "parent_uuid: must be a string, got a number",
+		},
+		post(`"content":"<i>` + long(20000) + `"`): {"content: must have 1 to 20,000", "content: must be plain text"},
+		`{}`: {"uuid: is required", "username: is required", "novel: is required", "content: is required"},
+	} {
+		_, err := request.DecodePost([]byte(body), received)
+		wantFields(t, body, err, want...)
+	}
+}
+
+func TestDecodePostTakesLimits(t *testing.T) {
+	t.Parallel()
+	for _, members := range [][]string{
+		{`"uuid":"` + strings.Repeat("𐍈", 255) + `"`},
+		{`"username":"  ` + strings.Repeat("𐍈", 50) + `  "`},
+		{`"novel":"` + strings.Repeat(" ", 400) + strings.Repeat("𐍈", 300) + `"`},
+		{`"content":"` + strings.Repeat("é", 20000) + `"`},
+		{`"content":"` + strings.Repeat("e", 19999) + ` "`},
+		{`"chapterNumber":1000000`, `"parent_uuid":""`},
+		{`"parent_uuid":"` + strings.Repeat("é ", 1000) + `"`},
+		{`"timestamp":"2024-05-01T10:05:00.123456789Z"`},
+		{`"uuid":"a\u0001b"`, `"content":"a\u0001\u001b\tb"`},
+	} {
+		if _, err := request.DecodePost([]byte(post(members...)), received); err != nil {
+			t.Errorf("%.100s: %v", members, err)
+		}
+	}
+}
+
+func TestMalformedBodies(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 16_000)
+	for body, want := range map[string]struct{ field, detail string }{
+		"":                                 {"", "but it is empty"},
+		" \n":                              {"", "but it is empty"},
+		"null":                             {"", "but it is null"},
+		"[]":                               {"", "but it is an array"},
+		`"x"`:                              {"", "but it is a string"},
+		"42":                               {"", "but it is a number"},
+		"true":                             {"", "but it is a boolean"},
+		"x":                                {"", "at byte 0"},
+		"\ufeff" + post():                  {"", "byte order mark"},
+		"{":                                {"", "unexpected EOF at byte 1"},
+		`{"novel"`:                         {"novel", "unexpected EOF at byte 8"},
+		`{"novel":"x`:                      {"novel", "unexpected EOF"},
+		`{"novel":"x"`:                     {"", "unexpected EOF"},
+		`{"novel":"x",}`:                   {"", "at byte 12"},
+		`{novel:"x"}`:                      {"", "at byte 2"},
+		`{'novel':"x"}`:                    {"", "at byte 1"},
+		`{"novel":01}`:                     {"", "at byte"},
+		`{"novel":NaN}`:                    {"novel", "at byte"},
+		`{1:2}`:                            {"", "at byte 1"},
+		post() + "x":                       {"", "more data follows"},
+		post() + "{}":                      {"", "more data follows"},
+		post() + "\x00":                    {"", "more data follows"},
+		post() + "// c":                    {"", "more data follows"},
+		post(`"a":"\ud800"`):               {"", "surrogate"},
+		post(`"content":"\udc00"`):         {"content", "surrogate"},
+		post(`"content":"\ud800\ud800"`):   {"content", "surrogate"},
+		post(`"content":"` + "\xff" + `"`): {"content", "invalid UTF-8"},
+		post(`"content":"` + "\xed\xa0\x80" + `"`):  {"content", "invalid UTF-8"},
+		post(`"` + "\xc0" + `":1`):                  {"", "invalid UTF-8"},
+		post(`"content":"` + "\n" + `"`):            {"content", "at byte"},
+		post(`"content":"` + "\x00" + `"`):          {"content", "at byte"},
+		post(`"content":"\x"`):                      {"content", "at byte"},
+		post(`"a":1`, `"a":2`):                      {"a", "duplicate member"},
+		post(`"content":"a"`, `"content":"b"`):      {"content", "duplicate member"},
+		post(`"content":"a"`, `"cont\u0065nt":"b"`): {"content", "duplicate member"},
+		post(`"x":{"y":[{"z":1,"z":2}]}`):           {"z", "duplicate member"},
+		post(`"x":` + deep):                         {"", "exceeded max depth"},
+		post(`"novel":` + deep):                     {"novel", "exceeded max depth"},
+	} {
+		_, err := request.DecodePost([]byte(body), received)
+		if err == nil {
+			t.Errorf("%.100q: accepted", body)
+			continue
+		}
+		p := refusal(t, err)
+		field := ""
+		if len(p.Fields) > 0 {
+			field = p.Fields[0].Field
+		}
+		if p.Code != problem.CodeInvalidRequest || field != want.field || !strings.Contains(p.Detail, want.detail) {
+			t.Errorf("%.100q: %s, field %q, detail %q, want field %q, detail %q", body, p.Code, field, p.Detail, want.field, want.detail)
+		}
+		if len(p.Detail) > 300 {
+			t.Errorf("%.100q: the detail has %d bytes", body, len(p.Detail))
+		}
+	}
+}
+
+func TestMessagesDoNotEchoTexts(t *testing.T) {
+	t.Parallel()
+	const secret = "xyzzyxyzzy"
+	body := `{"uuid":"\u0000` + secret + `","username":"\u0001` + secret + `","novel":"\u0001` + secret + `","content":"<b>` + secret + `"}`
+	_, err := request.DecodePost([]byte(body), received)
+	p := refusal(t, err)
+	if len(p.Fields) != 4 || strings.Contains(err.Error(), secret) {
+		t.Errorf("%v", err)
+	}
+	for _, f := range p.Fields {
+		if strings.Contains(f.Message, secret) {
+			t.Errorf("%s: %s", f.Field, f.Message)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"novelgate/commands/access"
+	"novelgate/commands/problem"
+	"novelgate/commands/request"
+)
+
+// handler serves an operation. The checks run in this order: key of the integration (401), media type (415), size
+// (413), capability (403), idempotency key, and then, in the operation itself, body, limit, replay, decision.
+func (a *API) handler(op operation) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+		defer cancel()
+		out, err := a.serve(ctx, w, r, op)
+		if err != nil {
+			a.refuse(ctx, w, op, err)
+			return
+		}
+		a.Metrics.command(op.name, out.outcome)
+		a.render(ctx, w, out)
+	})
+}
+
+func (a *API) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, op operation) (*output, error) {
+	in := &input{requestID: RequestID(ctx), traceParent: traceParent(r), receivedAt: a.Now()}
+	var err error
+	if in.Principal, err = a.authenticate(ctx, r); err != nil {
+		return nil, err
+	}
+	// Set from what is known now; a limit that is taken later sets it again.
+	defer func() { setRateLimit(w.Header(), op, in.Principal, a.Limiter) }()
+
+	if err := checkMediaType(r); err != nil {
+		return nil, err
+	}
+	if in.body, err = readBody(w, r); err != nil {
+		return nil, err
+	}
+	if !in.Enabled {
+		return nil, problem.CapabilityDisabled("This integration is disabled.")
+	}
+	if !op.allowed(in.Principal) {
+		return nil, problem.CapabilityDisabled(op.missing)
+	}
+	if in.key, err = request.ParseIdempotencyKey(r.Header); err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	return op.handle(ctx, in)
+}
+
+// authenticate reads the API key of a request (RFC 6750: the scheme in any case, one space or more).
+func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Principal, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return nil, problem.Unauthorized("Send one Authorization header: Bearer <API key>.")
+	}
+	scheme, key, ok := strings.Cut(headers[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return nil, problem.Unauthorized("Send the API key as Authorization: Bearer <API key>.")
+	}
+	principal, err := a.Keys.Authenticate(ctx, strings.Trim(key, " "))
+	switch {
+	case err == nil:
+		return principal, nil
+	case errors.Is(err, access.ErrMalformed), errors.Is(err, access.ErrUnknown):
+		return nil, problem.Unauthorized("The API key is not valid.")
+	case errors.Is(err, access.ErrExpired):
+		return nil, problem.Unauthorized("The API key has expired.")
+	default:
+		return nil, problem.Unavailable(retryUnavailable).WithCause(err)
+	}
+}
+
+// checkMediaType accepts application/json with any parameters.
+func checkMediaType(r *http.Request) error {
+	got := r.Header.Get("Content-Type")
+	mediaType, _, err := mime.ParseMediaType(got)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || mediaType != "application/json" {
+		return problem.UnsupportedMediaType(got)
+	}
+	return nil
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		return nil, problem.PayloadTooLarge(maxBody)
+	}
+	if r.ContentLength > 0 {
+		body := make([]byte, r.ContentLength)
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, problem.PayloadTooLarge(maxBody)
+	case err != nil:
+		return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
+	}
+	return body, nil
+}
+
+// refuse answers with an error, and logs those that are ours.
+func (a *API) refuse(ctx context.Context, w http.ResponseWriter, op operation, err error) {
+	p := a.toProblem(err)
+	a.Metrics.command(op.name, string(p.Code))
+	noteError(ctx, p.Code)
+	if p.Code == problem.CodeInternal {
+		a.Logger.ErrorContext(ctx, "command failed", slog.String("operation", string(op.name)), slog.String("requestId", RequestID(ctx)), slog.Any("error", err))
+	}
+	problem.Write(w, RequestID(ctx), p)
+}
+
+func (a *API) render(ctx context.Context, w http.ResponseWriter, out *output) {
+	encoded, err := json.Marshal(out.body)
+	if err != nil {
+		problem.Write(w, RequestID(ctx), fmt.Errorf("encode answer: %w", err))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if out.status == http.StatusCreated {
+		h.Set("Location", out.location)
+	}
+	if out.replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if out.mismatch {
+		h.Set("Idempotency-Mismatch", "true")
+	}
+	w.WriteHeader(out.status)
+	_, _ = w.Write(encoded) // a failing connection is the client's affair
+}

@@ -1,0 +1,116 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/aggregates/integration"
+	"novelgate/events"
+)
+
+// ErrNameTaken refuses a second integration of the same name, whatever the case.
+var ErrNameTaken = errors.New("an integration of this name exists already")
+
+func isNameTaken(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.ConstraintName == "integrations_name_key"
+}
+
+// Integration is an integration as staff see it.
+type Integration struct {
+	ID              uuid.UUID `json:"integrationId"`
+	Name            string    `json:"name"`
+	Enabled         bool      `json:"enabled"`
+	Capabilities    []string  `json:"capabilities"`
+	PostsPerMinute  int       `json:"postsPerMinute"`
+	NovelsPerMinute int       `json:"novelsPerMinute"`
+	Review          bool      `json:"review"`
+	CreatedAt       time.Time `json:"createdAt"`
+}
+
+// CreateIntegration takes a partner platform on, with the settings in change.
+func (s *Staff) CreateIntegration(ctx context.Context, name string, change integration.Change) (Integration, error) {
+	id := uuid.Must(uuid.NewV7())
+	_, err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(context.Context, []events.Recorded) ([]events.Event, error) {
+		registered, err := integration.Register(name, s.Now())
+		if err != nil {
+			return nil, err
+		}
+		fresh := integration.Fold(id, []events.Recorded{{Event: registered[0]}})
+		settings, err := fresh.Change(change)
+		return append(registered, settings...), err
+	})
+	if isNameTaken(err) {
+		return Integration{}, ErrNameTaken
+	}
+	if err != nil {
+		return Integration{}, err
+	}
+	return s.Integration(ctx, id.String())
+}
+
+// ChangeIntegration brings the settings of an integration to what change says.
+func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change integration.Change) (Integration, error) {
+	_, err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+		return integration.Fold(id, history).Change(change)
+	})
+	if err != nil {
+		return Integration{}, err
+	}
+	return s.Integration(ctx, id.String())
+}
+
+const integrationColumns = `SELECT integration_id, name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, review, registered_at
+FROM integrations`
+
+// Integration finds an integration by its id or its name; integration.ErrNotFound when there is none.
+func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, error) {
+	id, err := uuid.Parse(idOrName)
+	rows, queryErr := s.Pool.Query(ctx, integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND lower(name) = lower($3))`, err == nil, id, idOrName)
+	if queryErr != nil {
+		return Integration{}, fmt.Errorf("find integration: %w", queryErr)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scanIntegration)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Integration{}, fmt.Errorf("%w: %q", integration.ErrNotFound, idOrName)
+	}
+	if err != nil {
+		return Integration{}, fmt.Errorf("find integration: %w", err)
+	}
+	return found, nil
+}
+
+// Integrations lists all integrations, oldest first.
+func (s *Staff) Integrations(ctx context.Context) ([]Integration, error) {
+	rows, err := s.Pool.Query(ctx, integrationColumns+` ORDER BY registered_at, integration_id`)
+	if err != nil {
+		return nil, fmt.Errorf("list integrations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanIntegration)
+	if err != nil {
+		return nil, fmt.Errorf("list integrations: %w", err)
+	}
+	return list, nil
+}
+
+func scanIntegration(row pgx.CollectableRow) (Integration, error) {
+	var i Integration
+	var novels, posts bool
+	if err := row.Scan(&i.ID, &i.Name, &i.Enabled, &novels, &posts, &i.PostsPerMinute, &i.NovelsPerMinute, &i.Review, &i.CreatedAt); err != nil {
+		return Integration{}, fmt.Errorf("scan integration: %w", err)
+	}
+	i.Capabilities = []string{}
+	if novels {
+		i.Capabilities = append(i.Capabilities, string(integration.Novels))
+	}
+	if posts {
+		i.Capabilities = append(i.Capabilities, string(integration.Posts))
+	}
+	return i, nil
+}

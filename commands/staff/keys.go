@@ -1,0 +1,103 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/integration"
+	"novelgate/events"
+	"novelgate/internal/apikey"
+)
+
+// Key is an API key as staff see it: everything but the key.
+type Key struct {
+	ID            uuid.UUID  `json:"keyId"`
+	IntegrationID uuid.UUID  `json:"integrationId"`
+	Prefix        string     `json:"prefix"`
+	CreatedAt     time.Time  `json:"createdAt"`
+	ExpiresAt     *time.Time `json:"expiresAt"`
+	RevokedAt     *time.Time `json:"revokedAt"`
+	LastUsedAt    *time.Time `json:"lastUsedAt"`
+}
+
+// IssueKey gives an integration one more key. A lifetime of 0 never expires. The secret is in no other place than
+// the return value.
+func (s *Staff) IssueKey(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (Key, apikey.Secret, error) {
+	secret, err := apikey.New(apikey.Partner)
+	if err != nil {
+		return Key{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
+	}
+	hash := secret.Hash()
+	issued := events.KeyIssued{KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now()}
+	if lifetime != 0 {
+		expires := issued.IssuedAt.Add(lifetime)
+		issued.ExpiresAt = &expires
+	}
+	_, err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+		return integration.Fold(integrationID, history).IssueKey(issued)
+	})
+	if err != nil {
+		return Key{}, apikey.Secret{}, err
+	}
+	key, err := s.key(ctx, issued.KeyID)
+	return key, secret, err
+}
+
+// RevokeKey makes a key open nothing any more.
+func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (Key, error) {
+	key, err := s.key(ctx, keyID)
+	if err != nil {
+		return Key{}, err
+	}
+	_, err = s.appendDecided(ctx, stream{events.IntegrationStream, key.IntegrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+		return integration.Fold(key.IntegrationID, history).RevokeKey(keyID, reason, s.Now())
+	})
+	if err != nil {
+		return Key{}, err
+	}
+	return s.key(ctx, keyID)
+}
+
+const keyColumns = `SELECT k.key_id, k.integration_id, k.prefix, k.issued_at, k.expires_at, k.revoked_at, u.last_used_at
+FROM api_keys k LEFT JOIN api_key_use u USING (key_id)`
+
+func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
+	rows, err := s.Pool.Query(ctx, keyColumns+` WHERE k.key_id = $1`, keyID)
+	if err != nil {
+		return Key{}, fmt.Errorf("find key: %w", err)
+	}
+	key, err := pgx.CollectExactlyOneRow(rows, scanKey)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Key{}, integration.ErrKeyNotFound
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("find key: %w", err)
+	}
+	return key, nil
+}
+
+// Keys lists the keys of an integration, or of all when integrationID is uuid.Nil, oldest first.
+func (s *Staff) Keys(ctx context.Context, integrationID uuid.UUID) ([]Key, error) {
+	rows, err := s.Pool.Query(ctx, keyColumns+` WHERE $1 = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1 ORDER BY k.issued_at, k.key_id`, integrationID)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanKey)
+	if err != nil {
+		return nil, fmt.Errorf("list keys: %w", err)
+	}
+	return list, nil
+}
+
+func scanKey(row pgx.CollectableRow) (Key, error) {
+	var k Key
+	if err := row.Scan(&k.ID, &k.IntegrationID, &k.Prefix, &k.CreatedAt, &k.ExpiresAt, &k.RevokedAt, &k.LastUsedAt); err != nil {
+		return Key{}, fmt.Errorf("scan key: %w", err)
+	}
+	return k, nil
+}

@@ -1,0 +1,101 @@
+// Package staff carries out what the host platform's staff decide: integrations, keys, the moderation of novels.
+// The command line and the admin API call it; every action is an event with its actor.
+package staff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/commands/access"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/projections"
+)
+
+// attempts is how often a command is decided again after a conflict.
+const attempts = 10
+
+// Staff carries out commands for one actor.
+type Staff struct {
+	Pool  *pgxpool.Pool
+	Actor string // "staff:<name>", as the events record it
+	Now   func() time.Time
+}
+
+// stream is what a command appends to.
+type stream struct {
+	kind string
+	id   uuid.UUID
+}
+
+// appendDecided reads a stream, lets decide look at it and appends what it returns, again after each conflict. It
+// returns what was appended.
+func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error)) ([]events.Event, error) {
+	commandID := uuid.Must(uuid.NewV7()).String()
+	var err error
+	for attempt := range attempts {
+		if attempt > 0 {
+			// Jitter, so that two who collided do not collide again.
+			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
+		}
+		history, readErr := eventlog.ReadStream(ctx, s.Pool, st.id, 0)
+		if readErr != nil {
+			return nil, readErr
+		}
+		decided, refusal := decide(ctx, history)
+		if refusal != nil || len(decided) == 0 {
+			return nil, refusal
+		}
+		if err = s.append(ctx, s.record(st, len(history), commandID, decided)); err == nil {
+			return decided, nil
+		}
+		if !eventlog.IsConflict(err) || isNameTaken(err) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("gave up after %d conflicts: %w", attempts, err)
+}
+
+func (s *Staff) record(st stream, version int, commandID string, decided []events.Event) []events.Recorded {
+	batch := uuid.New()
+	recorded := make([]events.Recorded, len(decided))
+	for i, event := range decided {
+		source := "staff/" + st.kind + "s/" + st.id.String()
+		if i > 0 {
+			source += "#" + strconv.Itoa(i+1)
+		}
+		recorded[i] = events.Recorded{
+			StreamType: st.kind, StreamID: st.id, StreamVersion: version + i + 1, ID: commandID, Source: source, Event: event,
+			Salt:     uuid.NullUUID{UUID: uuid.New(), Valid: true},
+			Metadata: events.Metadata{Actor: s.Actor, Correlation: commandID, Batch: batch},
+		}
+	}
+	return recorded
+}
+
+// notifySQL tells every replica that an integration or a key changed, or that there is something to project.
+const notifySQL = `SELECT pg_notify($1, $2)`
+
+func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
+	batch := &pgx.Batch{}
+	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil {
+		return err
+	}
+	channel := eventlog.AppendedChannel
+	if recorded[0].StreamType == events.IntegrationStream {
+		channel = access.Channel
+	}
+	batch.Queue(notifySQL, channel, "")
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	return nil
+}

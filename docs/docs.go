@@ -1,0 +1,9 @@
+// Package docs embeds the documents that the service itself serves.
+package docs
+
+import _ "embed"
+
+// OpenAPI is the OpenAPI 3.1 description of the HTTP interface, in YAML: the body of GET /openapi.yaml.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte

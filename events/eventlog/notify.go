@@ -1,0 +1,86 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// AppendedChannel is the NOTIFY channel on which processes tell each other that the log has grown. The payload
+// names the sending process, or is empty.
+const AppendedChannel = "novelgate_appended"
+
+// notifyInterval is the least time between two notifications of one process. A NOTIFY in every append would take a
+// lock that all appends share and halve their rate.
+const notifyInterval = 50 * time.Millisecond
+
+const notifySQL = `SELECT pg_notify($1, $2)`
+
+// Executor is what sending a notification needs: a connection or a pool.
+type Executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// NotifyAppended tells all processes that the log has grown. It is for programs that append now and then; a
+// service runs a Notifier.
+func NotifyAppended(ctx context.Context, db Executor) error { return notify(ctx, db, "") }
+
+func notify(ctx context.Context, db Executor, sender string) error {
+	if _, err := db.Exec(ctx, notifySQL, AppendedChannel, sender); err != nil {
+		return fmt.Errorf("notify %s: %w", AppendedChannel, err)
+	}
+	return nil
+}
+
+// Notifier passes the signals of this process on to other processes: the first at once, later ones at most once in
+// 50 ms. A notification that is lost only costs time, since subscriptions also poll once a second.
+type Notifier struct {
+	db     Executor
+	wake   *Wake
+	logger *slog.Logger
+}
+
+// NewNotifier returns a notifier of the appends that wake is told of. A nil logger stands for slog.Default.
+func NewNotifier(db Executor, wake *Wake, logger *slog.Logger) *Notifier {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	return &Notifier{db: db, wake: wake, logger: logger}
+}
+
+// Run sends notifications until ctx ends. It uses one connection, for the moment of each notification.
+func (n *Notifier) Run(ctx context.Context) {
+	signals, stop := n.wake.register(true)
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+		}
+		if err := notify(ctx, n.db, n.wake.id); err != nil && ctx.Err() == nil {
+			n.logger.WarnContext(ctx, "Other replicas were not told of new events; they find them within a second", slog.Any("error", err))
+		}
+		if !sleep(ctx, notifyInterval) {
+			return
+		}
+	}
+}
+
+// sleep waits for d and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,162 @@
+package eventlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	watersql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"novelgate/events"
+)
+
+// ackDeadline is when watermill-sql gives up on a handler. Readers bound their own work, well below this.
+const ackDeadline = time.Hour
+
+// Defaults of SubscriptionConfig.
+const (
+	DefaultLimit = 1000
+	DefaultPace  = 40 * time.Millisecond
+)
+
+// SubscriptionConfig says how a reader follows the log.
+type SubscriptionConfig struct {
+	// DB runs the polls, each a short read-only transaction that takes no transaction id. Required; see OpenPolls.
+	DB *sql.DB
+	// Wake tells of appends. Without one the log is polled once a second.
+	Wake *Wake
+	// Limit is the most events in one batch. Default: 1000.
+	Limit int
+	// Pace is how long at most the next poll is put off after a batch that was not full, so that under load few
+	// large batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: 40 ms.
+	Pace time.Duration
+	// Before is called before each poll but the first, and blocks while there is no point in polling: this is where
+	// a receiver that could not apply a batch bides its time. Its context ends when the subscription closes.
+	// Default: none.
+	Before func(ctx context.Context)
+	// Logger gets failed polls. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// Batch is a run of settled events, without gaps, in log order.
+type Batch struct {
+	Start  events.Position   // the batch holds what follows this position
+	Events []events.Recorded // without metadata; may be empty if Undecodable is set
+	// Undecodable is set when the event right behind Events cannot be read. Its Unwrap tells why: ErrUnknownType
+	// of package events means that a newer version of the program wrote it.
+	Undecodable *UndecodableError
+}
+
+// End is the position of the last event in the batch, or Start if there is none.
+func (b Batch) End() events.Position {
+	if len(b.Events) == 0 {
+		return b.Start
+	}
+	return b.Events[len(b.Events)-1].Position
+}
+
+// Subscription follows the log from a position: a watermill-sql Subscriber whose messages are batches of events.
+// A message itself carries nothing; its receiver fetches the batch with Batch, and moves on with Seek once it has
+// stored its own progress. Until then the same events come again. Delivery is at least once: a receiver that
+// must not apply an event twice compares Batch.Start with its own stored position.
+type Subscription struct {
+	config     SubscriptionConfig
+	subscriber *watersql.Subscriber
+	closed     context.Context //nolint:containedctx // watermill-sql's Close does not reach into its BackoffManager
+	cancel     context.CancelFunc
+	signals    <-chan struct{}
+	unregister func()
+
+	mu       sync.Mutex
+	position events.Position
+	current  string // UUID of the message that stands for batch
+	batch    Batch
+
+	poll  poll  // result of the latest poll
+	waits waits // state between polls
+}
+
+// NewSubscription returns a subscription that starts at the beginning of the log unless Seek says otherwise.
+func NewSubscription(config SubscriptionConfig) (*Subscription, error) {
+	if config.DB == nil {
+		return nil, errors.New("create subscription: DB is nil")
+	}
+	if config.Limit <= 0 {
+		config.Limit = DefaultLimit
+	}
+	if config.Pace <= 0 {
+		config.Pace = DefaultPace
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	s := &Subscription{config: config, unregister: func() {}}
+	s.closed, s.cancel = context.WithCancel(context.Background())
+	deadline := ackDeadline
+	var err error
+	s.subscriber, err = watersql.NewSubscriber(readOnly{config.DB}, watersql.SubscriberConfig{
+		AckDeadline:    &deadline,
+		BackoffManager: (*backoff)(s),
+		SchemaAdapter:  (*subscribeSchema)(s),
+		OffsetsAdapter: noOffsets{},
+	}, WatermillLogger(config.Logger))
+	if err != nil {
+		s.cancel()
+		return nil, fmt.Errorf("create subscriber: %w", err)
+	}
+	if config.Wake != nil {
+		s.signals, s.unregister = config.Wake.register(false)
+	}
+	return s, nil
+}
+
+// Subscribe implements message.Subscriber. The log has one topic: Topic.
+func (s *Subscription) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	context.AfterFunc(ctx, s.cancel)
+	messages, err := s.subscriber.Subscribe(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s: %w", topic, err)
+	}
+	return messages, nil
+}
+
+// Close ends the subscription, at once unless a poll is under way. The context of a message that is being handled
+// ends too.
+func (s *Subscription) Close() error {
+	s.cancel()
+	s.unregister()
+	if err := s.subscriber.Close(); err != nil {
+		return fmt.Errorf("close subscriber: %w", err)
+	}
+	return nil
+}
+
+// Seek makes the next poll start behind this position.
+func (s *Subscription) Seek(position events.Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.position = position
+}
+
+// Position is where the next poll starts.
+func (s *Subscription) Position() events.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.position
+}
+
+// Batch returns what a message stands for. It is false for a message of an earlier poll, whose events come again if
+// they still matter. A message that is sent again after a nack keeps its batch.
+func (s *Subscription) Batch(m *message.Message) (Batch, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.batch, m.UUID == s.current
+}
+
+// Topic is the topic to subscribe to.
+const Topic = topic

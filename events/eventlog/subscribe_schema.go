@@ -1,0 +1,185 @@
+package eventlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill"
+	watersql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// pollSQL reads settled events. It always returns a row: without events, one that is empty but for "settled", which
+// says that no transaction hides committed events (no older one is running). $1, $2: position to start behind, $3: how many.
+const pollSQL = `SELECT e.*, s.settled
+FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled FROM pg_current_snapshot() AS c) AS s
+LEFT JOIN LATERAL (
+    SELECT ` + columns + `
+    FROM events
+    WHERE (transaction_id, position) > ($1, $2) AND transaction_id < s.xmin
+    ORDER BY transaction_id, position LIMIT $3
+) AS e ON true`
+
+const columnCount = 12
+
+// poll is what the latest poll found.
+type poll struct {
+	events  int
+	full    bool
+	settled bool
+}
+
+// OpenPolls opens connections for the polls of subscriptions, at most so many.
+func OpenPolls(config *pgx.ConnConfig, connections int) *sql.DB {
+	db := stdlib.OpenDB(*config,
+		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+			// A plan that was made while the log was empty would sort all of it once it has grown.
+			_, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`)
+			if err != nil {
+				return fmt.Errorf("set up connection for polls: %w", err)
+			}
+			return nil
+		}),
+		// A poll that fails is repeated; a ping before it would only delay it.
+		stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false }))
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db
+}
+
+// readOnly makes the transactions in which watermill-sql polls read-only.
+type readOnly struct{ *sql.DB }
+
+// BeginTx starts a read-only transaction.
+func (db readOnly) BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error) {
+	tx, err := db.DB.BeginTx(ctx, &sql.TxOptions{Isolation: options.Isolation, ReadOnly: true})
+	if err != nil {
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	return tx, nil
+}
+
+// subscribeSchema is the SchemaAdapter of the reading side.
+type subscribeSchema Subscription
+
+// SelectQuery returns the query for the next batch.
+func (s *subscribeSchema) SelectQuery(string, string, watersql.OffsetsAdapter) watersql.Query {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.poll = poll{}
+	s.batch, s.current = Batch{Start: s.position}, ""
+	return watersql.Query{Query: pollSQL, Args: []any{s.position.TransactionID, s.position.Ordinal, s.config.Limit}}
+}
+
+var (
+	errNotRows  = errors.New("scanner is not *sql.Rows")
+	errDisorder = errors.New("poll returned events out of order")
+)
+
+// UnmarshalMessage reads all rows, not only the current one, into one message.
+func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.Row, error) {
+	rows, ok := scanner.(*sql.Rows)
+	if !ok {
+		return watersql.Row{}, errNotRows
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if empty, err := s.readEmpty(rows); err != nil {
+		return watersql.Row{}, err
+	} else if empty {
+		return watersql.Row{}, sql.ErrNoRows // the subscriber's word for: no message
+	}
+	if err := s.readBatch(rows); err != nil {
+		return watersql.Row{}, err
+	}
+	s.poll.events = len(s.batch.Events)
+	s.poll.full = s.poll.events == s.config.Limit
+	s.current = watermill.NewULID()
+	// Offset 0: the receiver stores its progress itself, so the subscriber has nothing to acknowledge.
+	return watersql.Row{Offset: 0, Msg: message.NewMessage(s.current, nil)}, nil
+}
+
+// readEmpty looks whether the first row is the one that stands for no events.
+func (s *subscribeSchema) readEmpty(rows *sql.Rows) (bool, error) {
+	var transaction sql.NullString
+	dest := make([]any, 0, columnCount+1)
+	dest = append(dest, &transaction)
+	for len(dest) < columnCount {
+		dest = append(dest, discard{})
+	}
+	if err := rows.Scan(append(dest, &s.poll.settled)...); err != nil {
+		return false, fmt.Errorf("scan first row: %w", err)
+	}
+	return !transaction.Valid, nil
+}
+
+func (s *subscribeSchema) readBatch(rows *sql.Rows) error {
+	last := s.batch.Start
+	for more := true; more; more = rows.Next() {
+		recorded, err := scan(rows, discard{})
+		if errors.As(err, &s.batch.Undecodable) {
+			// The subscriber must not come back for what follows.
+			if err := rows.Close(); err != nil {
+				return fmt.Errorf("close rows: %w", err)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if recorded.Position.Compare(last) <= 0 {
+			return fmt.Errorf("%w: %s after %s", errDisorder, recorded.Position, last)
+		}
+		last = recorded.Position
+		s.batch.Events = append(s.batch.Events, recorded)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read rows: %w", err)
+	}
+	return nil
+}
+
+// discard is a scan target for what nobody wants.
+type discard struct{}
+
+// Scan implements sql.Scanner.
+func (discard) Scan(any) error { return nil }
+
+// InsertQuery is not used when subscribing.
+func (*subscribeSchema) InsertQuery(string, message.Messages) (watersql.Query, error) {
+	return watersql.Query{}, errReadOnly
+}
+
+var errReadOnly = errors.New("this adapter only reads")
+
+// SchemaInitializingQueries returns nothing: migrations own the schema.
+func (*subscribeSchema) SchemaInitializingQueries(string) []watersql.Query { return nil }
+
+// SubscribeIsolationLevel returns the cheapest level: a poll is one statement.
+func (*subscribeSchema) SubscribeIsolationLevel() sql.IsolationLevel { return sql.LevelReadCommitted }
+
+// noOffsets is the OffsetsAdapter: receivers store their progress in their own transaction, not in the poll's.
+type noOffsets struct{}
+
+// AckMessageQuery is not used, since all offsets are 0.
+func (noOffsets) AckMessageQuery(string, watersql.Row, string) watersql.Query {
+	return watersql.Query{}
+}
+
+// ConsumedMessageQuery returns nothing to execute.
+func (noOffsets) ConsumedMessageQuery(string, watersql.Row, string, []byte) watersql.Query {
+	return watersql.Query{}
+}
+
+// NextOffsetQuery is not used by SelectQuery.
+func (noOffsets) NextOffsetQuery(string, string) watersql.Query { return watersql.Query{} }
+
+// SchemaInitializingQueries returns nothing: migrations own the schema.
+func (noOffsets) SchemaInitializingQueries(string) []watersql.Query { return nil }
+
+// BeforeSubscribingQueries returns nothing to execute.
+func (noOffsets) BeforeSubscribingQueries(string, string) []watersql.Query { return nil }

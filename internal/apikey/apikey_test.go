@@ -1,0 +1,140 @@
+package apikey_test
+
+import (
+	"errors"
+	"hash/crc32"
+	"regexp"
+	"strings"
+	"testing"
+
+	"novelgate/internal/apikey"
+)
+
+// known is a key without its checksum; knownKey adds it.
+const known = "ngp_0123456789ABCDEFGHIJKLMNOPQRST"
+
+// knownKey spells the format out a second time: CRC-32 (IEEE) in base 62.
+func knownKey(body string) string {
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	n := crc32.ChecksumIEEE([]byte(body))
+	out := ""
+	for range 6 {
+		out = string(digits[n%62]) + out
+		n /= 62
+	}
+	return body + out
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	pattern := regexp.MustCompile(apikey.Pattern)
+	for _, kind := range []apikey.Kind{apikey.Partner, apikey.Staff, apikey.Auditor} {
+		seen := map[string]bool{}
+		for range 200 {
+			secret, err := apikey.New(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := secret.Reveal()
+			if seen[key] {
+				t.Fatal("the same key twice")
+			}
+			seen[key] = true
+			if key != knownKey(key[:34]) || len(key) != 40 || !strings.HasPrefix(key, string(kind)+"_") {
+				t.Errorf("key %q does not have the documented form", key)
+			}
+			if pattern.FindString("key="+key+"\n") != key {
+				t.Errorf("Pattern misses %q", key)
+			}
+			back, err := apikey.Parse(key)
+			if err != nil || back.Reveal() != key || back.Kind() != kind || back.Hash() != secret.Hash() {
+				t.Errorf("Parse(%q) = %v, %v", key, back, err)
+			}
+		}
+	}
+	if _, err := apikey.New("ngx"); err == nil {
+		t.Error("New takes an unknown kind")
+	}
+}
+
+// TestNewIsUniform counts characters: with 62 of them over 60,000 draws each is
+// expected 968 times; modulo bias would give the first eight 25 % more.
+func TestNewIsUniform(t *testing.T) {
+	t.Parallel()
+	count := map[rune]int{}
+	for range 2000 {
+		secret, err := apikey.New(apikey.Partner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range secret.Reveal()[4:34] {
+			count[c]++
+		}
+	}
+	if len(count) != 62 {
+		t.Errorf("%d different characters, want 62", len(count))
+	}
+	for c, n := range count {
+		if n < 780 || n > 1160 { // six standard deviations
+			t.Errorf("%q was drawn %d times, expected about 968", c, n)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	// Made with zlib.crc32 of Python.
+	const key = "ngp_0123456789ABCDEFGHIJKLMNOPQRST2tMUGZ"
+	if _, err := apikey.Parse(key); err != nil {
+		t.Fatalf("Parse(%q): %v", key, err)
+	}
+	bad := map[string]string{
+		"empty":            "",
+		"prefix alone":     "ngp_",
+		"cut":              key[:39],
+		"longer":           key + "0",
+		"space before":     " " + key,
+		"line break":       key + "\n",
+		"unknown kind":     knownKey("ngx_" + known[4:]),
+		"other separator":  knownKey("ngp-" + known[4:]),
+		"upper-case kind":  knownKey("NGP_" + known[4:]),
+		"outside alphabet": knownKey("ngp_-" + known[5:]),
+		"not ASCII":        knownKey("ngp_é" + known[6:]),
+		"kind exchanged":   "ngs" + key[3:],
+	}
+	for i := 4; i < len(key); i++ {
+		bad["changed at "+key[:i]] = key[:i] + string(rune(key[i]^1)) + key[i+1:]
+	}
+	for name, s := range bad {
+		secret, err := apikey.Parse(s)
+		if !errors.Is(err, apikey.ErrMalformed) || secret.Reveal() != "" {
+			t.Errorf("%s: Parse(%q) = %v, %v, want ErrMalformed", name, s, secret, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(knownKey(known))
+	f.Add("ngp_")
+	f.Add("nga_" + strings.Repeat("z", 36))
+	f.Fuzz(func(t *testing.T, s string) {
+		secret, err := apikey.Parse(s)
+		if err != nil {
+			if err != apikey.ErrMalformed { //nolint:errorlint // the very value: nothing of s may be wrapped around it
+				t.Errorf("Parse(%q): %v", s, err)
+			}
+			return
+		}
+		if secret.Reveal() != s || s != knownKey(s[:34]) {
+			t.Errorf("Parse(%q) accepts what New would not make", s)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	key := knownKey(known)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = apikey.Parse(key)
+	}
+}

@@ -1,0 +1,181 @@
+package blackbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/internal/blackbox"
+	"novelgate/internal/testdb"
+)
+
+// together calls send n times at once and returns all answers.
+func together(n int, send func(i int) blackbox.Response) []blackbox.Response {
+	answers := make([]blackbox.Response, n)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			<-start
+			answers[i] = send(i)
+		})
+	}
+	close(start)
+	all.Wait()
+	return answers
+}
+
+// count returns how many answers have each status.
+func count(answers []blackbox.Response) map[int]int {
+	statuses := map[int]int{}
+	for _, answer := range answers {
+		statuses[answer.Status]++
+	}
+	return statuses
+}
+
+func TestConcurrentDuplicatesOfAPost(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p := s.NewPartner(t)
+	known := blackbox.Unique("Known")
+	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": known}).WantNovel(t, 201)
+	for round := range 5 {
+		for name, title := range map[string]string{"known novel": known, "unknown novel": blackbox.Unique("Unknown")} {
+			t.Run(fmt.Sprintf("%s %d", name, round), func(t *testing.T) {
+				t.Parallel()
+				key := blackbox.Key()
+				answers := together(16, func(int) blackbox.Response { return p.Import(t, key, blackbox.Comment(title)) })
+				if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(answers)); diff != "" {
+					t.Fatalf("statuses (-want +got)\n%s", diff)
+				}
+				first := answers[0].WantPost(t, answers[0].Status)
+				for _, answer := range answers {
+					post := answer.WantPost(t, answer.Status)
+					answer.WantReplayed(t, answer.Status == http.StatusOK, false)
+					if post.PostID != first.PostID || post.ThreadID != first.ThreadID || post.Created != (answer.Status == http.StatusCreated) {
+						t.Errorf("%d %+v beside %+v", answer.Status, post, first)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestConcurrentDuplicatesOfANovel(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for round := range 5 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			title, key := blackbox.Unique("Duplicate"), blackbox.Key()
+			answers := together(16, func(int) blackbox.Response { return p.Upsert(t, key, everything(title)) })
+			if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(answers)); diff != "" {
+				t.Fatalf("statuses (-want +got)\n%s", diff)
+			}
+			for _, answer := range answers {
+				answer.WantReplayed(t, answer.Status == http.StatusOK, false)
+				if novel := answer.WantNovel(t, answer.Status); novel.Updated == novel.Created {
+					t.Errorf("%d %+v, want either created or updated", answer.Status, novel)
+				}
+			}
+			wantStored(t, p.Service, stored(title, p.IntegrationID))
+		})
+	}
+}
+
+func TestConcurrentUpsertsOfOneTitle(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	partners := []*blackbox.Partner{s.NewPartner(t), s.NewPartner(t)}
+	for round := range 5 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			title := blackbox.Unique("Raced")
+			answers := together(16, func(i int) blackbox.Response { return partners[i%2].Upsert(t, blackbox.Key(), everything(title)) })
+			if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(answers)); diff != "" {
+				t.Fatalf("statuses (-want +got)\n%s", diff)
+			}
+			owner := s.Novel(t, title).Owner
+			novels := map[string]bool{}
+			for i, answer := range answers {
+				novel := answer.WantNovel(t, answer.Status)
+				novels[novel.NovelID] = true
+				mine := partners[i%2].IntegrationID == owner
+				if (novel.Created || novel.Updated) != mine {
+					t.Errorf("integration %s got %+v, the owner is %s", partners[i%2].IntegrationID, novel, owner)
+				}
+			}
+			if len(novels) != 1 {
+				t.Errorf("%d novels, want 1", len(novels))
+			}
+		})
+	}
+}
+
+func TestConcurrentCommentsOnOneUnknownTitle(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	partners := []*blackbox.Partner{s.NewPartner(t), s.NewPartner(t)}
+	title := blackbox.Unique("Crowd")
+	answers := together(32, func(i int) blackbox.Response { return partners[i%2].Import(t, blackbox.Key(), blackbox.Comment(title)) })
+	threads, posts := map[string]bool{}, map[string]bool{}
+	for _, answer := range answers {
+		post := answer.WantPost(t, 201)
+		threads[post.ThreadID], posts[post.PostID] = true, true
+	}
+	if len(threads) != 1 || len(posts) != 32 {
+		t.Errorf("%d threads and %d posts, want 1 and 32", len(threads), len(posts))
+	}
+}
+
+func TestFailingNeighboursDoNoHarm(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	good, bad := s.NewPartner(t), s.NewPostsPartner(t)
+	title := blackbox.Unique("Neighbours")
+	good.Upsert(t, "misused", blackbox.Fields{"novel": title}).WantNovel(t, 201)
+	rejected := blackbox.Unique("Rejected")
+	good.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": rejected}).WantNovel(t, 201)
+	s.Moderate(t, "reject", rejected)
+	together(40, func(i int) blackbox.Response {
+		switch i % 5 {
+		case 0:
+			response := bad.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("Unknown")))
+			wantStatus(t, response, 404, "novel_not_found")
+		case 1:
+			response := good.Upsert(t, "misused", blackbox.Fields{"novel": blackbox.Unique("Other")})
+			wantStatus(t, response, 400, "invalid_idempotency_key")
+		case 2:
+			response := good.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": rejected})
+			wantStatus(t, response, 409, "novel_rejected")
+		default:
+			wantStatus(t, good.Import(t, blackbox.Key(), blackbox.Comment(title)), 201, "")
+		}
+		return blackbox.Response{}
+	})
+}
+
+func TestTwoReplicasGiveOneTruth(t *testing.T) {
+	t.Parallel()
+	database := testdb.New(t)
+	replicas := []*blackbox.Service{blackbox.Start(t, database), blackbox.Start(t, database)}
+	p := replicas[0].NewPartner(t)
+	at := func(i int) *blackbox.Partner {
+		return &blackbox.Partner{NewIntegration: p.NewIntegration, Service: replicas[i%2]}
+	}
+	for range 10 {
+		title, key := blackbox.Unique("Replicas"), blackbox.Key()
+		posts := together(16, func(i int) blackbox.Response { return at(i).Import(t, key, blackbox.Comment(title)) })
+		if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(posts)); diff != "" {
+			t.Errorf("statuses of posts (-want +got)\n%s", diff)
+		}
+		novels := together(16, func(i int) blackbox.Response { return at(i).Upsert(t, key, everything(title+" 2")) })
+		if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(novels)); diff != "" {
+			t.Errorf("statuses of novels (-want +got)\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package blackbox_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"novelgate/internal/blackbox"
+)
+
+// nasty returns what breaks naive text handling. Each is repeated until the body is almost full.
+func nasty() map[string]string {
+	return map[string]string{
+		"combining marks":          "\u0301\u0323\u0489",
+		"marks on one letter":      "z\u0351\u036b\u0343\u036a\u0302",
+		"right-to-left override":   "\u202eabc\u202c\u2066x\u2069",
+		"joined emoji":             "👩\u200d👩\u200d👧\u200d👦🏳\ufe0f\u200d🌈",
+		"noncharacters":            "\ufffe\uffff\U0001fffe\U0010ffff",
+		"private use":              "\ue000\U000f0000\U00100000",
+		"controls":                 "\x01\x02\x08\x0b\x0c\x1b[31m\x7f\u0085\u009f",
+		"line ends":                "x\r\n\r\u2028\u2029\n",
+		"zero width":               "x\u200b\u200c\u200d\u2060\ufeff",
+		"tags":                     "\U000e0041\U000e0042\U000e007f",
+		"expands when decomposed":  "\ufdfa\u0390\u1e9b\u0323",
+		"Hangul jamo":              "\u1100\u1161\u11a8",
+		"quotes and backslashes":   `'"\` + "`" + `$$;--%s%n{{.}}${x}<`,
+		"replacement character":    "\ufffd",
+		"Arabic ligature":          "\ufdfd",
+		"musical composition":      "\U0001d157\U0001d165",
+		"one-character wide forms": "\u212b\u2126\uf900",
+	}
+}
+
+func TestHostileUnicodeIsStoredAsItCame(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	title := blackbox.Unique("Hostile")
+	for name, unit := range nasty() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fields := blackbox.Comment(title).With(blackbox.Fields{"content": "x"})
+			size := len(fields.With(blackbox.Fields{"content": unit}).JSON(t)) - len(fields.JSON(t)) + 1
+			repeat := min((maxBody-len(fields.JSON(t)))/size, 20_000/len([]rune(unit))-1)
+			content := "x" + strings.Repeat(unit, repeat)
+			post := p.Import(t, blackbox.Key(), fields.With(blackbox.Fields{"content": content})).WantPost(t, 201)
+			var stored string
+			p.Service.Projected(t, []any{&stored}, "SELECT content FROM analytics.posts WHERE post_id = $1", post.PostID)
+			if stored != content {
+				t.Errorf("stored %.60q…, want %.60q…", stored, content)
+			}
+		})
+	}
+}
+
+func TestHostileUnicodeInTitles(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for name, unit := range nasty() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prefix := blackbox.Unique("T")
+			title := prefix + strings.Repeat(unit, (300-len(prefix))/len([]rune(unit)))
+			created := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title, "author": "a" + unit, "genres": []string{"g" + unit}}).WantNovel(t, 201)
+			again := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": strings.ToUpper(prefix) + title[len(prefix):]}).WantNovel(t, 200)
+			if again.NovelID != created.NovelID {
+				t.Errorf("novel %s, want %s", again.NovelID, created.NovelID)
+			}
+			p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"uuid": unit, "username": "u" + unit})).WantPost(t, 201)
+		})
+	}
+}
+
+func TestHostileJSONIsAnsweredQuickly(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for name, body := range map[string]string{
+		"deep arrays":     `{"novel":"x","y":` + strings.Repeat("[", 16_000) + strings.Repeat("]", 16_000) + "}",
+		"deep objects":    `{"novel":"x","y":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + "}",
+		"unclosed":        strings.Repeat(`{"a":`, 6000),
+		"many members":    `{"novel":""` + many(1200) + "}",
+		"long number":     `{"novel":"","y":` + strings.Repeat("9", 32_000) + "}",
+		"long digits":     `{"novel":"","chapterNumber":0.` + strings.Repeat("0", 32_000) + "1}",
+		"many duplicates": `{"novel":""` + strings.Repeat(`,"a":1`, 5000) + "}",
+		"many angles":     `{"uuid":"u","username":"u","novel":"x","content":"` + strings.Repeat("<", 19_000) + `<b>"}`,
+		"many tags":       `{"uuid":"u","username":"u","novel":"x","content":"` + strings.Repeat("<a ", 6000) + `<b>"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), []byte(body))).WantProblem(t, 400, "invalid_request")
+		})
+	}
+}
+
+func many(members int) string {
+	var text bytes.Buffer
+	for i := range members {
+		text.WriteString(`,"` + strings.Repeat("m", i%3) + string(rune('a'+i%26)) + strings.Repeat("n", i/78%40) + `":1`)
+	}
+	return text.String()
+}

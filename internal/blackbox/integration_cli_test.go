@@ -1,0 +1,85 @@
+package blackbox_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"novelgate/internal/apikey"
+	"novelgate/internal/blackbox"
+)
+
+func TestCreatedIntegrationIsShownAndListed(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	name := blackbox.Unique("Created")
+	created := s.CreateIntegration(t, name, "--capability", "posts", "--posts-per-minute", "7", "--novels-per-minute", "8", "--review")
+	if secret, err := apikey.Parse(created.APIKey); err != nil || secret.Kind() != apikey.Partner {
+		t.Errorf("API key: %v", err)
+	}
+	want := blackbox.Integration{
+		IntegrationID: created.IntegrationID, Name: name, Enabled: true, Capabilities: []string{"posts"},
+		PostsPerMinute: 7, NovelsPerMinute: 8, Review: true,
+	}
+	byName, byID := s.Integration(t, "show", name), s.Integration(t, "show", created.IntegrationID)
+	listed := s.Integrations(t)
+	at := slices.IndexFunc(listed, func(i blackbox.Integration) bool { return i.IntegrationID == created.IntegrationID })
+	if at < 0 {
+		t.Fatal("integration list leaves it out")
+	}
+	for where, got := range map[string]blackbox.Integration{"show by name": byName, "show by id": byID, "list": listed[at]} {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(blackbox.Integration{}, "CreatedAt")); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", where, diff)
+		}
+		if age := time.Since(got.CreatedAt); age < -time.Minute || age > time.Hour {
+			t.Errorf("%s: created at %v", where, got.CreatedAt)
+		}
+	}
+}
+
+func TestIntegrationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	name := blackbox.Unique("Twice")
+	s.CreateIntegration(t, name)
+	for _, args := range [][]string{
+		{"integration", "create", name}, // show NAME would be ambiguous
+		{"integration", "create", ""},
+		{"integration", "create", blackbox.Unique("Capability"), "--capability", "everything"},
+		{"integration", "create", blackbox.Unique("Limit"), "--posts-per-minute", "-1"},
+		{"integration", "create", blackbox.Unique("Limit"), "--posts-per-minute", "many"},
+		{"integration", "show", blackbox.Unique("Unknown")},
+		{"integration", "disable", blackbox.Unique("Unknown")},
+		{"integration", "limit", blackbox.Unique("Unknown"), "--posts-per-minute", "1"},
+		{"integration", "capability", name, "--enable", "everything"},
+		{"integration", "review", name, "perhaps"},
+		{"key", "issue", blackbox.Unique("Unknown")},
+		{"key", "issue", name, "--expires-in", "-1h"},
+		{"key", "revoke", "00000000-0000-7000-8000-000000000000"},
+		{"key", "revoke", "nonsense"},
+	} {
+		s.Refused(t, args...)
+	}
+}
+
+func TestProjectionsRun(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	s.NewPartner(t).Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("Projected"))).WantPost(t, 201)
+	names := map[string]bool{}
+	for _, projection := range s.Projections(t) {
+		names[projection.Name] = true
+		if projection.State != "running" || projection.Error != nil {
+			t.Errorf("projection %+v, want it running without an error", projection)
+		}
+	}
+	for _, name := range []string{"posts", "authors"} {
+		if !names[name] {
+			t.Errorf("projection list leaves out %s", name)
+		}
+	}
+	s.Refused(t, "projection", "retry", "nonsense")
+}

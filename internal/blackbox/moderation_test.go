@@ -1,0 +1,210 @@
+package blackbox_test
+
+import (
+	"net/http"
+	"testing"
+
+	"novelgate/internal/blackbox"
+)
+
+func TestRejectedTitleCannotBeImported(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	owner, other := s.NewPartner(t), s.NewPartner(t)
+	title := blackbox.Unique("Rejected")
+	owner.Upsert(t, "create", everything(title)).WantNovel(t, 201)
+	if rejected := s.Moderate(t, "reject", title); rejected.State != "rejected" {
+		t.Errorf("state %s, want rejected", rejected.State)
+	}
+	for _, p := range []*blackbox.Partner{owner, other} {
+		p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantProblem(t, 409, "novel_rejected")
+		p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantProblem(t, 404, "novel_not_found")
+	}
+	owner.Upsert(t, "create", everything(title)).WantProblem(t, 409, "novel_rejected")
+
+	refused := blackbox.Key()
+	owner.Upsert(t, refused, blackbox.Fields{"novel": title, "author": "Later"}).WantProblem(t, 409, "novel_rejected")
+	if approved := s.Moderate(t, "approve", title); approved.State != "approved" || approved.Owner != owner.IntegrationID {
+		t.Errorf("approved %+v, want the owner's, approved", approved)
+	}
+	wantStored(t, s, stored(title, owner.IntegrationID))
+	replay := owner.Upsert(t, "create", everything(title))
+	replay.WantReplayed(t, true, false)
+	if novel := replay.WantNovel(t, 200); !novel.Updated || novel.Canonical {
+		t.Errorf("replay %+v, want updated", novel)
+	}
+	retried := owner.Upsert(t, refused, blackbox.Fields{"novel": title, "author": "Later"})
+	retried.WantReplayed(t, false, false) // the refusal has not used the key
+	retried.WantNovel(t, 200)
+	if shown := s.Novel(t, title); shown.Author != "Later" {
+		t.Errorf("author %q, want the one of the retried update", shown.Author)
+	}
+	other.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+}
+
+func TestAdoptionByTheHost(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	owner := s.NewPartner(t)
+	title := blackbox.Unique("Adopted")
+	created := owner.Upsert(t, "create", everything(title)).WantNovel(t, 201)
+	thread := owner.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201).ThreadID
+
+	adopted := s.Moderate(t, "publish", title)
+	if adopted.NovelID != created.NovelID || adopted.Slug != created.Slug || adopted.State != "published" || adopted.Owner != "host" {
+		t.Errorf("adopted %+v, want the host's novel %s", adopted, created.NovelID)
+	}
+	replay := owner.Upsert(t, "create", everything(title))
+	replay.WantReplayed(t, true, false)
+	update := owner.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title, "author": "Ignored"})
+	update.WantReplayed(t, false, false)
+	for name, response := range map[string]blackbox.Response{"replay": replay, "update": update} {
+		if novel := response.WantNovel(t, 200); novel.Updated || !novel.Canonical || novel.NovelID != created.NovelID {
+			t.Errorf("%s after adoption: %+v, want canonical", name, novel)
+		}
+	}
+	want := stored(title, "host")
+	want.State = "published"
+	wantStored(t, s, want)
+	if got := owner.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201).ThreadID; got != thread {
+		t.Errorf("thread %s, want %s as before", got, thread)
+	}
+}
+
+func TestReviewMode(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p, other := s.NewPartner(t, "--review"), s.NewPartner(t)
+	title := blackbox.Unique("Pending")
+	created := p.Upsert(t, "create", everything(title)).WantNovel(t, 201)
+	pending := stored(title, p.IntegrationID)
+	pending.State = "pending"
+	wantStored(t, s, pending)
+
+	if novel := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title, "author": "New"}).WantNovel(t, 200); !novel.Updated {
+		t.Errorf("update of a pending novel: %+v, want updated", novel)
+	}
+	pending.Author = "New"
+	wantStored(t, s, pending)
+	if novel := other.Upsert(t, blackbox.Key(), everything(title)).WantNovel(t, 200); novel.Updated || novel.Canonical {
+		t.Errorf("foreign pending novel: %+v, want neither updated nor canonical", novel)
+	}
+	refused := blackbox.Key()
+	p.Import(t, refused, blackbox.Comment(title)).WantProblem(t, 404, "novel_not_found")
+	other.Import(t, blackbox.Key(), blackbox.Comment(title)).WantProblem(t, 404, "novel_not_found")
+
+	unknown := blackbox.Unique("Never by a comment")
+	p.Import(t, blackbox.Key(), blackbox.Comment(unknown)).WantProblem(t, 404, "novel_not_found")
+	s.Refused(t, "novel", "show", unknown)
+
+	s.Moderate(t, "approve", title)
+	p.Import(t, refused, blackbox.Comment(title)).WantPost(t, 201)
+	if replay := p.Upsert(t, "create", everything(title)).WantNovel(t, 200); replay.NovelID != created.NovelID || !replay.Updated {
+		t.Errorf("replay %+v, want novel %s, updated", replay, created.NovelID)
+	}
+
+	if shown := s.Integration(t, "review", p.IntegrationID, "off"); shown.Review {
+		t.Error("review is still on")
+	}
+	blackbox.Eventually(t, blackbox.Soon, "novels are approved from creation again", func() bool {
+		free := blackbox.Unique("Approved")
+		p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": free}).WantNovel(t, 201)
+		return s.Novel(t, free).State == "approved"
+	})
+	if shown := s.Integration(t, "review", p.IntegrationID, "on"); !shown.Review {
+		t.Error("review is still off")
+	}
+	blackbox.Eventually(t, blackbox.Soon, "comments create no novels any more", func() bool {
+		return p.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("No"))).Status == http.StatusNotFound
+	})
+}
+
+func TestMovesBetweenStates(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p, reviewed := s.NewPartner(t), s.NewPartner(t, "--review")
+	for name, test := range map[string]struct {
+		begin   *blackbox.Partner // nil: nobody has created it
+		moves   []string          // all but the last succeed
+		refused bool              // the last does not
+		state   string            // in the end
+	}{
+		"pending to approved":               {reviewed, []string{"approve"}, false, "approved"},
+		"pending to rejected":               {reviewed, []string{"reject"}, false, "rejected"},
+		"pending to published":              {reviewed, []string{"publish"}, false, "published"},
+		"pending to rejected to approved":   {reviewed, []string{"reject", "approve"}, false, "approved"},
+		"approved to rejected":              {p, []string{"reject"}, false, "rejected"},
+		"approved to published":             {p, []string{"publish"}, false, "published"},
+		"approved to rejected and back":     {p, []string{"reject", "approve"}, false, "approved"},
+		"unknown to published":              {nil, []string{"publish"}, false, "published"},
+		"rejected is not published":         {p, []string{"reject", "publish"}, true, "rejected"},
+		"published is not rejected":         {p, []string{"publish", "reject"}, true, "published"},
+		"published is not approved":         {p, []string{"publish", "approve"}, true, "published"},
+		"published from the start likewise": {nil, []string{"publish", "reject"}, true, "published"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			title := blackbox.Unique("Moved")
+			if test.begin != nil {
+				test.begin.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
+			}
+			last := len(test.moves) - 1
+			for _, move := range test.moves[:last] {
+				s.Moderate(t, move, title)
+			}
+			if test.refused {
+				if out := s.Refused(t, "novel", test.moves[last], title, "--reason", "test"); out.Code != 1 {
+					t.Errorf("exit code %d, want 1", out.Code)
+				}
+			} else {
+				s.Moderate(t, test.moves[last], title)
+			}
+			if shown := s.Novel(t, title); shown.State != test.state {
+				t.Errorf("state %s, want %s", shown.State, test.state)
+			}
+		})
+	}
+}
+
+func TestModerationNeedsAKnownTitleAndAReason(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	unknown := blackbox.Unique("Unknown")
+	for _, args := range [][]string{
+		{"novel", "show", unknown},
+		{"novel", "approve", unknown, "--reason", "test"},
+		{"novel", "reject", unknown, "--reason", "test"},
+	} {
+		if out := s.Refused(t, args...); out.Code != 1 {
+			t.Errorf("novelgate %v ended with %d, want 1", args, out.Code)
+		}
+	}
+	title := blackbox.Unique("Known")
+	s.NewPartner(t).Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
+	s.Refused(t, "novel", "reject", title)
+	s.Refused(t, "novel", "reject", title, "--reason", "")
+	if shown := s.Novel(t, title); shown.State != "approved" {
+		t.Errorf("state %s, want approved", shown.State)
+	}
+}
+
+func TestNovelListByState(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	title := blackbox.Unique("Listed")
+	s.NewPartner(t, "--review").Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
+	var found bool
+	for _, novel := range s.Novels(t, "--state", "pending", "--limit", "10000") {
+		if novel.State != "pending" {
+			t.Errorf("%s is %s, want pending alone", novel.Novel, novel.State)
+		}
+		found = found || novel.Novel == title
+	}
+	if !found {
+		t.Errorf("%s is not listed", title)
+	}
+	if listed := s.Novels(t, "--limit", "1"); len(listed) != 1 {
+		t.Errorf("%d novels, want 1", len(listed))
+	}
+	s.Refused(t, "novel", "list", "--state", "lost")
+}

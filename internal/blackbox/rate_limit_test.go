@@ -1,0 +1,318 @@
+package blackbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/internal/blackbox"
+	"novelgate/internal/testdb"
+)
+
+// limited registers an integration with the limits and a novel that it may comment on.
+func limited(t *testing.T, s *blackbox.Service, flags ...string) (*blackbox.Partner, string) {
+	t.Helper()
+	title := blackbox.Unique("Limited")
+	s.Moderate(t, "publish", title)
+	return s.NewPartnerWith(t, append([]string{"--capability", "novels", "--capability", "posts"}, flags...)...), title
+}
+
+// wantLimited wants 429 and returns Retry-After.
+func wantLimited(t *testing.T, response blackbox.Response, name string) time.Duration {
+	t.Helper()
+	response.WantProblem(t, 429, "rate_limited")
+	seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+	if err != nil || seconds < 1 || seconds > 61 {
+		t.Errorf("Retry-After %q, want 1 to 61 seconds", response.Header.Get("Retry-After"))
+	}
+	if left := remaining(t, response, name); left != 0 {
+		t.Errorf("%d remain, want 0", left)
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// remaining returns r of the RateLimit header.
+func remaining(t *testing.T, response blackbox.Response, name string) int {
+	t.Helper()
+	header := response.Header.Get("RateLimit")
+	found := regexp.MustCompile(`"` + name + `";r=(\d+);t=(\d+)`).FindStringSubmatch(header)
+	if found == nil {
+		t.Fatalf("RateLimit %q says nothing about %s", header, name)
+	}
+	left, _ := strconv.Atoi(found[1]) // digits by the expression above
+	return left
+}
+
+func TestSixtyPostsInAnySixtySeconds(t *testing.T) {
+	t.Parallel()
+	p, title := limited(t, blackbox.Shared(t))
+	type moment struct{ sent, answered time.Time }
+	var passed []moment
+	send := func() blackbox.Response {
+		sent := time.Now()
+		response := p.Import(t, blackbox.Key(), blackbox.Comment(title))
+		if response.Status == http.StatusCreated {
+			passed = append(passed, moment{sent, time.Now()})
+		}
+		return response
+	}
+	for range 60 {
+		send().WantPost(t, 201)
+	}
+	wait := wantLimited(t, send(), "posts")
+	// One wait for the window to slide: a client that obeys Retry-After is never too early.
+	<-time.After(wait)
+	send().WantPost(t, 201)
+	free := 1
+	for send().Status == http.StatusCreated {
+		free++
+	}
+	t.Logf("%d requests have become free after %v", free, wait)
+	// No request may pass in the sixty seconds after the sixtieth before it, whatever the time between charge and answer.
+	for i := 60; i < len(passed); i++ {
+		if gap := passed[i].answered.Sub(passed[i-60].sent); gap < time.Minute {
+			t.Errorf("61 requests within %v", gap)
+		}
+	}
+}
+
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	p, title := limited(t, blackbox.Shared(t))
+	shown := p.Service.Integration(t, "show", p.Name)
+	if shown.PostsPerMinute != 60 || shown.NovelsPerMinute != 60 {
+		t.Errorf("limits %d and %d, want 60 and 60", shown.PostsPerMinute, shown.NovelsPerMinute)
+	}
+	for path, test := range map[string]struct {
+		body   blackbox.Fields
+		policy string
+	}{
+		blackbox.PostsPath:  {blackbox.Comment(title), `"posts";q=60;w=60`},
+		blackbox.NovelsPath: {blackbox.Fields{"novel": title}, `"novels";q=60;w=60`},
+	} {
+		response := p.Service.Send(t, p.Request(path, blackbox.Key(), test.body.JSON(t)))
+		if got := response.Header.Get("RateLimit-Policy"); !strings.Contains(got, test.policy) {
+			t.Errorf("RateLimit-Policy %q, want %s", got, test.policy)
+		}
+	}
+}
+
+func TestRemainingPostsGoDown(t *testing.T) {
+	t.Parallel()
+	p, title := limited(t, blackbox.Shared(t), "--posts-per-minute", "30")
+	for sent := 1; sent <= 30; sent++ {
+		response := p.Import(t, blackbox.Key(), blackbox.Comment(title))
+		response.WantPost(t, 201)
+		if got := remaining(t, response, "posts"); got > 30-sent {
+			t.Errorf("%d remain after %d of 30", got, sent)
+		}
+	}
+	wantLimited(t, p.Import(t, blackbox.Key(), blackbox.Comment(title)), "posts")
+}
+
+func TestRemainingNovelsGoDown(t *testing.T) {
+	t.Parallel()
+	p, _ := limited(t, blackbox.Shared(t), "--novels-per-minute", "10")
+	for created := 1; created <= 10; created++ {
+		response := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Created")})
+		response.WantNovel(t, 201)
+		if got := remaining(t, response, "novels"); got > 10-created {
+			t.Errorf("%d remain after %d of 10", got, created)
+		}
+	}
+	wantLimited(t, p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Created")}), "novels")
+}
+
+func TestWhatCountsAsAPost(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	for name, test := range map[string]struct {
+		send   func(t *testing.T, p *blackbox.Partner, title string) blackbox.Response
+		status int
+		counts bool
+	}{
+		"replay": {func(t *testing.T, p *blackbox.Partner, title string) blackbox.Response {
+			return p.Import(t, "first", blackbox.Comment(title))
+		}, 200, true},
+		"novel not found": {func(t *testing.T, p *blackbox.Partner, _ string) blackbox.Response {
+			return p.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("Unknown")))
+		}, 404, true},
+		"malformed body": {func(t *testing.T, p *blackbox.Partner, _ string) blackbox.Response {
+			return p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), []byte("{")))
+		}, 400, false},
+		"invalid field": {func(t *testing.T, p *blackbox.Partner, title string) blackbox.Response {
+			return p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"content": "<b>"}))
+		}, 400, false},
+		"missing key": {func(t *testing.T, p *blackbox.Partner, title string) blackbox.Response {
+			return p.Import(t, "", blackbox.Comment(title))
+		}, 400, false},
+		"media type": {func(t *testing.T, p *blackbox.Partner, title string) blackbox.Response {
+			request := p.Request(blackbox.PostsPath, blackbox.Key(), blackbox.Comment(title).JSON(t))
+			request.ContentType = "text/plain"
+			return p.Service.Send(t, request)
+		}, 415, false},
+		"too large": {func(t *testing.T, p *blackbox.Partner, _ string) blackbox.Response {
+			return p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), make([]byte, 40_000)))
+		}, 413, false},
+		"other operation": {func(t *testing.T, p *blackbox.Partner, title string) blackbox.Response {
+			return p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title})
+		}, 403, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			title := blackbox.Unique("Counted")
+			s.Moderate(t, "publish", title)
+			p := s.NewPartnerWith(t, "--capability", "posts", "--posts-per-minute", "4")
+			p.Import(t, "first", blackbox.Comment(title)).WantPost(t, 201)
+			for range 2 {
+				if response := test.send(t, p, title); response.Status != test.status {
+					t.Fatalf("status %d, want %d\n%s", response.Status, test.status, response.Body)
+				}
+			}
+			left := 3
+			if test.counts {
+				left = 1
+			}
+			for range left {
+				p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+			}
+			wantLimited(t, p.Import(t, blackbox.Key(), blackbox.Comment(title)), "posts")
+		})
+	}
+}
+
+func TestRefusedRequestsDoNotPushTheWindow(t *testing.T) {
+	t.Parallel()
+	p, title := limited(t, blackbox.Shared(t), "--posts-per-minute", "1")
+	p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+	last := time.Hour
+	for range 20 {
+		wait := wantLimited(t, p.Import(t, blackbox.Key(), blackbox.Comment(title)), "posts")
+		if wait > last {
+			t.Errorf("Retry-After has grown from %v to %v", last, wait)
+		}
+		last = wait
+	}
+}
+
+func TestWhatCountsAsACreation(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	foreign, canonical := blackbox.Unique("Foreign"), blackbox.Unique("Canonical")
+	s.NewPartner(t).Upsert(t, blackbox.Key(), blackbox.Fields{"novel": foreign}).WantNovel(t, 201)
+	s.Moderate(t, "publish", canonical)
+
+	p, _ := limited(t, s, "--novels-per-minute", "2", "--posts-per-minute", "1000")
+	first, byComment, refused := blackbox.Unique("First"), blackbox.Unique("By a comment"), blackbox.Unique("Refused")
+	p.Upsert(t, "first", blackbox.Fields{"novel": first}).WantNovel(t, 201)
+	free := func() { // none of these is a creation
+		t.Helper()
+		p.Upsert(t, "first", blackbox.Fields{"novel": first}).WantNovel(t, 200)
+		p.Upsert(t, blackbox.Key(), everything(first)).WantNovel(t, 200)
+		p.Upsert(t, blackbox.Key(), everything(foreign)).WantNovel(t, 200)
+		p.Upsert(t, blackbox.Key(), everything(canonical)).WantNovel(t, 200)
+		p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": ""}).WantInvalid(t, "novel")
+		p.Import(t, blackbox.Key(), blackbox.Comment(canonical)).WantPost(t, 201)
+	}
+	free()
+	free()
+	p.Import(t, "k", blackbox.Comment(byComment)).WantPost(t, 201)
+
+	wantLimited(t, p.Upsert(t, "later", blackbox.Fields{"novel": refused}), "novels")
+	p.Import(t, "later", blackbox.Comment(refused)).WantProblem(t, 429, "rate_limited")
+	s.Refused(t, "novel", "show", refused)
+	free()
+	p.Import(t, "k", blackbox.Comment(byComment)).WantPost(t, 200)
+	p.Import(t, blackbox.Key(), blackbox.Comment(byComment)).WantPost(t, 201)
+
+	// The refusals have not used their keys.
+	s.Integration(t, "limit", p.IntegrationID, "--novels-per-minute", "1000")
+	blackbox.Eventually(t, blackbox.Soon, "the raised limit is effective", func() bool {
+		return p.Import(t, "later", blackbox.Comment(refused)).Status == http.StatusCreated
+	})
+	response := p.Upsert(t, "later", blackbox.Fields{"novel": refused})
+	response.WantReplayed(t, false, false)
+	response.WantNovel(t, 200)
+}
+
+func TestLimitsBelongToTheIntegration(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p, title := limited(t, s, "--posts-per-minute", "2", "--novels-per-minute", "1")
+	other, _ := limited(t, s, "--posts-per-minute", "2", "--novels-per-minute", "1")
+	second := &blackbox.Partner{NewIntegration: p.NewIntegration, Service: s}
+	second.APIKey = s.IssueKey(t, p.IntegrationID).APIKey
+
+	p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+	second.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+	wantLimited(t, p.Import(t, blackbox.Key(), blackbox.Comment(title)), "posts")
+	wantLimited(t, second.Import(t, blackbox.Key(), blackbox.Comment(title)), "posts")
+
+	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("One")}).WantNovel(t, 201) // the other operation is free
+	wantLimited(t, second.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Two")}), "novels")
+
+	other.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+	other.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Three")}).WantNovel(t, 201)
+}
+
+func TestLimitsCanBeChanged(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p, title := limited(t, s, "--posts-per-minute", "2")
+	for range 2 {
+		p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+	}
+	refused := blackbox.Key()
+	wantLimited(t, p.Import(t, refused, blackbox.Comment(title)), "posts")
+
+	if shown := s.Integration(t, "limit", p.Name, "--posts-per-minute", "5"); shown.PostsPerMinute != 5 || shown.NovelsPerMinute != 60 {
+		t.Errorf("limits %d and %d, want 5 and 60 as before", shown.PostsPerMinute, shown.NovelsPerMinute)
+	}
+	blackbox.Eventually(t, blackbox.Soon, "the raised limit is effective, for the refused key too", func() bool {
+		return p.Import(t, refused, blackbox.Comment(title)).Status == http.StatusCreated
+	})
+	for range 2 { // what has been used stays used
+		p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+	}
+	last := p.Import(t, blackbox.Key(), blackbox.Comment(title))
+	wantLimited(t, last, "posts")
+	if policy := last.Header.Get("RateLimit-Policy"); !strings.Contains(policy, `"posts";q=5;w=60`) {
+		t.Errorf("RateLimit-Policy %q, want 5 in 60", policy)
+	}
+}
+
+func TestLimitIsExactUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p, title := limited(t, s, "--posts-per-minute", "10", "--novels-per-minute", "10")
+	posts := together(50, func(int) blackbox.Response { return p.Import(t, blackbox.Key(), blackbox.Comment(title)) })
+	if diff := cmp.Diff(map[int]int{201: 10, 429: 40}, count(posts)); diff != "" {
+		t.Errorf("statuses of posts (-want +got)\n%s", diff)
+	}
+	novels := together(50, func(i int) blackbox.Response {
+		return p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique(fmt.Sprint("Concurrent ", i))})
+	})
+	if diff := cmp.Diff(map[int]int{201: 10, 429: 40}, count(novels)); diff != "" {
+		t.Errorf("statuses of novels (-want +got)\n%s", diff)
+	}
+}
+
+func TestLimitIsSharedByReplicas(t *testing.T) {
+	t.Parallel()
+	database := testdb.New(t)
+	replicas := []*blackbox.Service{blackbox.Start(t, database), blackbox.Start(t, database)}
+	p, title := limited(t, replicas[0], "--posts-per-minute", "10")
+	answers := together(40, func(i int) blackbox.Response {
+		at := &blackbox.Partner{NewIntegration: p.NewIntegration, Service: replicas[i%2]}
+		return at.Import(t, blackbox.Key(), blackbox.Comment(title))
+	})
+	if diff := cmp.Diff(map[int]int{201: 10, 429: 30}, count(answers)); diff != "" {
+		t.Errorf("statuses (-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,102 @@
+package blackbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// The two operations.
+const (
+	NovelsPath = "/api/integrations/novels"
+	PostsPath  = "/api/integrations/posts"
+)
+
+const requestTimeout = 60 * time.Second
+
+// Request is one HTTP request. What is empty is not sent.
+type Request struct {
+	Method      string
+	Path        string // from the leading slash on
+	Bearer      string // API key, sent as `Authorization: Bearer …`
+	Key         string // Idempotency-Key
+	ContentType string
+	Header      http.Header // further headers, as they are
+	Body        []byte
+	Chunked     bool // send the body without a Content-Length
+
+	// Beyond says that the service is known to take more than docs/openapi.yaml promises, so that this request is not
+	// held against the description although it succeeds. The answer is.
+	Beyond bool
+}
+
+// Response is one whole answer.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Send sends the request, wants an answer, and holds both against docs/openapi.yaml.
+func (s *Service) Send(t testing.TB, r Request) Response {
+	t.Helper()
+	response, err := s.TrySend(t, r)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", r.Method, r.Path, err, s.Stderr())
+	}
+	return response
+}
+
+// TrySend is Send for tests in which the connection may fail.
+func (s *Service) TrySend(t testing.TB, r Request) (Response, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	request, err := s.httpRequest(ctx, r)
+	if err != nil {
+		t.Fatalf("make request %s %s: %v", r.Method, r.Path, err)
+	}
+	answer, err := s.http.Do(request)
+	if err != nil {
+		return Response{}, fmt.Errorf("get an answer: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return Response{}, fmt.Errorf("read the answer: %w", err)
+	}
+	response := Response{Status: answer.StatusCode, Header: answer.Header, Body: body}
+	s.holdAgainstDescription(t, r, response)
+	return response, nil
+}
+
+func (s *Service) httpRequest(ctx context.Context, r Request) (*http.Request, error) {
+	var body io.Reader
+	if r.Body != nil {
+		body = bytes.NewReader(r.Body)
+	}
+	if r.Chunked {
+		body = struct{ io.Reader }{body} // hides the length
+	}
+	request, err := http.NewRequestWithContext(ctx, r.Method, s.URL+r.Path, body)
+	if err != nil {
+		return nil, fmt.Errorf("make HTTP request: %w", err)
+	}
+	if r.Bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+r.Bearer)
+	}
+	if r.Key != "" {
+		request.Header.Set("Idempotency-Key", r.Key)
+	}
+	if r.ContentType != "" {
+		request.Header.Set("Content-Type", r.ContentType)
+	}
+	for name, values := range r.Header {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	return request, nil
+}

@@ -1,0 +1,192 @@
+package blackbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"novelgate/internal/blackbox"
+)
+
+func TestBodiesThatAreNoJSONObject(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for name, body := range map[string]string{
+		"empty":             "",
+		"white space":       " \n",
+		"array":             `[{"novel":"x"}]`,
+		"string":            `"novel"`,
+		"number":            `1`,
+		"null":              `null`,
+		"true":              `true`,
+		"cut short":         `{"novel":"x"`,
+		"cut in a string":   `{"novel":"x`,
+		"no quotes":         `{novel:"x"}`,
+		"single quotes":     `{'novel':'x'}`,
+		"trailing comma":    `{"novel":"x",}`,
+		"comment":           `{"novel":"x"/* the title */}`,
+		"two objects":       `{"novel":"x"}{"novel":"y"}`,
+		"trailing word":     `{"novel":"x"} x`,
+		"trailing NUL byte": "{\"novel\":\"x\"}\x00",
+		"form":              `novel=x`,
+		"not a number":      `{"novel":"x","y":NaN}`,
+		"leading zero":      `{"novel":"x","y":01}`,
+		"plus sign":         `{"novel":"x","y":+1}`,
+		"raw newline":       "{\"novel\":\"x\ny\"}",
+		"unknown escape":    `{"novel":"\x41"}`,
+		"half an escape":    `{"novel":"\u00"}`,
+		"bytes":             "\x00\x01\x02\xff",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, path := range []string{blackbox.NovelsPath, blackbox.PostsPath} {
+				request := p.Request(path, blackbox.Key(), []byte(body))
+				problem := p.Service.Send(t, request).WantProblem(t, 400, "invalid_request")
+				if problem.Detail == "" {
+					t.Error("nothing says what is wrong")
+				}
+			}
+		})
+	}
+}
+
+func TestNoFieldIsNamedWhenTheBodyIsNoObject(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for _, body := range []string{"", "[]", `"x"`, "null", "x"} {
+		problem := p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), []byte(body))).WantProblem(t, 400, "invalid_request")
+		if problem.Field != "" {
+			t.Errorf("body %q: field %q, want none", body, problem.Field)
+		}
+	}
+}
+
+func TestStrictMembers(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	valid := strings.TrimSuffix(string(blackbox.Comment(blackbox.Unique("Strict")).JSON(t)), "}")
+	for name, test := range map[string]struct{ added, field string }{
+		"duplicate":                      {`"content":"again"`, "content"},
+		"duplicate, same value":          {`"uuid":"member-1"`, "uuid"},
+		"duplicate by escape":            {`"\u0075uid":"member-2"`, "uuid"},
+		"first letter upper case":        {`"Content":"again"`, "Content"},
+		"all upper case":                 {`"NOVEL":"again"`, "NOVEL"},
+		"optional in wrong case":         {`"chapternumber":1`, "chapternumber"},
+		"optional in other wrong case":   {`"Parent_UUID":"x"`, "Parent_UUID"},
+		"lone high surrogate":            {`"parent_uuid":"\ud83d"`, "parent_uuid"},
+		"lone low surrogate":             {`"parent_uuid":"\udc09"`, "parent_uuid"},
+		"surrogates in the wrong order":  {`"parent_uuid":"\udc09\ud83d"`, "parent_uuid"},
+		"NUL":                            {`"parent_uuid":"a\u0000b"`, "parent_uuid"},
+		"invalid UTF-8":                  {"\"parent_uuid\":\"\xff\"", "parent_uuid"},
+		"overlong UTF-8":                 {"\"parent_uuid\":\"\xc0\xaf\"", "parent_uuid"},
+		"surrogate in UTF-8":             {"\"parent_uuid\":\"\xed\xa0\x80\"", "parent_uuid"},
+		"number as a string":             {`"chapterNumber":"5"`, "chapterNumber"},
+		"string as a number":             {`"parent_uuid":5`, "parent_uuid"},
+		"duplicate unknown":              {`"x":1,"x":2`, ""},
+		"duplicate in unknown":           {`"x":{"y":1,"y":2}`, ""},
+		"invalid UTF-8 in unknown":       {"\"x\":\"\xff\"", ""},
+		"lone surrogate in unknown":      {`"x":"\ud83d"`, ""},
+		"invalid UTF-8 in unknown name":  {"\"\xff\":1", ""},
+		"lone surrogate in unknown name": {`"\ud83d":1`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := []byte(valid + "," + test.added + "}")
+			problem := p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), body)).WantProblem(t, 400, "invalid_request")
+			if test.field != "" && !strings.Contains(problem.Detail, test.field) {
+				t.Errorf("the message %q does not name %s", problem.Detail, test.field)
+			}
+		})
+	}
+}
+
+func TestNULIsRefusedInEveryString(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for _, field := range []string{"novel", "author", "synopsis", "language", "coverUrl", "readingStatus"} {
+		body := blackbox.Fields{"novel": blackbox.Unique("NUL")}.With(blackbox.Fields{field: "https://a.example.com/\x00"})
+		p.Upsert(t, blackbox.Key(), body).WantInvalid(t, field)
+	}
+	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("NUL"), "genres": []string{"a", "b\x00"}}).WantInvalid(t, "genres[1]")
+	for _, field := range []string{"uuid", "username", "novel", "content", "parent_uuid", "timestamp"} {
+		body := blackbox.Comment(blackbox.Unique("NUL")).With(blackbox.Fields{field: "a\x00b"})
+		p.Import(t, blackbox.Key(), body).WantInvalid(t, field)
+	}
+}
+
+func TestUnknownMembersAreIgnored(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for name, added := range map[string]blackbox.Fields{
+		"scalar":          {"likes": 5},
+		"null":            {"likes": nil},
+		"object":          {"meta": map[string]any{"novel": 1, "content": nil}},
+		"other operation": {"synopsis": 5, "author": false},
+		"server's own":    {"novelId": "x", "created": "x", "postId": 1},
+		"empty name":      {"": 1},
+		"prototype":       {"__proto__": map[string]any{"admin": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("Unknown members")).With(added)).WantPost(t, 201)
+		})
+	}
+}
+
+func TestJSONIsReadAsJSON(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for name, format := range map[string]string{
+		"white space":    " \t\r\n{ \"novel\" :\n%q\t} \r\n\t ",
+		"escaped name":   `{"\u006eovel":%q}`,
+		"escaped slash":  `{"novel":%q,"synopsis":"a\/b"}`,
+		"surrogate pair": `{"novel":%q,"synopsis":"\ud83d\udc09"}`,
+		"big number":     `{"novel":%q,"x":1e999999}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			request := p.Request(blackbox.NovelsPath, blackbox.Key(), fmt.Appendf(nil, format, blackbox.Unique("JSON")))
+			request.Beyond = name == "big number" // too big for the validator, not for the service
+			p.Service.Send(t, request).WantNovel(t, 201)
+		})
+	}
+}
+
+func TestMediaTypes(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Shared(t).NewPartner(t)
+	for contentType, status := range map[string]int{
+		"application/json":                          201,
+		"application/json; charset=utf-8":           201,
+		"application/json;charset=UTF-8":            201,
+		`application/json; charset="utf-8"; x=y`:    201,
+		"Application/JSON":                          201,
+		"":                                          415,
+		"text/plain":                                415,
+		"text/json":                                 415,
+		"application/x-www-form-urlencoded":         415,
+		"multipart/form-data; boundary=x":           415,
+		"application/jsonp":                         415,
+		"application/json-patch+json":               415,
+		"application/problem+json":                  415,
+		"application/*":                             415,
+		"json":                                      415,
+		"application/xml; alt=\"application/json\"": 415,
+	} {
+		t.Run(contentType, func(t *testing.T) {
+			t.Parallel()
+			request := p.Request(blackbox.NovelsPath, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Media type")}.JSON(t))
+			request.ContentType = contentType
+			response := p.Service.Send(t, request)
+			wantStatus(t, response, status, "unsupported_media_type")
+		})
+	}
+	t.Run("sent twice", func(t *testing.T) {
+		t.Parallel()
+		request := p.Request(blackbox.NovelsPath, blackbox.Key(), []byte("{}"))
+		request.ContentType = ""
+		request.Header = http.Header{"Content-Type": {"text/plain", "application/json"}}
+		p.Service.Send(t, request).WantProblem(t, 415, "unsupported_media_type")
+	})
+}

@@ -1,0 +1,58 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// relistenPause is how long to wait before a lost listening connection is opened again.
+const relistenPause = 250 * time.Millisecond
+
+// Listen calls the handler of a channel for each of its notifications until ctx ends. After every (re)connection it
+// calls all handlers once with an empty payload: something may have been missed. Handlers must not block.
+func Listen(ctx context.Context, url string, logger *slog.Logger, handlers map[string]func(payload string)) {
+	for ctx.Err() == nil {
+		if err := listen(ctx, url, handlers); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "listening connection lost", slog.Any("error", err))
+		}
+		select {
+		case <-time.After(relistenPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func listen(ctx context.Context, url string, handlers map[string]func(string)) error {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("parse database URL: %w", err)
+	}
+	config.ConnectTimeout = time.Second
+	config.RuntimeParams["application_name"] = "novelgate-listen"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connect to listen: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is of no more use
+	for channel := range handlers {
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			return fmt.Errorf("listen to %s: %w", channel, err)
+		}
+	}
+	for _, handle := range handlers {
+		handle("")
+	}
+	for {
+		notification, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return fmt.Errorf("wait for notification: %w", err)
+		}
+		if handle, ok := handlers[notification.Channel]; ok {
+			handle(notification.Payload)
+		}
+	}
+}

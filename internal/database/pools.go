@@ -1,0 +1,100 @@
+// Package database opens the connection pools of the service. Each has the session settings that its work needs.
+package database
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Pools are the connections of one process to its database.
+type Pools struct {
+	Append  *pgxpool.Pool // the committer's
+	Limits  *pgxpool.Pool // the rate limiter's: losing its last moments in a crash of the database does no harm
+	General *pgxpool.Pool // everything else
+}
+
+// appendSettings are the session settings of the committer. Its statements are few, always the same, and must be
+// index probes from the first row on: a plan made while a table was empty would be a sequential scan, and would be
+// kept while the table grows. With the alternatives off, the generic plan is right at every size and is made once.
+var appendSettings = map[string]string{
+	"plan_cache_mode":  "force_generic_plan",
+	"enable_seqscan":   "off",
+	"enable_hashjoin":  "off",
+	"enable_mergejoin": "off",
+	"jit":              "off",
+	// A writer that waits for another one decides again rather than wait long; see events/eventlog.
+	"lock_timeout":     "20ms",
+	"application_name": "novelgate-append",
+}
+
+var limitsSettings = map[string]string{
+	"synchronous_commit": "off",
+	"plan_cache_mode":    "force_generic_plan",
+	"application_name":   "novelgate-limits",
+}
+
+var generalSettings = map[string]string{
+	"application_name": "novelgate",
+}
+
+// Open connects. lanes is how many batches the committer keeps in flight.
+func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
+	p := &Pools{}
+	for _, pool := range []struct {
+		target   **pgxpool.Pool
+		size     int
+		settings map[string]string
+	}{
+		{&p.Append, lanes + 1, appendSettings},
+		{&p.Limits, 3, limitsSettings},
+		{&p.General, 10, generalSettings},
+	} {
+		opened, err := open(ctx, url, pool.size, pool.settings)
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		*pool.target = opened
+	}
+	return p, nil
+}
+
+// Close closes what is open. It waits for connections that are in use.
+func (p *Pools) Close() {
+	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.General} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+// Named returns the pools by the names that metrics use.
+func (p *Pools) Named() map[string]*pgxpool.Pool {
+	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "general": p.General}
+}
+
+// OpenGeneral connects with one pool for everything, as a command-line tool needs it.
+func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	return open(ctx, url, 2, generalSettings)
+}
+
+func open(ctx context.Context, url string, size int, settings map[string]string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse database URL: %w", err)
+	}
+	config.MaxConns = int32(size) //nolint:gosec // a handful
+	config.ConnConfig.ConnectTimeout = time.Second
+	for name, value := range settings {
+		config.ConnConfig.RuntimeParams[name] = value
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open pool %s of %s connections: %w", settings["application_name"], strconv.Itoa(size), err)
+	}
+	return pool, nil
+}

@@ -1,0 +1,183 @@
+package markup_test
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"novelgate/internal/markup"
+)
+
+func TestFindHTML(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"<b>":                               "<b>",
+		"bold <B>word</B>":                  "<b>",
+		"</b>":                              "</b>",
+		"</ b>":                             "",
+		"< b>":                              "",
+		"</b foo>":                          "</b>",
+		"<br/>":                             "<br>",
+		"<br />":                            "<br>",
+		"<a\nhref='x'>":                     "<a>",
+		"<a\thref=x>":                       "<a>",
+		"<a/href=x>":                        "<a>",
+		"<IMG SRC=x ONERROR=alert(1)>":      "<img>",
+		"<image src=x onerror=y>":           "<image>",
+		"<svg onload=alert(1)>":             "<svg>",
+		"<svg/onload=alert(1)>":             "<svg>",
+		"<math>":                            "<math>",
+		"<script>":                          "<script>",
+		"<textarea>a</textarea>":            "<textarea>",
+		"<plaintext>":                       "<plaintext>",
+		"<selectedcontent>":                 "<selectedcontent>",
+		"<blockquote>":                      "<blockquote>",
+		"<font color=red>":                  "<font>",
+		"<center>":                          "<center>",
+		"<marquee>":                         "<marquee>",
+		"<h1>":                              "<h1>",
+		"<h7>":                              "",
+		"<!-- x -->":                        "<!-- comment -->",
+		"<!--":                              "<!-- comment -->",
+		"<!-->":                             "<!-- comment -->",
+		"<!doctype html>":                   "<!DOCTYPE>",
+		"<!DOCTYPE html>":                   "<!DOCTYPE>",
+		"<!DOCTYPE html":                    "",
+		"<!foo>":                            "<!declaration>",
+		"<!foo":                             "",
+		"<!>":                               "",
+		"<!->":                              "",
+		"<!1>":                              "",
+		"<!":                                "",
+		"<![CDATA[x]]>":                     "<![CDATA[",
+		"<![CDATA[":                         "<![CDATA[",
+		"<![x>":                             "",
+		"<?php echo 1 ?>":                   "<?instruction>",
+		"<?xml version='1.0'?>":             "<?instruction>",
+		"<?php":                             "",
+		"<?>":                               "",
+		"what <?":                           "",
+		"a < b":                             "",
+		"a<b":                               "",
+		"a<b && c>d":                        "<b>",
+		"a<b&&c>d":                          "",
+		"<3":                                "",
+		"</3":                               "",
+		"</3>":                              "",
+		"</>":                               "",
+		"<>":                                "",
+		"<System>":                          "",
+		"<System foo='<b>'>":                "<b>",
+		"<System><i>":                       "<i>",
+		"<<i>":                              "<i>",
+		"<- back":                           "",
+		"<--":                               "",
+		"x<y>z":                             "",
+		"<my-widget>":                       "",
+		"<b-c>":                             "",
+		"<b:c>":                             "",
+		"<me@example.com>":                  "",
+		"<https://example.com/a>":           "",
+		"&amp; &lt;b&gt; &#60;":             "",
+		"<b":                                "",
+		"<b ":                               "",
+		"<b <i <u":                          "",
+		"x > y <b":                          "",
+		"<b title=\"<i>":                    "<b>",
+		"<b\u00a0>":                         "",
+		"<b\x00>":                           "",
+		"<b\v>":                             "",
+		"<ſ>":                               "",
+		"<":                                 "",
+		"</":                                "",
+		"":                                  "",
+		"plain text, 斗破苍穹":                  "",
+		strings.Repeat("<", 1000):           "",
+		"<selectedcontents>":                "",
+		"<" + strings.Repeat("b", 99) + ">": "",
+	} {
+		what, found := markup.FindHTML(in)
+		if what != want || found != (want != "") {
+			t.Errorf("FindHTML(%q) = %q, %v, want %q", in, what, found, want)
+		}
+	}
+}
+
+// oracle names what the tokenizer of golang.org/x/net/html finds first that counts
+// as HTML by this package's rules, "" for nothing.
+func oracle(s string) string {
+	z := html.NewTokenizer(strings.NewReader(s))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return ""
+		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
+			name, _ := z.TagName()
+			if _, found := markup.FindHTML("<" + string(name) + ">"); found && isName(string(name)) {
+				return string(name)
+			}
+		case html.DoctypeToken:
+			if strings.HasSuffix(string(z.Raw()), ">") {
+				return "doctype"
+			}
+		case html.CommentToken:
+			raw := string(z.Raw())
+			if strings.HasPrefix(raw, "<!--") {
+				return "comment"
+			}
+		case html.TextToken:
+		}
+	}
+}
+
+// isName holds back names such as "x<b", in which FindHTML sees a tag of its own.
+func isName(s string) bool { return !strings.ContainsAny(s, "<>") }
+
+func FuzzFindHTML(f *testing.F) {
+	for _, seed := range []string{
+		"<b>x</b>", "<!-- x", "<!doctype html>", "<a href='>'>", "<System a=\"<i>\">", "<3 a<b",
+		"<script><b>", "<![CDATA[x]]>", "<?php ?>", "</3>", "<svg/onload=x>", "<b title=\"",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		what, found := markup.FindHTML(s)
+		if found != (what != "") || found && !strings.HasPrefix(what, "<") {
+			t.Errorf("FindHTML(%q) = %q, %v", s, what, found)
+		}
+		if want := oracle(s); want != "" && !found {
+			t.Errorf("FindHTML(%q) misses the %s that the tokenizer finds", s, want)
+		}
+		if found && !strings.Contains(s, "<") {
+			t.Errorf("FindHTML(%q) = %q without a '<'", s, what)
+		}
+	})
+}
+
+func BenchmarkFindHTML(b *testing.B) {
+	for name, unit := range map[string]string{
+		"plain":          "a comment without markup, just words and & signs. ",
+		"less-than":      "<",
+		"open tags":      "<b ",
+		"unknown tags":   "<x>",
+		"quotes":         "<x a=\"",
+		"long names":     "<selectedcontent",
+		"declarations":   "<!a",
+		"comment starts": "<!-",
+		"instructions":   "<?a",
+	} {
+		for _, size := range []int{16 << 10, 32 << 10} {
+			s := strings.Repeat(unit, size/len(unit))
+			b.Run(name+"/"+map[int]string{16 << 10: "16KB", 32 << 10: "32KB"}[size], func(b *testing.B) {
+				b.SetBytes(int64(len(s)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if what, found := markup.FindHTML(s); found {
+						b.Fatal(what)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package pgserver
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// account is whom the server runs as.
+type account struct {
+	name     string
+	uid, gid int
+	drop     bool // we are root and must become this account
+}
+
+// chooseAccount is this process's own account, unless that is root: PostgreSQL refuses to run as root.
+// Then it is the owner of the existing data at cluster (so that root may work on a user's data without
+// taking it away), else "postgres", else "nobody".
+func chooseAccount(cluster string) (account, error) {
+	if uid := os.Geteuid(); uid != 0 {
+		return account{name: "uid " + strconv.Itoa(uid), uid: uid, gid: os.Getegid()}, nil
+	}
+	info, err := os.Stat(cluster)
+	switch {
+	case err == nil:
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
+			return account{name: accountName(stat.Uid), uid: int(stat.Uid), gid: int(stat.Gid), drop: true}, nil
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return account{}, fmt.Errorf("stat data: %w", err)
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.Atoi(found.Uid)
+		gid, gidErr := strconv.Atoi(found.Gid)
+		if uidErr != nil || gidErr != nil || uid == 0 {
+			continue
+		}
+		return account{name: name, uid: uid, gid: gid, drop: true}, nil
+	}
+	return account{}, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody to run it as")
+}
+
+func accountName(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if found, err := user.LookupId(id); err == nil {
+		return found.Username
+	}
+	return "uid " + id
+}
+
+// credential is nil when the account is our own.
+func (a account) credential() *syscall.Credential {
+	if !a.drop {
+		return nil
+	}
+	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids come from the system and fit
+}
+
+// own makes path belong to the account.
+func (a account) own(path string) error {
+	if !a.drop {
+		return nil
+	}
+	if err := os.Lchown(path, a.uid, a.gid); err != nil {
+		return fmt.Errorf("hand over to user %s: %w", a.name, err)
+	}
+	return nil
+}
+
+// privateDir makes sure that path is a directory of mode 0700 that belongs to the account. A directory
+// of someone else, or a link in its place, is refused: in /tmp anybody may have put it there.
+func (a account) privateDir(path string) error {
+	err := os.Mkdir(path, 0o700)
+	if err == nil {
+		return a.own(path)
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make private directory: %w", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("inspect private directory: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || (int(stat.Uid) != a.uid && int(stat.Uid) != os.Geteuid()) {
+		return fmt.Errorf("%s is not a directory of user %s: remove it", path, a.name)
+	}
+	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory needs its x bit
+		return fmt.Errorf("protect private directory: %w", err)
+	}
+	return a.own(path)
+}

@@ -1,0 +1,146 @@
+package pgserver_test
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"novelgate/internal/pgserver"
+)
+
+const nobody = 65534
+
+// TestAsOrdinaryUser repeats what depends on privileges as an ordinary user, when we are root. Otherwise
+// all tests run as one anyway.
+func TestAsOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return
+	}
+	place := publicDir(t)
+	binary := filepath.Join(place, "pgserver.test")
+	copyFile(t, binary, os.Args[0])
+	home := filepath.Join(place, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(home, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary,
+		"-test.run=^(TestStartAndStop|TestDataIsKept|TestAttach|TestKilledOwner|TestKilledServer|TestReusedProcessNumber|TestNPM)$")
+	cmd.Dir = home
+	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_DATA_HOME=", "XDG_CACHE_HOME=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// publicDir is a temporary directory that every user can enter.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "novelgate-pgserver-test-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	source, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(target, source); err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDataOfAnotherUser: root must not take a user's data away.
+func TestDataOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return
+	}
+	dir := dataDir(t)
+	stop(t, start(t, pgserver.Config{DataDir: dir}))
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, nobody, nobody)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+
+	server := start(t, pgserver.Config{DataDir: dir})
+	query(t, server.URL(), keepOne)
+	info, err := os.Stat(cluster(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != nobody {
+		t.Errorf("the data belongs to uid %d now", uid)
+	}
+}
+
+// TestUnreachableDataDir: as root, PostgreSQL runs as a user who may not enter what root keeps private.
+func TestUnreachableDataDir(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		return
+	}
+	private := filepath.Join(dataDir(t), "private")
+	if err := os.Mkdir(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server := start(t, pgserver.Config{DataDir: filepath.Join(private, "data")})
+	query(t, server.URL(), keepOne)
+	info, err := os.Stat(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm()&0o007 != 0 {
+		t.Errorf("the private directory is open to others: %v", info.Mode())
+	}
+
+	// A directory that is neither root's nor open to the user stays as it is.
+	foreign := filepath.Join(dataDir(t), "foreign")
+	if err := os.Mkdir(foreign, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(foreign, nobody-1, nobody-1); err != nil {
+		t.Fatal(err)
+	}
+	_, err = pgserver.Start(t.Context(), pgserver.Config{DataDir: filepath.Join(foreign, "data")})
+	if err == nil || !strings.Contains(err.Error(), foreign+" has mode 0700") {
+		t.Errorf("error = %v", err)
+	}
+}

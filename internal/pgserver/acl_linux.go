@@ -1,0 +1,106 @@
+package pgserver
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+)
+
+// A POSIX access control list as the kernel stores it: a version, then entries sorted by tag and id
+// (include/uapi/linux/posix_acl_xattr.h).
+const (
+	aclAttribute = "system.posix_acl_access"
+	aclVersion   = 2
+	aclMaxSize   = 4096
+
+	aclUserOwner  = 0x01
+	aclUser       = 0x02
+	aclGroupOwner = 0x04
+	aclMask       = 0x10
+	aclOther      = 0x20
+
+	aclNoID    = 0xffffffff
+	aclExecute = 1
+)
+
+type aclEntry struct {
+	Tag, Perm uint16
+	ID        uint32
+}
+
+// grantPassage lets one user enter a directory, and nothing more: `setfacl -m u:UID:x DIR`.
+func grantPassage(dir string, uid int) error {
+	entries, err := readACL(dir)
+	if err != nil {
+		return err
+	}
+	granted := aclEntry{Tag: aclUser, Perm: aclExecute, ID: uint32(uid)} //nolint:gosec // user ids fit
+	entries = slices.DeleteFunc(entries, func(e aclEntry) bool { return e.Tag == granted.Tag && e.ID == granted.ID })
+	masked := false
+	for _, entry := range entries {
+		if entry.Tag == aclMask {
+			masked = true
+			if entry.Perm&aclExecute == 0 {
+				// Widening the mask would also let in those whom it keeps out.
+				return errors.New("its access control list has a mask without x")
+			}
+		}
+	}
+	if !masked {
+		i := slices.IndexFunc(entries, func(e aclEntry) bool { return e.Tag == aclGroupOwner })
+		entries = append(entries, aclEntry{Tag: aclMask, Perm: entries[i].Perm | aclExecute, ID: aclNoID})
+	}
+	entries = append(entries, granted)
+	slices.SortFunc(entries, func(a, b aclEntry) int {
+		if a.Tag != b.Tag {
+			return int(a.Tag) - int(b.Tag)
+		}
+		return int(int64(a.ID) - int64(b.ID))
+	})
+	var encoded bytes.Buffer
+	if err := errors.Join(
+		binary.Write(&encoded, binary.LittleEndian, uint32(aclVersion)),
+		binary.Write(&encoded, binary.LittleEndian, entries),
+	); err != nil {
+		return fmt.Errorf("encode access control list: %w", err)
+	}
+	if err := syscall.Setxattr(dir, aclAttribute, encoded.Bytes(), 0); err != nil {
+		return fmt.Errorf("set access control list: %w", err)
+	}
+	return nil
+}
+
+// readACL returns the list of a directory, or, if it has none, what its mode bits amount to.
+func readACL(dir string) ([]aclEntry, error) {
+	encoded := make([]byte, aclMaxSize)
+	size, err := syscall.Getxattr(dir, aclAttribute, encoded)
+	if errors.Is(err, syscall.ENODATA) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return nil, fmt.Errorf("stat directory: %w", err)
+		}
+		mode := uint16(info.Mode().Perm())
+		return []aclEntry{
+			{aclUserOwner, mode >> 6 & 7, aclNoID},
+			{aclGroupOwner, mode >> 3 & 7, aclNoID},
+			{aclOther, mode & 7, aclNoID},
+		}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get access control list: %w", err)
+	}
+	var version uint32
+	reader := bytes.NewReader(encoded[:size])
+	if err := binary.Read(reader, binary.LittleEndian, &version); err != nil || version != aclVersion {
+		return nil, fmt.Errorf("access control list has version %d: %w", version, errors.ErrUnsupported)
+	}
+	entries := make([]aclEntry, reader.Len()/binary.Size(aclEntry{}))
+	if err := binary.Read(reader, binary.LittleEndian, entries); err != nil {
+		return nil, fmt.Errorf("decode access control list: %w", err)
+	}
+	return entries, nil
+}

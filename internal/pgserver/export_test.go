@@ -1,0 +1,4 @@
+package pgserver
+
+// InstallCommandFor is exported for its test.
+var InstallCommandFor = installCommandFor

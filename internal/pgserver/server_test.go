@@ -1,0 +1,281 @@
+package pgserver_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/pgserver"
+)
+
+// start starts a server, or attaches to one, and stops it when the test ends.
+func start(t *testing.T, cfg pgserver.Config) *pgserver.Server {
+	t.Helper()
+	server, err := pgserver.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	return server
+}
+
+func stop(t *testing.T, server *pgserver.Server) {
+	t.Helper()
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// query returns the only row of a query, as text.
+func query(t *testing.T, url, sql string) []string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	results, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var row []string
+	for _, value := range results[len(results)-1].Rows[0] {
+		row = append(row, string(value))
+	}
+	return row
+}
+
+func ended(t *testing.T, server *pgserver.Server) {
+	t.Helper()
+	select {
+	case <-server.Done():
+	case <-time.After(30 * time.Second):
+		t.Fatal("Done is not closed")
+	}
+}
+
+// cluster is the only pgNN directory of a data directory.
+func cluster(t *testing.T, dataDir string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dataDir, "pg[0-9][0-9]"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("data directories: %v, %v", found, err)
+	}
+	return found[0]
+}
+
+func postmaster(t *testing.T, dataDir string) int {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(cluster(t, dataDir), "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+const keepOne = `CREATE TABLE kept AS SELECT 1 AS n; SELECT n FROM kept`
+
+func TestStartAndStop(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(dataDir(t), "data")
+	if _, err := pgserver.Find(t.Context(), dir); !errors.Is(err, pgserver.ErrNotRunning) {
+		t.Errorf("Find before the start: %v", err)
+	}
+
+	server := start(t, pgserver.Config{DataDir: dir})
+	if !server.Fresh() || !server.Owned() {
+		t.Errorf("first start: fresh %v, owned %v", server.Fresh(), server.Owned())
+	}
+	got := query(t, server.URL(), `SELECT current_database(), current_setting('server_encoding'),
+		(SELECT datcollate FROM pg_database WHERE datname = current_database()), current_setting('fsync'),
+		current_setting('listen_addresses'), current_setting('timezone')`)
+	if diff := cmp.Diff([]string{"novelgate", "UTF8", "C", "on", "", "UTC"}, got); diff != "" {
+		t.Error(diff)
+	}
+	version := query(t, server.URL(), `SELECT current_setting('server_version_num')::int / 10000`)[0]
+	if got := filepath.Base(cluster(t, dir)); got != "pg"+version {
+		t.Errorf("data of version %s lies in %s", version, got)
+	}
+	for _, private := range []string{cluster(t, dir), filepath.Join(dir, "run")} {
+		info, err := os.Stat(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("%s has mode %v", private, info.Mode())
+		}
+	}
+	info, err := os.Stat(filepath.Join("/proc", strconv.Itoa(postmaster(t, dir))))
+	if err == nil && info.Sys().(*syscall.Stat_t).Uid == 0 {
+		t.Error("PostgreSQL runs as root")
+	}
+	if url, err := pgserver.Find(t.Context(), dir); err != nil || url != server.URL() {
+		t.Errorf("Find = %q, %v", url, err)
+	}
+
+	stop(t, server)
+	ended(t, server)
+	if _, err := pgserver.Find(t.Context(), dir); !errors.Is(err, pgserver.ErrNotRunning) {
+		t.Errorf("Find after the stop: %v", err)
+	}
+}
+
+func TestDataIsKept(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	first := start(t, pgserver.Config{DataDir: dir})
+	query(t, first.URL(), keepOne)
+	stop(t, first)
+
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, pgserver.Config{DataDir: link})
+	if second.Fresh() {
+		t.Error("the second start made new data")
+	}
+	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	owner := startHelper(t, dir)
+	if owned, _ := owner.ready(t); !owned {
+		t.Fatal("the first process does not own its server")
+	}
+	attached, again := start(t, pgserver.Config{DataDir: dir}), start(t, pgserver.Config{DataDir: dir})
+	if attached.Owned() || attached.Fresh() {
+		t.Errorf("second process: owned %v, fresh %v", attached.Owned(), attached.Fresh())
+	}
+	stop(t, attached)
+	if got := query(t, again.URL(), `SELECT 1`)[0]; got != "1" {
+		t.Error("Stop of an attached server stopped it")
+	}
+
+	_ = owner.stdin.Close() // the owner stops its server
+	ended(t, again)
+	if next := start(t, pgserver.Config{DataDir: dir}); !next.Owned() {
+		t.Error("nobody owns the server after its owner has left")
+	}
+}
+
+func TestConcurrentStartsHaveOneOwner(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	servers := make([]*pgserver.Server, 4)
+	var starts sync.WaitGroup
+	for i := range servers {
+		starts.Go(func() {
+			server, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			servers[i] = server
+		})
+	}
+	starts.Wait()
+	owners := 0
+	for _, server := range servers {
+		if server == nil {
+			continue
+		}
+		t.Cleanup(func() { _ = server.Stop(context.Background()) })
+		if server.Owned() {
+			owners++
+		}
+	}
+	if owners != 1 {
+		t.Errorf("%d owners", owners)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	server := start(t, pgserver.Config{DataDir: dataDir(t), Settings: map[string]string{"fsync": "off", "max_connections": "17"}})
+	got := query(t, server.URL(), `SELECT current_setting('fsync'), current_setting('max_connections')`)
+	if diff := cmp.Diff([]string{"off", "17"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestLongDataDirHasAShortSocket(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(dataDir(t), strings.Repeat("long/", 30))
+	server := start(t, pgserver.Config{DataDir: dir})
+	if !strings.Contains(server.URL(), "host=%2Ftmp%2Fnovelgate-") {
+		t.Errorf("URL = %s", server.URL())
+	}
+	if url, err := pgserver.Find(t.Context(), dir); err != nil || url != server.URL() {
+		t.Errorf("Find = %q, %v", url, err)
+	}
+}
+
+func TestFailedStartQuotesTheLog(t *testing.T) {
+	t.Parallel()
+	_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), Settings: map[string]string{"no_such_setting": "1"}})
+	if err == nil || !strings.Contains(err.Error(), `unrecognized configuration parameter "no_such_setting"`) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestStopEscalates(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	server := start(t, pgserver.Config{DataDir: dir, StopTimeout: 100 * time.Millisecond})
+	query(t, server.URL(), keepOne)
+	conn, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	var backend int
+	if err := conn.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
+		t.Fatal(err)
+	}
+	// A backend that does not react keeps a fast shutdown waiting.
+	if err := syscall.Kill(backend, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "did not shut down in time") {
+		t.Errorf("Stop: %v", err)
+	}
+	ended(t, server)
+	next := start(t, pgserver.Config{DataDir: dir})
+	if got := query(t, next.URL(), `SELECT n FROM kept`)[0]; got != "1" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestCancelledStartLeavesNothingRunning(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if server, err := pgserver.Start(ctx, pgserver.Config{DataDir: dir}); err == nil {
+		stop(t, server)
+		t.Fatal("a start takes less than 50 ms")
+	}
+	if server := start(t, pgserver.Config{DataDir: dir}); !server.Fresh() {
+		t.Error("the cancelled start left half a data directory")
+	}
+}

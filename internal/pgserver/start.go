@@ -1,0 +1,237 @@
+package pgserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Start returns the server of cfg.DataDir: the one that another process runs there already, or a new
+// child. It returns when the server answers and the database "novelgate" exists. ctx bounds the start,
+// not the life of the server. Errors carry what the server said last.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if cfg.DataDir, err = makeDataDir(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	l := layout{cfg.DataDir}
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, errors.New("the time allowed for a start is over"))
+	defer cancel()
+	for {
+		lock, err := tryLock(l.lock())
+		if err != nil {
+			return nil, fmt.Errorf("claim data directory: %w", err)
+		}
+		if lock != nil {
+			server, err := startOwned(ctx, cfg, l, lock)
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("start embedded PostgreSQL: %w", err), lock.Close())
+			}
+			return server, nil
+		}
+		url, err := find(ctx, l)
+		if err == nil {
+			cfg.Logger.InfoContext(ctx, "using the embedded PostgreSQL of another process", slog.String("directory", l.dir))
+			return newAttached(cfg, l, url), nil
+		}
+		if !errors.Is(err, ErrNotRunning) {
+			return nil, fmt.Errorf("attach to embedded PostgreSQL: %w", err)
+		}
+		// The owner is starting or stopping its server.
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for the process that holds %s: %w", l.lock(), context.Cause(ctx))
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// makeDataDir returns the directory with links resolved. An existing one is left as it is: what lies
+// inside is private by its own modes. As root, the directory itself must let the account of the server
+// through.
+func makeDataDir(dir string) (string, error) {
+	mode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o755
+	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return "", fmt.Errorf("make data directory: %w", err)
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("resolve data directory: %w", err)
+	}
+	return resolved, nil
+}
+
+func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Server, error) {
+	if err := removeUnfinished(ctx, l); err != nil {
+		return nil, err
+	}
+	majors, err := l.clusters()
+	if err != nil {
+		return nil, err
+	}
+	want := 0
+	if len(majors) > 0 {
+		want = slices.Max(majors)
+		if err := checkCluster(l, want); err != nil {
+			return nil, err
+		}
+	}
+	bin, err := findBinaries(ctx, cfg, want)
+	if err != nil {
+		return nil, err
+	}
+	who, err := chooseAccount(l.cluster(bin.major))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(who.own(l.lock()), ensureReach(ctx, cfg, who, bin)); err != nil {
+		return nil, err
+	}
+	if want == 0 {
+		if err := initCluster(ctx, cfg, l, bin, who); err != nil {
+			return nil, err
+		}
+	}
+	server := newOwned(cfg, l, lock, want == 0)
+	if err := who.privateDir(l.socketDir()); err != nil {
+		return nil, err
+	}
+	if err := awaitPredecessor(ctx, cfg, l.cluster(bin.major), l.socketDir()); err != nil {
+		return nil, err
+	}
+	if err := server.run(ctx, bin, who); err != nil {
+		return nil, err
+	}
+	return server, nil
+}
+
+// run starts the child and waits until it takes connections.
+func (s *Server) run(ctx context.Context, bin binaries, who account) error {
+	cluster := s.layout.cluster(bin.major)
+	log, size, err := openLog(s.layout.log(), who)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()                                                       // the child has its own copy
+	cmd := exec.Command(bin.postgres(), serverArgs(s.cfg, cluster, s.layout.socketDir())...) //nolint:gosec,noctx // Stop ends it, not a context
+	cmd.Dir = cluster
+	cmd.Env = childEnv()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = childAttributes(who)
+	if s.process, err = launch(cmd); err != nil {
+		return err
+	}
+	if err = s.awaitReady(ctx, cluster); err == nil {
+		err = createDatabase(ctx, s.url)
+	}
+	if err != nil {
+		stopErr := s.process.stop(context.WithoutCancel(ctx), s.cfg.StopTimeout)
+		return errors.Join(fmt.Errorf("%w; the log %s ends with:\n%s", err, s.layout.log(), tailLog(s.layout.log(), size)), stopErr)
+	}
+	s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL is ready", slog.String("directory", cluster),
+		slog.String("programs", bin.dir), slog.String("user", who.name), slog.Int("pid", s.process.pid()))
+	return nil
+}
+
+func serverArgs(cfg Config, cluster, socketDir string) []string {
+	args := []string{"-D", cluster}
+	set := func(name, value string) { args = append(args, "-c", name+"="+value) }
+	set("listen_addresses", "")
+	set("unix_socket_directories", socketDir)
+	set("unix_socket_permissions", "0700")
+	set("port", socketPort)
+	set("cluster_name", databaseName)
+	set("logging_collector", "off")
+	set("log_destination", "stderr")
+	set("log_timezone", "UTC")
+	set("timezone", "UTC")
+	for _, name := range slices.Sorted(maps.Keys(cfg.Settings)) {
+		set(name, cfg.Settings[name])
+	}
+	return args
+}
+
+func (s *Server) awaitReady(ctx context.Context, cluster string) error {
+	for {
+		file, found, err := readPIDFile(cluster)
+		if err != nil {
+			return err
+		}
+		if found && file.pid == s.process.pid() && file.ready() {
+			s.url = file.url(databaseName)
+			return nil
+		}
+		select {
+		case <-s.process.done:
+			return fmt.Errorf("postgres has ended: %w", s.process.err)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for postgres: %w", context.Cause(ctx))
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// createDatabase makes the database that url names, unless it exists.
+func createDatabase(ctx context.Context, url string) error {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("parse database URL: %w", err)
+	}
+	name := config.Database
+	config.Database = "postgres"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var exists bool
+	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&exists); err != nil {
+		return fmt.Errorf("look for database: %w", err)
+	}
+	if exists {
+		return nil
+	}
+	if _, err := conn.Exec(ctx, `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
+		return fmt.Errorf("create database: %w", err)
+	}
+	return nil
+}
+
+// stop sends SIGINT (fast shutdown), after the time-out or when ctx is done SIGQUIT (immediate
+// shutdown), and when even that does not help SIGKILL. It returns when the child has ended.
+func (p *process) stop(ctx context.Context, timeout time.Duration) error {
+	const patience = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
+	p.signal(syscall.SIGINT)
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+	case <-time.After(timeout):
+	}
+	p.signal(syscall.SIGQUIT)
+	select {
+	case <-p.done:
+		return errors.New("PostgreSQL did not shut down in time and was stopped at once; the next start recovers")
+	case <-time.After(patience):
+	}
+	p.signal(syscall.SIGKILL)
+	<-p.done
+	return errors.New("PostgreSQL had to be killed; the next start recovers")
+}

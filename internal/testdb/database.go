@@ -1,0 +1,127 @@
+package testdb
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/migrations"
+)
+
+const (
+	maintenanceDatabase = "postgres"
+	patience            = time.Minute // for one statement; a crowded machine is slow
+)
+
+// New returns the URL of a fresh database with the migrated schema. It belongs to this test alone and is
+// dropped when the test ends, together with connections still open.
+func New(t testing.TB) string {
+	t.Helper()
+	server := ServerURL(t)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	template, err := templates.get(ctx, server, migrations.Hash(), migrations.Up)
+	if err != nil {
+		t.Fatalf("testdb: %v", err)
+	}
+	return create(t, server, template)
+}
+
+// NewEmpty is New without the schema.
+func NewEmpty(t testing.TB) string {
+	t.Helper()
+	return create(t, ServerURL(t), emptyTemplate)
+}
+
+// ServerURL is the URL of the maintenance database of the server that New uses, for tests that look
+// after several databases or the server itself. Other tests share the server.
+func ServerURL(t testing.TB) string {
+	t.Helper()
+	server, err := serverURL()
+	if err != nil {
+		t.Fatalf("testdb: %v", err)
+	}
+	return server
+}
+
+func create(t testing.TB, server, template string) string {
+	t.Helper()
+	name := databaseName(t.Name())
+	created, err := databaseURL(server, name)
+	if err == nil {
+		err = execute(server, createStatement(name, template))
+	}
+	if err != nil {
+		t.Fatalf("testdb: create database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := execute(server, `DROP DATABASE IF EXISTS `+pgx.Identifier{name}.Sanitize()+` WITH (FORCE)`); err != nil {
+			t.Errorf("testdb: drop database: %v", err)
+		}
+	})
+	return created
+}
+
+// createStatement copies files instead of replaying every page through the log: the template is small
+// and nobody writes to it.
+func createStatement(name, template string) string {
+	statement := `CREATE DATABASE ` + pgx.Identifier{name}.Sanitize() + ` TEMPLATE ` + pgx.Identifier{template}.Sanitize() + ` STRATEGY FILE_COPY`
+	if template == emptyTemplate {
+		statement += ` ENCODING 'UTF8' LOCALE 'C'`
+	}
+	return statement
+}
+
+// execute runs one statement on a connection of its own. It has its own context because a cleanup runs
+// when the context of its test is over.
+func execute(server, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return fmt.Errorf("connect to test server: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("execute %q: %w", statement, err)
+	}
+	return nil
+}
+
+// databaseName is unique, tells the test, and fits into the 63 bytes of a PostgreSQL name.
+func databaseName(test string) string {
+	const room = 63 - len("novelgate_test_") - len("_") - 12
+	sane := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		default:
+			return '_'
+		}
+	}, test)
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails: crypto/rand.Read
+	return "novelgate_test_" + sane[:min(len(sane), room)] + "_" + hex.EncodeToString(random[:])
+}
+
+// databaseURL is server with another database.
+func databaseURL(server, database string) (string, error) {
+	parsed, err := url.Parse(server)
+	if err != nil {
+		return "", fmt.Errorf("parse server URL: %w", err)
+	}
+	if parsed.Scheme != "postgres" && parsed.Scheme != "postgresql" {
+		return "", fmt.Errorf("%s must be a postgres:// URL", DatabaseURLVariable)
+	}
+	parsed.Path = "/" + database
+	return parsed.String(), nil
+}

@@ -1,0 +1,30 @@
+// Package testdb gives each test a PostgreSQL database of its own, so that `go test ./...` works alone.
+//
+// The first test that asks for a database starts one server for all test processes of this user. Its data
+// lies in memory (/dev/shm) where there is room, and fsync is off: what it stores survives nothing, which
+// is why the service refuses such a server, and tests must not. Every database is cloned from a template
+// that holds the migrated schema, which takes about 10 ms.
+//
+// # Life of the server
+//
+// Test processes come and go in parallel, and may be killed. So none of them owns the server: a holder
+// does, the test binary of the first process started once more, detached. Each test process holds a
+// shared lock on a file; the holder waits for the exclusive one, which the kernel grants when the last
+// test process has ended, however it ended. Then the holder stops the server and deletes its data. While a
+// `go test` that started one of the test processes is still alive, the holder waits, since the next
+// package is about to come.
+//
+//	start   exclusive lock of a process that joins, so that only one starts a holder
+//	users   shared lock of every test process; exclusive lock of a holder that shuts down
+//	url     where the server is; written by the holder
+//	runs/   one file for each go command with test processes, named after its process number
+//	holder.log, postgres.log: what they say
+//
+// If the holder is killed, its server goes down with it, and the next holder deletes the data.
+//
+// # A server of your own
+//
+// With NOVELGATE_TEST_DATABASE_URL set to the URL of a maintenance database, tests use that server
+// (PostgreSQL 15 or newer, a role with CREATEDB). Templates stay there, named
+// novelgate_template_<hash>; databases of tests that were killed stay too, named novelgate_test_….
+package testdb

@@ -1,0 +1,197 @@
+package testdb_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
+)
+
+// The tests here run this test binary again, with a TMPDIR of its own, so that it has a server of its own.
+const childVariable = "TESTDB_TEST_CHILD"
+
+// TestChild is what such a process runs.
+func TestChild(t *testing.T) {
+	switch os.Getenv(childVariable) {
+	case "hold": // a database, until the standard input ends
+		fmt.Println("url", testdb.ServerURL(t))
+		query(t, testdb.New(t), `SELECT 'ok'`)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "leak":
+		go func() { select {} }()
+	}
+}
+
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	url   string
+}
+
+func startChild(t *testing.T, tmp string, command ...string) *child {
+	t.Helper()
+	if len(command) == 0 {
+		command = []string{os.Args[0]}
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], append(command[1:], "-test.run=^TestChild$")...)
+	cmd.Env = append(os.Environ(), childVariable+"=hold", "TMPDIR="+tmp, testdb.DatabaseURLVariable+"=")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
+	c := &child{cmd: cmd, stdin: stdin}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if url, found := strings.CutPrefix(lines.Text(), "url "); found {
+			c.url = url
+			return c
+		}
+		t.Log(lines.Text())
+	}
+	t.Fatal("the child has ended without a server")
+	return nil
+}
+
+// leave lets the child end as a test process does.
+func (c *child) leave() {
+	_ = c.stdin.Close()
+	_ = c.cmd.Wait()
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// dataOf is the data directory of the server at url.
+func dataOf(t *testing.T, url string) string {
+	t.Helper()
+	return filepath.Dir(query(t, url, `SHOW data_directory`))
+}
+
+// gone waits until the data of a stopped server has been deleted.
+func gone(t *testing.T, data string) {
+	t.Helper()
+	for range 1000 {
+		if _, err := os.Stat(data); os.IsNotExist(err) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%s is still there", data)
+}
+
+func TestServerStopsWithTheLastUser(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	first, second := startChild(t, tmp), startChild(t, tmp)
+	if first.url != second.url {
+		t.Errorf("two servers: %s, %s", first.url, second.url)
+	}
+	data := dataOf(t, first.url)
+	first.leave()
+	time.Sleep(300 * time.Millisecond) // more than a holder takes to notice that nobody is left
+	query(t, second.url, `SELECT 'ok'`)
+	second.leave()
+	gone(t, data)
+
+	third := startChild(t, tmp)
+	query(t, third.url, `SELECT 'ok'`)
+}
+
+func TestKilledUser(t *testing.T) {
+	t.Parallel()
+	user := startChild(t, t.TempDir())
+	data := dataOf(t, user.url)
+	user.kill()
+	gone(t, data)
+}
+
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	user := startChild(t, tmp)
+	data := dataOf(t, user.url)
+	killHolder(t, tmp)
+	user.kill()
+
+	next := startChild(t, tmp)
+	query(t, next.url, `SELECT 'ok'`)
+	gone(t, data)
+}
+
+// killHolder ends the process that holds the server of the control directory below tmp.
+func killHolder(t *testing.T, tmp string) {
+	t.Helper()
+	holders, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, environ := range holders {
+		content, err := os.ReadFile(environ)
+		if err != nil || !strings.Contains(string(content), "NOVELGATE_TESTDB_HOLDER="+tmp+"/") {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(environ, "/proc/%d/", &pid); err != nil {
+			t.Fatal(err)
+		}
+		process, err := os.FindProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Error("no holder found")
+}
+
+// TestServerWaitsForTheNextPackage: between two packages of one `go test`, nobody uses the server.
+func TestServerWaitsForTheNextPackage(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	// A process by the name of go runs the child twice, with a pause; a second line of input ends it.
+	goCommand := filepath.Join(t.TempDir(), "go")
+	if err := exec.CommandContext(t.Context(), "cp", "/bin/sh", goCommand).Run(); err != nil {
+		t.Fatal(err)
+	}
+	first := startChild(t, tmp, goCommand, "-c", `"$0" "$1" </dev/null; cat; exit 0`, os.Args[0])
+	data := dataOf(t, first.url)
+	time.Sleep(500 * time.Millisecond)
+	second := startChild(t, tmp)
+	if first.url != second.url {
+		t.Error("the server has not waited")
+	}
+	second.leave()
+	first.leave()
+	gone(t, data)
+}
+
+func TestLeakedGoroutineFailsTheRun(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$")
+	cmd.Env = append(os.Environ(), childVariable+"=leak", "TMPDIR="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "left goroutines behind") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,115 @@
+package testdb_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/testdb"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+// query returns one text.
+func query(t *testing.T, url, sql string, args ...any) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	var value string
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func TestNewHasTheSchema(t *testing.T) {
+	t.Parallel()
+	if got := query(t, testdb.New(t), `SELECT to_regclass('events')::text`); got != "events" {
+		t.Errorf("a new database has no table events: %q", got)
+	}
+}
+
+func TestNewEmptyHasNone(t *testing.T) {
+	t.Parallel()
+	url := testdb.NewEmpty(t)
+	if got := query(t, url, `SELECT count(*)::text FROM pg_tables WHERE schemaname = 'public'`); got != "0" {
+		t.Errorf("an empty database has %s tables", got)
+	}
+	if got := query(t, url, `SHOW server_encoding`); got != "UTF8" {
+		t.Errorf("encoding %s", got)
+	}
+}
+
+func TestDatabasesAreApart(t *testing.T) {
+	t.Parallel()
+	first, second := testdb.New(t), testdb.New(t)
+	conn, err := pgx.Connect(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `CREATE TABLE only_here ()`); err != nil {
+		t.Fatal(err)
+	}
+	if got := query(t, second, `SELECT coalesce(to_regclass('only_here')::text, 'none')`); got != "none" {
+		t.Error("a table of one database is in the other")
+	}
+}
+
+func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
+	t.Parallel()
+	var name string
+	t.Run("Ünique/name with spaces and "+strings.Repeat("length ", 20), func(t *testing.T) {
+		url := testdb.New(t)
+		name = query(t, url, `SELECT current_database()`)
+		// A connection that the test has forgotten is no reason to keep the database.
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parent := context.WithoutCancel(t.Context())
+		t.Cleanup(func() { go func() { _ = conn.Close(parent) }() })
+	})
+	if len(name) > 63 || !strings.HasPrefix(name, "novelgate_test_testdatabaseisdropped") {
+		t.Errorf("name %q", name)
+	}
+	if got := query(t, testdb.ServerURL(t), `SELECT count(*)::text FROM pg_database WHERE datname = $1`, name); got != "0" {
+		t.Errorf("%s is still there", name)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	for i := range 24 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			query(t, testdb.New(t), `SELECT count(*)::text FROM events`)
+		})
+	}
+}
+
+func TestServerIsFastNotDurable(t *testing.T) {
+	t.Parallel()
+	server := testdb.ServerURL(t)
+	if os.Getenv(testdb.DatabaseURLVariable) != "" {
+		return // somebody's own server, with settings of their own
+	}
+	got := query(t, server, `SELECT concat_ws(' ', current_setting('fsync'), current_setting('max_connections'), current_setting('synchronous_commit'))`)
+	if diff := cmp.Diff("off 400 on", got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	for b.Loop() {
+		testdb.New(b)
+	}
+}

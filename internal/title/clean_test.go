@@ -1,0 +1,38 @@
+package title_test
+
+import (
+	"testing"
+
+	"novelgate/internal/title"
+)
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                                     "",
+		" ":                                    "",
+		"a":                                    "a",
+		"a b":                                  "a b",
+		" a":                                   "a",
+		"a ":                                   "a",
+		"a  b":                                 "a b",
+		"a\tb\nc\vd\fe\rf":                     "a b c d e f",
+		"a\u0085b\u00a0c\u1680d\u2000e":        "a b c d e",
+		"a\u2028b\u2029c\u202fd\u205fe\u3000f": "a b c d e f",
+		"\u200ba\u2060\ufeff\u180e":            "\u200ba\u2060\ufeff\u180e",
+		"a\x1cb":                               "a\x1cb",
+		"Ünï Çødé":                             "Ünï Çødé",
+	} {
+		if got := title.Clean(in); got != want {
+			t.Errorf("Clean(%+q) = %+q, want %+q", in, got, want)
+		}
+	}
+}
+
+func TestCleanAllocatesNothingForCleanTitles(t *testing.T) {
+	for _, s := range []string{"The Wandering Inn", "Ünï Çødé 斗破苍穹"} {
+		if got := testing.AllocsPerRun(100, func() { _ = title.Clean(s) }); got != 0 {
+			t.Errorf("Clean(%q) allocates %v times", s, got)
+		}
+	}
+}

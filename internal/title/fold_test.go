@@ -1,0 +1,237 @@
+package title_test
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+
+	"novelgate/internal/title"
+)
+
+func TestFold(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ in, want string }{
+		"empty":                {"", ""},
+		"own key":              {"the wandering inn", "the wandering inn"},
+		"ascii capitals":       {"The Wandering INN", "the wandering inn"},
+		"white space":          {" \t The  Wandering\r\nInn\v\f", "the wandering inn"},
+		"white space alone":    {" \t\n", ""},
+		"one space":            {" ", ""},
+		"no-break space":       {"The\u00a0Inn\u3000\u2003Keeper\u0085", "the inn keeper"},
+		"zero width counts":    {"a\u200bb\ufeff", "a\u200bb\ufeff"},
+		"sharp s":              {"Maße MASSE ẞ", "masse masse ss"},
+		"ligature":             {"ﬁn", "fin"},
+		"final sigma":          {"ΟΔΥΣΣΕΥΣ ς", "οδυσσευσ σ"},
+		"dotted I":             {"İstanbul", "i̇stanbul"},
+		"dotless i counts":     {"ıstanbul", "ıstanbul"},
+		"accent counts":        {"Café", "café"},
+		"decomposed":           {"CAFE\u0301", "café"},
+		"Kelvin and Angstrom":  {"\u212a \u212b", "k å"},
+		"iota subscript":       {"ᾳ ᾼ ΑΙ", "αι αι αι"},
+		"marks out of order":   {"Q\u0307\u0323", "q\u0323\u0307"},
+		"Cherokee":             {"ᎠᎡꭰꭱ Ᏸᏸ", "ᎠᎡᎠᎡ ᏰᏰ"},
+		"Deseret":              {"𐐀", "𐐨"},
+		"Hangul":               {"\u1112\u1161\u11ab", "한"},
+		"full-width counts":    {"ＡＢＣ", "ａｂｃ"},
+		"CJK":                  {"斗破苍穹", "斗破苍穹"},
+		"invalid UTF-8":        {"A\xff\xc3", "a\ufffd"},
+		"punctuation counts":   {"Re:Zero", "re:zero"},
+		"compatibility kanji":  {"\uf900", "\u8c48"},
+		"combining mark alone": {"\u0301A", "\u0301a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := title.Fold(tc.in); got != tc.want {
+				t.Errorf("Fold(%q) = %q, want %q", tc.in, got, tc.want)
+			}
+		})
+	}
+}
+
+// caseFolding yields the C and F lines of CaseFolding.txt (Unicode 15.0.0).
+// Foldings of assigned code points never change (the Unicode stability policy).
+func caseFolding(t *testing.T) map[rune]string {
+	t.Helper()
+	f, err := os.Open("testdata/CaseFolding.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+
+	pairs := map[rune]string{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		fields := strings.Split(line, ";")
+		if len(fields) < 3 {
+			continue
+		}
+		if status := strings.TrimSpace(fields[1]); status != "C" && status != "F" {
+			continue
+		}
+		var to strings.Builder
+		for _, code := range strings.Fields(fields[2]) {
+			to.WriteRune(codePoint(t, code))
+		}
+		pairs[codePoint(t, strings.TrimSpace(fields[0]))] = to.String()
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return pairs
+}
+
+func codePoint(t *testing.T, hex string) rune {
+	t.Helper()
+	n, err := strconv.ParseInt(hex, 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rune(n)
+}
+
+func TestFoldEveryPairOfCaseFolding(t *testing.T) {
+	t.Parallel()
+	pairs := caseFolding(t)
+	if got, want := len(pairs), 1530; got != want {
+		t.Fatalf("CaseFolding.txt has %d pairs, want %d", got, want)
+	}
+	for from, to := range pairs {
+		for _, around := range []string{"", "a", "Σ", "x\u0345 "} {
+			in, match := around+string(from)+"b", around+to+"b"
+			if got, want := title.Fold(in), title.Fold(match); got != want {
+				t.Errorf("Fold(%+q) = %+q, Fold(%+q) = %+q: %U does not match", in, got, match, want, from)
+			}
+		}
+		// A reading of the standard that shares no code with Fold's tables.
+		want := norm.NFC.String(foldBy(pairs, norm.NFD.String(string(from))))
+		if got := title.Fold(string(from)); got != want {
+			t.Errorf("Fold(%U) = %+q, want %+q", from, got, want)
+		}
+	}
+}
+
+// TestFoldNothingElse holds that a code point outside CaseFolding.txt keeps its
+// identity, or what normalisation makes of it.
+func TestFoldNothingElse(t *testing.T) {
+	t.Parallel()
+	pairs := caseFolding(t)
+	for r := rune('!'); r <= utf8.MaxRune; r++ {
+		if !utf8.ValidRune(r) || strings.TrimSpace(string(r)) == "" {
+			continue
+		}
+		want := norm.NFC.String(foldBy(pairs, norm.NFD.String(string(r))))
+		if got := title.Fold(string(r)); got != want {
+			t.Errorf("Fold(%U) = %+q, want %+q", r, got, want)
+		}
+	}
+}
+
+func foldBy(pairs map[rune]string, s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if to, ok := pairs[r]; ok {
+			b.WriteString(to)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// text draws strings from alphabets in which folding and normalisation meet.
+func text() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		alphabet := []rune(" \t\u00a0\u200b.aAbBiIİıßẞſςσΣﬁµÅÅåéÉ\u0300\u0301\u0307\u0308\u0323\u0345ᾳᾼΐΰǰŉᎠꭰᏰᏸ한\u1112\u1161\u11abK\uf900𐐀𐐨")
+		if rapid.Bool().Draw(t, "any") {
+			return rapid.StringN(-1, 20, -1).Draw(t, "text")
+		}
+		return string(rapid.SliceOfN(rapid.SampledFrom(alphabet), 0, 20).Draw(t, "text"))
+	})
+}
+
+func TestFoldProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := text().Draw(t, "s")
+		checkFold(t, s)
+	})
+}
+
+// checkFold fails when a property of Fold does not hold for s.
+func checkFold(t interface {
+	Errorf(format string, args ...any)
+}, s string,
+) {
+	key := title.Fold(s)
+	if again := title.Fold(key); again != key {
+		t.Errorf("Fold is not idempotent on %+q: %+q, then %+q", s, key, again)
+	}
+	if got := title.Fold(title.Clean(s)); got != key {
+		t.Errorf("Clean changes the key of %+q: %+q, was %+q", s, got, key)
+	}
+	if got := title.Clean(key); got != key {
+		t.Errorf("the key %+q of %+q is not clean", key, s)
+	}
+	if !norm.NFC.IsNormalString(key) || !utf8.ValidString(key) {
+		t.Errorf("the key %+q of %+q is not valid NFC", key, s)
+	}
+	if !utf8.ValidString(s) || longMarks(s) {
+		return
+	}
+	for form, equivalent := range map[string]string{"NFC": norm.NFC.String(s), "NFD": norm.NFD.String(s)} {
+		if got := title.Fold(equivalent); got != key {
+			t.Errorf("%s of %+q has another key: %+q, was %+q", form, s, got, key)
+		}
+	}
+}
+
+// longMarks reports a run of combining marks long enough for x/text to break it.
+func longMarks(s string) bool {
+	run := 0
+	for _, r := range norm.NFD.String(s) {
+		if r == 0x034F {
+			return true
+		}
+		if norm.NFD.PropertiesString(string(r)).CCC() == 0 {
+			run = 0
+		} else if run++; run > 30 {
+			return true
+		}
+	}
+	return false
+}
+
+func FuzzFold(f *testing.F) {
+	for _, seed := range []string{"The Wandering Inn", " a\u0301\u0345 ", "Ꭰꭰ", "İ", "\xff\xc3", "e" + strings.Repeat("\u0301\u0323", 40)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		checkFold(t, s)
+		if slug := title.Slug(s); len(slug) > 80 {
+			t.Errorf("Slug(%q) has %d bytes", s, len(slug))
+		}
+	})
+}
+
+func BenchmarkFold(b *testing.B) {
+	for name, s := range map[string]string{
+		"own key":  "the wandering inn: a tale of innkeepers!",
+		"capitals": "The Wandering Inn: A Tale of Innkeepers!",
+		"unicode":  "Le Château de l'Été: Une Histoire d'Élan",
+		"cjk":      "斗破苍穹之大千世界主宰",
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = title.Fold(s)
+			}
+		})
+	}
+}

@@ -1,0 +1,9 @@
+package projections
+
+// All returns the projections that follow the log asynchronously, one line each.
+func All() []Projection {
+	return []Projection{
+		Posts{},
+		Authors{},
+	}
+}

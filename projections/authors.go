@@ -1,0 +1,89 @@
+package projections
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/events"
+)
+
+//go:embed authors.sql
+var authorsSQL string
+
+// Authors is the projection authors: one row per partner's user, under the display name on the comment that was
+// written last; of comments written at the same instant, on the one later in the log. An author was first seen when
+// the first comment of theirs in the log was received, however old it was then. Erased comments count for nothing.
+type Authors struct{}
+
+// Name implements Projection.
+func (Authors) Name() string { return "authors" }
+
+// Apply implements Projection.
+func (Authors) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+	authors := foldAuthors(batch)
+	if len(authors) == 0 {
+		return nil
+	}
+	var (
+		ids, integrations = make(pgtype.FlatArray[pgtype.UUID], len(authors)), make(pgtype.FlatArray[pgtype.UUID], len(authors))
+		external, names   = make([]string, len(authors)), make([]string, len(authors))
+		writtenAt, seenAt = make(pgtype.FlatArray[time.Time], len(authors)), make(pgtype.FlatArray[time.Time], len(authors))
+		transactions      = make(pgtype.FlatArray[pgtype.Uint64], len(authors))
+		positions         = make([]int32, len(authors))
+	)
+	for i, a := range authors {
+		ids[i], integrations[i] = present(a.id), present(a.integrationID)
+		external[i], names[i] = a.comment.ExternalUUID, a.comment.Username
+		writtenAt[i], seenAt[i] = a.writtenAt, a.firstSeenAt
+		transactions[i] = pgtype.Uint64{Uint64: a.position.TransactionID, Valid: true}
+		positions[i] = a.position.Ordinal
+	}
+	if _, err := tx.Exec(ctx, authorsSQL, ids, integrations, external, names, writtenAt, transactions, positions, seenAt); err != nil {
+		return fmt.Errorf("upsert authors: %w", err)
+	}
+	return nil
+}
+
+// author is what some comments say about who wrote them.
+type author struct {
+	id            uuid.UUID
+	integrationID uuid.UUID
+	comment       *events.Comment // written last
+	writtenAt     time.Time       // of comment
+	position      events.Position // of comment
+	firstSeenAt   time.Time
+}
+
+// foldAuthors returns the authors of a batch, one entry each, in the order of their identifiers: neighbours in the
+// index are touched one after another.
+func foldAuthors(batch []events.Recorded) []*author {
+	byID := make(map[uuid.UUID]*author, len(batch))
+	authors := make([]*author, 0, len(batch))
+	for i := range batch {
+		recorded := &batch[i]
+		e, ok := recorded.Event.(events.PostImported)
+		if !ok || e.Comment == nil {
+			continue
+		}
+		id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
+		a, known := byID[id]
+		if !known {
+			a = &author{id: id, integrationID: e.IntegrationID, firstSeenAt: recorded.RecordedAt}
+			byID[id] = a
+			authors = append(authors, a)
+		}
+		if !known || cmp.Or(e.WrittenAt.Compare(a.writtenAt), recorded.Position.Compare(a.position)) > 0 {
+			a.comment, a.writtenAt, a.position = e.Comment, e.WrittenAt, recorded.Position
+		}
+	}
+	slices.SortFunc(authors, func(a, b *author) int { return bytes.Compare(a.id[:], b.id[:]) })
+	return authors
+}

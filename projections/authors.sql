@@ -1,0 +1,17 @@
+-- Adds authors, or renames those who have commented since. One row per author; whatever the order in which comments
+-- are applied, the one that was written last gives the name. Table names are unqualified: search_path decides which
+-- generation is written.
+INSERT INTO authors (author_id, integration_id, external_uuid, display_name, display_name_at,
+                     display_name_transaction_id, display_name_position, first_seen_at)
+SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at,
+       a.display_name_transaction_id, a.display_name_position, a.first_seen_at
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[], $6::xid8[], $7::integer[], $8::timestamptz[])
+     AS a (author_id, integration_id, external_uuid, display_name, display_name_at,
+           display_name_transaction_id, display_name_position, first_seen_at)
+ON CONFLICT (author_id) DO UPDATE SET
+    display_name = EXCLUDED.display_name,
+    display_name_at = EXCLUDED.display_name_at,
+    display_name_transaction_id = EXCLUDED.display_name_transaction_id,
+    display_name_position = EXCLUDED.display_name_position
+WHERE (EXCLUDED.display_name_at, EXCLUDED.display_name_transaction_id, EXCLUDED.display_name_position)
+    > (authors.display_name_at, authors.display_name_transaction_id, authors.display_name_position)

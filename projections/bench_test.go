@@ -1,0 +1,86 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
+	"novelgate/projections"
+)
+
+// BenchmarkCatchUp applies a backlog, one projection alone and all together. One operation is one event.
+func BenchmarkCatchUp(b *testing.B) {
+	for name, which := range map[string][]projections.Projection{
+		"posts": {projections.Posts{}}, "authors": {projections.Authors{}}, "all": projections.All(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			pool := newPool(b)
+			fill(b, pool, b.N)
+			before := measureCPU(b, pool)
+			b.ResetTimer()
+			stop := run(b, projections.Config{Pool: pool, Projections: which})
+			for _, p := range which {
+				for !reached(b, pool, p.Name()) {
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			reportCPU(b, pool, before, b.N)
+			stop()
+		})
+	}
+}
+
+// BenchmarkCommitToVisible measures how long a lone comment takes from its commit to its row in posts.
+func BenchmarkCommitToVisible(b *testing.B) {
+	for _, gap := range []time.Duration{0, 30 * time.Millisecond} {
+		b.Run(fmt.Sprintf("every=%s", gap), func(b *testing.B) {
+			pool, wake := newPool(b), eventlog.NewWake()
+			run(b, projections.Config{Pool: pool, Wake: wake})
+			eventually(b, "start", caughtUp(b, pool, "posts"))
+			random := seeded(1)
+			var waited []time.Duration
+			for i := range b.N {
+				post := comment(random, fmt.Sprintf("key-%d", i))
+				time.Sleep(gap)
+				append1(b, pool, post)
+				committed := time.Now()
+				wake.Signal()
+				for found := false; !found; {
+					if err := pool.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM posts WHERE post_id = $1)`, post.StreamID).Scan(&found); err != nil {
+						b.Fatal(err)
+					}
+				}
+				waited = append(waited, time.Since(committed))
+			}
+			reportQuantiles(b, waited)
+		})
+	}
+}
+
+func fill(b *testing.B, pool *pgxpool.Pool, n int) {
+	b.Helper()
+	random := seeded(1)
+	for done := 0; done < n; done += 100 {
+		append1(b, pool, comments(random, fmt.Sprintf("batch-%d", done), min(100, n-done))...)
+	}
+}
+
+// reached reports, more cheaply than caughtUp does, whether a projection has applied the last event.
+func reached(b *testing.B, pool *pgxpool.Pool, name string) (yes bool) {
+	b.Helper()
+	err := pool.QueryRow(context.Background(), `SELECT (transaction_id, position) =
+		(SELECT e.transaction_id, e.position FROM events AS e ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1)
+		FROM projections WHERE name = $1`, name).Scan(&yes)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		b.Fatal(err)
+	}
+	return yes
+}

@@ -1,0 +1,88 @@
+package projections
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"novelgate/events/eventlog"
+)
+
+// How the collector spares the database.
+const (
+	collectTimeout = 2 * time.Second
+	collectCache   = time.Second
+)
+
+// Collector exports the lag of the projections to Prometheus. Scrapes within a second of each other share one
+// query; when the database does not answer within two, novelgate_projections_up is 0 and the rest is absent.
+type Collector struct {
+	db    eventlog.Querier
+	clock func() time.Time
+
+	up, lagEvents, lagSeconds, failed *prometheus.Desc
+
+	mu   sync.Mutex
+	at   time.Time // when list was read
+	list []Status
+	err  error
+}
+
+// NewCollector returns a collector that asks db. The clock tells how old an answer is.
+func NewCollector(db eventlog.Querier, clock func() time.Time) *Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("novelgate_"+name, help, labels, nil)
+	}
+	return &Collector{
+		db: db, clock: clock,
+		up:         desc("projections_up", "Whether the state of the projections could be read."),
+		lagEvents:  desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.", "projection"),
+		lagSeconds: desc("projection_lag_seconds", "Age of the oldest settled event that the projection has not applied yet; 0 when there is none.", "projection"),
+		failed:     desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.", "projection"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{c.up, c.lagEvents, c.lagSeconds, c.failed} {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	list, err := c.read()
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	if err != nil {
+		gauge(c.up, 0)
+		return
+	}
+	gauge(c.up, 1)
+	for i := range list {
+		s := &list[i]
+		gauge(c.lagEvents, float64(s.LagEvents), s.Name)
+		gauge(c.lagSeconds, s.LagSeconds, s.Name)
+		failed := 0.0
+		if s.State == Failed {
+			failed = 1
+		}
+		gauge(c.failed, failed, s.Name)
+	}
+}
+
+func (c *Collector) read() ([]Status, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.clock(); c.at.IsZero() || now.Sub(c.at) >= collectCache || now.Before(c.at) {
+		// A scrape has no context.
+		ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+		defer cancel()
+		c.list, c.err = List(ctx, c.db)
+		c.at = c.clock()
+	}
+	return c.list, c.err
+}

@@ -1,0 +1,243 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// mode is how a replica takes part in a projection.
+type mode int
+
+const (
+	active   mode = iota // applies whatever comes
+	standby              // another replica applies; looks after the checkpoint and steps in when it stands still
+	retrying             // the database was in the way
+	waiting              // the next event is of a type that only a newer replica knows
+	stopped              // the projection has failed
+)
+
+// How long a replica that is not active waits before it looks at the checkpoint again.
+const (
+	standbyWait  = 250 * time.Millisecond
+	firstRetry   = 50 * time.Millisecond // doubling up to
+	lastRetry    = 5 * time.Second
+	unknownWait  = 3 * time.Second
+	stoppedWait  = time.Second
+	transientLog = 3 // failures in a row before one is logged as a warning
+)
+
+// follower keeps one projection up to date. handle and before are called in turn, by different goroutines.
+type follower struct {
+	projection   Projection
+	pool         *pgxpool.Pool
+	logger       *slog.Logger
+	subscription *eventlog.Subscription
+
+	mu       sync.Mutex
+	mode     mode
+	reported mode // the latest that was logged
+	failures int  // in a row
+}
+
+// start finds out where the projection stands.
+func (f *follower) start(ctx context.Context) error {
+	c, err := loadCheckpoint(ctx, f.pool, f.projection.Name())
+	if err != nil {
+		return fmt.Errorf("start projection %s: %w", f.projection.Name(), err)
+	}
+	f.subscription.Seek(c.position)
+	return nil
+}
+
+// handle applies a batch. It returns no error: the message is done with in any case, and what it stood for comes
+// again unless the checkpoint has moved past it.
+func (f *follower) handle(m *message.Message) error {
+	batch, ok := f.subscription.Batch(m)
+	if !ok {
+		return nil
+	}
+	// A transaction that has begun is finished even if the subscription closes.
+	next, err := f.advance(context.WithoutCancel(m.Context()), batch)
+	f.enter(m.Context(), next, err)
+	return nil
+}
+
+// enter changes the mode and says so.
+func (f *follower) enter(ctx context.Context, next mode, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mode = next
+	if next == retrying {
+		f.failures++
+		level := slog.LevelDebug
+		if f.failures >= transientLog {
+			level = slog.LevelWarn
+		}
+		f.logger.Log(ctx, level, "Projection could not be written; trying again", slog.Int("failures", f.failures), slog.Any("error", err))
+		return
+	}
+	f.failures = 0
+	previous := f.reported
+	f.reported = next
+	switch {
+	case next == previous:
+	case next == waiting:
+		f.logger.WarnContext(ctx, "Projection waits for a replica that knows the next event", slog.Any("error", err))
+	case next == stopped && err != nil:
+		f.logger.ErrorContext(ctx, "Projection has failed and stops; the others go on", slog.Any("error", err))
+	default:
+		f.logger.DebugContext(ctx, "Projection changed hands or state", slog.Int("mode", int(next)))
+	}
+}
+
+// before blocks until this replica should read the log for its projection.
+func (f *follower) before(ctx context.Context) {
+	for {
+		wait, mode := f.pause()
+		if mode == active || !sleep(ctx, wait) {
+			return
+		}
+		c, err := loadCheckpoint(ctx, f.pool, f.projection.Name())
+		switch {
+		case err != nil:
+			f.enter(ctx, retrying, err)
+			continue
+		case c.state != Running:
+			f.enter(ctx, stopped, nil)
+			continue
+		}
+		moved := c.position != f.subscription.Position()
+		f.subscription.Seek(c.position)
+		switch {
+		case mode != standby:
+			f.resume()
+		case moved:
+			continue // whoever moved it is alive
+		}
+		return
+	}
+}
+
+// resume makes this replica active, until the next batch says otherwise.
+func (f *follower) resume() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mode = active
+}
+
+// pause returns how long to wait before looking at the checkpoint again.
+func (f *follower) pause() (time.Duration, mode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch f.mode {
+	case standby:
+		// Standbys that wake together would all step in together.
+		return standbyWait + rand.N(standbyWait/4), f.mode //nolint:gosec // not a secret
+	case retrying:
+		return min(firstRetry<<min(f.failures-1, 10), lastRetry), f.mode
+	case waiting:
+		return unknownWait, f.mode
+	case stopped:
+		return stoppedWait, f.mode
+	case active:
+	}
+	return 0, f.mode
+}
+
+// advance applies a batch as far as it goes.
+func (f *follower) advance(ctx context.Context, batch eventlog.Batch) (mode, error) {
+	start, err := f.apply(ctx, batch.Start, batch.Events)
+	if err == nil && batch.Undecodable != nil {
+		err = f.refuse(ctx, start, batch.Undecodable)
+	}
+	f.subscription.Seek(start)
+	var failed *failedError
+	switch {
+	case err == nil:
+		return active, nil
+	case errors.Is(err, errLost):
+		return standby, err
+	case errors.Is(err, errStopped):
+		return stopped, nil
+	case errors.Is(err, events.ErrUnknownType):
+		return waiting, err
+	case errors.As(err, &failed):
+		return stopped, err
+	}
+	return retrying, err
+}
+
+// apply applies events that follow start, and returns how far it got. If some event cannot be applied, those before
+// it are, and the projection stops there.
+func (f *follower) apply(ctx context.Context, start events.Position, batch []events.Recorded) (events.Position, error) {
+	if len(batch) == 0 {
+		return start, nil
+	}
+	err := attempt(ctx, f.pool, f.projection, start, batch)
+	var poison poisonError
+	switch {
+	case err == nil:
+		return batch[len(batch)-1].Position, nil
+	case !errors.As(err, &poison):
+		return start, err
+	case len(batch) == 1:
+		return start, f.stop(ctx, start, batch[0].Position, poison)
+	}
+	half := len(batch) / 2
+	if start, err = f.apply(ctx, start, batch[:half]); err != nil {
+		return start, err
+	}
+	return f.apply(ctx, start, batch[half:])
+}
+
+// refuse deals with an event that cannot be read.
+func (f *follower) refuse(ctx context.Context, start events.Position, undecodable *eventlog.UndecodableError) error {
+	if !errors.Is(undecodable, events.ErrUnknownType) {
+		return f.stop(ctx, start, undecodable.Recorded.Position, undecodable)
+	}
+	if _, err := f.pool.Exec(ctx, noteUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal, undecodable.Type); err != nil {
+		return fmt.Errorf("note unknown event type: %w", err)
+	}
+	return undecodable
+}
+
+// failedError says that a projection was stopped.
+type failedError struct{ cause error }
+
+func (e *failedError) Error() string { return e.cause.Error() }
+func (e *failedError) Unwrap() error { return e.cause }
+
+// stop records that the projection, whose checkpoint is at start, cannot get past an event.
+func (f *follower) stop(ctx context.Context, start, at events.Position, cause error) error {
+	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, errorText(cause))
+	if err != nil {
+		return fmt.Errorf("stop projection: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errLost
+	}
+	return &failedError{cause: cause}
+}
+
+// sleep waits for d and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

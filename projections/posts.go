@@ -1,0 +1,86 @@
+package projections
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/events"
+)
+
+//go:embed posts.sql
+var postsSQL string
+
+// Posts is the projection posts: one row per imported comment. A comment that was erased keeps its row, without
+// author and content.
+type Posts struct{}
+
+// Name implements Projection.
+func (Posts) Name() string { return "posts" }
+
+// Apply implements Projection.
+func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+	rows := newPostRows(len(batch))
+	for i := range batch {
+		if e, ok := batch[i].Event.(events.PostImported); ok {
+			rows.add(&batch[i], &e)
+		}
+	}
+	if len(rows.posts) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors, rows.parents,
+		rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs); err != nil {
+		return fmt.Errorf("insert posts: %w", err)
+	}
+	return nil
+}
+
+// postRows are the parameters of postsSQL, a slice per column.
+type postRows struct {
+	posts, threads, novels, integrations, authors, parents pgtype.FlatArray[pgtype.UUID]
+	chapters, contents                                     pgtype.FlatArray[pgtype.Text]
+	written, recorded                                      pgtype.FlatArray[time.Time]
+	eventIDs                                               []string
+}
+
+func newPostRows(capacity int) *postRows {
+	ids := func() pgtype.FlatArray[pgtype.UUID] { return make(pgtype.FlatArray[pgtype.UUID], 0, capacity) }
+	texts := func() pgtype.FlatArray[pgtype.Text] { return make(pgtype.FlatArray[pgtype.Text], 0, capacity) }
+	times := func() pgtype.FlatArray[time.Time] { return make(pgtype.FlatArray[time.Time], 0, capacity) }
+	return &postRows{
+		posts: ids(), threads: ids(), novels: ids(), integrations: ids(), authors: ids(), parents: ids(),
+		chapters: texts(), contents: texts(), written: times(), recorded: times(),
+		eventIDs: make([]string, 0, capacity),
+	}
+}
+
+func (r *postRows) add(recorded *events.Recorded, e *events.PostImported) {
+	r.posts = append(r.posts, present(recorded.StreamID))
+	r.threads = append(r.threads, present(e.ThreadID))
+	r.novels = append(r.novels, present(e.NovelID))
+	r.integrations = append(r.integrations, present(e.IntegrationID))
+	var parent pgtype.UUID
+	if e.ParentPostID != nil {
+		parent = present(*e.ParentPostID)
+	}
+	r.parents = append(r.parents, parent)
+	r.chapters = append(r.chapters, pgtype.Text{String: string(e.ChapterNumber), Valid: e.ChapterNumber != nil})
+	var author pgtype.UUID
+	var content pgtype.Text
+	if e.Comment != nil {
+		author = present(events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID))
+		content = pgtype.Text{String: e.Comment.Content, Valid: true}
+	}
+	r.authors = append(r.authors, author)
+	r.contents = append(r.contents, content)
+	r.written = append(r.written, e.WrittenAt)
+	r.recorded = append(r.recorded, recorded.RecordedAt)
+	r.eventIDs = append(r.eventIDs, recorded.ID)
+}
+
+func present(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

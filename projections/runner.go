@@ -1,0 +1,160 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
+)
+
+// closeTimeout is how long Run waits for transactions under way when it is told to end.
+const closeTimeout = 30 * time.Second
+
+// Config says what a Runner runs.
+type Config struct {
+	// Pool runs the transactions that apply events, one connection per projection at a time. Polls have connections
+	// of their own, one per projection, opened with the pool's configuration. Required.
+	Pool *pgxpool.Pool
+	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
+	Projections []Projection
+	// Wake is signalled after each append that this process commits. Run also listens for the appends of other
+	// processes. Default: a new one, so that nothing in this process signals.
+	Wake *eventlog.Wake
+	// Limit is the most events in one transaction. Default: eventlog.DefaultLimit.
+	Limit int
+	// Logger gets what goes wrong. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// Runner keeps asynchronous projections up to date: a Watermill Router with one subscription per projection.
+//
+// Each event is applied exactly once, in log order: a batch is applied in the transaction that moves the checkpoint
+// over it, which holds the checkpoint's row and finds it where the batch starts. Whatever else happens, be it a crash, a
+// redelivery or a second replica, leaves a batch whose start is not the checkpoint, and that is dropped.
+//
+// Replicas may all run the same projections. One of them applies; the others notice and only look after its
+// checkpoint, every 250 ms or so while the log grows. When it stands still although there are events, one steps in.
+//
+// An event that cannot be applied stops its projection, in all replicas and until Retry; see List. An event of
+// an unknown type makes a replica wait for a newer one to take over.
+type Runner struct {
+	config  Config
+	running chan struct{}
+	started atomic.Bool
+}
+
+// NewRunner returns a runner that does nothing before Run.
+func NewRunner(config Config) (*Runner, error) {
+	if config.Pool == nil {
+		return nil, errors.New("create runner: Pool is nil")
+	}
+	if config.Projections == nil {
+		config.Projections = All()
+	}
+	names := map[string]bool{}
+	for _, projection := range config.Projections {
+		if names[projection.Name()] {
+			return nil, fmt.Errorf("create runner: two projections are named %s", projection.Name())
+		}
+		names[projection.Name()] = true
+	}
+	if config.Wake == nil {
+		config.Wake = eventlog.NewWake()
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	return &Runner{config: config, running: make(chan struct{})}, nil
+}
+
+// Running is closed when all projections follow the log.
+func (r *Runner) Running() <-chan struct{} { return r.running }
+
+// Run keeps the projections up to date until ctx ends; then it finishes the transactions under way and returns nil. While
+// the database is away it waits. A runner runs once.
+func (r *Runner) Run(ctx context.Context) (err error) {
+	if r.started.Swap(true) {
+		return errors.New("run projections: this runner was started before")
+	}
+	if len(r.config.Projections) == 0 {
+		close(r.running)
+		<-ctx.Done()
+		return nil
+	}
+	connConfig := r.config.Pool.Config().ConnConfig
+	polls := eventlog.OpenPolls(connConfig, len(r.config.Projections))
+	defer func() { err = errors.Join(err, polls.Close()) }()
+
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout}, eventlog.WatermillLogger(r.config.Logger))
+	if err != nil {
+		return fmt.Errorf("create router: %w", err)
+	}
+	for _, projection := range r.config.Projections {
+		f := &follower{projection: projection, pool: r.config.Pool, logger: r.config.Logger.With(slog.String("projection", projection.Name()))}
+		f.subscription, err = eventlog.NewSubscription(eventlog.SubscriptionConfig{
+			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Before: f.before, Logger: f.logger,
+		})
+		if err != nil {
+			return fmt.Errorf("create subscription of %s: %w", projection.Name(), err)
+		}
+		defer f.subscription.Close() //nolint:errcheck // the router has closed it already, unless it did not start
+		if err := startWhenAvailable(ctx, f); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		router.AddConsumerHandler(projection.Name(), eventlog.Topic, f.subscription, f.handle)
+	}
+
+	var others sync.WaitGroup
+	defer others.Wait()
+	listening, stopListening := context.WithCancel(ctx)
+	defer stopListening()
+	others.Go(func() { eventlog.Listen(listening, connConfig, r.config.Wake, r.config.Logger) })
+	return r.route(ctx, router)
+}
+
+// route runs the router until ctx ends. The router gets a context that does not end: with one that does, it would not let
+// transactions finish.
+func (r *Runner) route(ctx context.Context, router *message.Router) error {
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(context.WithoutCancel(ctx)) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("run router: %w", err)
+	case <-router.Running():
+	}
+	close(r.running)
+	select {
+	case err := <-ended:
+		return fmt.Errorf("router ended: %w", err)
+	case <-ctx.Done():
+	}
+	if err := router.Close(); err != nil {
+		return fmt.Errorf("close router: %w", err)
+	}
+	return <-ended
+}
+
+// startWhenAvailable starts a follower, as soon as the database answers.
+func startWhenAvailable(ctx context.Context, f *follower) error {
+	for failures := 0; ; failures++ {
+		err := f.start(ctx)
+		if err == nil || !eventlog.IsUnavailable(err) {
+			return err
+		}
+		f.logger.WarnContext(ctx, "The database does not answer; projections start when it does", slog.Any("error", err))
+		if !sleep(ctx, min(firstRetry<<min(failures, 10), lastRetry)) {
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package projections
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+//go:embed status.sql
+var statusSQL string
+
+// LagLimit is how many events List counts at most.
+const LagLimit = 100_000
+
+// Status says where a projection stands.
+type Status struct {
+	Name          string  `json:"name"`
+	Generation    int     `json:"generation"`
+	State         string  `json:"state"`         // Running or Failed
+	TransactionID uint64  `json:"transactionId"` // with Position: the last event that was applied; 0 if none
+	Position      int32   `json:"position"`
+	LagEvents     int64   `json:"lagEvents"`        // settled events that were not applied yet, at most LagLimit
+	LagCapped     bool    `json:"lagEventsCapped"`  // there are more than LagEvents
+	LagSeconds    float64 `json:"lagSeconds"`       // age of the oldest of them; 0 when there are none
+	Error         *string `json:"error"`            // why it failed
+	FailedAt      *string `json:"failedAt"`         // where: position of the event, as "transaction/ordinal"
+	UnknownType   *string `json:"unknownEventType"` // type of the next event, when it waits for a replica that knows it
+	// UpdatedAt is when one of the above last changed, lag apart.
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// List returns the status of every projection that has ever run, by name.
+func List(ctx context.Context, q eventlog.Querier) ([]Status, error) {
+	rows, err := q.Query(ctx, statusSQL, LagLimit)
+	if err != nil {
+		return nil, fmt.Errorf("list projections: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Status, error) {
+		var s Status
+		var failedTransaction pgtype.Uint64
+		var failedPosition pgtype.Int4
+		err := row.Scan(&s.Name, &s.Generation, &s.State, &s.TransactionID, &s.Position, &s.LagEvents, &s.LagCapped, &s.LagSeconds,
+			&s.Error, &failedTransaction, &failedPosition, &s.UnknownType, &s.UpdatedAt)
+		s.LagEvents = min(s.LagEvents, LagLimit)
+		if failedTransaction.Valid {
+			at := events.Position{TransactionID: failedTransaction.Uint64, Ordinal: failedPosition.Int32}.String()
+			s.FailedAt = &at
+		}
+		return s, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list projections: %w", err)
+	}
+	return list, nil
+}

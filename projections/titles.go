@@ -1,0 +1,167 @@
+package projections
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/events"
+	"novelgate/internal/title"
+)
+
+var (
+	//go:embed titles_insert.sql
+	titlesInsertSQL string
+	//go:embed titles_update.sql
+	titlesUpdateSQL string
+)
+
+// Titles is the inline projection title_lookup: what a title stands for now.
+type Titles struct{}
+
+// Name implements Projection.
+func (Titles) Name() string { return "titles" }
+
+// titleRow gathers what a batch does to one novel.
+type titleRow struct {
+	novelID uuid.UUID
+	created *events.NovelCreated // nil when the novel is older than the batch
+	state   string               // "" when it stays
+	toHost  bool
+	version int
+	details titleDetails
+}
+
+// titleDetails are the members of the details column. A nil member is not touched by an update.
+type titleDetails struct {
+	Author        *string   `json:"author,omitzero"`
+	Synopsis      *string   `json:"synopsis,omitzero"`
+	CoverURL      *string   `json:"coverUrl,omitzero"`
+	Genres        *[]string `json:"genres,omitzero"`
+	Language      *string   `json:"language,omitzero"`
+	ReadingStatus *string   `json:"readingStatus,omitzero"`
+}
+
+// Apply implements Projection. A novel that is new in the batch must not meet a row with its folded title or its
+// slug: that is a unique violation, and the decision has to be taken again.
+func (Titles) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+	rows := map[uuid.UUID]*titleRow{}
+	for _, recorded := range batch {
+		if recorded.StreamType != events.NovelStream {
+			continue
+		}
+		row, ok := rows[recorded.StreamID]
+		if !ok {
+			row = &titleRow{novelID: recorded.StreamID}
+			rows[recorded.StreamID] = row
+		}
+		row.add(recorded)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	// Sorted, so that concurrent writers touch shared rows in one order.
+	sorted := slices.SortedFunc(maps.Values(rows), func(a, b *titleRow) int { return cmp.Compare(a.novelID.String(), b.novelID.String()) })
+	if err := insertTitles(ctx, tx, sorted); err != nil {
+		return err
+	}
+	return updateTitles(ctx, tx, sorted)
+}
+
+func (r *titleRow) add(recorded events.Recorded) {
+	r.version = recorded.StreamVersion
+	switch e := recorded.Event.(type) {
+	case events.NovelCreated:
+		r.created, r.state = &e, e.State
+		r.details = titleDetails{&e.Author, &e.Synopsis, &e.CoverURL, &e.Genres, &e.Language, &e.ReadingStatus}
+	case events.NovelUpdated:
+		d := &r.details
+		d.Author = cmp.Or(e.Author, d.Author)
+		d.Synopsis = cmp.Or(e.Synopsis, d.Synopsis)
+		d.CoverURL = cmp.Or(e.CoverURL, d.CoverURL)
+		d.Genres = cmp.Or(e.Genres, d.Genres)
+		d.Language = cmp.Or(e.Language, d.Language)
+		d.ReadingStatus = cmp.Or(e.ReadingStatus, d.ReadingStatus)
+	case events.NovelPublished:
+		r.state, r.toHost = "published", true
+	case events.NovelApproved:
+		r.state = "approved"
+	case events.NovelRejected:
+		r.state = "rejected"
+	}
+}
+
+func insertTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
+	var (
+		folded, slugs, titles, states, details []string
+		novelIDs, owners                       []pgtype.UUID
+		versions                               []int32
+	)
+	created := slices.DeleteFunc(slices.Clone(rows), func(r *titleRow) bool { return r.created == nil })
+	slices.SortFunc(created, func(a, b *titleRow) int {
+		return strings.Compare(title.Fold(a.created.Title), title.Fold(b.created.Title))
+	})
+	for _, r := range created {
+		encoded, err := json.Marshal(r.details)
+		if err != nil {
+			return fmt.Errorf("encode details of novel %s: %w", r.novelID, err)
+		}
+		folded = append(folded, title.Fold(r.created.Title))
+		novelIDs = append(novelIDs, pgtype.UUID{Bytes: r.novelID, Valid: true})
+		slugs = append(slugs, r.created.Slug)
+		titles = append(titles, r.created.Title)
+		states = append(states, r.state)
+		owner := pgtype.UUID{}
+		if r.created.OwnerID != nil && !r.toHost {
+			owner = pgtype.UUID{Bytes: *r.created.OwnerID, Valid: true}
+		}
+		owners = append(owners, owner)
+		versions = append(versions, int32(r.version)) //nolint:gosec // the column is an integer; its check refuses overflow
+		details = append(details, string(encoded))
+	}
+	if len(folded) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, titlesInsertSQL, folded, novelIDs, slugs, titles, states, owners, versions, details); err != nil {
+		return fmt.Errorf("insert titles: %w", err)
+	}
+	return nil
+}
+
+func updateTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
+	var (
+		novelIDs        []pgtype.UUID
+		states, patches []string
+		toHost          []bool
+		versions        []int32
+	)
+	for _, r := range rows {
+		if r.created != nil {
+			continue
+		}
+		patch, err := json.Marshal(r.details)
+		if err != nil {
+			return fmt.Errorf("encode details of novel %s: %w", r.novelID, err)
+		}
+		novelIDs = append(novelIDs, pgtype.UUID{Bytes: r.novelID, Valid: true})
+		states = append(states, r.state)
+		toHost = append(toHost, r.toHost)
+		versions = append(versions, int32(r.version)) //nolint:gosec // the column is an integer; its check refuses overflow
+		patches = append(patches, string(patch))
+	}
+	if len(novelIDs) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, titlesUpdateSQL, novelIDs, states, toHost, versions, patches); err != nil {
+		return fmt.Errorf("update titles: %w", err)
+	}
+	return nil
+}

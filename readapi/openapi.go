@@ -1,0 +1,23 @@
+package readapi
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/docs"
+)
+
+// RegisterOpenAPI adds the route of the interface description to router.
+func RegisterOpenAPI(router *mux.Router) {
+	router.HandleFunc("/openapi.yaml", openAPI).Methods(http.MethodGet, http.MethodHead)
+}
+
+// openAPI handles GET /openapi.yaml.
+func openAPI(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	http.ServeContent(w, r, "openapi.yaml", time.Time{}, bytes.NewReader(docs.OpenAPI))
+}
