@@ -39,7 +39,7 @@ type novelAnswer struct {
 func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodeNovel(in.body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err // already a problem
 	}
 	result, err := a.Committer.UpsertNovel(ctx, &committer.UpsertNovel{
 		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: title.Fold(body.Title),
@@ -50,7 +50,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 		Canonical: body.Canonical(),
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // errors.go tells them apart
+		return nil, err // errors.go tells them apart
 	}
 	url := a.novelURL(result.Slug)
 	out := &output{

@@ -41,7 +41,7 @@ type postAnswer struct {
 func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodePost(in.body, in.receivedAt)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err // already a problem
 	}
 	taken, err := a.Limiter.Take(ctx, in.IntegrationID, ratelimit.Posts, in.PostsPerMinute, 1)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	result, err := a.Committer.ImportPost(ctx, cmd)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // errors.go tells them apart
+		return nil, err // errors.go tells them apart
 	}
 	url := a.postURL(result.NovelSlug, result.PostID)
 	out := &output{

@@ -90,6 +90,7 @@ func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) 
 		if _, err := tx.Exec(ctx, keyRevokeSQL, e.KeyID, e.RevokedAt); err != nil {
 			return err
 		}
+	default: // no event that changes an integration
 	}
 	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute, s.novelsPerMinute, s.review)
 	return err

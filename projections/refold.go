@@ -36,13 +36,14 @@ FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_
 // depends on them, so a title could otherwise no longer be found. It locks the table against writers while it works.
 func Refold(ctx context.Context, db interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
-}) ([]Merge, error) {
+},
+) ([]Merge, error) {
 	var merges []Merge
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("refold titles: %w", err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck,contextcheck // after a commit there is nothing to roll back
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to roll back
 	err = func() error {
 		var built string
 		if err := tx.QueryRow(ctx, readSettingSQL, foldSetting).Scan(&built); err != nil && !errors.Is(err, pgx.ErrNoRows) {

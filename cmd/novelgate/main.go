@@ -19,7 +19,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, stop, os.Args[1:], os.Stdout, os.Stderr)
+	// Once the shutdown has begun, another Ctrl-C ends the process at once. Another SIGTERM changes nothing:
+	// supervisors repeat it.
+	secondInterrupt := func() { signal.Reset(os.Interrupt) }
+	code := run(ctx, secondInterrupt, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
@@ -38,7 +41,7 @@ type CLI struct {
 // invocation is what a command finds when it runs.
 type invocation struct {
 	ctx            context.Context //nolint:containedctx // kong passes one value to Run methods
-	stopSignals    func()          // after it, a second signal ends the process at once
+	stopSignals    func()          // after it, an interrupt ends the process at once
 	stdout, stderr io.Writer
 	now            func() time.Time
 }

@@ -68,7 +68,7 @@ func (s *service) run(ctx context.Context, in *invocation, db *databaseServer) e
 
 	group.Go(func() error {
 		<-groupCtx.Done()
-		in.stopSignals() // a second signal ends the process at once
+		in.stopSignals()
 		s.logger.InfoContext(ctx, "shutting down: answering what was accepted")
 		s.drain(context.WithoutCancel(ctx))
 		return nil

@@ -19,7 +19,7 @@ func (r *run) write(ctx context.Context, q querier, st *state) (phase, error) {
 		return reading, nil
 	}
 	batch := &pgx.Batch{}
-	if err := errors.Join(eventlog.Queue(batch, st.decided), projections.QueueInline(ctx, batch, st.decided)); err != nil {
+	if err := errors.Join(eventlog.Queue(batch, st.decided), projections.QueueInline(ctx, batch, st.decided)); err != nil { //nolint:contextcheck // queueing waits for nothing
 		return reading, err
 	}
 	start := time.Now() //nolint:forbidigo // a duration for a metric

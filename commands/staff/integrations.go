@@ -37,7 +37,7 @@ type Integration struct {
 // CreateIntegration takes a partner platform on, with the settings in change.
 func (s *Staff) CreateIntegration(ctx context.Context, name string, change integration.Change) (Integration, error) {
 	id := uuid.Must(uuid.NewV7())
-	_, err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(context.Context, []events.Recorded) ([]events.Event, error) {
+	err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(context.Context, []events.Recorded) ([]events.Event, error) {
 		registered, err := integration.Register(name, s.Now())
 		if err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change integ
 
 // ChangeIntegration brings the settings of an integration to what change says.
 func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change integration.Change) (Integration, error) {
-	_, err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+	err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
 		return integration.Fold(id, history).Change(change)
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func (s *Staff) IssueKey(ctx context.Context, integrationID uuid.UUID, lifetime 
 		expires := issued.IssuedAt.Add(lifetime)
 		issued.ExpiresAt = &expires
 	}
-	_, err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+	err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
 		return integration.Fold(integrationID, history).IssueKey(issued)
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (
 	if err != nil {
 		return Key{}, err
 	}
-	_, err = s.appendDecided(ctx, stream{events.IntegrationStream, key.IntegrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+	err = s.appendDecided(ctx, stream{events.IntegrationStream, key.IntegrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
 		return integration.Fold(key.IntegrationID, history).RevokeKey(keyID, reason, s.Now())
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 
 // Keys lists the keys of an integration, or of all when integrationID is uuid.Nil, oldest first.
 func (s *Staff) Keys(ctx context.Context, integrationID uuid.UUID) ([]Key, error) {
-	rows, err := s.Pool.Query(ctx, keyColumns+` WHERE $1 = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1 ORDER BY k.issued_at, k.key_id`, integrationID)
+	rows, err := s.Pool.Query(ctx, keyColumns+` WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1 ORDER BY k.issued_at, k.key_id`, integrationID)
 	if err != nil {
 		return nil, fmt.Errorf("list keys: %w", err)
 	}

@@ -91,7 +91,7 @@ func (s *Staff) moderate(ctx context.Context, spelling string, decide func(conte
 	case err != nil:
 		return Novel{}, fmt.Errorf("look up title: %w", err)
 	}
-	_, err = s.appendDecided(ctx, stream{events.NovelStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
+	err = s.appendDecided(ctx, stream{events.NovelStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
 		n := novel.Novel{ID: id}
 		for _, recorded := range history {
 			n = n.Apply(recorded.Event)

@@ -36,9 +36,8 @@ type stream struct {
 	id   uuid.UUID
 }
 
-// appendDecided reads a stream, lets decide look at it and appends what it returns, again after each conflict. It
-// returns what was appended.
-func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error)) ([]events.Event, error) {
+// appendDecided reads a stream, lets decide look at it and appends what it returns, again after each conflict.
+func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error)) error {
 	commandID := uuid.Must(uuid.NewV7()).String()
 	var err error
 	for attempt := range attempts {
@@ -48,20 +47,20 @@ func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx co
 		}
 		history, readErr := eventlog.ReadStream(ctx, s.Pool, st.id, 0)
 		if readErr != nil {
-			return nil, readErr
+			return readErr
 		}
 		decided, refusal := decide(ctx, history)
 		if refusal != nil || len(decided) == 0 {
-			return nil, refusal
+			return refusal
 		}
 		if err = s.append(ctx, s.record(st, len(history), commandID, decided)); err == nil {
-			return decided, nil
+			return nil
 		}
 		if !eventlog.IsConflict(err) || isNameTaken(err) {
-			return nil, err
+			return err
 		}
 	}
-	return nil, fmt.Errorf("gave up after %d conflicts: %w", attempts, err)
+	return fmt.Errorf("gave up after %d conflicts: %w", attempts, err)
 }
 
 func (s *Staff) record(st stream, version int, commandID string, decided []events.Event) []events.Recorded {
@@ -86,7 +85,7 @@ const notifySQL = `SELECT pg_notify($1, $2)`
 
 func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	batch := &pgx.Batch{}
-	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil {
+	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil { //nolint:contextcheck // queueing waits for nothing
 		return err
 	}
 	channel := eventlog.AppendedChannel

@@ -78,6 +78,7 @@ type Subscription struct {
 	batch    Batch
 
 	poll  poll  // result of the latest poll
+	read  int   // events in the latest batch
 	waits waits // state between polls
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"novelgate/events"
 )
 
 // pollSQL reads settled events. It always returns a row: without events, one that is empty but for "settled", which
@@ -25,6 +27,9 @@ LEFT JOIN LATERAL (
 ) AS e ON true`
 
 const columnCount = 12
+
+// firstCapacity is what the first batch has room for before it grows.
+const firstCapacity = 8
 
 // poll is what the latest poll found.
 type poll struct {
@@ -118,6 +123,9 @@ func (s *subscribeSchema) readEmpty(rows *sql.Rows) (bool, error) {
 }
 
 func (s *subscribeSchema) readBatch(rows *sql.Rows) error {
+	// Under load one batch is about as large as the one before.
+	s.batch.Events = make([]events.Recorded, 0, max(s.read, firstCapacity))
+	defer func() { s.read = len(s.batch.Events) }()
 	last := s.batch.Start
 	for more := true; more; more = rows.Next() {
 		recorded, err := scan(rows, discard{})

@@ -74,7 +74,6 @@ func TestPostFieldsAtTheirBounds(t *testing.T) {
 		"chapterNumber too big, 1e7":    {"chapterNumber", json.Number("1e7"), false},
 		"chapterNumber huge exponent":   {"chapterNumber", json.Number("1e999999999"), false},
 		"chapterNumber tiny exponent":   {"chapterNumber", json.Number("1e-999999999"), false},
-		"chapterNumber zero, huge":      {"chapterNumber", json.Number("0e99999999999999999999"), false},
 		"chapterNumber negative":        {"chapterNumber", -1, false},
 		"chapterNumber little negative": {"chapterNumber", json.Number("-0.0000000001"), false},
 		"chapterNumber string":          {"chapterNumber", "5", false},

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"novelgate/internal/pgserver"
 )
 
@@ -66,6 +68,37 @@ func TestKilledServer(t *testing.T) {
 	stop(t, first)
 
 	second := start(t, pgserver.Config{DataDir: dir})
+	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+// TestKilledServerWithABusyBackend: as long as a process of the dead server may write, none must start.
+func TestKilledServerWithABusyBackend(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	first := start(t, pgserver.Config{DataDir: dir})
+	query(t, first.URL(), keepOne)
+	conn, err := pgx.Connect(t.Context(), first.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	var backend int
+	if err := conn.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(syscall.Kill(backend, syscall.SIGSTOP), syscall.Kill(postmaster(t, dir), syscall.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, first)
+	stop(t, first)
+	time.AfterFunc(time.Second, func() { _ = syscall.Kill(backend, syscall.SIGCONT) })
+
+	second := start(t, pgserver.Config{DataDir: dir})
+	if err := syscall.Kill(backend, 0); err == nil {
+		t.Error("the server has started beside a process of the dead one")
+	}
 	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {
 		t.Errorf("kept %q", got)
 	}

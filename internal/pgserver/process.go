@@ -2,11 +2,13 @@ package pgserver
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // process is a child that dies with us.
@@ -43,6 +45,28 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 func (p *process) signal(sig syscall.Signal) {
 	// The only error is that the child has ended already, and then done says so.
 	_ = p.cmd.Process.Signal(sig)
+}
+
+// stop sends SIGINT (fast shutdown), after the time-out or when ctx is done SIGQUIT (immediate
+// shutdown), and when even that does not help SIGKILL. It returns when the child has ended.
+func (p *process) stop(ctx context.Context, timeout time.Duration) error {
+	const patience = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
+	p.signal(syscall.SIGINT)
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+	case <-time.After(timeout):
+	}
+	p.signal(syscall.SIGQUIT)
+	select {
+	case <-p.done:
+		return errors.New("PostgreSQL did not shut down in time and was stopped at once; the next start recovers")
+	case <-time.After(patience):
+	}
+	p.signal(syscall.SIGKILL)
+	<-p.done
+	return errors.New("PostgreSQL had to be killed; the next start recovers")
 }
 
 // runBound is cmd.CombinedOutput for a child that must not outlive us.

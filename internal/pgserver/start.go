@@ -11,10 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
+	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Start returns the server of cfg.DataDir: the one that another process runs there already, or a new
@@ -116,11 +114,31 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	if err := awaitPredecessor(ctx, cfg, l.cluster(bin.major), l.socketDir()); err != nil {
 		return nil, err
 	}
-	if err := server.run(ctx, bin, who); err != nil {
-		return nil, err
+	for {
+		err := server.run(ctx, bin, who)
+		if err == nil {
+			return server, nil
+		}
+		if !errors.Is(err, errOldBackends) {
+			return nil, err
+		}
+		// PostgreSQL has checked and refused, nothing has happened to the data.
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(backendsInterval):
+		}
 	}
-	return server, nil
 }
+
+// errOldBackends says that the server was killed alone and some of its children are still busy. They
+// notice, and end, when they are done with what they are doing.
+var errOldBackends = errors.New("processes of an earlier PostgreSQL are still at work")
+
+const (
+	backendsInterval = 200 * time.Millisecond
+	backendsMessage  = "pre-existing shared memory block"
+)
 
 // run starts the child and waits until it takes connections.
 func (s *Server) run(ctx context.Context, bin binaries, who account) error {
@@ -143,7 +161,11 @@ func (s *Server) run(ctx context.Context, bin binaries, who account) error {
 	}
 	if err != nil {
 		stopErr := s.process.stop(context.WithoutCancel(ctx), s.cfg.StopTimeout)
-		return errors.Join(fmt.Errorf("%w; the log %s ends with:\n%s", err, s.layout.log(), tailLog(s.layout.log(), size)), stopErr)
+		said := tailLog(s.layout.log(), size)
+		if strings.Contains(said, backendsMessage) {
+			err = errors.Join(errOldBackends, err)
+		}
+		return errors.Join(fmt.Errorf("%w; the log %s ends with:\n%s", err, s.layout.log(), said), stopErr)
 	}
 	s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL is ready", slog.String("directory", cluster),
 		slog.String("programs", bin.dir), slog.String("user", who.name), slog.Int("pid", s.process.pid()))
@@ -186,52 +208,4 @@ func (s *Server) awaitReady(ctx context.Context, cluster string) error {
 		case <-time.After(pollInterval):
 		}
 	}
-}
-
-// createDatabase makes the database that url names, unless it exists.
-func createDatabase(ctx context.Context, url string) error {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return fmt.Errorf("parse database URL: %w", err)
-	}
-	name := config.Database
-	config.Database = "postgres"
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	var exists bool
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&exists); err != nil {
-		return fmt.Errorf("look for database: %w", err)
-	}
-	if exists {
-		return nil
-	}
-	if _, err := conn.Exec(ctx, `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
-		return fmt.Errorf("create database: %w", err)
-	}
-	return nil
-}
-
-// stop sends SIGINT (fast shutdown), after the time-out or when ctx is done SIGQUIT (immediate
-// shutdown), and when even that does not help SIGKILL. It returns when the child has ended.
-func (p *process) stop(ctx context.Context, timeout time.Duration) error {
-	const patience = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
-	p.signal(syscall.SIGINT)
-	select {
-	case <-p.done:
-		return nil
-	case <-ctx.Done():
-	case <-time.After(timeout):
-	}
-	p.signal(syscall.SIGQUIT)
-	select {
-	case <-p.done:
-		return errors.New("PostgreSQL did not shut down in time and was stopped at once; the next start recovers")
-	case <-time.After(patience):
-	}
-	p.signal(syscall.SIGKILL)
-	<-p.done
-	return errors.New("PostgreSQL had to be killed; the next start recovers")
 }
