@@ -10,10 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/commands/access"
+	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
 )
-
-type requestIDKey struct{}
 
 // maxRequestID is the longest X-Request-Id that is kept, in bytes.
 const maxRequestID = 128
@@ -27,15 +26,30 @@ func WithRequestID(next http.Handler) http.Handler {
 			id = uuid.Must(uuid.NewV7()).String()
 		}
 		w.Header().Set("X-Request-Id", id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, &requestInfo{id: id})))
 	})
 }
 
-// RequestID returns the id that WithRequestID gave.
-func RequestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestIDKey{}).(string)
-	return id
+// requestInfo is what one request carries through its handlers.
+type requestInfo struct {
+	id   string
+	code problem.Code // of the error that it is answered with
 }
+
+type requestKey struct{}
+
+func infoOf(ctx context.Context) *requestInfo {
+	if info, ok := ctx.Value(requestKey{}).(*requestInfo); ok {
+		return info
+	}
+	return &requestInfo{}
+}
+
+// RequestID returns the id that WithRequestID gave.
+func RequestID(ctx context.Context) string { return infoOf(ctx).id }
+
+// noteError records the error code of the answer for the metrics.
+func noteError(ctx context.Context, code problem.Code) { infoOf(ctx).code = code }
 
 func validRequestID(id string) bool {
 	if id == "" || len(id) > maxRequestID {

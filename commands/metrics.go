@@ -1,7 +1,7 @@
 package commands
 
 import (
-	"context"
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -9,7 +9,6 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
 )
 
@@ -50,11 +49,10 @@ func (m *Metrics) command(operation ratelimit.Operation, outcome string) {
 	m.commands.WithLabelValues(string(operation), outcome).Inc()
 }
 
-// observed notes what an answer was like.
+// observed notes the status of an answer.
 type observed struct {
 	http.ResponseWriter
 	status int
-	code   problem.Code
 }
 
 func (o *observed) WriteHeader(status int) {
@@ -67,32 +65,17 @@ func (o *observed) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-type observedKey struct{}
-
-// noteError records the error code of the answer for the metrics.
-func noteError(ctx context.Context, code problem.Code) {
-	if o, ok := ctx.Value(observedKey{}).(*observed); ok {
-		o.code = code
-	}
-}
-
 // Middleware counts and times the requests of matched routes.
 func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now() //nolint:forbidigo // a duration for a metric
 		o := &observed{ResponseWriter: w}
-		next.ServeHTTP(o, r.WithContext(context.WithValue(r.Context(), observedKey{}, o)))
-		m.observe(routeName(r), o, time.Since(start))
+		next.ServeHTTP(o, r)
+		status := strconv.Itoa(cmp.Or(o.status, http.StatusOK))
+		route := routeName(r)
+		m.requests.WithLabelValues(route, status, string(infoOf(r.Context()).code)).Inc()
+		m.seconds.WithLabelValues(route, status).Observe(time.Since(start).Seconds())
 	})
-}
-
-func (m *Metrics) observe(route string, o *observed, took time.Duration) {
-	if o.status == 0 {
-		o.status = http.StatusOK
-	}
-	status := strconv.Itoa(o.status)
-	m.requests.WithLabelValues(route, status, string(o.code)).Inc()
-	m.seconds.WithLabelValues(route, status).Observe(took.Seconds())
 }
 
 func routeName(r *http.Request) string {

@@ -42,7 +42,7 @@ type Metadata struct {
 	Actor       string    `json:"actor"`                 // "integration:<id>" or "staff:<name>"
 	KeyID       string    `json:"keyId,omitempty"`       // the API key that was used
 	RequestID   string    `json:"requestId,omitempty"`   // X-Request-Id of the command
-	Correlation string    `json:"correlation"`           // the same for all events of one request
+	Correlation string    `json:"correlation,omitempty"` // the same for all events of one undertaking; omitted when it is the request id
 	Causation   string    `json:"causation,omitempty"`   // source of the command's own event, on events that it caused on the side
 	Batch       uuid.UUID `json:"batch"`                 // the group of commands that was committed together
 	Fingerprint string    `json:"fingerprint,omitempty"` // of the normalised command, keyed with the salt

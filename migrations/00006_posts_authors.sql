@@ -4,6 +4,30 @@
 ALTER TABLE projections ADD COLUMN unknown_type text;
 COMMENT ON COLUMN projections.unknown_type IS 'Event type right behind the checkpoint that the replicas running now do not know: the projection waits for a newer one.';
 
+-- A function, so that it is planned by itself: inside a larger query the planner takes it for expensive enough to compile.
+-- +goose StatementBegin
+CREATE FUNCTION projection_lag(
+    p_transaction_id xid8,
+    p_position       integer,
+    p_most           integer,
+    OUT events       bigint,
+    OUT seconds      double precision
+) LANGUAGE sql STABLE SET jit = off AS $$
+    SELECT
+        (SELECT count(*) FROM (
+            SELECT FROM events AS e
+            WHERE (e.transaction_id, e.position) > (p_transaction_id, p_position)
+              AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+            ORDER BY e.transaction_id, e.position LIMIT p_most) AS behind),
+        coalesce((
+            SELECT greatest(extract(epoch FROM statement_timestamp() - e.recorded_at), 0) FROM events AS e
+            WHERE (e.transaction_id, e.position) > (p_transaction_id, p_position)
+              AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+            ORDER BY e.transaction_id, e.position LIMIT 1), 0)
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION projection_lag IS 'Settled events behind a position in the log, counted up to p_most, and the age of the oldest of them; 0 when there are none.';
+
 CREATE TABLE posts (
     post_id        uuid        NOT NULL,
     thread_id      uuid        NOT NULL,
@@ -85,4 +109,5 @@ COMMENT ON COLUMN analytics.authors.first_seen_at IS 'When the first comment of 
 DROP SCHEMA analytics CASCADE;
 DROP TABLE authors;
 DROP TABLE posts;
+DROP FUNCTION projection_lag;
 ALTER TABLE projections DROP COLUMN unknown_type;

@@ -2,12 +2,10 @@ package projections_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
@@ -26,7 +24,7 @@ func BenchmarkCatchUp(b *testing.B) {
 			b.ResetTimer()
 			stop := run(b, projections.Config{Pool: pool, Projections: which})
 			for _, p := range which {
-				for !reached(b, pool, p.Name()) {
+				for done := caughtUp(b, pool, p.Name()); !done(); {
 					time.Sleep(20 * time.Millisecond)
 				}
 			}
@@ -71,16 +69,4 @@ func fill(b *testing.B, pool *pgxpool.Pool, n int) {
 	for done := 0; done < n; done += 100 {
 		append1(b, pool, comments(random, fmt.Sprintf("batch-%d", done), min(100, n-done))...)
 	}
-}
-
-// reached reports, more cheaply than caughtUp does, whether a projection has applied the last event.
-func reached(b *testing.B, pool *pgxpool.Pool, name string) (yes bool) {
-	b.Helper()
-	err := pool.QueryRow(context.Background(), `SELECT (transaction_id, position) =
-		(SELECT e.transaction_id, e.position FROM events AS e ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1)
-		FROM projections WHERE name = $1`, name).Scan(&yes)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		b.Fatal(err)
-	}
-	return yes
 }

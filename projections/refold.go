@@ -18,6 +18,12 @@ type Merge struct {
 	Kept, Hidden uuid.UUID
 }
 
+// A folded title never begins with white space, so these are not reached by any title.
+const (
+	hiddenPrefix = " hidden "
+	asidePrefix  = " aside "
+)
+
 const (
 	foldSetting     = "fold_table"
 	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
@@ -85,12 +91,11 @@ func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
 		folded := title.Fold(spelling)
 		if kept, taken := holder[folded]; taken {
 			merges = append(merges, Merge{folded, kept, id})
-			// Unreachable by folding: a folded title never holds a control character.
-			folded = "\x01" + id.String()
+			folded = hiddenPrefix + id.String()
 		}
 		holder[folded] = id
 		if folded != old {
-			changed, aside, final = append(changed, id), append(aside, "\x02"+id.String()), append(final, folded)
+			changed, aside, final = append(changed, id), append(aside, asidePrefix+id.String()), append(final, folded)
 		}
 		return nil
 	})

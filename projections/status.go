@@ -38,7 +38,7 @@ type Status struct {
 
 // List returns the status of every projection that has ever run, by name.
 func List(ctx context.Context, q eventlog.Querier) ([]Status, error) {
-	rows, err := q.Query(ctx, statusSQL, LagLimit)
+	rows, err := q.Query(ctx, statusSQL, LagLimit+1)
 	if err != nil {
 		return nil, fmt.Errorf("list projections: %w", err)
 	}
@@ -46,8 +46,9 @@ func List(ctx context.Context, q eventlog.Querier) ([]Status, error) {
 		var s Status
 		var failedTransaction pgtype.Uint64
 		var failedPosition pgtype.Int4
-		err := row.Scan(&s.Name, &s.Generation, &s.State, &s.TransactionID, &s.Position, &s.LagEvents, &s.LagCapped, &s.LagSeconds,
+		err := row.Scan(&s.Name, &s.Generation, &s.State, &s.TransactionID, &s.Position, &s.LagEvents, &s.LagSeconds,
 			&s.Error, &failedTransaction, &failedPosition, &s.UnknownType, &s.UpdatedAt)
+		s.LagCapped = s.LagEvents > LagLimit
 		s.LagEvents = min(s.LagEvents, LagLimit)
 		if failedTransaction.Valid {
 			at := events.Position{TransactionID: failedTransaction.Uint64, Ordinal: failedPosition.Int32}.String()

@@ -53,7 +53,7 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 		if limit.wanted == nil || *limit.wanted == limit.now {
 			continue
 		}
-		if *limit.wanted < 0 {
+		if *limit.wanted < 0 || *limit.wanted > MaxPerMinute {
 			return nil, ErrLimit
 		}
 		decided = append(decided, events.RateLimitSet{Operation: string(limit.operation), PerMinute: *limit.wanted})

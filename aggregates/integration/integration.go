@@ -28,6 +28,9 @@ const (
 	DefaultNovelsPerMinute = 60
 )
 
+// MaxPerMinute is the greatest limit that can be set; it fits every integer on its way.
+const MaxPerMinute = 1_000_000_000
+
 // maxName is the longest name of an integration, in characters.
 const maxName = 100
 
@@ -38,7 +41,7 @@ var (
 	ErrKeyRevoked   = errors.New("the key is revoked already")
 	ErrNameInvalid  = fmt.Errorf("the name must have 1 to %d characters", maxName)
 	ErrCapability   = errors.New(`a capability is "novels" or "posts"`)
-	ErrLimit        = errors.New("a limit must not be negative")
+	ErrLimit        = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
 	ErrExpiryPassed = errors.New("the expiry lies in the past")
 )
 

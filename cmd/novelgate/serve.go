@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,9 +33,16 @@ type ServeCommand struct {
 // drainTimeout is how long a shutdown waits for requests that are being answered.
 const drainTimeout = 20 * time.Second
 
+// gcPercent lets the heap grow to several times what is live before it is collected. Little is live, and every
+// request allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it.
+const gcPercent = 800
+
 // Run serves until a signal comes or something that it cannot do without fails.
 func (c *ServeCommand) Run(in *invocation) error {
 	logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, cancel := context.WithCancel(in.ctx)
 	defer cancel()
 

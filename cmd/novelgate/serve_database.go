@@ -76,6 +76,10 @@ func (db *databaseServer) watch(ctx context.Context, logger *slog.Logger) error 
 		case <-db.embedded.Done():
 		}
 		logger.ErrorContext(ctx, "the embedded database has stopped; starting it again")
+		// What is left of it holds the data directory.
+		if err := db.embedded.Stop(ctx); err != nil {
+			logger.WarnContext(ctx, "the embedded database did not stop cleanly", slog.Any("error", err))
+		}
 		for ctx.Err() == nil {
 			server, err := pgserver.Start(ctx, db.config)
 			if err == nil {

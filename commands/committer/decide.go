@@ -2,7 +2,6 @@ package committer
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -68,12 +67,11 @@ func differs(j *job, u *used, recorded events.Metadata) bool {
 	return u.salt.Valid && recorded.Fingerprint != "" && recorded.Fingerprint != fingerprint(u.salt.UUID, j.canonical)
 }
 
-// fingerprint identifies a normalised command without revealing it: HMAC-SHA-256 keyed with the event's salt, cut
-// to 128 bits.
+// fingerprint identifies a normalised command without revealing it: SHA-256 over the event's salt and the command,
+// cut to 128 bits. Once the salt is erased, nothing is left to try guesses on.
 func fingerprint(salt uuid.UUID, canonical []byte) string {
-	mac := hmac.New(sha256.New, salt[:])
-	mac.Write(canonical)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	digest := sha256.Sum256(append(salt[:], canonical...))
+	return base64.RawURLEncoding.EncodeToString(digest[:16])
 }
 
 // append adds an event that a job makes to what will be written.
@@ -81,7 +79,7 @@ func (r *run) append(st *state, j *job, streamType string, streamID uuid.UUID, v
 	salt := uuid.New()
 	metadata := events.Metadata{
 		Actor: "integration:" + j.caller.IntegrationID.String(), KeyID: j.caller.KeyID.String(), RequestID: j.caller.RequestID,
-		Correlation: j.caller.RequestID, Batch: r.id, TraceParent: j.caller.TraceParent,
+		Batch: r.id, TraceParent: j.caller.TraceParent,
 	}
 	if source == j.ref.source {
 		metadata.Fingerprint = fingerprint(salt, j.canonical)

@@ -40,8 +40,9 @@ func (r *run) load(ctx context.Context, q querier, jobs []*job) (*state, error) 
 		parents: make(map[ref]post.Parent, len(jobs)), decided: make([]events.Recorded, 0, len(jobs)+8),
 	}
 	batch := &pgx.Batch{}
-	queueTitles(batch, st, jobs)
+	// Keys first: the title of a delivery that is on record by then is seen by the later statement.
 	queueKeys(batch, st, jobs)
+	queueTitles(batch, st, jobs)
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("load batch: %w", err)
 	}

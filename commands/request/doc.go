@@ -17,9 +17,10 @@
 // Characters are Unicode code points. White space is the Unicode property
 // White_Space. novel is cleaned by title.Clean (so a line break in it becomes a
 // space); author, username, language and the entries of genres are trimmed; all of
-// these are counted after that, and control characters and line breaks that remain
-// in them are refused. uuid, synopsis, content and parent_uuid are kept exactly as
-// sent. An empty (or blank) language and an empty synopsis clear the stored value.
+// these are counted after that. uuid, synopsis, content and parent_uuid are kept
+// exactly as sent. The interface bounds lengths, not repertoires: every character
+// but NUL is taken, and it is for those who print to escape. An empty (or blank)
+// language and an empty synopsis clear the stored value.
 //
 // # Other fields
 //

@@ -71,20 +71,20 @@ func (o *object) title(i int) string {
 		return ""
 	}
 	s = title.Clean(s)
-	if wrong := line(s, 1, title.MaxLen); wrong != "" {
+	if wrong := between(s, 1, title.MaxLen); wrong != "" {
 		o.fail(i, "%s", wrong)
 	}
 	return s
 }
 
-// optionalLine reads a trimmed single line of low to high characters.
+// optionalLine reads trimmed text of low to high characters.
 func (o *object) optionalLine(i, low, high int) *string {
 	s, ok := o.text(i, false)
 	if !ok {
 		return nil
 	}
 	s = strings.TrimSpace(s)
-	if wrong := line(s, low, high); wrong != "" {
+	if wrong := between(s, low, high); wrong != "" {
 		o.fail(i, "%s", wrong)
 	}
 	return &s
@@ -145,8 +145,10 @@ func (o *object) genres(i int) *[]string {
 			continue
 		}
 		s := strings.TrimSpace(unquote(entry))
-		if wrong := line(s, 1, maxGenre); wrong != "" {
+		if wrong := between(s, 1, maxGenre); wrong != "" {
 			o.failAt(field, "%s", wrong)
+		} else if hasNUL(s) {
+			o.failAt(field, withoutNUL)
 		}
 		list = append(list, s)
 	}

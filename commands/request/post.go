@@ -85,7 +85,7 @@ func (o *object) username(i int) string {
 		return ""
 	}
 	s = strings.TrimSpace(s)
-	if wrong := line(s, 1, maxUsername); wrong != "" {
+	if wrong := between(s, 1, maxUsername); wrong != "" {
 		o.fail(i, "%s", wrong)
 	}
 	return s

@@ -141,15 +141,10 @@ func TestDecodePostRefusesFields(t *testing.T) {
 		without("username"):                                  {"username: is required"},
 		post(`"username":"  "`):                              {"username: must have 1 to 50 characters, got an empty"},
 		post(`"username":"` + long(51) + `"`):                {"username: must have 1 to 50 characters, got 51"},
-		post(`"username":"a\nb"`):                            {"username: must be a single line without control characters, got U+000A"},
-		post(`"username":"a\u0085b"`):                        {"username: must be a single line without control characters, got U+0085"},
-		post(`"username":"a\u2028b"`):                        {"username: must be a single line without control characters, got U+2028"},
-		post(`"username":"a\u001bb"`):                        {"username: must be a single line without control characters, got U+001B"},
 		post(`"username":["a"]`):                             {"username: must be a string, got an array"},
 		without("novel"):                                     {"novel: is required"},
 		post(`"novel":" "`):                                  {"novel: must have 1 to 300 characters, got an empty"},
 		post(`"novel":"` + long(301) + `"`):                  {"novel: must have 1 to 300 characters, got 301"},
-		post(`"novel":"a\u007f"`):                            {"novel: must be a single line without control characters, got U+007F"},
 		post(`"novel":"a\u0000"`):                            {"novel: must not contain the character NUL"},
 		post(`"novel":true`):                                 {"novel: must be a string, got a boolean"},
 		without("content"):                                   {"content: is required"},
@@ -275,7 +270,7 @@ func TestMalformedBodies(t *testing.T) {
 func TestMessagesDoNotEchoTexts(t *testing.T) {
 	t.Parallel()
 	const secret = "xyzzyxyzzy"
-	body := `{"uuid":"\u0000` + secret + `","username":"\u0001` + secret + `","novel":"\u0001` + secret + `","content":"<b>` + secret + `"}`
+	body := `{"uuid":"\u0000` + secret + `","username":"\u0000` + secret + `","novel":"\u0000` + secret + `","content":"<b>` + secret + `"}`
 	_, err := request.DecodePost([]byte(body), received)
 	p := refusal(t, err)
 	if len(p.Fields) != 4 || strings.Contains(err.Error(), secret) {

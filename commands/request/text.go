@@ -17,12 +17,17 @@ func (o *object) text(i int, required bool) (string, bool) {
 		return "", false
 	}
 	s := unquote(raw)
-	if at := strings.IndexByte(s, 0); at >= 0 {
-		o.fail(i, "must not contain the character NUL (U+0000)")
+	if hasNUL(s) {
+		o.fail(i, "%s", withoutNUL)
 		return "", false
 	}
 	return s, true
 }
+
+// NUL is the one character that PostgreSQL cannot store in text.
+const withoutNUL = "must not contain the character NUL (U+0000)"
+
+func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 
 // unquote decodes a string that the decoder has found valid.
 func unquote(quoted jsontext.Value) string {
@@ -53,23 +58,6 @@ func between(s string, low, high int) string {
 	default:
 		return fmt.Sprintf("must have %d to %s characters, got %s", low, thousands(high), thousands(n))
 	}
-}
-
-// line checks the text of a single-line field after cleaning.
-func line(s string, low, high int) string {
-	if wrong := between(s, low, high); wrong != "" {
-		return wrong
-	}
-	if i := strings.IndexFunc(s, isBreak); i >= 0 {
-		r, _ := utf8.DecodeRuneInString(s[i:])
-		return fmt.Sprintf("must be a single line without control characters, got %U", r)
-	}
-	return ""
-}
-
-// isBreak reports control characters (C0, DEL, C1) and the two line separators.
-func isBreak(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
 // isBlank reports that s has nothing but white space.

@@ -67,24 +67,42 @@ func ReadAfter(ctx context.Context, q Querier, after events.Position, limit int)
 	return recorded, nil
 }
 
-// scan reads one row of columns, and whatever was selected behind them into more. It works on pgx and database/sql
-// rows alike.
-func scan(row interface{ Scan(dest ...any) error }, more ...any) (events.Recorded, error) {
-	var r events.Recorded
-	var stored events.Stored
-	dest := append([]any{
-		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &r.StreamID, &r.StreamVersion, &r.ID, &r.Source, &stored.Type,
-		&stored.Data, &stored.Personal, &r.Salt, &r.RecordedAt,
+// scan reads one row of columns, and whatever was selected behind them into more.
+func scan(row rowScanner, more ...any) (events.Recorded, error) {
+	return newScanner(more...).scan(row)
+}
+
+type rowScanner interface{ Scan(dest ...any) error }
+
+// scanner reads rows of columns, from pgx and database/sql alike, into the same variables.
+type scanner struct {
+	recorded events.Recorded
+	stored   events.Stored
+	dest     []any
+}
+
+func newScanner(more ...any) *scanner {
+	s := &scanner{}
+	r := &s.recorded
+	s.dest = append([]any{
+		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &r.StreamID, &r.StreamVersion, &r.ID, &r.Source, &s.stored.Type,
+		&s.stored.Data, &s.stored.Personal, &r.Salt, &r.RecordedAt,
 	}, more...)
-	if err := row.Scan(dest...); err != nil {
+	return s
+}
+
+// scan fails with an UndecodableError when the row is fine but the event in it cannot be read.
+func (s *scanner) scan(row rowScanner) (events.Recorded, error) {
+	if err := row.Scan(s.dest...); err != nil {
 		return events.Recorded{}, fmt.Errorf("scan event: %w", err)
 	}
-	event, err := events.Decode(stored)
+	recorded := s.recorded
+	event, err := events.Decode(s.stored)
 	if err != nil {
-		return events.Recorded{}, &UndecodableError{Recorded: r, Type: stored.Type, err: err}
+		return events.Recorded{}, &UndecodableError{Recorded: recorded, Type: s.stored.Type, err: err}
 	}
-	r.Event = event
-	return r, nil
+	recorded.Event = event
+	return recorded, nil
 }
 
 // UndecodableError says which stored event cannot be read.

@@ -72,6 +72,9 @@ type Subscription struct {
 	signals    <-chan struct{}
 	unregister func()
 
+	closeOnce sync.Once // the library's Close is not safe for two at a time
+	closeErr  error
+
 	mu       sync.Mutex
 	position events.Position
 	current  string // UUID of the message that stands for batch
@@ -129,12 +132,14 @@ func (s *Subscription) Subscribe(ctx context.Context, topic string) (<-chan *mes
 // Close ends the subscription, at once unless a poll is under way. The context of a message that is being handled
 // ends too.
 func (s *Subscription) Close() error {
-	s.cancel()
-	s.unregister()
-	if err := s.subscriber.Close(); err != nil {
-		return fmt.Errorf("close subscriber: %w", err)
-	}
-	return nil
+	s.closeOnce.Do(func() {
+		s.cancel()
+		s.unregister()
+		if err := s.subscriber.Close(); err != nil {
+			s.closeErr = fmt.Errorf("close subscriber: %w", err)
+		}
+	})
+	return s.closeErr
 }
 
 // Seek makes the next poll start behind this position.

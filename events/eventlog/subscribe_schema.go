@@ -127,8 +127,9 @@ func (s *subscribeSchema) readBatch(rows *sql.Rows) error {
 	s.batch.Events = make([]events.Recorded, 0, max(s.read, firstCapacity))
 	defer func() { s.read = len(s.batch.Events) }()
 	last := s.batch.Start
+	scanner := newScanner(discard{})
 	for more := true; more; more = rows.Next() {
-		recorded, err := scan(rows, discard{})
+		recorded, err := scanner.scan(rows)
 		if errors.As(err, &s.batch.Undecodable) {
 			// The subscriber must not come back for what follows.
 			if err := rows.Close(); err != nil {

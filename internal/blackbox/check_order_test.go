@@ -56,6 +56,7 @@ func TestCheckOrder(t *testing.T) {
 	}
 }
 
+// The cases below run one after another: a case that waits for its turn could find the limit free again.
 func TestCheckOrderAroundTheLimitOfPosts(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
@@ -65,23 +66,20 @@ func TestCheckOrderAroundTheLimitOfPosts(t *testing.T) {
 	p.Import(t, "used", blackbox.Comment(title)).WantPost(t, 201)
 
 	t.Run("key before limit", func(t *testing.T) {
-		t.Parallel()
 		p.Import(t, "", blackbox.Comment(title)).WantProblem(t, 400, "invalid_idempotency_key")
 	})
 	t.Run("body before limit", func(t *testing.T) {
-		t.Parallel()
 		p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"content": ""})).WantInvalid(t, "content")
 	})
 	t.Run("limit before replay", func(t *testing.T) {
-		t.Parallel()
 		p.Import(t, "used", blackbox.Comment(title)).WantProblem(t, 429, "rate_limited")
 	})
 	t.Run("limit before decision", func(t *testing.T) {
-		t.Parallel()
 		p.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("Unknown"))).WantProblem(t, 429, "rate_limited")
 	})
 }
 
+// Its cases run one after another for the same reason.
 func TestCheckOrderAroundTheLimitOfNovels(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
@@ -94,21 +92,17 @@ func TestCheckOrderAroundTheLimitOfNovels(t *testing.T) {
 	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Next")}).WantProblem(t, 429, "rate_limited")
 
 	t.Run("replay before limit", func(t *testing.T) {
-		t.Parallel()
 		response := p.Upsert(t, "used", blackbox.Fields{"novel": title})
 		response.WantNovel(t, 200)
 		response.WantReplayed(t, true, false)
 	})
 	t.Run("misused key before limit", func(t *testing.T) {
-		t.Parallel()
 		p.Upsert(t, "used", blackbox.Fields{"novel": blackbox.Unique("Other")}).WantProblem(t, 400, "invalid_idempotency_key")
 	})
 	t.Run("body before limit", func(t *testing.T) {
-		t.Parallel()
 		p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": ""}).WantInvalid(t, "novel")
 	})
 	t.Run("rejection is no creation", func(t *testing.T) {
-		t.Parallel()
 		p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": rejected}).WantProblem(t, 409, "novel_rejected")
 	})
 }

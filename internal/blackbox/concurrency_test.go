@@ -28,13 +28,18 @@ func together(n int, send func(i int) blackbox.Response) []blackbox.Response {
 	return answers
 }
 
-// count returns how many answers have each status.
-func count(answers []blackbox.Response) map[int]int {
-	statuses := map[int]int{}
+// wantStatuses wants so many answers with each status, and shows an answer of every status that it did not expect.
+func wantStatuses(t *testing.T, want map[int]int, answers []blackbox.Response) {
+	t.Helper()
+	got, unexpected := map[int]int{}, ""
 	for _, answer := range answers {
-		statuses[answer.Status]++
+		if got[answer.Status]++; want[answer.Status] == 0 {
+			unexpected = fmt.Sprintf("\n%s", answer.Body)
+		}
 	}
-	return statuses
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("statuses (-want +got)\n%s%s", diff, unexpected)
+	}
 }
 
 func TestConcurrentDuplicatesOfAPost(t *testing.T) {
@@ -49,9 +54,7 @@ func TestConcurrentDuplicatesOfAPost(t *testing.T) {
 				t.Parallel()
 				key := blackbox.Key()
 				answers := together(16, func(int) blackbox.Response { return p.Import(t, key, blackbox.Comment(title)) })
-				if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(answers)); diff != "" {
-					t.Fatalf("statuses (-want +got)\n%s", diff)
-				}
+				wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
 				first := answers[0].WantPost(t, answers[0].Status)
 				for _, answer := range answers {
 					post := answer.WantPost(t, answer.Status)
@@ -73,9 +76,7 @@ func TestConcurrentDuplicatesOfANovel(t *testing.T) {
 			t.Parallel()
 			title, key := blackbox.Unique("Duplicate"), blackbox.Key()
 			answers := together(16, func(int) blackbox.Response { return p.Upsert(t, key, everything(title)) })
-			if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(answers)); diff != "" {
-				t.Fatalf("statuses (-want +got)\n%s", diff)
-			}
+			wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
 			for _, answer := range answers {
 				answer.WantReplayed(t, answer.Status == http.StatusOK, false)
 				if novel := answer.WantNovel(t, answer.Status); novel.Updated == novel.Created {
@@ -96,9 +97,7 @@ func TestConcurrentUpsertsOfOneTitle(t *testing.T) {
 			t.Parallel()
 			title := blackbox.Unique("Raced")
 			answers := together(16, func(i int) blackbox.Response { return partners[i%2].Upsert(t, blackbox.Key(), everything(title)) })
-			if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(answers)); diff != "" {
-				t.Fatalf("statuses (-want +got)\n%s", diff)
-			}
+			wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
 			owner := s.Novel(t, title).Owner
 			novels := map[string]bool{}
 			for i, answer := range answers {
@@ -170,12 +169,8 @@ func TestTwoReplicasGiveOneTruth(t *testing.T) {
 	for range 10 {
 		title, key := blackbox.Unique("Replicas"), blackbox.Key()
 		posts := together(16, func(i int) blackbox.Response { return at(i).Import(t, key, blackbox.Comment(title)) })
-		if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(posts)); diff != "" {
-			t.Errorf("statuses of posts (-want +got)\n%s", diff)
-		}
+		wantStatuses(t, map[int]int{201: 1, 200: 15}, posts)
 		novels := together(16, func(i int) blackbox.Response { return at(i).Upsert(t, key, everything(title+" 2")) })
-		if diff := cmp.Diff(map[int]int{201: 1, 200: 15}, count(novels)); diff != "" {
-			t.Errorf("statuses of novels (-want +got)\n%s", diff)
-		}
+		wantStatuses(t, map[int]int{201: 1, 200: 15}, novels)
 	}
 }

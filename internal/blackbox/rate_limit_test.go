@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"novelgate/internal/blackbox"
 	"novelgate/internal/testdb"
 )
@@ -292,15 +290,11 @@ func TestLimitIsExactUnderConcurrency(t *testing.T) {
 	s := blackbox.Shared(t)
 	p, title := limited(t, s, "--posts-per-minute", "10", "--novels-per-minute", "10")
 	posts := together(50, func(int) blackbox.Response { return p.Import(t, blackbox.Key(), blackbox.Comment(title)) })
-	if diff := cmp.Diff(map[int]int{201: 10, 429: 40}, count(posts)); diff != "" {
-		t.Errorf("statuses of posts (-want +got)\n%s", diff)
-	}
+	wantStatuses(t, map[int]int{201: 10, 429: 40}, posts)
 	novels := together(50, func(i int) blackbox.Response {
 		return p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique(fmt.Sprint("Concurrent ", i))})
 	})
-	if diff := cmp.Diff(map[int]int{201: 10, 429: 40}, count(novels)); diff != "" {
-		t.Errorf("statuses of novels (-want +got)\n%s", diff)
-	}
+	wantStatuses(t, map[int]int{201: 10, 429: 40}, novels)
 }
 
 func TestLimitIsSharedByReplicas(t *testing.T) {
@@ -312,7 +306,5 @@ func TestLimitIsSharedByReplicas(t *testing.T) {
 		at := &blackbox.Partner{NewIntegration: p.NewIntegration, Service: replicas[i%2]}
 		return at.Import(t, blackbox.Key(), blackbox.Comment(title))
 	})
-	if diff := cmp.Diff(map[int]int{201: 10, 429: 30}, count(answers)); diff != "" {
-		t.Errorf("statuses (-want +got)\n%s", diff)
-	}
+	wantStatuses(t, map[int]int{201: 10, 429: 30}, answers)
 }

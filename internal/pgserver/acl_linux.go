@@ -83,7 +83,7 @@ func readACL(dir string) ([]aclEntry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("stat directory: %w", err)
 		}
-		mode := uint16(info.Mode().Perm())
+		mode := uint16(info.Mode().Perm()) //nolint:gosec // nine bits
 		return []aclEntry{
 			{aclUserOwner, mode >> 6 & 7, aclNoID},
 			{aclGroupOwner, mode >> 3 & 7, aclNoID},

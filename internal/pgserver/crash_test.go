@@ -93,10 +93,16 @@ func TestKilledServerWithABusyBackend(t *testing.T) {
 	}
 	ended(t, first)
 	stop(t, first)
-	time.AfterFunc(time.Second, func() { _ = syscall.Kill(backend, syscall.SIGCONT) })
+	released := make(chan struct{})
+	time.AfterFunc(time.Second, func() {
+		close(released)
+		_ = syscall.Kill(backend, syscall.SIGCONT)
+	})
 
 	second := start(t, pgserver.Config{DataDir: dir})
-	if err := syscall.Kill(backend, 0); err == nil {
+	select {
+	case <-released:
+	default:
 		t.Error("the server has started beside a process of the dead one")
 	}
 	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {

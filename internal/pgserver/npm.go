@@ -3,7 +3,6 @@ package pgserver
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/go-json-experiment/json"
 )
 
 // npmVersions pins the release of @embedded-postgres that is installed for each major version.
@@ -133,7 +134,10 @@ func linkLibraries(native string) error {
 	if err != nil {
 		return fmt.Errorf("read list of links: %w", err)
 	}
-	var links []struct{ Source, Target string }
+	var links []struct {
+		Source string `json:"source"`
+		Target string `json:"target"`
+	}
 	if err := json.Unmarshal(content, &links); err != nil {
 		return fmt.Errorf("parse list of links: %w", err)
 	}

@@ -1,0 +1,2 @@
+// Package planted is imported by somebody who must not.
+package planted

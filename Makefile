@@ -1,0 +1,51 @@
+# `make` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+# A checkout that belongs to somebody else has no commit to name, and must build all the same.
+VERSION ?= $(shell git describe --tags --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT)
+GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
+
+# Arguments of the program: make run ARGS='--listen :8080'
+ARGS ?=
+FUZZTIME ?= 10s
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Build and run the service. Flags: make run ARGS='--listen 127.0.0.1:8080'
+	@exec ./bin/novelgate serve $(ARGS)
+
+.PHONY: build
+build: ## Build bin/novelgate.
+	@mkdir -p bin
+	$(GOBUILD) -o bin/novelgate ./cmd/novelgate
+
+.PHONY: test
+test: ## Run all tests. They bring their own PostgreSQL.
+	go test -timeout 10m ./...
+
+.PHONY: race
+race: ## Run all tests under the race detector (needs a C compiler).
+	CGO_ENABLED=1 go test -race -timeout 15m ./...
+
+.PHONY: lint
+lint: ## Run the linters, and check that the rules on imports are alive.
+	.ci/golangci-lint run ./...
+	.ci/check-planted
+
+.PHONY: fmt
+fmt: ## Format the code.
+	.ci/golangci-lint fmt
+
+.PHONY: fuzz
+fuzz: ## Fuzz each decoder for FUZZTIME (10s).
+	.ci/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## Measure against a CRUD peer.
+	go run -buildvcs=false ./internal/bench run

@@ -1,0 +1,5 @@
+//go:build !race
+
+package committer_test
+
+const slow = 1

@@ -1,0 +1,172 @@
+package committer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
+	"novelgate/events"
+	"novelgate/internal/testdb"
+)
+
+// delivery is one command as it was sent and answered.
+type delivery struct {
+	command any
+	answer
+}
+
+// TestReplicasAgree lets two committers with four lanes each fight over few titles and few keys, and looks at the
+// one truth that must be left.
+func TestReplicasAgree(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	lanes := func(c *committer.Config) { c.Lanes = 4 }
+	replicas := []*replica{newReplica(t, url, lanes), newReplica(t, url, lanes)}
+	partners := []partner{newPartner(), newPartner()}
+
+	const clients = 48
+	commands := crowd(partners, scaled(6000))
+	start := time.Now()
+	deliveries := make([]delivery, len(commands))
+	var wg sync.WaitGroup
+	for client := range clients {
+		wg.Go(func() {
+			// Neighbours in the list go to different replicas at about the same time.
+			for i := client; i < len(commands); i += clients {
+				deliveries[i] = delivery{commands[i], replicas[i%2].submit(context.Background(), commands[i])}
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(start)
+
+	pool := direct(t, url)
+	log := checkTruth(t, pool)
+	checkAnswers(t, log, deliveries)
+	if n := deadlocks(t, pool); n > 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+	if took > 20*time.Second {
+		t.Errorf("%d commands took %s", len(commands), took)
+	}
+	created := 0
+	for _, recorded := range log {
+		if _, ok := recorded.Event.(events.NovelCreated); ok {
+			created++
+		}
+	}
+	if used := replicas[0].used() + replicas[1].used(); used != created {
+		t.Errorf("%d creations were charged for %d novels", used, created)
+	}
+	t.Logf("%d commands, %d events in %d transactions, %d conflicts, %d bisections, %s", len(commands), len(log),
+		replicas[0].commits.Load()+replicas[1].commits.Load(),
+		replicas[0].conflicts()+replicas[1].conflicts(), replicas[0].bisections()+replicas[1].bisections(), took)
+}
+
+// crowd makes commands on a dozen titles with keys that come up about three times each, next to each other and far
+// apart, on the same title and on others.
+func crowd(partners []partner, n int) []any {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable on purpose
+	titles := make([]string, 12)
+	for i := range titles {
+		titles[i] = fmt.Sprintf("Shared Title %d", i%10) // two of them twice as often
+	}
+	commands := make([]any, 0, n+2)
+	for len(commands) < n {
+		p := partners[random.IntN(len(partners))]
+		spelling := titles[random.IntN(len(titles))]
+		if random.IntN(20) == 0 {
+			spelling = fmt.Sprintf("Rare title %d", random.IntN(n/20)) // creations go on until the end
+		}
+		var command any
+		switch key := fmt.Sprintf("key-%d", random.IntN(n/5)); random.IntN(4) {
+		case 0:
+			command = p.novel(key, spelling, novel.Fields{Synopsis: ptr(fmt.Sprint("synopsis ", random.IntN(5)))})
+		case 1:
+			command = p.reply(key, spelling, fmt.Sprintf("key-%d", random.IntN(n/5)))
+		default:
+			command = p.post(key, spelling)
+		}
+		commands = append(commands, command)
+		if random.IntN(3) == 0 {
+			commands = append(commands, command) // to both replicas at once
+		}
+	}
+	return commands
+}
+
+// checkAnswers verifies that what clients were told is what the log says.
+func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
+	t.Helper()
+	stored := map[[2]string]events.Recorded{}
+	unclaimed := map[[2]string]bool{} // first deliveries that nobody was told of
+	for _, recorded := range log {
+		ref := [2]string{recorded.Source, recorded.ID}
+		stored[ref] = recorded
+		if recorded.StreamType == events.PostStream || recorded.Source == events.NovelsSource(integrationOf(recorded.Source)) {
+			unclaimed[ref] = true
+		}
+	}
+	claim := func(ref [2]string) {
+		if !unclaimed[ref] {
+			t.Errorf("%v: first delivery was answered twice or is not in the log", ref)
+		}
+		delete(unclaimed, ref)
+	}
+	for _, d := range deliveries {
+		switch cmd := d.command.(type) {
+		case *committer.ImportPost:
+			ref := [2]string{events.PostsSource(cmd.Caller.IntegrationID), cmd.Key}
+			if d.err != nil {
+				t.Errorf("post %v: %v", ref, d.err)
+				continue
+			}
+			imported, _ := stored[ref].Event.(events.PostImported)
+			if stored[ref].StreamID != d.post.PostID || imported.ThreadID != d.post.ThreadID || !equal(imported.ParentPostID, d.post.ParentPostID) ||
+				imported.NovelSlug != d.post.NovelSlug {
+				t.Errorf("post %v: answer %+v, log %+v", ref, d.post, stored[ref])
+			}
+			if !d.post.Replayed {
+				claim(ref)
+			}
+		case *committer.UpsertNovel:
+			ref := [2]string{events.NovelsSource(cmd.Caller.IntegrationID), cmd.Key}
+			recorded, known := stored[ref]
+			switch {
+			case errors.Is(d.err, committer.ErrKeyMisused):
+				if !known || recorded.StreamID == events.NovelID(cmd.FoldedTitle) {
+					t.Errorf("novel %v: %v, but the log says %+v", ref, d.err, recorded)
+				}
+			case d.err != nil:
+				t.Errorf("novel %v: %v", ref, d.err)
+			case d.novel.NovelID != events.NovelID(cmd.FoldedTitle):
+				t.Errorf("novel %v: answer %+v", ref, d.novel)
+			case d.novel.Outcome == novel.Foreign || d.novel.Replayed:
+			case recorded.StreamID != d.novel.NovelID || (d.novel.Outcome == novel.Created) != (recorded.StreamVersion == 1):
+				t.Errorf("novel %v: answer %+v, log %+v", ref, d.novel, recorded)
+			default:
+				claim(ref)
+			}
+		}
+	}
+	for ref := range maps.Keys(unclaimed) {
+		t.Errorf("%v: in the log, but no answer was its first delivery", ref)
+	}
+}
+
+func integrationOf(source string) uuid.UUID {
+	const prefix = "integrations/"
+	id, _ := uuid.Parse(source[len(prefix) : len(prefix)+36])
+	return id
+}
+
+func equal(a, b *uuid.UUID) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -1,0 +1,326 @@
+package committer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+	"novelgate/internal/title"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+// scaled is n, less under -short and under the race detector.
+func scaled(n int) int {
+	if testing.Short() {
+		n /= 4
+	}
+	return max(1, n/slow)
+}
+
+// replica is a committer with what it stands on.
+type replica struct {
+	*committer.Committer
+	pool    *pgxpool.Pool
+	permits *purse
+	metrics *committer.Metrics
+	commits atomic.Int64 // calls of Committed
+}
+
+// newReplica starts a committer on the database at url; the end of the test closes it.
+func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *replica {
+	t.Helper()
+	r := &replica{permits: &purse{}, metrics: committer.NewMetrics()}
+	config := committer.Config{
+		Permits: r.permits, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: r.metrics, Lanes: 2,
+		Timeout: patience, Committed: func() { r.commits.Add(1) },
+	}
+	for _, option := range options {
+		option(&config)
+	}
+	if config.Pool == nil {
+		config.Pool = newPool(t, url, config.Lanes, nil)
+	}
+	r.pool = config.Pool
+	r.Committer = committer.New(config)
+	t.Cleanup(r.Close)
+	return r
+}
+
+// patience is the time-out of committers in tests that are not about time.
+const patience = 30 * time.Second
+
+func oneLane(c *committer.Config) { c.Lanes = 1 }
+
+func timeout(d time.Duration) func(*committer.Config) {
+	return func(c *committer.Config) { c.Timeout = d }
+}
+
+// newPool opens a pool with the settings that the service appends with.
+func newPool(t testing.TB, url string, lanes int, tracer pgx.QueryTracer) *pgxpool.Pool {
+	t.Helper()
+	pools, err := database.Open(t.Context(), url, lanes)
+	if err != nil {
+		t.Fatalf("open pools: %v", err)
+	}
+	config := pools.Append.Config()
+	pools.Close()
+	config.ConnConfig.Tracer = tracer
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatalf("open pool: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// direct opens a pool without special settings, for looking at the database from outside.
+func direct(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatalf("open pool: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func newStaff(pool *pgxpool.Pool) *staff.Staff {
+	return &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
+}
+
+// partner makes the commands of one integration.
+type partner struct{ committer.Caller }
+
+func newPartner() partner {
+	return partner{committer.Caller{
+		IntegrationID: uuid.New(), KeyID: uuid.New(), MayCreateNovels: true, NovelsPerMinute: 1 << 20, RequestID: "request",
+	}}
+}
+
+func (p partner) novel(key, spelling string, fields novel.Fields) *committer.UpsertNovel {
+	return &committer.UpsertNovel{
+		Caller: p.Caller, Key: key, Title: title.Clean(spelling), FoldedTitle: title.Fold(spelling), Fields: fields,
+		Canonical: fmt.Append(nil, title.Fold(spelling), deref(fields.Author), deref(fields.Synopsis)),
+	}
+}
+
+func (p partner) post(key, spelling string) *committer.ImportPost {
+	return &committer.ImportPost{
+		Caller: p.Caller, Key: key, Title: title.Clean(spelling), FoldedTitle: title.Fold(spelling),
+		Import: post.Import{
+			IntegrationID: p.IntegrationID, WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			Comment: events.Comment{ExternalUUID: "user", Username: "name", Content: "content of " + key},
+		},
+		Canonical: fmt.Append(nil, title.Fold(spelling)),
+	}
+}
+
+func (p partner) reply(key, spelling, parent string) *committer.ImportPost {
+	cmd := p.post(key, spelling)
+	cmd.ParentKey = &parent
+	return cmd
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return "-"
+	}
+	return *s
+}
+
+// purse is a limiter of creations that counts. Its zero value grants everything.
+type purse struct {
+	mu      sync.Mutex
+	limited bool
+	left    int // of a limited purse
+	taken   int // granted and not returned
+	calls   int
+	err     error      // what Take fails with
+	hold    func()     // a Take that calls it grants nothing
+}
+
+func (p *purse) Take(_ context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
+	if p.hold != nil {
+		p.hold()
+		return ratelimit.Decision{Limit: limit, RetryAfter: time.Second}, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls++
+	if p.err != nil {
+		return ratelimit.Decision{}, p.err
+	}
+	if operation != ratelimit.Novels || n < 1 {
+		return ratelimit.Decision{}, fmt.Errorf("take %d of %s", n, operation)
+	}
+	d := ratelimit.Decision{Granted: n, Limit: limit}
+	if p.limited && n > p.left {
+		d.Granted, d.RetryAfter = p.left, 7*time.Second
+	}
+	p.left -= d.Granted
+	p.taken += d.Granted
+	return d, nil
+}
+
+func (p *purse) Return(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, taken ratelimit.Decision, n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n < 1 || n > taken.Granted {
+		return fmt.Errorf("return %d of %d", n, taken.Granted)
+	}
+	p.left += n
+	p.taken -= n
+	return nil
+}
+
+func (p *purse) limit(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limited, p.left = true, n
+}
+
+// used is what was granted for good. Permits are returned after the answers, so it closes the committer first.
+func (r *replica) used() int {
+	r.Close()
+	r.permits.mu.Lock()
+	defer r.permits.mu.Unlock()
+	return r.permits.taken
+}
+
+// together hands commands to a one-lane replica so that they form one batch in this order: a first command blocks
+// the lane meanwhile. It returns when all are answered.
+func (r *replica) together(t testing.TB, commands ...any) []answer {
+	t.Helper()
+	return r.togetherThen(t, func() {}, commands...)
+}
+
+// togetherThen calls prepare when the commands wait and nothing else is under way.
+func (r *replica) togetherThen(t testing.TB, prepare func(), commands ...any) []answer {
+	t.Helper()
+	release := r.occupy(t)
+	answers := make([]answer, len(commands))
+	var wg sync.WaitGroup
+	for i, command := range commands {
+		wg.Go(func() { answers[i] = r.submit(context.Background(), command) })
+		eventually(t, "command waits in its lane", func() bool { return r.QueueDepth() == i+1 })
+	}
+	prepare()
+	release()
+	wg.Wait()
+	return answers
+}
+
+// occupy keeps the lane of a one-lane replica busy, with a creation that is refused and writes nothing, until release
+// is called.
+func (r *replica) occupy(t testing.TB) (release func()) {
+	t.Helper()
+	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	r.permits.mu.Lock()
+	r.permits.hold = func() {
+		close(entered)
+		<-leave
+	}
+	r.permits.mu.Unlock()
+	go func() {
+		defer close(done)
+		p := newPartner()
+		var limited *committer.RateLimitedError
+		if a := r.submit(context.Background(), p.novel("occupy", "Occupied "+p.KeyID.String(), novel.Fields{})); !errors.As(a.err, &limited) {
+			t.Errorf("occupy lane: %v", a)
+		}
+	}()
+	<-entered
+	r.permits.hold = nil
+	return func() {
+		close(leave)
+		<-done
+	}
+}
+
+// answer is what a command came to.
+type answer struct {
+	novel committer.NovelResult
+	post  committer.PostResult
+	err   error
+}
+
+func (r *replica) submit(ctx context.Context, command any) (a answer) {
+	switch cmd := command.(type) {
+	case *committer.UpsertNovel:
+		a.novel, a.err = r.UpsertNovel(ctx, cmd)
+	case *committer.ImportPost:
+		a.post, a.err = r.ImportPost(ctx, cmd)
+	default:
+		panic(fmt.Sprintf("no command: %T", command))
+	}
+	return a
+}
+
+func (a answer) String() string {
+	switch {
+	case a.err != nil:
+		return "error: " + a.err.Error()
+	case a.post.PostID != uuid.Nil:
+		return words("post", a.post.Replayed, "replayed", a.post.Mismatch, "mismatch", a.post.ParentPostID != nil, "threaded")
+	default:
+		outcome := map[novel.Outcome]string{novel.Created: "created", novel.Updated: "updated", novel.Canonical: "canonical", novel.Foreign: "foreign"}
+		return words(outcome[a.novel.Outcome], a.novel.Replayed, "replayed", a.novel.Mismatch, "mismatch")
+	}
+}
+
+// words is first and those names whose condition holds.
+func words(first string, pairs ...any) string {
+	list := []string{first}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i].(bool) { //nolint:forcetypeassert // a test's own arguments
+			list = append(list, pairs[i+1].(string)) //nolint:forcetypeassert // a test's own arguments
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// eventually waits for a condition that is due soon.
+func eventually(t testing.TB, what string, met func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !met() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// fold is the look-up key of a title.
+func fold(spelling string) string { return title.Fold(spelling) }
+
+func ptr[T any](v T) *T { return &v }
+
+func texts(answers []answer) []string {
+	list := make([]string, len(answers))
+	for i, a := range answers {
+		list[i] = a.String()
+	}
+	return list
+}

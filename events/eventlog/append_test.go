@@ -1,0 +1,286 @@
+package eventlog_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+)
+
+// storedLog is an event log of the test's own.
+type storedLog struct {
+	pool *pgxpool.Pool
+}
+
+func setupLog(t testing.TB) storedLog {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return storedLog{pool}
+}
+
+// append appends in one transaction.
+func (l storedLog) append(t testing.TB, recorded ...events.Recorded) {
+	t.Helper()
+	if err := l.tryAppend(t, recorded...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l storedLog) tryAppend(t testing.TB, recorded ...events.Recorded) error {
+	t.Helper()
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil {
+		t.Fatal(err)
+	}
+	return l.pool.SendBatch(t.Context(), &batch).Close()
+}
+
+func (l storedLog) count(t testing.TB, table string) int {
+	t.Helper()
+	var n int
+	if err := l.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// approval is version n of a stream.
+func approval(stream byte, version int) events.Recorded {
+	key := fmt.Sprintf("key-%d-%d", stream, version)
+	return events.Recorded{
+		StreamType: events.NovelStream, StreamID: uuid.UUID{stream}, StreamVersion: version, ID: key, Source: "tests",
+		Event: events.NovelApproved{Reason: key}, Metadata: events.Metadata{Actor: "staff:test", Correlation: key},
+	}
+}
+
+func TestAppendStoresTheExactBytes(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	full := events.Recorded{
+		StreamType: events.PostStream, StreamID: uuid.UUID{1}, StreamVersion: 1, ID: "ключ \"1\" \\ {a,b}", Source: "integrations/x/posts",
+		Event: events.PostImported{
+			NovelSlug: "s", ChapterNumber: []byte("1.50"), WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
+			Comment: &events.Comment{ExternalUUID: "NULL", Username: "{}", Content: "a\tb\n\"c\" \\u0000 \u2028 🎉 'quoted' {1,2}  two spaces"},
+		},
+		Salt: uuid.NullUUID{UUID: uuid.UUID{5}, Valid: true},
+		Metadata: events.Metadata{
+			Actor: "integration:x", KeyID: "k", RequestID: `r"\`, Correlation: "c", Causation: "x", Batch: uuid.UUID{6}, Fingerprint: "f", TraceParent: "t",
+		},
+	}
+	erased := full
+	erased.StreamID, erased.ID, erased.Salt = uuid.UUID{2}, "NULL", uuid.NullUUID{}
+	erased.Event = events.PostImported{NovelSlug: "s"}
+	log.append(t, full, erased)
+
+	type stored struct {
+		Type, ID, Source, StreamType, Data, Metadata string
+		Personal                                     *string
+		Salt                                         uuid.NullUUID
+	}
+	for _, recorded := range []events.Recorded{full, erased} {
+		var got stored
+		err := log.pool.QueryRow(t.Context(), `SELECT event_type, event_id, event_source, stream_type, data::text, metadata::text, personal::text, salt
+			FROM events WHERE stream_id = $1`, recorded.StreamID).
+			Scan(&got.Type, &got.ID, &got.Source, &got.StreamType, &got.Data, &got.Metadata, &got.Personal, &got.Salt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := events.Encode(recorded.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		metadata, err := json.Marshal(&recorded.Metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := stored{
+			Type: "post.imported.v1", ID: recorded.ID, Source: recorded.Source, StreamType: "post",
+			Data: string(encoded.Data), Metadata: string(metadata), Salt: recorded.Salt,
+		}
+		if encoded.Personal != nil {
+			want.Personal = new(string(encoded.Personal))
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestPositionsFollowTheDecisions: rows are inserted sorted, so that writers do not deadlock; the log keeps the order
+// in which things were decided.
+func TestPositionsFollowTheDecisions(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	decided := []events.Recorded{approval(9, 1), approval(3, 1), approval(9, 2), approval(1, 1), approval(3, 2)}
+	log.append(t, decided...)
+
+	read := func(order string) []string {
+		rows, err := log.pool.Query(t.Context(), `SELECT event_id FROM events ORDER BY `+order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	ids := func(list []events.Recorded) []string {
+		var ids []string
+		for _, recorded := range list {
+			ids = append(ids, recorded.ID)
+		}
+		return ids
+	}
+	if diff := gocmp.Diff(ids(decided), read("transaction_id, position")); diff != "" {
+		t.Errorf("log order (-decided +stored):\n%s", diff)
+	}
+	sorted := slices.Clone(decided)
+	slices.SortFunc(sorted, func(a, b events.Recorded) int {
+		return cmp.Or(cmp.Compare(a.StreamID[0], b.StreamID[0]), cmp.Compare(a.StreamVersion, b.StreamVersion))
+	})
+	if diff := gocmp.Diff(ids(sorted), read("ctid")); diff != "" {
+		t.Errorf("order of insertion (-sorted +stored):\n%s", diff)
+	}
+	var transactions, first, last int
+	err := log.pool.QueryRow(t.Context(), `SELECT count(DISTINCT transaction_id), min(position), max(position) FROM events`).Scan(&transactions, &first, &last)
+	if err != nil || transactions != 1 || first != 0 || last != len(decided)-1 {
+		t.Errorf("%d transactions, positions %d to %d, %v", transactions, first, last, err)
+	}
+}
+
+func TestConflictsStoreNothing(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	log.append(t, approval(1, 1), approval(2, 1))
+
+	sameKey := approval(3, 1)
+	sameKey.ID = approval(1, 1).ID
+	sameVersion := approval(2, 1)
+	sameVersion.ID = "another key"
+	otherSource := approval(3, 1)
+	otherSource.ID, otherSource.Source = approval(1, 1).ID, "elsewhere"
+
+	for name, c := range map[string]struct {
+		recorded events.Recorded
+		conflict bool
+	}{
+		"event id and source are taken": {sameKey, true},
+		"stream version is taken":       {sameVersion, true},
+		"same id, another source":       {otherSource, false},
+	} {
+		before := log.count(t, "events")
+		var batch pgx.Batch
+		batch.Queue(`INSERT INTO settings (name, value) VALUES ($1, 'before')`, name+" before")
+		if err := eventlog.Queue(&batch, []events.Recorded{approval(byte(100+before), 1), c.recorded}); err != nil {
+			t.Fatal(err)
+		}
+		batch.Queue(`INSERT INTO settings (name, value) VALUES ($1, 'after')`, name+" after")
+		err := log.pool.SendBatch(t.Context(), &batch).Close()
+		if eventlog.IsConflict(err) != c.conflict {
+			t.Errorf("%s: error %v", name, err)
+		}
+		appended := log.count(t, "events") - before
+		var others int
+		if err := log.pool.QueryRow(t.Context(), `SELECT count(*) FROM settings WHERE starts_with(name, $1)`, name).Scan(&others); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 0, false: 2}[c.conflict]; appended != want || others != want {
+			t.Errorf("%s: %d events and %d other rows were stored, want %d each", name, appended, others, want)
+		}
+	}
+}
+
+// TestProjectionFailureRollsTheAppendBack: what follows in the same batch is part of the transaction.
+func TestProjectionFailureRollsTheAppendBack(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, []events.Recorded{approval(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	batch.Queue(`INSERT INTO threads (novel_id, thread_id) VALUES ($1, $1)`, uuid.UUID{1})
+	batch.Queue(`INSERT INTO threads (novel_id, thread_id) VALUES ($1, $1)`, uuid.UUID{1})
+	if err := log.pool.SendBatch(t.Context(), &batch).Close(); !eventlog.IsConflict(err) {
+		t.Errorf("error %v", err)
+	}
+	if events, threads := log.count(t, "events"), log.count(t, "threads"); events != 0 || threads != 0 {
+		t.Errorf("%d events and %d threads were stored", events, threads)
+	}
+}
+
+func TestLostAppendIsAnError(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	// The database swallows a row, as ON CONFLICT DO NOTHING or a foreign trigger would.
+	_, err := log.pool.Exec(t.Context(), `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN IF NEW.stream_version = 2 THEN RETURN NULL; END IF; RETURN NEW; END';
+		CREATE TRIGGER swallow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION swallow()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.tryAppend(t, approval(1, 1), approval(1, 2)); !errors.Is(err, eventlog.ErrLostAppend) {
+		t.Errorf("got %v, want ErrLostAppend", err)
+	}
+}
+
+func TestQueueRefusesWhatCannotBeEncoded(t *testing.T) {
+	t.Parallel()
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, []events.Recorded{{Event: events.NovelApproved{Reason: "\xff"}}}); err == nil {
+		t.Error("invalid UTF-8 was accepted")
+	}
+	if batch.Len() != 0 {
+		t.Errorf("%d statements were queued", batch.Len())
+	}
+}
+
+func TestErrorsAreToldApart(t *testing.T) {
+	t.Parallel()
+	code := func(code string) error { return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}) }
+	for name, c := range map[string]struct {
+		err                   error
+		conflict, unavailable bool
+	}{
+		"none":                 {nil, false, false},
+		"unique violation":     {code("23505"), true, false},
+		"deadlock":             {code("40P01"), true, false},
+		"serialization":        {code("40001"), true, false},
+		"lock time-out":        {code("55P03"), true, false},
+		"check violation":      {code("23514"), false, false},
+		"refused by the guard": {code("23001"), false, false},
+		"syntax error":         {code("42601"), false, false},
+		"shutting down":        {code("57P01"), false, true},
+		"starting up":          {code("57P03"), false, true},
+		"too many connections": {code("53300"), false, true},
+		"disk full":            {code("53100"), false, true},
+		"input/output":         {code("58030"), false, true},
+		"read-only":            {code("25006"), false, true},
+		"connection is gone":   {errors.New("unexpected EOF"), false, true},
+		"connection exception": {code("08006"), false, true},
+	} {
+		if got := eventlog.IsConflict(c.err); got != c.conflict {
+			t.Errorf("%s: conflict %t", name, got)
+		}
+		if got := eventlog.IsUnavailable(c.err); got != c.unavailable {
+			t.Errorf("%s: unavailable %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package eventlog_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	restrictViolation     = "23001"
+	insufficientPrivilege = "42501"
+)
+
+// TestLogIsAppendOnly holds whether or not a row would be hit, and whatever the session calls itself.
+func TestLogIsAppendOnly(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	log.append(t, approval(1, 1), approval(1, 2))
+	digest := func() (digest string) {
+		err := log.pool.QueryRow(t.Context(), `SELECT md5(string_agg(e::text, ',' ORDER BY transaction_id, position)) FROM events e`).Scan(&digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest
+	}
+	before := digest()
+
+	for _, role := range []string{"origin", "replica", "local"} {
+		for name, statement := range map[string]string{
+			"update":           `UPDATE events SET data = '{}'`,
+			"update of no row": `UPDATE events SET data = '{}' WHERE false`,
+			"update to itself": `UPDATE events SET event_id = event_id`,
+			"delete":           `DELETE FROM events`,
+			"delete of no row": `DELETE FROM events WHERE stream_version = 99`,
+			"delete inside":    `WITH gone AS (DELETE FROM events RETURNING 1) SELECT count(*) FROM gone`,
+			"truncate":         `TRUNCATE events`,
+			"truncate cascade": `TRUNCATE events CASCADE`,
+			"merge":            `MERGE INTO events e USING (SELECT 1) s ON e.stream_version = 99 WHEN MATCHED THEN DELETE`,
+			"upsert": `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata FROM events
+				ON CONFLICT (event_id, event_source) DO UPDATE SET data = '{"edited":true}'`,
+		} {
+			t.Run(role+" "+name, func(t *testing.T) {
+				tx, err := log.pool.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = tx.Rollback(t.Context()) }()
+				if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = `+role); err != nil {
+					if code(err) == insufficientPrivilege {
+						return // the way around is closed to this role already
+					}
+					t.Fatal(err)
+				}
+				if _, err := tx.Exec(t.Context(), statement); code(err) != restrictViolation {
+					t.Errorf("not refused: %v", err)
+				}
+			})
+		}
+	}
+	if after := digest(); after != before {
+		t.Error("the log has changed")
+	}
+}
+
+func code(err error) string {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) {
+		return pgErr.Code
+	}
+	return ""
+}

@@ -1,0 +1,147 @@
+package events_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+var update = flag.Bool("update", false, "write golden files that do not exist yet; one that exists is never changed")
+
+// samples are one event of each type, every field filled.
+func samples() []events.Event {
+	integrationID, other := id(1), id(2)
+	noon := time.Date(2026, 3, 4, 12, 30, 15, 123456000, time.UTC)
+	return []events.Event{
+		events.NovelCreated{
+			Title: "The Tale of  Genji's “Æther” <&>", Slug: "the-tale-of-genji", Author: "Murasaki 紫式部", Synopsis: "line\nline\t\"quoted\" \\",
+			CoverURL: "https://example.com/c.png?a=1&b=2", Genres: []string{"fantasy", "slice of life"}, Language: "ja",
+			ReadingStatus: "ongoing", OwnerID: &integrationID, State: "approved",
+		},
+		events.NovelUpdated{
+			Author: new("A"), Synopsis: new(""), CoverURL: new(""), Genres: new([]string{}), Language: new("fr"), ReadingStatus: new("hiatus"),
+		},
+		events.NovelPublished{Reason: "licensed"},
+		events.NovelApproved{Reason: "fine"},
+		events.NovelRejected{Reason: "spam"},
+		events.ThreadOpened{NovelID: id(3)},
+		events.PostImported{
+			IntegrationID: integrationID, NovelID: id(3), NovelSlug: "genji", ThreadID: id(4), ParentPostID: &other,
+			ChapterNumber: jsontext.Value("12.50"), WrittenAt: noon,
+			Comment: &events.Comment{ExternalUUID: "user-1", Username: "Zoë", Content: "first <b> & \u2028 last 🎉"},
+		},
+		events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
+		events.IntegrationEnabled{},
+		events.IntegrationDisabled{},
+		events.CapabilityEnabled{Capability: "novels"},
+		events.CapabilityDisabled{Capability: "posts"},
+		events.RateLimitSet{Operation: "posts", PerMinute: 120},
+		events.ReviewModeSet{Review: true},
+		events.KeyIssued{KeyID: id(5), Prefix: "ngp_AbC1", SHA256: bytes.Repeat([]byte{0xab}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
+		events.KeyRevoked{KeyID: id(5), Reason: "leaked", RevokedAt: noon},
+	}
+}
+
+func id(n byte) uuid.UUID { return uuid.UUID{0: n, 6: 0x70, 8: 0x80, 15: n} }
+
+// TestStoredBytes holds that what is written today are the bytes that were ever written, and that those can be read.
+// A golden file has the data on its first line, and the personal part on a second one where there is one.
+func TestStoredBytes(t *testing.T) {
+	t.Parallel()
+	for _, event := range samples() {
+		t.Run(event.Type(), func(t *testing.T) {
+			t.Parallel()
+			stored, err := events.Encode(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stored.Type != event.Type() {
+				t.Errorf("stored as %q", stored.Type)
+			}
+			golden := readGolden(t, stored)
+			if diff := cmp.Diff(string(golden.Data), string(stored.Data)); diff != "" {
+				t.Errorf("data (-golden +written):\n%s", diff)
+			}
+			if diff := cmp.Diff(string(golden.Personal), string(stored.Personal)); diff != "" {
+				t.Errorf("personal (-golden +written):\n%s", diff)
+			}
+			decoded, err := events.Decode(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(event, decoded); diff != "" {
+				t.Errorf("decoded golden file (-event +decoded):\n%s", diff)
+			}
+		})
+	}
+}
+
+func readGolden(t *testing.T, stored events.Stored) events.Stored {
+	t.Helper()
+	path := goldenPath(stored.Type)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && *update {
+		content = append(slices.Clone(stored.Data), '\n')
+		if stored.Personal != nil {
+			content = append(append(content, stored.Personal...), '\n')
+		}
+		err = os.WriteFile(path, content, 0o644)
+	}
+	if err != nil {
+		t.Fatalf("no golden file; after adding an event run `go test ./events -update`: %v", err)
+	}
+	golden := events.Stored{Type: stored.Type}
+	data, personal, _ := strings.Cut(strings.TrimSuffix(string(content), "\n"), "\n")
+	golden.Data = []byte(data)
+	if personal != "" {
+		golden.Personal = []byte(personal)
+	}
+	return golden
+}
+
+func goldenPath(eventType string) string { return filepath.Join("testdata", eventType+".golden") }
+
+// TestEveryGoldenFileIsReadable holds for types that have been upcast since, too: a golden file stays for ever.
+func TestEveryGoldenFileIsReadable(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob(goldenPath("*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) < len(events.Types()) {
+		t.Errorf("%d golden files for %d event types", len(paths), len(events.Types()))
+	}
+	for _, path := range paths {
+		golden := readGolden(t, events.Stored{Type: strings.TrimSuffix(filepath.Base(path), ".golden")})
+		if _, err := events.Decode(golden); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestEveryTypeHasASample(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, event := range samples() {
+		names = append(names, event.Type())
+	}
+	registered := events.Types()
+	slices.Sort(names)
+	slices.Sort(registered)
+	if diff := cmp.Diff(registered, names); diff != "" {
+		t.Errorf("types (-registered +sampled):\n%s", diff)
+	}
+}

@@ -1,0 +1,70 @@
+package events_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+// TestIdentifiersAreStable holds for ever: a minted identifier decides whether two writers meet.
+func TestIdentifiersAreStable(t *testing.T) {
+	t.Parallel()
+	novelID := events.NovelID("the tale of genji")
+	for name, c := range map[string]struct {
+		got  uuid.UUID
+		want string
+	}{
+		"novel":          {novelID, "cd975df1-09e1-543c-a1db-5395c67ec312"},
+		"novel, greek":   {events.NovelID("ὀδύσσεια"), "bfd40882-0510-5106-b1fa-6c27e011d5f5"},
+		"thread":         {events.ThreadID(novelID), "32929996-3e3e-5edb-a143-9f8dccff98f5"},
+		"post":           {events.PostID(id(1), "comment-1"), "ee48cd6f-37f6-5974-9c71-024385c3ad43"},
+		"author":         {events.AuthorID(id(1), "user-1"), "9049f802-429f-5785-a494-d4e870aa33b7"},
+		"post as author": {events.AuthorID(id(1), "comment-1"), "0b800a53-546e-5895-8839-fadc8d9e9c81"},
+	} {
+		if c.got.String() != c.want {
+			t.Errorf("%s: %s, want %s", name, c.got, c.want)
+		}
+		if c.got.Version() != 5 || c.got.Variant() != uuid.RFC4122 {
+			t.Errorf("%s: version %d", name, c.got.Version())
+		}
+	}
+}
+
+func TestSourcesAreUnique(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for _, integrationID := range []uuid.UUID{id(1), id(2)} {
+		for name, source := range map[string]func(uuid.UUID) string{
+			"novels": events.NovelsSource, "posts": events.PostsSource, "thread": events.PostThreadSource, "novel": events.PostNovelSource,
+		} {
+			got := source(integrationID)
+			if other, taken := seen[got]; taken {
+				t.Errorf("%s and %s share %q", name, other, got)
+			}
+			seen[got] = name
+		}
+	}
+	if got, want := events.PostThreadSource(id(1)), "integrations/01000000-0000-7000-8000-000000000001/posts/thread"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPositionsCompareAsTheLogDoes(t *testing.T) {
+	t.Parallel()
+	ascending := []events.Position{{}, {0, 1}, {1, 0}, {1, 1}, {1, 1 << 30}, {2, 0}, {1 << 63, 0}, {1 << 63, 1}}
+	for i, a := range ascending {
+		for j, b := range ascending {
+			want := 0
+			if i < j {
+				want = -1
+			} else if i > j {
+				want = 1
+			}
+			if got := a.Compare(b); got != want {
+				t.Errorf("%s compared with %s: %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}

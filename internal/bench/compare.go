@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"novelgate/internal/bench/contest"
+)
+
+// CompareCommand is `bench compare`.
+type CompareCommand struct {
+	ArenaFlags
+	Connections []int         `default:"1,64,256" help:"Numbers of keep-alive connections to measure at."`
+	Pairs       int           `default:"9" help:"Pairs of rounds at each number of connections."`
+	Duration    time.Duration `default:"2s" help:"Length of a round."`
+	Paused      bool          `help:"Then measure with paused projections too, at the last number of connections."`
+	Preload     int           `placeholder:"N" help:"Begin with N comments stored already (default: with fresh, never analysed databases)."`
+	Pool        int           `default:"16" help:"Database connections of the peer."`
+	ServeFlags  []string      `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve, such as --serve-flag=--lanes=4."`
+}
+
+// Run prints one table for each number of connections.
+func (c *CompareCommand) Run(in *invocation) (err error) {
+	arena, err := c.open(in, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
+	service, err := arena.NewService(in.ctx)
+	if err != nil {
+		return err
+	}
+	peerDatabase, err := arena.NewPeer(in.ctx, "bench_peer")
+	if err != nil {
+		return err
+	}
+	peer, err := peerDatabase.Start(in.ctx, c.Pool)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, peer.Stop(context.WithoutCancel(in.ctx))) }()
+
+	fmt.Fprintln(in.stdout, "Asynchronous projections running")
+	prepare := func(running *contest.Contestant) error { return c.preload(in, arena, service, peerDatabase, running) }
+	if err := c.duels(in, arena, service, peer, false, c.Connections, prepare); err != nil {
+		return err
+	}
+	if !c.Paused {
+		return nil
+	}
+	fmt.Fprintln(in.stdout, "\nAsynchronous projections paused")
+	return c.duels(in, arena, service, peer, true, c.Connections[len(c.Connections)-1:], func(*contest.Contestant) error { return nil })
+}
+
+// duels runs the service, prepares it, and lets it meet the peer at each number of connections.
+func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *contest.Service, peer *contest.Contestant, paused bool,
+	connections []int, prepare func(*contest.Contestant) error,
+) (err error) {
+	service, err := database.Start(in.ctx, paused, c.ServeFlags...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, service.Stop(context.WithoutCancel(in.ctx))) }()
+	if err := prepare(service); err != nil {
+		return err
+	}
+	for _, n := range connections {
+		duel, err := arena.Duel(in.ctx, service, peer, n, c.Pairs, c.Duration)
+		if err != nil {
+			return err
+		}
+		if err := duel.Write(in.stdout); err != nil {
+			return err
+		}
+	}
+	return errors.Join(service.Audit(in.ctx), peer.Audit(in.ctx))
+}
+
+func (c *CompareCommand) preload(in *invocation, arena *contest.Arena, service *contest.Service, peer *contest.Peer, running *contest.Contestant) error {
+	if c.Preload == 0 {
+		return nil
+	}
+	start := in.now()
+	if err := errors.Join(service.Preload(in.ctx, running, c.Preload), peer.Preload(in.ctx, c.Preload), arena.Checkpoint(in.ctx)); err != nil {
+		return err
+	}
+	fmt.Fprintf(in.stdout, "%d comments were stored in both databases before the first round, within %v.\n", c.Preload, in.now().Sub(start).Round(time.Second))
+	return nil
+}

@@ -1,0 +1,31 @@
+-- The tables of the peer. Foreign keys are left out: they would cost it time, and the event log has none either.
+CREATE TABLE novels (
+    novel_id   uuid        NOT NULL PRIMARY KEY,
+    title      text        NOT NULL,
+    slug       text        NOT NULL UNIQUE,
+    author     text        NOT NULL DEFAULT 'Unknown',
+    created_at timestamptz NOT NULL
+);
+CREATE UNIQUE INDEX novels_title ON novels (lower(title));
+
+CREATE TABLE threads (
+    thread_id uuid NOT NULL PRIMARY KEY,
+    novel_id  uuid NOT NULL UNIQUE
+);
+
+CREATE TABLE posts (
+    post_id         uuid        NOT NULL PRIMARY KEY,
+    integration_id  uuid        NOT NULL,
+    idempotency_key text        NOT NULL,
+    thread_id       uuid        NOT NULL,
+    parent_post_id  uuid,
+    author_uuid     text        NOT NULL,
+    username        text        NOT NULL,
+    chapter_number  numeric,
+    content         text        NOT NULL,
+    written_at      timestamptz NOT NULL,
+    received_at     timestamptz NOT NULL,
+    UNIQUE (integration_id, idempotency_key)
+);
+-- A page of a discussion.
+CREATE INDEX posts_thread ON posts (thread_id, written_at, post_id);

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"novelgate/internal/bench/contest"
+)
+
+// ProfileCommand is `bench profile`.
+type ProfileCommand struct {
+	ArenaFlags
+	Connections int           `default:"256" help:"Keep-alive connections."`
+	Duration    time.Duration `default:"20s" help:"Length of the profile."`
+	Output      string        `default:"cpu.pprof" placeholder:"FILE" help:"Where the profile goes; read it with go tool pprof."`
+	Kind        string        `default:"profile" help:"Which profile: profile (CPU) or another one below /debug/pprof/."`
+	Preload     int           `placeholder:"N" help:"Begin with N comments in the log."`
+	Paused      bool          `help:"With paused projections."`
+	Statements  int           `default:"12" help:"How many SQL statements to list; 0 leaves their statistics out, which cost time too."`
+	ServeFlags  []string      `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve."`
+}
+
+// Run saves the profile and prints the figures of the round and the statements.
+func (c *ProfileCommand) Run(in *invocation) (err error) {
+	settings := map[string]string{}
+	if c.Statements > 0 {
+		settings = contest.StatementSettings()
+	}
+	arena, err := c.open(in, settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
+	database, err := arena.NewService(in.ctx)
+	if err != nil {
+		return err
+	}
+	service, err := database.Start(in.ctx, c.Paused, c.ServeFlags...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, service.Stop(context.WithoutCancel(in.ctx))) }()
+	if c.Preload > 0 {
+		if err := errors.Join(database.Preload(in.ctx, service, c.Preload), arena.Checkpoint(in.ctx)); err != nil {
+			return err
+		}
+	}
+	if _, err := arena.Measure(in.ctx, service, c.Connections, 2*time.Second); err != nil {
+		return err //nolint:wrapcheck // says enough
+	}
+	return c.profile(in, arena, service)
+}
+
+func (c *ProfileCommand) profile(in *invocation, arena *contest.Arena, service *contest.Contestant) error {
+	if c.Statements > 0 {
+		if err := arena.ResetStatements(in.ctx); err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(in.ctx)
+	group.Go(func() error { return c.save(ctx, service.OpsURL) })
+	var figures contest.Figures
+	group.Go(func() (err error) {
+		figures, err = arena.Measure(ctx, service, c.Connections, c.Duration+time.Second)
+		return err //nolint:wrapcheck // says enough
+	})
+	if err := group.Wait(); err != nil {
+		return err //nolint:wrapcheck // says enough
+	}
+	contest.WriteMedians(in.stdout, service.Name, []contest.Figures{figures})
+	fmt.Fprintf(in.stdout, "The profile is in %s.\n", c.Output)
+	if c.Statements == 0 {
+		return nil
+	}
+	return arena.WriteStatements(in.ctx, in.stdout, c.Statements, figures.Accepted)
+}
+
+// save fetches the profile.
+func (c *ProfileCommand) save(ctx context.Context, opsURL string) (err error) {
+	url := opsURL + "/debug/pprof/" + c.Kind + "?seconds=" + strconv.Itoa(int(c.Duration/time.Second))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("ask for the profile: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask for the profile: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask for the profile: status %s", answer.Status) //nolint:err113 // nobody tells it apart
+	}
+	file, err := os.Create(c.Output)
+	if err != nil {
+		return fmt.Errorf("save the profile: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err := io.Copy(file, answer.Body); err != nil {
+		return fmt.Errorf("save the profile: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package chaos_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"novelgate/internal/blackbox"
+)
+
+// demoPartner reads the key of the demo integration from what a first start prints.
+func demoPartner(t testing.TB, r *replica) *blackbox.Partner {
+	t.Helper()
+	r.line(t, "Send it again")
+	for text := range strings.Lines(r.stdout.String()) {
+		if key := strings.TrimSpace(text); strings.HasPrefix(key, "ngp_") {
+			return &blackbox.Partner{NewIntegration: blackbox.NewIntegration{APIKey: key}, Service: r.Service}
+		}
+	}
+	t.Fatalf("a first start shows no API key:\n%s", r.stdout)
+	return nil
+}
+
+// wantNoDemo wants nothing on standard output but the addresses.
+func wantNoDemo(t testing.TB, r *replica) {
+	t.Helper()
+	if said := strings.TrimSpace(r.stdout.String()); strings.Count(said, "\n") != 1 {
+		t.Errorf("a later start says more than its addresses:\n%s", said)
+	}
+}
+
+func wantPostgresLogClean(t testing.TB, dir string) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(dir, "postgres.log"))
+	if err != nil {
+		t.Errorf("read the log of PostgreSQL: %v", err)
+	}
+	wantNoSecret(t, "the log of the embedded PostgreSQL", log)
+}
+
+func plantedComment(unique string) blackbox.Fields { return comment("Embedded", "reader", unique) }
+
+// TestEmbeddedKilledWithItsService kills the service, and with it the embedded database, and starts both again.
+func TestEmbeddedKilledWithItsService(t *testing.T) {
+	dir := dataDir(t)
+	service := serveEmbedded(t, dir)
+	p := demoPartner(t, service)
+	firstComment := plantedComment("first")
+	first := p.Import(t, "first", firstComment).WantPost(t, 201)
+	for range size(3, 1) {
+		began := time.Now()
+		service.kill()
+		service = serveEmbedded(t, dir)
+		took := time.Since(began)
+		wantNoDemo(t, service)
+		p.Service = service.Service
+		again := p.Import(t, "first", firstComment)
+		again.WantReplayed(t, true, false)
+		if got := again.WantPost(t, 200); got.PostID != first.PostID || got.ThreadID != first.ThreadID || got.URL != first.URL {
+			t.Errorf("after kill -9 the comment is %+v, want %+v", got, first)
+		}
+		p.Import(t, blackbox.Key(), plantedComment("later")).WantPost(t, 201)
+		t.Logf("from kill -9 to listening again: %v", took)
+	}
+	wantPostgresLogClean(t, dir)
+}
+
+// TestEmbeddedServerKilledAlone kills the embedded PostgreSQL under a service that goes on.
+func TestEmbeddedServerKilledAlone(t *testing.T) {
+	dir := dataDir(t)
+	service := serveEmbedded(t, dir)
+	p := demoPartner(t, service)
+	firstComment := plantedComment("first")
+	first := p.Import(t, "first", firstComment).WantPost(t, 201)
+	for range size(3, 1) {
+		if err := syscall.Kill(postmaster(t, dir), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var slowest time.Duration
+		blackbox.Eventually(t, 20*time.Second, "the service has started its database again", func() bool {
+			sent := time.Now()
+			response := p.Import(t, "first", firstComment)
+			slowest = max(slowest, time.Since(sent))
+			if response.Status == http.StatusServiceUnavailable {
+				response.WantProblem(t, 503, "unavailable")
+				return false
+			}
+			if got := response.WantPost(t, 200); got.PostID != first.PostID {
+				t.Errorf("the comment is %+v, want %+v", got, first)
+			}
+			return time.Since(began) > 100*time.Millisecond && postmasterRuns(dir)
+		})
+		if slowest > promised+busy {
+			t.Errorf("a request took %v, the promise is %v", slowest, promised)
+		}
+		p.Import(t, blackbox.Key(), plantedComment("later")).WantPost(t, 201)
+		t.Logf("the database was back after %v; the slowest answer took %v", time.Since(began), slowest)
+	}
+	wantNoSecret(t, "the metrics", []byte(service.metrics(t)))
+	service.signal(t, syscall.SIGTERM)
+	if code := service.wait(t, 20*time.Second); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	if postmasterRuns(dir) {
+		t.Error("the embedded database has outlived the service")
+	}
+	wantPostgresLogClean(t, dir)
+}
+
+// postmasterRuns reports whether a server has written that it is ready.
+func postmasterRuns(dir string) bool {
+	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
+	if err != nil || len(files) == 0 {
+		return false
+	}
+	content, err := os.ReadFile(files[0])
+	return err == nil && strings.Contains(string(content), "ready")
+}
+
+// TestEmbeddedServerIsFound runs staff commands and a second service beside the one that owns the embedded database, and then
+// kills the owner.
+func TestEmbeddedServerIsFound(t *testing.T) {
+	dir := dataDir(t)
+	refused := blackbox.RunCLI(t, "", "integration", "list", "--data-dir", dir)
+	if refused.Code != 1 || !strings.Contains(refused.Stderr, "novelgate serve") {
+		t.Errorf("without a server a command ends with %d and says %q, want 1 and what to do", refused.Code, refused.Stderr)
+	}
+	owner := serveEmbedded(t, dir)
+	p := demoPartner(t, owner)
+	listed := blackbox.RunCLI(t, "", "integration", "list", "--data-dir", dir, "--json")
+	var integrations []blackbox.Integration
+	if err := json.Unmarshal([]byte(listed.Stdout), &integrations); err != nil || len(integrations) != 1 || integrations[0].Name != "demo" {
+		t.Fatalf("integration list ends with %d and prints %s%s, want the demo integration (%v)", listed.Code, listed.Stdout, listed.Stderr, err)
+	}
+	migrated := blackbox.RunCLI(t, "", "migrate", "--data-dir", dir, "--json")
+	if migrated.Code != 0 {
+		t.Errorf("migrate beside a running service ends with %d\n%s", migrated.Code, migrated.Stderr)
+	}
+
+	second := serveEmbedded(t, dir)
+	wantNoDemo(t, second)
+	firstComment := plantedComment("first")
+	post := p.Import(t, "first", firstComment).WantPost(t, 201)
+	p.Service = second.Service
+	if got := p.Import(t, "first", firstComment).WantPost(t, 200); got.PostID != post.PostID {
+		t.Errorf("the second service answers %+v, want %+v", got, post)
+	}
+	owner.kill()
+	began := time.Now()
+	blackbox.Eventually(t, 20*time.Second, "the second service has taken the database over", func() bool {
+		return p.Import(t, blackbox.Key(), plantedComment("later")).Status == http.StatusCreated && time.Since(began) > 2*time.Second
+	})
+	if got := p.Import(t, "first", firstComment).WantPost(t, 200); got.PostID != post.PostID {
+		t.Errorf("after the take-over: %+v, want %+v", got, post)
+	}
+	second.signal(t, syscall.SIGTERM)
+	if code := second.wait(t, 20*time.Second); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+}

@@ -1,0 +1,128 @@
+package chaos_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"novelgate/internal/blackbox"
+)
+
+// load is a partner platform with some connections: comments on known novels and on new ones, replies, upserts. What gets no
+// answer is repeated with the same key half of the time, and left in the dark otherwise.
+type load struct {
+	*partner
+	ledger *ledger
+	target atomic.Pointer[string] // where the service listens now
+	watch  func(a answer)         // sees every answer; set before start
+
+	stopped atomic.Bool
+	all     sync.WaitGroup
+	name    string
+}
+
+// sharedTitles is how many novels the connections have in common.
+const sharedTitles = 12
+
+func newLoad(t testing.TB, p *partner) *load {
+	t.Helper()
+	return &load{partner: p, ledger: newLedger(t), watch: func(answer) {}, name: blackbox.Unique("Load")}
+}
+
+// start begins to send, over some connections, to whatever target says at the time.
+func (l *load) start(connections int) {
+	for i := range connections {
+		l.all.Go(func() { l.connection(i) })
+	}
+}
+
+// stop waits until every connection has its last answer.
+func (l *load) stop() {
+	l.stopped.Store(true)
+	l.all.Wait()
+}
+
+// aim makes the replica the one that commands are sent to.
+func (l *load) aim(r *replica) { l.target.Store(&r.URL) }
+
+func (l *load) connection(number int) {
+	var comments []*command // acknowledged ones: parents of replies
+	for n := 0; !l.stopped.Load(); n++ {
+		c := l.next(fmt.Sprintf("%d-%d", number, n), comments)
+		for {
+			a := l.send(*l.target.Load(), c.path, c.key, c.body, false)
+			l.ledger.enter(c, a)
+			l.watch(a)
+			if a.succeeded() {
+				if c.path == blackbox.PostsPath && len(comments) < 200 {
+					comments = append(comments, c)
+				}
+				break
+			}
+			time.Sleep(time.Duration(5+rand.IntN(20)) * time.Millisecond)
+			if l.stopped.Load() || rand.IntN(2) == 0 {
+				break
+			}
+		}
+	}
+}
+
+// next makes a command up.
+func (l *load) next(unique string, comments []*command) *command {
+	c := &command{key: l.name + "-" + unique, title: fmt.Sprintf("%s %d", l.name, rand.IntN(sharedTitles))}
+	// A key has no spaces.
+	c.key = keyOf(c.key)
+	dice := rand.IntN(100)
+	if dice%7 == 0 {
+		c.title = l.name + " alone " + unique
+	}
+	var body map[string]any
+	if dice < 80 {
+		c.path = blackbox.PostsPath
+		body = comment(c.title, fmt.Sprintf("reader %d", rand.IntN(50)), unique)
+		if dice < 30 && len(comments) > 0 {
+			c.parent = comments[rand.IntN(len(comments))]
+			c.title = c.parent.title
+			body["novel"], body["parent_uuid"] = c.title, c.parent.key
+		}
+	} else {
+		c.path = blackbox.NovelsPath
+		body = map[string]any{
+			"novel": c.title, "author": "Author " + unique, "synopsis": "Synopsis " + unique, "genres": []string{"a", unique},
+			"readingStatus": []string{"ongoing", "completed", "hiatus"}[rand.IntN(3)],
+		}
+	}
+	c.body = encode(body)
+	return c
+}
+
+// comment returns the members of a comment, with what must not leak planted in it.
+func comment(title, reader, unique string) map[string]any {
+	return map[string]any{
+		"uuid": planted + " " + reader, "username": planted + " " + unique, "novel": title, "content": planted + " says " + unique,
+		"chapterNumber": json.Number([]string{"0", "1", "2.5", "17", "1000000"}[rand.IntN(5)]),
+		"timestamp":     time.Date(2026, 1, 1, 0, 0, rand.IntN(1_000_000), rand.IntN(1000)*1_000_000, time.UTC).Format(time.RFC3339Nano),
+	}
+}
+
+func encode(body any) []byte {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // maps of strings and numbers
+	}
+	return encoded
+}
+
+func keyOf(text string) string {
+	key := []byte(text)
+	for i, b := range key {
+		if b == ' ' {
+			key[i] = '-'
+		}
+	}
+	return string(key)
+}

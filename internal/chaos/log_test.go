@@ -1,0 +1,134 @@
+package chaos_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/blackbox"
+)
+
+// readModels are the tables that derive from the log.
+var readModels = []string{"title_lookup", "threads", "integrations", "api_keys", "posts", "authors"}
+
+// wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a replay, both
+// through the projections and through the naive fold. It waits until the projections have caught up, and returns how many
+// events there are. Call it when nobody sends.
+func wantSoundLog(t testing.TB, databaseURL string) int {
+	t.Helper()
+	for what, query := range map[string]string{
+		"events out of the order of their stream": `SELECT count(*) FROM (SELECT stream_version, row_number() OVER
+			(PARTITION BY stream_id ORDER BY transaction_id, position) AS n FROM events) AS e WHERE stream_version <> n`,
+		"events out of place in their transaction": `SELECT count(*) FROM (SELECT position, row_number() OVER
+			(PARTITION BY transaction_id ORDER BY position) - 1 AS n FROM events) AS e WHERE position <> n`,
+		"streams of two types":          `SELECT count(*) FROM (SELECT FROM events GROUP BY stream_id HAVING count(DISTINCT stream_type) > 1) AS e`,
+		"novels with a title in common": `SELECT count(*) - count(DISTINCT folded_title) FROM title_lookup`,
+	} {
+		if found := value[int](t, databaseURL, query); found != 0 {
+			t.Errorf("%d %s", found, what)
+		}
+	}
+	recorded := readLog(t, databaseURL)
+	if stored := value[int](t, databaseURL, `SELECT count(*) FROM events`); stored != len(recorded) {
+		t.Errorf("readers of the log see %d events, %d are stored", len(recorded), stored)
+	}
+	awaitProjections(t, databaseURL, recorded)
+
+	live := contents(t, databaseURL, readModels, `SELECT t::text FROM %s AS t`)
+	rebuilt := contents(t, rebuild(t, databaseURL, recorded), readModels, `SELECT t::text FROM %s AS t`)
+	wantSame(t, "a replay through the projections", rebuilt, live)
+	naive := map[string][]string{}
+	for table, query := range foldQueries {
+		naive[table] = contents(t, databaseURL, []string{table}, query)[table]
+	}
+	wantSame(t, "a naive fold of the log", fold(recorded), naive)
+	return len(recorded)
+}
+
+// readLog reads the whole log in its order.
+func readLog(t testing.TB, databaseURL string) []events.Recorded {
+	t.Helper()
+	connection := connect(t, databaseURL)
+	defer func() { _ = connection.Close(context.Background()) }()
+	var all []events.Recorded
+	after := events.Position{}
+	for {
+		batch, err := eventlog.ReadAfter(context.Background(), connection, after, 5000)
+		if err != nil {
+			t.Fatalf("read the log: %v", err)
+		}
+		if len(batch) == 0 {
+			return all
+		}
+		all = append(all, batch...)
+		after = batch[len(batch)-1].Position
+	}
+}
+
+// awaitProjections waits until every projection stands at the end of the log, and returns how long that took.
+func awaitProjections(t testing.TB, databaseURL string, recorded []events.Recorded) time.Duration {
+	t.Helper()
+	began := time.Now()
+	end := recorded[len(recorded)-1].Position.String()
+	var states string
+	blackbox.Eventually(t, 30*time.Second, "every projection is at "+end, func() bool {
+		states = value[string](t, databaseURL, `SELECT coalesce(string_agg(DISTINCT state || ' ' || transaction_id || '/' || position, ', '), '') FROM projections`)
+		return states == "running "+end
+	})
+	return time.Since(began)
+}
+
+// contents returns the rows that a query finds in each table, sorted.
+func contents(t testing.TB, databaseURL string, tables []string, query string) map[string][]string {
+	t.Helper()
+	connection := connect(t, databaseURL)
+	defer func() { _ = connection.Close(context.Background()) }()
+	found := map[string][]string{}
+	for _, table := range tables {
+		text := query
+		if strings.Contains(text, "%s") {
+			text = fmt.Sprintf(query, table)
+		}
+		rows, err := connection.Query(context.Background(), text)
+		if err != nil {
+			t.Fatalf("read %s: %v", table, err)
+		}
+		if found[table], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			t.Fatalf("read %s: %v", table, err)
+		}
+		slices.Sort(found[table])
+	}
+	return found
+}
+
+// wantSame compares tables by digest, and shows the first rows that differ.
+func wantSame(t testing.TB, what string, want, got map[string][]string) {
+	t.Helper()
+	for table, rows := range got {
+		if digest(rows) == digest(want[table]) {
+			continue
+		}
+		missing, extra := without(want[table], rows), without(rows, want[table])
+		t.Errorf("%s has %d rows, %s gives %d; the first of %d and %d that differ (-replay +table)\n%s", table, len(rows), what, len(want[table]),
+			len(missing), len(extra), cmp.Diff(missing[:min(3, len(missing))], extra[:min(3, len(extra))]))
+	}
+}
+
+func digest(rows []string) [sha256.Size]byte { return sha256.Sum256([]byte(strings.Join(rows, "\n"))) }
+
+// without returns the elements of a that are not in b; both are sorted.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(row string) bool {
+		_, found := slices.BinarySearch(b, row)
+		return found
+	})
+}

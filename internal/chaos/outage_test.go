@@ -1,0 +1,173 @@
+package chaos_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"novelgate/internal/blackbox"
+)
+
+// The service promises an answer within two seconds; a busy machine adds to what we measure.
+const (
+	promised = 2 * time.Second
+	busy     = 500 * time.Millisecond
+)
+
+// witness remembers every answer.
+type witness struct {
+	mu      sync.Mutex
+	answers []answer
+}
+
+func (w *witness) see(a answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answers = append(w.answers, a)
+}
+
+// between returns the answers to requests that were sent and answered in the meantime.
+func (w *witness) between(from, to time.Time) []answer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.answers), func(a answer) bool {
+		return a.sent.Before(from) || a.sent.Add(a.took).After(to)
+	})
+}
+
+// outage says how the service has taken one absence of the database.
+type outage struct {
+	refused       int           // requests answered with 503 meanwhile
+	slowest       time.Duration // of them
+	firstAfter    time.Duration // from the return of the database to the first success
+	lastRefusal   time.Duration // … and to the sending of the last request that was refused
+	projectedSoon time.Duration // … and until the projections stood at the end of the log
+}
+
+// wantRefusals wants each request during the absence refused in time, with 503.
+func wantRefusals(t testing.TB, answers []answer) (slowest time.Duration) {
+	t.Helper()
+	for _, a := range answers {
+		slowest = max(slowest, a.took)
+		if !a.unavailable() {
+			t.Errorf("while the database is away a request is answered with %d after %v, want 503 unavailable with Retry-After (%v)\n%s", a.status, a.took, a.err, a.body)
+			break
+		}
+	}
+	if slowest > promised+busy {
+		t.Errorf("a request was answered after %v, the promise is %v", slowest, promised)
+	}
+	if len(answers) < 8 {
+		t.Errorf("only %d requests were answered while the database was away", len(answers))
+	}
+	return slowest
+}
+
+// measure waits until commands succeed again, and looks at how it came to that. back is when the database was there again.
+func measure(t testing.TB, w *witness, away, back time.Time) outage {
+	t.Helper()
+	meanwhile := w.between(away, back)
+	o := outage{refused: len(meanwhile), slowest: wantRefusals(t, meanwhile)}
+	succeeded := func() []answer {
+		return slices.DeleteFunc(w.between(back, time.Now()), func(a answer) bool { return !a.succeeded() })
+	}
+	blackbox.Eventually(t, 15*time.Second, "commands succeed again", func() bool { return len(succeeded()) >= 500 })
+	o.firstAfter = 15 * time.Second
+	for _, a := range w.between(back, time.Now()) {
+		if a.succeeded() {
+			o.firstAfter = min(o.firstAfter, a.sent.Add(a.took).Sub(back))
+		} else {
+			o.lastRefusal = max(o.lastRefusal, a.sent.Sub(back))
+		}
+	}
+	return o
+}
+
+// TestDatabaseCrashes stops PostgreSQL at once, under load, and starts it again after a while.
+func TestDatabaseCrashes(t *testing.T) {
+	database := startServer(t)
+	service := serve(t, database.url())
+	l, w := newLoad(t, newPartner(t, database.url())), &witness{}
+	l.watch = w.see
+	l.aim(service)
+	l.start(16)
+	for crash := range size(3, 1) {
+		time.Sleep(time.Second)
+		database.crash(t)
+		away := time.Now()
+		if crash == 0 {
+			wantDegraded(t, service)
+		}
+		time.Sleep(time.Duration(1+crash) * 1500 * time.Millisecond)
+		back := time.Now()
+		database.start(t)
+		started := time.Now()
+		o := measure(t, w, away, back)
+		recorded := readLog(t, database.url())
+		blackbox.Eventually(t, 15*time.Second, "the projections go on", func() bool {
+			end := recorded[len(recorded)-1].Position
+			return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`, end.TransactionID, end.Ordinal) == 2
+		})
+		o.projectedSoon = time.Since(started)
+		t.Logf("away for %v, recovery of PostgreSQL took %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v, projections %v",
+			back.Sub(away), started.Sub(back), o.refused, o.slowest, o.firstAfter, o.lastRefusal, o.projectedSoon)
+	}
+	l.stop()
+	seen := l.ledger.reconcile(t, l.partner, service, database.url())
+	count := wantSoundLog(t, database.url())
+	service.metrics(t)
+	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+}
+
+// wantDegraded looks at what does not need the database, and at what says that it is away.
+func wantDegraded(t *testing.T, service *replica) {
+	t.Helper()
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
+		if status, body := get(t, service.OpsURL+path); status != want {
+			t.Errorf("%s is %d while the database is away, want %d\n%s", path, status, want, body)
+		}
+	}
+	service.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/nowhere"}).WantProblem(t, 404, "not_found")
+	unavailable := service.Send(t, (&blackbox.Partner{NewIntegration: blackbox.NewIntegration{APIKey: "ngp_" + strings.Repeat("0", 36)}}).Request(
+		blackbox.PostsPath, "k", []byte(`{}`)))
+	unavailable.WantProblem(t, 401, "unauthorized") // malformed: no need to ask
+	if metrics := service.metrics(t); !strings.Contains(metrics, "novelgate_projections_up 0") {
+		t.Error("/metrics does not say that the state of the projections is unknown")
+	}
+}
+
+// TestDatabaseGoesSilent stops all processes of PostgreSQL for a while: connections stay open and new ones are taken, but there
+// are no answers.
+func TestDatabaseGoesSilent(t *testing.T) {
+	database := startServer(t)
+	service := serve(t, database.url())
+	l, w := newLoad(t, newPartner(t, database.url())), &witness{}
+	l.watch = w.see
+	l.aim(service)
+	l.start(16)
+	for range size(2, 1) {
+		time.Sleep(time.Second)
+		before := time.Now()
+		thaw := database.freeze(t)
+		away := time.Now()
+		time.Sleep(5 * time.Second)
+		back := time.Now()
+		thaw()
+		o := measure(t, w, away, back)
+		for _, a := range w.between(before, time.Now()) {
+			if a.took > promised+busy {
+				t.Errorf("a request was answered with %d after %v, the promise is %v", a.status, a.took, promised)
+				break
+			}
+		}
+		t.Logf("silent for %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v",
+			back.Sub(away), o.refused, o.slowest, o.firstAfter, o.lastRefusal)
+	}
+	l.stop()
+	seen := l.ledger.reconcile(t, l.partner, service, database.url())
+	count := wantSoundLog(t, database.url())
+	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+}

@@ -1,0 +1,169 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/pgserver"
+)
+
+// server is a PostgreSQL of this test, on disk, with fsync on.
+type server struct {
+	dir  string
+	ours *pgserver.Server
+}
+
+// startServer starts one on an empty directory.
+func startServer(t testing.TB) *server {
+	t.Helper()
+	s := &server{dir: dataDir(t)}
+	s.start(t)
+	t.Cleanup(func() {
+		if err := s.ours.Stop(context.Background()); err != nil {
+			t.Errorf("stop PostgreSQL: %v", err)
+		}
+		if log, err := os.ReadFile(filepath.Join(s.dir, "postgres.log")); err == nil {
+			wantNoSecret(t, "the log of PostgreSQL", log)
+		}
+	})
+	return s
+}
+
+// dataDir returns a directory with a path short enough for a socket.
+func dataDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "novelgate-chaos-") //nolint:usetesting // the name of the test would make the path too long for a socket
+	if err != nil {
+		t.Fatalf("make data directory: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove data directory: %v", err)
+		}
+	})
+	return dir
+}
+
+func (s *server) start(t testing.TB) {
+	t.Helper()
+	var err error
+	if s.ours, err = pgserver.Start(t.Context(), pgserver.Config{DataDir: s.dir, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+}
+
+func (s *server) url() string { return s.ours.URL() }
+
+// crash stops the server as pg_ctl -m immediate does: without a checkpoint, so that the next start recovers.
+func (s *server) crash(t testing.TB) {
+	t.Helper()
+	if err := syscall.Kill(postmaster(t, s.dir), syscall.SIGQUIT); err != nil {
+		t.Fatalf("send SIGQUIT: %v", err)
+	}
+	select {
+	case <-s.ours.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("PostgreSQL has not stopped")
+	}
+	if err := s.ours.Stop(context.Background()); err != nil {
+		t.Fatalf("free the data directory: %v", err)
+	}
+}
+
+// freeze stops all processes of the server, so that it takes connections (the kernel does) and answers nothing. The function
+// that it returns lets them go on.
+func (s *server) freeze(t testing.TB) (thaw func()) {
+	t.Helper()
+	connection := connect(t, s.url())
+	defer func() { _ = connection.Close(context.Background()) }()
+	stopped := []int{postmaster(t, s.dir)} // first of all, so that there are no new ones
+	var thawed bool
+	thaw = func() {
+		for _, pid := range stopped {
+			if !thawed {
+				_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
+			}
+		}
+		thawed = true
+	}
+	t.Cleanup(thaw)
+	if err := syscall.Kill(stopped[0], syscall.SIGSTOP); err != nil {
+		t.Fatalf("send SIGSTOP: %v", err)
+	}
+	rows, err := connection.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()`)
+	if err != nil {
+		t.Fatalf("list processes: %v", err)
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		t.Fatalf("list processes: %v", err)
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err == nil {
+			stopped = append(stopped, pid)
+		}
+	}
+	return thaw
+}
+
+// postmaster returns the process of the server that runs on a data directory.
+func postmaster(t testing.TB, dir string) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("find postmaster.pid: %v, %v", files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatalf("read postmaster.pid: %v", err)
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatalf("read postmaster.pid: %v", err)
+	}
+	return pid
+}
+
+func connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	connection, err := pgx.Connect(context.Background(), url)
+	if err != nil {
+		t.Fatalf("connect to the database: %v", err)
+	}
+	return connection
+}
+
+// execute runs statements on the database, as its superuser.
+func execute(t testing.TB, url string, statements ...string) {
+	t.Helper()
+	connection := connect(t, url)
+	defer func() { _ = connection.Close(context.Background()) }()
+	for _, statement := range statements {
+		if _, err := connection.Exec(context.Background(), statement); err != nil {
+			t.Fatalf("%v\n%s", err, statement)
+		}
+	}
+}
+
+// value returns the one value that a query selects, the zero value when it selects none.
+func value[T any](t testing.TB, url, query string, args ...any) T {
+	t.Helper()
+	connection := connect(t, url)
+	defer func() { _ = connection.Close(context.Background()) }()
+	var v T
+	if err := connection.QueryRow(context.Background(), query, args...).Scan(&v); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		t.Fatalf("%v\n%s", err, query)
+	}
+	return v
+}

@@ -1,0 +1,119 @@
+package database_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+)
+
+// pretendedServer is a pool for which the server has these settings: a function current_setting that is found before
+// the built-in one.
+func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(testdb.NewEmpty(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams["search_path"] = "pretended, pg_catalog"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	_, err = pool.Exec(t.Context(), `CREATE SCHEMA pretended; CREATE TABLE pretended.settings (name text, value text);
+		CREATE FUNCTION pretended.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT value FROM pretended.settings WHERE name = $1'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range settings {
+		if _, err := pool.Exec(t.Context(), `INSERT INTO pretended.settings VALUES ($1, $2)`, name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pool
+}
+
+func TestCheckServer(t *testing.T) {
+	t.Parallel()
+	sound := map[string]string{"server_version_num": "150018", "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+	for name, c := range map[string]struct {
+		setting, value      string
+		refusal, evenUnsafe error
+	}{
+		"sound":                     {"", "", nil, nil},
+		"newer":                     {"server_version_num", "180001", nil, nil},
+		"oldest":                    {"server_version_num", "150000", nil, nil},
+		"too old":                   {"server_version_num", "140019", database.ErrTooOld, database.ErrTooOld},
+		"no fsync":                  {"fsync", "off", database.ErrNotDurable, nil},
+		"no synchronous commit":     {"synchronous_commit", "off", database.ErrNotDurable, nil},
+		"commit waits for the disk": {"synchronous_commit", "local", nil, nil},
+		"commit waits for replicas": {"synchronous_commit", "remote_apply", nil, nil},
+		"no full pages":             {"full_page_writes", "off", database.ErrNotDurable, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			settings := maps.Clone(sound)
+			if c.setting != "" {
+				settings[c.setting] = c.value
+			}
+			pool := pretendedServer(t, settings)
+			err := database.CheckServer(t.Context(), pool, false)
+			if !errors.Is(err, c.refusal) {
+				t.Errorf("got %v, want %v", err, c.refusal)
+			}
+			if errors.Is(c.refusal, database.ErrNotDurable) && !strings.Contains(err.Error(), c.setting+" is off") {
+				t.Errorf("%q does not name %s", err, c.setting)
+			}
+			if err := database.CheckServer(t.Context(), pool, true); !errors.Is(err, c.evenUnsafe) {
+				t.Errorf("with unsafe durability allowed: %v, want %v", err, c.evenUnsafe)
+			}
+		})
+	}
+}
+
+// TestCheckServerSeesThePoolsOwnSettings: what counts is how this pool commits, not what the server's default is.
+func TestCheckServerSeesThePoolsOwnSettings(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig(testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := database.CheckServer(t.Context(), pool, false); !errors.Is(err, database.ErrNotDurable) {
+		t.Errorf("got %v, want ErrNotDurable", err)
+	}
+}
+
+func TestCheckLog(t *testing.T) {
+	t.Parallel()
+	const insert = `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		SELECT coalesce($1::xid8, pg_current_xact_id()), 0, 'novel', gen_random_uuid(), 1, gen_random_uuid()::text, 's', 'novel.created.v1', '{}', '{}'`
+	pools := open(t)
+	if err := database.CheckLog(t.Context(), pools.General); err != nil {
+		t.Errorf("an empty log: %v", err)
+	}
+	if _, err := pools.General.Exec(t.Context(), insert, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := database.CheckLog(t.Context(), pools.General); err != nil {
+		t.Errorf("a log of this server: %v", err)
+	}
+	// As if it had been dumped on a server that has handed out far more transaction ids.
+	if _, err := pools.General.Exec(t.Context(), insert, "4000000000000"); err != nil {
+		t.Fatal(err)
+	}
+	if err := database.CheckLog(t.Context(), pools.General); !errors.Is(err, database.ErrRestored) {
+		t.Errorf("a log of another server: %v, want ErrRestored", err)
+	}
+}

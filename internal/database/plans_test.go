@@ -1,0 +1,110 @@
+package database_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// statement is one of those that the committer reads with.
+type statement struct {
+	file, parameters, arguments string
+	indexes                     []string // that its plan must probe
+}
+
+var statements = []statement{
+	{
+		file: "read_keys.sql", parameters: "text[], text[]", arguments: "ARRAY['key-1','no-key'], ARRAY['source','source']",
+		indexes: []string{"events_id_key"},
+	},
+	{
+		file: "read_titles.sql", parameters: "text[], boolean[]", arguments: "ARRAY['title 1','no title'], ARRAY[true,false]",
+		indexes: []string{"title_lookup_pkey", "threads_pkey"},
+	},
+	{
+		file: "read_slugs.sql", parameters: "text[]", arguments: "ARRAY['slug-1','no-slug']",
+		indexes: []string{"title_lookup_slug_key"},
+	},
+}
+
+// TestCommitterProbesIndexes: nothing has ever analysed this database, and the statements are planned once, while it is
+// empty. They must be index probes all the same, then and when it has grown.
+func TestCommitterProbesIndexes(t *testing.T) {
+	t.Parallel()
+	pools := open(t)
+	early := prepare(t, pools.Append)
+	for _, s := range statements {
+		checkPlan(t, "empty", early, s)
+	}
+	grow(t, pools.General, 100_000)
+	late := prepare(t, pools.Append)
+	for _, s := range statements {
+		checkPlan(t, "grown, planned while empty", early, s)
+		checkPlan(t, "grown", late, s)
+	}
+}
+
+// prepare returns a connection that has the statements prepared.
+func prepare(t *testing.T, pool *pgxpool.Pool) *pgx.Conn {
+	t.Helper()
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Release)
+	for _, s := range statements {
+		text, err := os.ReadFile(filepath.Join("..", "..", "commands", "committer", s.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "PREPARE "+name(s)+" ("+s.parameters+") AS "+string(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return conn.Conn()
+}
+
+func name(s statement) string { return strings.TrimSuffix(s.file, ".sql") }
+
+func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE "+name(s)+" ("+s.arguments+")", pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := strings.Join(lines, "\n")
+	for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Filter:"} {
+		if strings.Contains(plan, bad) {
+			t.Errorf("%s, %s: there is a %q:\n%s", s.file, when, bad, plan)
+		}
+	}
+	for _, index := range s.indexes {
+		// A bitmap is a probe, too.
+		if !strings.Contains(plan, "Index Scan using "+index+" on ") && !strings.Contains(plan, "Bitmap Index Scan on "+index) {
+			t.Errorf("%s, %s: index %s is not probed:\n%s", s.file, when, index, plan)
+		}
+	}
+}
+
+func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
+	t.Helper()
+	for _, statement := range []string{
+		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		 SELECT n, 'post', gen_random_uuid(), 1, 'key-' || n, 'source', 'post.imported.v1', '{}', '{}' FROM generate_series(1, $1::int) n`,
+		`INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
+		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
+		`INSERT INTO threads (novel_id, thread_id) SELECT md5(n::text)::uuid, md5('t' || n)::uuid FROM generate_series(1, $1::int) n`,
+	} {
+		if _, err := pool.Exec(t.Context(), statement, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

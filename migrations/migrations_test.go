@@ -1,0 +1,136 @@
+package migrations_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/testdb"
+	"novelgate/migrations"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+func steps(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("*.sql")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("found %d steps, %v", len(paths), err)
+	}
+	for i := range paths {
+		paths[i] = strings.TrimSuffix(paths[i], ".sql")
+	}
+	return paths
+}
+
+func TestApply(t *testing.T) {
+	t.Parallel()
+	url := testdb.NewEmpty(t)
+	all := steps(t)
+	for _, want := range []migrations.Result{
+		{Version: int64(len(all)), Applied: all},
+		{Version: int64(len(all)), Applied: []string{}},
+	} {
+		got, err := migrations.Apply(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestReplicasStartTogether: one of them migrates, the others find nothing left to do.
+func TestReplicasStartTogether(t *testing.T) {
+	t.Parallel()
+	const replicas = 4
+	url := testdb.NewEmpty(t)
+	var wg sync.WaitGroup
+	applied := make([]int, replicas)
+	for i := range replicas {
+		wg.Go(func() {
+			result, err := migrations.Apply(t.Context(), url)
+			if err != nil {
+				t.Error(err)
+			}
+			applied[i] = len(result.Applied)
+		})
+	}
+	wg.Wait()
+	total := 0
+	for _, n := range applied {
+		total += n
+	}
+	if total != len(steps(t)) {
+		t.Errorf("applied %v, want %d in all", applied, len(steps(t)))
+	}
+}
+
+func TestApplyFails(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{
+		"broken URL":      "postgres://%zz",
+		"nobody is there": "postgres://127.0.0.1:1/none?connect_timeout=1",
+	} {
+		if err := migrations.Up(t.Context(), url); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestStepsAreNumbered: without gaps, and each one can be taken back.
+func TestStepsAreNumbered(t *testing.T) {
+	t.Parallel()
+	form := regexp.MustCompile(`^[0-9]{5}_[a-z_]+$`)
+	for i, step := range steps(t) {
+		if !form.MatchString(step) || !strings.HasPrefix(step, strings.Repeat("0", 4)+string(rune('1'+i))) && i < 9 {
+			t.Errorf("step %d is named %s", i+1, step)
+		}
+		content, err := os.ReadFile(step + ".sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"-- +goose Up\n", "-- +goose Down\n"} {
+			if strings.Count(string(content), part) != 1 {
+				t.Errorf("%s has no single %q", step, part)
+			}
+		}
+	}
+}
+
+// TestTablesAreDescribed: \d+ in psql is documentation.
+func TestTablesAreDescribed(t *testing.T) {
+	t.Parallel()
+	conn, err := pgx.Connect(t.Context(), testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	rows, err := conn.Query(t.Context(), `SELECT c.oid::regclass::text FROM pg_class c
+		WHERE c.relkind IN ('r', 'v') AND c.relnamespace::regnamespace::text IN ('public', 'analytics')
+		AND c.relname <> 'goose_db_version' AND obj_description(c.oid) IS NULL`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undescribed, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(undescribed) > 0 {
+		t.Errorf("no comment on %v", undescribed)
+	}
+}
+
+func TestHash(t *testing.T) {
+	t.Parallel()
+	if got := migrations.Hash(); !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(got) || got != migrations.Hash() {
+		t.Errorf("got %q", got)
+	}
+}

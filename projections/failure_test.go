@@ -1,0 +1,204 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/projections"
+)
+
+const poisonKey = "poison"
+
+// allergic is a counting projection that cannot take one event until it is cured.
+type allergic struct {
+	counting
+	reaction func(ctx context.Context, tx projections.Execer) error
+	cured    *atomic.Bool
+}
+
+func (a allergic) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+	for i := range batch {
+		if batch[i].ID == poisonKey && !a.cured.Load() {
+			if err := a.reaction(ctx, tx); err != nil {
+				return err
+			}
+		}
+	}
+	return a.counting.Apply(ctx, tx, batch)
+}
+
+func TestPoisonStopsOneProjectionAlone(t *testing.T) {
+	t.Parallel()
+	exec := func(sql string, args ...any) func(context.Context, projections.Execer) error {
+		return func(ctx context.Context, tx projections.Execer) error {
+			_, err := tx.Exec(ctx, sql, args...)
+			return err
+		}
+	}
+	for name, test := range map[string]struct {
+		reaction func(context.Context, projections.Execer) error
+		want     string
+	}{
+		"error":              {func(context.Context, projections.Execer) error { return errors.New("indigestible\x00") }, "indigestible"},
+		"panic":              {func(context.Context, projections.Execer) error { panic("allergic shock") }, "allergic shock"},
+		"refused statement":  {exec(`SELECT 1 / 0`), "division by zero"},
+		"unique violation":   {exec(`INSERT INTO settings (name, value) VALUES ('twice', ''), ('twice', '')`), "duplicate key"},
+		"deferred check":     {exec(`INSERT INTO deferred VALUES (1), (1)`), "duplicate key"},
+		"unknown table":      {exec(`SELECT FROM no_such_table`), "no_such_table"},
+		"unencodable value":  {exec(`SELECT $1::integer`, make(chan int)), "chan int"},
+		"NUL in a parameter": {exec(`SELECT $1::text`, "\x00"), "invalid byte sequence"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			if _, err := pool.Exec(t.Context(), `CREATE TABLE deferred (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED)`); err != nil {
+				t.Fatal(err)
+			}
+			sick := allergic{newCounting(t, pool, "sick"), test.reaction, new(atomic.Bool)}
+			healthy := newCounting(t, pool, "healthy")
+			config := projections.Config{Pool: pool, Projections: []projections.Projection{sick, healthy}, Wake: eventlog.NewWake(), Logger: quiet()}
+
+			random := seeded(1)
+			before, after := comments(random, "before", 37), comments(random, "after", 20)
+			append1(t, pool, append(append(before, comment(random, poisonKey)), after...)...)
+			poison := readAll(t, pool)[37].Position
+
+			stop := run(t, config)
+			eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+			assertFailed(t, pool, poison, test.want)
+			if n := len(sick.applied(t, pool)); n != 37 {
+				t.Errorf("applied %d of the 37 events before the poison", n)
+			}
+			append1(t, pool, comments(random, "later", 5)...)
+			config.Wake.Signal()
+			eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 63 })
+
+			// A restart changes nothing.
+			stop()
+			stop = run(t, config)
+			append1(t, pool, comments(random, "even later", 5)...)
+			config.Wake.Signal()
+			eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 68 })
+			assertFailed(t, pool, poison, test.want)
+			if n := len(sick.applied(t, pool)); n != 37 {
+				t.Errorf("%d events are applied after a restart, not 37", n)
+			}
+
+			// Retrying without a cure fails at the same event.
+			if err := projections.Retry(t.Context(), pool, "sick"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "failed again", func() bool { return status(t, pool, "sick").State == projections.Failed })
+			assertFailed(t, pool, poison, test.want)
+
+			sick.cured.Store(true)
+			if err := projections.Retry(t.Context(), pool, "sick"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "caught up", caughtUp(t, pool, "sick"))
+			stop()
+			sick.assertAll(t, pool)
+			healthy.assertAll(t, pool)
+		})
+	}
+}
+
+func assertFailed(t *testing.T, pool *pgxpool.Pool, at events.Position, want string) {
+	t.Helper()
+	s := status(t, pool, "sick")
+	if s.State != projections.Failed || s.Error == nil || s.FailedAt == nil {
+		t.Fatalf("status of a failed projection: %+v", s)
+	}
+	if *s.FailedAt != at.String() {
+		t.Errorf("failed at %s, want %s", *s.FailedAt, at)
+	}
+	if !strings.Contains(*s.Error, want) {
+		t.Errorf("error %q does not mention %q", *s.Error, want)
+	}
+}
+
+// insertRaw appends an event past the package that knows events.
+func insertRaw(t *testing.T, pool *pgxpool.Pool, eventType, data string) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		VALUES (0, 'post', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, '{}')`, eventType, data)
+	if err != nil {
+		t.Fatalf("insert event: %v", err)
+	}
+}
+
+func TestUnreadableEventIsPoison(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	p := newCounting(t, pool, "sick")
+	random := seeded(1)
+	append1(t, pool, comments(random, "before", 7)...)
+	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
+	append1(t, pool, comments(random, "after", 3)...)
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
+	eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+
+	var at events.Position
+	if err := pool.QueryRow(t.Context(), `SELECT transaction_id FROM events WHERE event_source = 'test'`).Scan(&at.TransactionID); err != nil {
+		t.Fatal(err)
+	}
+	assertFailed(t, pool, at, "decode post.imported.v1")
+	if n := len(p.applied(t, pool)); n != 7 {
+		t.Errorf("applied %d of the 7 events before", n)
+	}
+}
+
+// An event of a type that only a newer version knows: this replica applies what is before it and waits, without failing, until
+// a newer one has moved on.
+func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	p := newCounting(t, pool, "old")
+	random := seeded(1)
+	append1(t, pool, comments(random, "before", 7)...)
+	insertRaw(t, pool, "post.imported.v9", `{}`)
+	append1(t, pool, comments(random, "after", 3)...)
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
+
+	eventually(t, "waits", func() bool { return status(t, pool, "old").UnknownType != nil })
+	s := status(t, pool, "old")
+	if s.State != projections.Running || *s.UnknownType != "post.imported.v9" || s.Error != nil || s.LagEvents < 1 || s.LagSeconds <= 0 {
+		t.Errorf("status of a waiting projection: %+v", s)
+	}
+	// What a newer replica does.
+	_, err := pool.Exec(t.Context(), `UPDATE projections AS p SET transaction_id = e.transaction_id, position = e.position, unknown_type = NULL
+		FROM events AS e WHERE e.event_source = 'test'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "caught up", caughtUp(t, pool, "old"))
+	if n := len(p.applied(t, pool)); n != 10 {
+		t.Errorf("applied %d events, want the 10 that are known", n)
+	}
+	if s := status(t, pool, "old"); s.UnknownType != nil {
+		t.Errorf("still waits for %s", *s.UnknownType)
+	}
+}
+
+func TestRetryOfUnknownProjection(t *testing.T) {
+	t.Parallel()
+	if err := projections.Retry(t.Context(), newPool(t), "nobody"); !errors.Is(err, projections.ErrUnknownProjection) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewRunnerRefusesTwoOfOneName(t *testing.T) {
+	t.Parallel()
+	_, err := projections.NewRunner(projections.Config{Pool: newPool(t), Projections: []projections.Projection{projections.Posts{}, projections.Posts{}}})
+	if err == nil || !strings.Contains(fmt.Sprint(err), "posts") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,129 @@
+package projections_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+)
+
+// postRow and authorRow are what analysts see of a post and of an author.
+type (
+	postRow struct {
+		PostID, ThreadID, NovelID, IntegrationID uuid.UUID
+		AuthorID, ParentPostID                   uuid.NullUUID
+		ChapterNumber, Content                   *string
+		WrittenAt, ReceivedAt                    time.Time
+		Key                                      string
+	}
+	authorRow struct {
+		AuthorID, IntegrationID   uuid.UUID
+		ExternalUUID, DisplayName string
+		DisplayNameAt, FirstSeen  time.Time
+	}
+)
+
+// naivePosts and naiveAuthors say, one event after another, what the projections must come to.
+func naivePosts(log []events.Recorded) map[uuid.UUID]postRow {
+	rows := map[uuid.UUID]postRow{}
+	for _, recorded := range log {
+		e, ok := recorded.Event.(events.PostImported)
+		if !ok {
+			continue
+		}
+		row := postRow{
+			PostID: recorded.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID,
+			WrittenAt: e.WrittenAt, ReceivedAt: recorded.RecordedAt.UTC(), Key: recorded.ID,
+		}
+		if e.ParentPostID != nil {
+			row.ParentPostID = uuid.NullUUID{UUID: *e.ParentPostID, Valid: true}
+		}
+		if e.ChapterNumber != nil {
+			chapter := string(e.ChapterNumber)
+			row.ChapterNumber = &chapter
+		}
+		if e.Comment != nil {
+			row.AuthorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
+			row.Content = &e.Comment.Content
+		}
+		rows[row.PostID] = row
+	}
+	return rows
+}
+
+func naiveAuthors(log []events.Recorded) map[uuid.UUID]authorRow {
+	rows := map[uuid.UUID]authorRow{}
+	for _, recorded := range log {
+		e, ok := recorded.Event.(events.PostImported)
+		if !ok || e.Comment == nil {
+			continue
+		}
+		id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
+		row, known := rows[id]
+		if !known {
+			row = authorRow{AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID, FirstSeen: recorded.RecordedAt.UTC()}
+		}
+		if !known || !e.WrittenAt.Before(row.DisplayNameAt) {
+			row.DisplayName, row.DisplayNameAt = e.Comment.Username, e.WrittenAt
+		}
+		rows[id] = row
+	}
+	return rows
+}
+
+// tables returns what analysts see.
+func tables(t testing.TB, pool *pgxpool.Pool) (posts map[uuid.UUID]postRow, authors map[uuid.UUID]authorRow) {
+	t.Helper()
+	posts, authors = map[uuid.UUID]postRow{}, map[uuid.UUID]authorRow{}
+	rows, err := pool.Query(context.Background(), `SELECT post_id, thread_id, novel_id, integration_id, author_id, parent_post_id,
+		chapter_number::text, content, written_at, received_at, idempotency_key FROM analytics.posts`)
+	if err != nil {
+		t.Fatalf("read posts: %v", err)
+	}
+	var p postRow
+	_, err = pgx.ForEachRow(rows, []any{
+		&p.PostID, &p.ThreadID, &p.NovelID, &p.IntegrationID, &p.AuthorID, &p.ParentPostID,
+		&p.ChapterNumber, &p.Content, &p.WrittenAt, &p.ReceivedAt, &p.Key,
+	}, func() error {
+		p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
+		posts[p.PostID] = p
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("read posts: %v", err)
+	}
+	rows, err = pool.Query(context.Background(), `SELECT author_id, integration_id, external_uuid, display_name, display_name_at, first_seen_at
+		FROM analytics.authors`)
+	if err != nil {
+		t.Fatalf("read authors: %v", err)
+	}
+	var a authorRow
+	_, err = pgx.ForEachRow(rows, []any{&a.AuthorID, &a.IntegrationID, &a.ExternalUUID, &a.DisplayName, &a.DisplayNameAt, &a.FirstSeen}, func() error {
+		a.DisplayNameAt, a.FirstSeen = a.DisplayNameAt.UTC(), a.FirstSeen.UTC()
+		authors[a.AuthorID] = a
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("read authors: %v", err)
+	}
+	return posts, authors
+}
+
+// assertTables fails unless posts and authors hold what the log says.
+func assertTables(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	log := readAll(t, pool)
+	posts, authors := tables(t, pool)
+	if diff := cmp.Diff(naivePosts(log), posts); diff != "" {
+		t.Errorf("posts differ (-log +table):\n%.2000s", diff)
+	}
+	if diff := cmp.Diff(naiveAuthors(log), authors); diff != "" {
+		t.Errorf("authors differ (-log +table):\n%.2000s", diff)
+	}
+}

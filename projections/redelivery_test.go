@@ -1,0 +1,99 @@
+package projections_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"novelgate/events"
+	"novelgate/projections"
+)
+
+// However the log is cut into batches and whichever batches come again, the tables are what the log says.
+func TestRedeliveryChangesNothing(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		log := fewAuthors(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(1, 60).Draw(rt, "events"))
+		truncate(t, pool)
+		for done := 0; done < len(log); {
+			next := rapid.IntRange(done+1, len(log)).Draw(rt, "batch end")
+			apply(t, pool, log[done:next])
+			done = next
+			if rapid.Bool().Draw(rt, "again") {
+				from := rapid.IntRange(0, done-1).Draw(rt, "again from")
+				apply(t, pool, log[from:rapid.IntRange(from+1, done).Draw(rt, "again to")])
+			}
+		}
+		posts, authors := tables(t, pool)
+		if diff := cmp.Diff(naivePosts(log), posts); diff != "" {
+			rt.Errorf("posts differ (-log +table):\n%s", diff)
+		}
+		if diff := cmp.Diff(naiveAuthors(log), authors); diff != "" {
+			rt.Errorf("authors differ (-log +table):\n%s", diff)
+		}
+	})
+}
+
+// A comment that was erased after it was projected loses author and content when it is applied again.
+func TestErasedCommentStaysErased(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	log := fewAuthors(1, 4)
+	erased := make([]events.Recorded, len(log))
+	for i := range log {
+		e, _ := log[i].Event.(events.PostImported)
+		e.Comment = nil
+		erased[i] = log[i]
+		erased[i].Event = e
+	}
+	apply(t, pool, log)
+	apply(t, pool, erased)
+	apply(t, pool, log)
+	posts, _ := tables(t, pool)
+	if diff := cmp.Diff(naivePosts(erased), posts); diff != "" {
+		t.Errorf("posts differ (-erased log +table):\n%s", diff)
+	}
+}
+
+// fewAuthors returns a log in which authors often change their names, also at the same instant, some comments are erased, and
+// other events lie between.
+func fewAuthors(seed uint64, n int) []events.Recorded {
+	random := seeded(seed)
+	log := comments(random, "key", n)
+	for i := range log {
+		e, _ := log[i].Event.(events.PostImported)
+		e.WrittenAt = e.WrittenAt.Truncate(1000e9)
+		e.Comment.ExternalUUID = fmt.Sprintf("user-%d", random.IntN(4))
+		if random.IntN(5) == 0 {
+			e.Comment = nil
+		}
+		log[i].Event = e
+		log[i].Position = events.Position{TransactionID: uint64(10 + i/3), Ordinal: int32(i % 3)} //nolint:gosec // small
+		log[i].RecordedAt = e.WrittenAt.AddDate(1, 0, i)
+		if random.IntN(6) == 0 {
+			log[i].Event = events.ThreadOpened{NovelID: e.NovelID}
+		}
+	}
+	return log
+}
+
+func apply(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
+	t.Helper()
+	for _, p := range projections.All() {
+		if err := p.Apply(context.Background(), pool, batch); err != nil {
+			t.Fatalf("apply to %s: %v", p.Name(), err)
+		}
+	}
+}
+
+func truncate(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	if _, err := pool.Exec(context.Background(), `TRUNCATE posts, authors`); err != nil {
+		t.Fatalf("truncate: %v", err)
+	}
+}

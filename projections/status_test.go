@@ -1,0 +1,100 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"novelgate/projections"
+)
+
+func TestListCountsTheLag(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Posts{}}})
+	random := seeded(1)
+	append1(t, pool, comments(random, "one", 5)...)
+	eventually(t, "caught up", func() bool { return count(t, pool, "posts") == 5 })
+	if s := status(t, pool, "posts"); s.LagSeconds != 0 || s.State != projections.Running || s.Generation != 1 || s.TransactionID == 0 || s.Position != 4 {
+		t.Errorf("status when caught up: %+v", s)
+	}
+	stop()
+	append1(t, pool, comments(random, "two", 5)...)
+	append1(t, pool, comments(random, "three", 5)...)
+	time.Sleep(10 * time.Millisecond)
+	eventually(t, "settled", func() bool { return status(t, pool, "posts").LagEvents > 9 })
+	if s := status(t, pool, "posts"); s.LagEvents != 10 || s.LagCapped || s.LagSeconds < 0.01 || s.LagSeconds > 60 {
+		t.Errorf("status when behind: %+v", s)
+	}
+}
+
+func TestCollector(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	_, err := pool.Exec(t.Context(), `INSERT INTO projections (name, generation, transaction_id, position, state, error, failed_transaction_id, failed_position, updated_at) VALUES
+		('bad', 1, '0', 0, 'failed', 'why', '9', 0, now()), ('good', 1, '0', 0, 'running', NULL, NULL, NULL, now())`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	collector := projections.NewCollector(pool, func() time.Time { return now })
+	want := map[string]float64{
+		"novelgate_projections_up":            1,
+		"novelgate_projection_failed bad":     1,
+		"novelgate_projection_failed good":    0,
+		"novelgate_projection_lag_events bad": 0, "novelgate_projection_lag_events good": 0,
+		"novelgate_projection_lag_seconds bad": 0, "novelgate_projection_lag_seconds good": 0,
+	}
+	assertMetrics(t, collector, want)
+	// Within a second the answer is the same.
+	append1(t, pool, comments(seeded(1), "one", 3)...)
+	assertMetrics(t, collector, want)
+	eventually(t, "settled", func() bool {
+		now = now.Add(time.Second)
+		return gather(t, collector)["novelgate_projection_lag_events good"] == 3
+	})
+}
+
+func assertMetrics(t *testing.T, collector prometheus.Collector, want map[string]float64) {
+	t.Helper()
+	if diff := cmp.Diff(want, gather(t, collector)); diff != "" {
+		t.Errorf("metrics differ (-want +got):\n%s", diff)
+	}
+}
+
+// gather returns the values of a collector's gauges by name and label values.
+func gather(t *testing.T, collector prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatalf("gather metrics: %v", err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range metric.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			values[name] = metric.GetGauge().GetValue()
+		}
+	}
+	return values
+}
+
+func TestCollectorWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	assertMetrics(t, projections.NewCollector(away{}, time.Now), map[string]float64{"novelgate_projections_up": 0})
+}
+
+// away is a database that does not answer.
+type away struct{}
+
+func (away) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errors.New("away") }
