@@ -3,11 +3,13 @@ package projections_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/projections"
 )
@@ -68,5 +70,47 @@ func fill(b *testing.B, pool *pgxpool.Pool, n int) {
 	random := seeded(1)
 	for done := 0; done < n; done += 100 {
 		append1(b, pool, comments(random, fmt.Sprintf("batch-%d", done), min(100, n-done))...)
+	}
+}
+
+// BenchmarkUnderLoad measures what following costs while 10,000 comments a second arrive, 100 per commit: compare the
+// processor time per event with that of no replica, which is the cost of appending. One operation is one event.
+func BenchmarkUnderLoad(b *testing.B) {
+	for replicas := range 3 {
+		b.Run(fmt.Sprintf("replicas=%d", replicas), func(b *testing.B) {
+			pool, wake := newPool(b), eventlog.NewWake()
+			var notifying sync.WaitGroup
+			ctx, cancel := context.WithCancel(context.Background())
+			notifying.Go(func() { eventlog.NewNotifier(pool, wake, nil).Run(ctx) })
+			followerWake := wake
+			for range replicas {
+				// The replica that appends is the first.
+				run(b, projections.Config{Pool: pool, Wake: followerWake})
+				followerWake = eventlog.NewWake()
+			}
+			load := make([][]events.Recorded, 0, b.N/100)
+			random := seeded(1)
+			for i := range cap(load) {
+				load = append(load, comments(random, fmt.Sprintf("batch-%d", i), 100))
+			}
+			before := measureCPU(b, pool)
+			ticker := time.NewTicker(10 * time.Millisecond)
+			b.ResetTimer()
+			for _, recorded := range load {
+				<-ticker.C
+				append1(b, pool, recorded...)
+				wake.Signal()
+			}
+			if replicas > 0 {
+				for done := caughtUp(b, pool, "posts"); !done(); {
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+			b.StopTimer()
+			reportCPU(b, pool, before, b.N)
+			ticker.Stop()
+			cancel()
+			notifying.Wait()
+		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 // offerDemo makes a first start on an embedded database easy to try: it creates an integration and prints a
 // request that works.
 func (s *service) offerDemo(ctx context.Context, in *invocation, db *databaseServer) error {
-	if db.embedded == nil {
+	if !db.isEmbedded {
 		return nil
 	}
 	people := &staff.Staff{Pool: db.pools.General, Actor: actor(), Now: in.now}

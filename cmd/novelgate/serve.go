@@ -37,6 +37,20 @@ const drainTimeout = 20 * time.Second
 // request allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it.
 const gcPercent = 800
 
+// Validate refuses values that make no sense; kong calls it.
+func (c *ServeCommand) Validate() error {
+	if c.Lanes < 1 {
+		return errors.New("--lanes must be at least 1")
+	}
+	if c.RequestTimeout < minRequestTimeout {
+		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
+	}
+	return nil
+}
+
+// minRequestTimeout leaves a commit time to happen.
+const minRequestTimeout = 100 * time.Millisecond
+
 // Run serves until a signal comes or something that it cannot do without fails.
 func (c *ServeCommand) Run(in *invocation) error {
 	logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: c.LogLevel}))

@@ -21,9 +21,10 @@ type databaseServer struct {
 	url   string
 	pools *database.Pools
 
-	config   pgserver.Config
-	mu       sync.Mutex
-	embedded *pgserver.Server // nil when the database is somebody else's
+	isEmbedded bool // this process started or found an embedded server
+	config     pgserver.Config
+	mu         sync.Mutex
+	server     *pgserver.Server // the embedded one as it runs now; nil when there is none
 }
 
 // openDatabase starts or finds the database, brings its schema up to date and refuses one that is not fit.
@@ -35,10 +36,10 @@ func (c *ServeCommand) openDatabase(ctx context.Context, logger *slog.Logger) (_
 		}
 	}()
 	if db.url == "" {
-		if db.embedded, err = pgserver.Start(ctx, db.config); err != nil {
+		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
 			return nil, fmt.Errorf("start the embedded database: %w", err)
 		}
-		db.url = db.embedded.URL()
+		db.isEmbedded, db.url = true, db.server.URL()
 	}
 	if db.pools, err = database.Open(ctx, db.url, c.Lanes); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
@@ -65,26 +66,28 @@ func (c *ServeCommand) openDatabase(ctx context.Context, logger *slog.Logger) (_
 
 // watch starts an embedded server again when it has died. Meanwhile requests are answered with 503.
 func (db *databaseServer) watch(ctx context.Context, logger *slog.Logger) error {
-	if db.embedded == nil {
+	if !db.isEmbedded {
 		<-ctx.Done()
 		return nil
 	}
+	server := db.server
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-db.embedded.Done():
+		case <-server.Done():
 		}
 		logger.ErrorContext(ctx, "the embedded database has stopped; starting it again")
 		// What is left of it holds the data directory.
-		if err := db.embedded.Stop(ctx); err != nil {
+		if err := server.Stop(ctx); err != nil {
 			logger.WarnContext(ctx, "the embedded database did not stop cleanly", slog.Any("error", err))
 		}
 		for ctx.Err() == nil {
-			server, err := pgserver.Start(ctx, db.config)
+			restarted, err := pgserver.Start(ctx, db.config)
 			if err == nil {
+				server = restarted
 				db.mu.Lock()
-				db.embedded = server
+				db.server = server
 				db.mu.Unlock()
 				break
 			}
@@ -104,10 +107,10 @@ func (db *databaseServer) stop(ctx context.Context, logger *slog.Logger) {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.embedded == nil {
+	if db.server == nil {
 		return
 	}
-	if err := db.embedded.Stop(ctx); err != nil {
+	if err := db.server.Stop(ctx); err != nil {
 		logger.ErrorContext(ctx, "the embedded database did not stop cleanly", slog.Any("error", err))
 	}
 }
