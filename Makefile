@@ -47,5 +47,5 @@ fuzz: ## Fuzz each decoder for FUZZTIME (10s).
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## Measure against a CRUD peer.
-	go run -buildvcs=false ./internal/bench run
+bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
+	go run -buildvcs=false ./internal/bench $(ARGS)

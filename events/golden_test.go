@@ -27,7 +27,7 @@ func samples() []events.Event {
 	noon := time.Date(2026, 3, 4, 12, 30, 15, 123456000, time.UTC)
 	return []events.Event{
 		events.NovelCreated{
-			Title: "The Tale of  Genji's “Æther” <&>", Slug: "the-tale-of-genji", Author: "Murasaki 紫式部", Synopsis: "line\nline\t\"quoted\" \\",
+			Title: "The Tale of  Genji's “Æsir” <&>", Slug: "the-tale-of-genji", Author: "Murasaki 紫式部", Synopsis: "line\nline\t\"quoted\" \\",
 			CoverURL: "https://example.com/c.png?a=1&b=2", Genres: []string{"fantasy", "slice of life"}, Language: "ja",
 			ReadingStatus: "ongoing", OwnerID: &integrationID, State: "approved",
 		},

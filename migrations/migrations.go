@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -23,6 +24,9 @@ import (
 
 //go:embed *.sql
 var files embed.FS
+
+// connectTimeout bounds the wait for a server that takes connections and says nothing, unless the URL has one.
+const connectTimeout = 5 * time.Second
 
 // Result says what Apply did.
 type Result struct {
@@ -42,6 +46,9 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	config, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		return Result{}, fmt.Errorf("parse database URL: %w", err)
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
 	}
 	db := stdlib.OpenDB(*config)
 	defer func() { err = errors.Join(err, db.Close()) }()

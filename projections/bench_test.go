@@ -53,7 +53,7 @@ func BenchmarkCommitToVisible(b *testing.B) {
 				append1(b, pool, post)
 				committed := time.Now()
 				wake.Signal()
-				for found := false; !found; {
+				for found := false; !found; time.Sleep(100 * time.Microsecond) {
 					if err := pool.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM posts WHERE post_id = $1)`, post.StreamID).Scan(&found); err != nil {
 						b.Fatal(err)
 					}

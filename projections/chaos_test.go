@@ -3,7 +3,6 @@ package projections_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -27,8 +26,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	which := append(projections.All(), newCounting(t, writing, "chaos"))
 
 	var writersDone, othersDone sync.WaitGroup
-	ctx, calm := context.WithCancel(t.Context())
-	defer calm()
+	calm := make(chan struct{})
 	wakes := []*eventlog.Wake{eventlog.NewWake(), eventlog.NewWake()}
 	for w := range writers {
 		writersDone.Go(func() { write(t, writing, wakes[w%2], uint64(w), transactions) })
@@ -36,17 +34,17 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	for replica := range 2 {
 		othersDone.Go(func() {
 			random := seeded(uint64(replica) + 100)
-			for ctx.Err() == nil {
+			for pause(calm, time.Millisecond) {
 				pool := open(t, url, "replica")
 				stop := run(t, projections.Config{Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: quiet()})
-				pause(ctx, time.Duration(50+random.IntN(300))*time.Millisecond)
+				pause(calm, time.Duration(50+random.IntN(300))*time.Millisecond)
 				stop()
 				pool.Close()
 			}
 		})
 	}
 	othersDone.Go(func() {
-		for pause(ctx, 20*time.Millisecond) {
+		for pause(calm, 20*time.Millisecond) {
 			_, err := writing.Exec(context.Background(), `SELECT pg_terminate_backend(pid) FROM (
 				SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'replica' ORDER BY random() LIMIT 2) AS s`)
 			if err != nil {
@@ -55,7 +53,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 		}
 	})
 	writersDone.Wait()
-	calm()
+	close(calm)
 	othersDone.Wait()
 
 	run(t, projections.Config{Pool: writing, Projections: which})
@@ -110,7 +108,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	pool := newPool(t)
 	p, wake := newCounting(t, pool, "late"), eventlog.NewWake()
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Wake: wake, Limit: 3})
-	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // repeatable on purpose
+	random := seeded(1)
 
 	older, err := pool.Begin(t.Context())
 	if err != nil {

@@ -111,6 +111,34 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 	}
 }
 
+// What may go away by itself is tried again, and does not stop the projection.
+func TestTransientErrorsDoNotStop(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"deadlock_detected", "serialization_failure", "lock_not_available", "query_canceled", "disk_full", "read_only_sql_transaction"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			var attempts atomic.Int32
+			reaction := func(ctx context.Context, tx projections.Execer) error {
+				attempts.Add(1)
+				_, err := tx.Exec(ctx, fmt.Sprintf(`DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '%s'; END $$`, state))
+				return err
+			}
+			p := allergic{newCounting(t, pool, "sick"), reaction, new(atomic.Bool)}
+			random := seeded(1)
+			append1(t, pool, append(comments(random, "before", 5), comment(random, poisonKey))...)
+			run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
+			eventually(t, "tried again", func() bool { return attempts.Load() > 3 })
+			if s := status(t, pool, "sick"); s.State != projections.Running {
+				t.Errorf("state %s: %v", s.State, s.Error)
+			}
+			p.cured.Store(true)
+			eventually(t, "caught up", caughtUp(t, pool, "sick"))
+			p.assertAll(t, pool)
+		})
+	}
+}
+
 func assertFailed(t *testing.T, pool *pgxpool.Pool, at events.Position, want string) {
 	t.Helper()
 	s := status(t, pool, "sick")

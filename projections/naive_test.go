@@ -77,8 +77,8 @@ func naiveAuthors(log []events.Recorded) map[uuid.UUID]authorRow {
 	return rows
 }
 
-// tables returns what analysts see.
-func tables(t testing.TB, pool *pgxpool.Pool) (posts map[uuid.UUID]postRow, authors map[uuid.UUID]authorRow) {
+// readTables returns what analysts see.
+func readTables(t testing.TB, pool *pgxpool.Pool) (posts map[uuid.UUID]postRow, authors map[uuid.UUID]authorRow) {
 	t.Helper()
 	posts, authors = map[uuid.UUID]postRow{}, map[uuid.UUID]authorRow{}
 	rows, err := pool.Query(context.Background(), `SELECT post_id, thread_id, novel_id, integration_id, author_id, parent_post_id,
@@ -119,7 +119,7 @@ func tables(t testing.TB, pool *pgxpool.Pool) (posts map[uuid.UUID]postRow, auth
 func assertTables(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	log := readAll(t, pool)
-	posts, authors := tables(t, pool)
+	posts, authors := readTables(t, pool)
 	if diff := cmp.Diff(naivePosts(log), posts); diff != "" {
 		t.Errorf("posts differ (-log +table):\n%.2000s", diff)
 	}

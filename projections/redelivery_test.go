@@ -19,17 +19,17 @@ func TestRedeliveryChangesNothing(t *testing.T) {
 	pool := newPool(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		log := fewAuthors(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(1, 60).Draw(rt, "events"))
-		truncate(t, pool)
+		truncateAsync(t, pool)
 		for done := 0; done < len(log); {
 			next := rapid.IntRange(done+1, len(log)).Draw(rt, "batch end")
-			apply(t, pool, log[done:next])
+			applyAsync(t, pool, log[done:next])
 			done = next
 			if rapid.Bool().Draw(rt, "again") {
 				from := rapid.IntRange(0, done-1).Draw(rt, "again from")
-				apply(t, pool, log[from:rapid.IntRange(from+1, done).Draw(rt, "again to")])
+				applyAsync(t, pool, log[from:rapid.IntRange(from+1, done).Draw(rt, "again to")])
 			}
 		}
-		posts, authors := tables(t, pool)
+		posts, authors := readTables(t, pool)
 		if diff := cmp.Diff(naivePosts(log), posts); diff != "" {
 			rt.Errorf("posts differ (-log +table):\n%s", diff)
 		}
@@ -51,10 +51,10 @@ func TestErasedCommentStaysErased(t *testing.T) {
 		erased[i] = log[i]
 		erased[i].Event = e
 	}
-	apply(t, pool, log)
-	apply(t, pool, erased)
-	apply(t, pool, log)
-	posts, _ := tables(t, pool)
+	applyAsync(t, pool, log)
+	applyAsync(t, pool, erased)
+	applyAsync(t, pool, log)
+	posts, _ := readTables(t, pool)
 	if diff := cmp.Diff(naivePosts(erased), posts); diff != "" {
 		t.Errorf("posts differ (-erased log +table):\n%s", diff)
 	}
@@ -73,7 +73,7 @@ func fewAuthors(seed uint64, n int) []events.Recorded {
 			e.Comment = nil
 		}
 		log[i].Event = e
-		log[i].Position = events.Position{TransactionID: uint64(10 + i/3), Ordinal: int32(i % 3)} //nolint:gosec // small
+		log[i].Position = events.Position{TransactionID: uint64(10 + i/3), Ordinal: int32(i % 3)}
 		log[i].RecordedAt = e.WrittenAt.AddDate(1, 0, i)
 		if random.IntN(6) == 0 {
 			log[i].Event = events.ThreadOpened{NovelID: e.NovelID}
@@ -82,7 +82,7 @@ func fewAuthors(seed uint64, n int) []events.Recorded {
 	return log
 }
 
-func apply(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
+func applyAsync(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
 	t.Helper()
 	for _, p := range projections.All() {
 		if err := p.Apply(context.Background(), pool, batch); err != nil {
@@ -91,7 +91,7 @@ func apply(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
 	}
 }
 
-func truncate(t *testing.T, pool *pgxpool.Pool) {
+func truncateAsync(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if _, err := pool.Exec(context.Background(), `TRUNCATE posts, authors`); err != nil {
 		t.Fatalf("truncate: %v", err)

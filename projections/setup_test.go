@@ -128,7 +128,7 @@ func comments(random *rand.Rand, prefix string, n int) []events.Recorded {
 	return recorded
 }
 
-func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) } //nolint:gosec // repeatable on purpose
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
 // count returns the rows of a table.
 func count(t testing.TB, pool *pgxpool.Pool, table string) (n int) {
@@ -189,10 +189,10 @@ func open(t testing.TB, url, application string) *pgxpool.Pool {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// pause waits for d, or for ctx to end, which it reports as false.
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits for d, or for the channel to be closed, which it reports as false.
+func pause(end <-chan struct{}, d time.Duration) bool {
 	select {
-	case <-ctx.Done():
+	case <-end:
 		return false
 	case <-time.After(d):
 		return true

@@ -145,7 +145,9 @@ func updateTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 		versions        []int32
 	)
 	for _, r := range rows {
-		if r.created != nil {
+		// What was inserted just now is up to date. But where an earlier delivery has inserted the novel, this batch
+		// may know more of it.
+		if r.created != nil && r.version == 1 {
 			continue
 		}
 		patch, err := json.Marshal(r.details)

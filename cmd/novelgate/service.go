@@ -92,7 +92,7 @@ func (s *service) startBackground(ctx context.Context, group *errgroup.Group) {
 	}
 	group.Go(func() error { s.notifier.Run(ctx); return nil })
 	group.Go(func() error {
-		database.Listen(ctx, s.db.url, s.logger, map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})
+		database.Listen(ctx, s.db.pools.General.Config().ConnConfig, s.logger, map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})
 		return nil
 	})
 	group.Go(func() error {

@@ -7,6 +7,7 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"novelgate/internal/apikey"
+	"novelgate/internal/database"
 )
 
 // Refusals. They all mean: this request is not authenticated.
@@ -104,13 +106,18 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (*Principal, error)
 	return e.principal, nil
 }
 
-// lookUp asks the database, once for all requests that wait for the same key.
+// lookUp asks the database, once for all requests that wait for the same key. A request that comes after Forget does
+// not wait for a look-up that began before it: that may have read what was to be forgotten.
 func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (entry, error) {
-	found := k.group.DoChan(string(hash[:]), func() (any, error) {
+	k.mu.RLock()
+	generation := k.generation
+	k.mu.RUnlock()
+	flight := binary.BigEndian.AppendUint64(hash[:], generation)
+	found := k.group.DoChan(string(flight), func() (any, error) {
 		// Others wait for the answer too: the first one's going away must not fail them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		return k.read(ctx, hash)
+		return k.read(ctx, hash, generation)
 	})
 	select {
 	case result := <-found:
@@ -121,14 +128,13 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (entry, error
 	}
 }
 
-func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte) (entry, error) {
-	k.mu.RLock()
-	generation := k.generation
-	k.mu.RUnlock()
+func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, generation uint64) (entry, error) {
 	e := entry{until: k.now().Add(timeToLive)}
 	p := &Principal{}
-	err := k.pool.QueryRow(ctx, findKeySQL, hash[:]).Scan(&p.KeyID, &p.expiresAt, &p.IntegrationID, &p.Name, &p.Enabled,
-		&p.CanCreateNovels, &p.CanPost, &p.PostsPerMinute, &p.NovelsPerMinute, &p.Review)
+	err := database.Retry(ctx, k.pool, func(bool) error {
+		return k.pool.QueryRow(ctx, findKeySQL, hash[:]).Scan(&p.KeyID, &p.expiresAt, &p.IntegrationID, &p.Name, &p.Enabled,
+			&p.CanCreateNovels, &p.CanPost, &p.PostsPerMinute, &p.NovelsPerMinute, &p.Review)
+	})
 	switch {
 	case err == nil:
 		e.principal = p

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"novelgate/events/eventlog"
 )
 
 // conflictsBeforeBisect is how often a batch is decided again as a whole.
@@ -20,24 +18,25 @@ const conflictsBeforeBisect = 3
 // conflictsAlone is how often a command that stands alone is decided again before it is given up.
 const conflictsAlone = 12
 
-// connectionAttempts is how many connections are tried before the database counts as away: after a restart of
-// the database some pooled connections are dead.
-const connectionAttempts = 3
-
 // run is one batch on its way into the log.
 type run struct {
 	*Committer
-	id      uuid.UUID         // in the metadata of every event of the batch
-	permits *permits          // creations that the batch may make
-	spent   map[uuid.UUID]int // … and those that the current attempt uses
-	claimed map[ref]struct{}  // keys of our own events, found after a lost answer, that are answered as first delivery
+	permits *permits // creations that the batch may make
+	// unsure are the attempts whose answer was lost, by the batch id of their events, and the creations that each
+	// used. At most one attempt at a command is ever committed.
+	unsure map[uuid.UUID]map[uuid.UUID]int
+	// answered are keys of such attempts that have been answered as first delivery.
+	answered map[ref]struct{}
 }
 
 // run carries out jobs and answers each of them.
 func (c *Committer) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
-	r := &run{Committer: c, id: uuid.New(), permits: newPermits(c.config.Permits), claimed: map[ref]struct{}{}}
+	r := &run{
+		Committer: c, permits: newPermits(c.config.Permits, c.config.Timeout/2),
+		unsure: map[uuid.UUID]map[uuid.UUID]int{}, answered: map[ref]struct{}{},
+	}
 	r.settle(ctx, jobs)
 	if err := r.permits.returnUnused(); err != nil {
 		c.config.Logger.WarnContext(ctx, "could not return creation permits", slog.Any("error", err))
@@ -80,33 +79,30 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 	if len(jobs) == 1 {
 		limit = conflictsAlone
 	}
-	r.spent = nil
 	conflicts, failures := 0, 0
-	unknown := false // a commit was sent and its answer was lost
 	for {
-		phase, err := r.attempt(ctx, jobs, conflicts > 0)
-		switch {
-		case err == nil:
+		st := newState(len(jobs))
+		verdict, err := r.attempt(ctx, st, jobs, conflicts > 0)
+		if verdict == committed {
+			r.conclude(st)
 			return nil
-		case eventlog.IsConflict(err):
+		}
+		r.permits.unspend(st.spent)
+		switch verdict {
+		case conflicted:
 			r.config.Metrics.conflicts.Inc()
-			r.permits.unspend(r.spent)
-			if conflicts++; conflicts >= limit {
-				r.spent = nil
-				if len(jobs) == 1 {
-					return fmt.Errorf("%w: gave up after %d conflicts: %w", ErrUnavailable, conflicts, err)
-				}
+			if conflicts++; conflicts >= limit && len(jobs) == 1 {
+				return r.giveUp(fmt.Errorf("gave up after %d conflicts: %w", conflicts, err))
+			} else if conflicts >= limit {
 				return fmt.Errorf("gave up after %d conflicts: %w", conflicts, err)
 			}
-		case eventlog.IsUnavailable(err):
-			if unknown = unknown || phase == writing; !unknown {
-				r.permits.unspend(r.spent)
-			}
-			if failures++; !unknown && failures >= connectionAttempts {
-				return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		case lost:
+			r.unsure[st.id] = st.spent
+		case away:
+			if failures++; failures >= r.connectionAttempts && len(r.unsure) == 0 {
+				return r.giveUp(err)
 			}
 		default:
-			r.permits.unspend(r.spent)
 			return err
 		}
 		// Jitter, so that two replicas that collided do not collide again.
@@ -116,68 +112,31 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
-			if unknown {
-				return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-			}
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return r.giveUp(err)
 		}
 	}
 }
 
-// phase is how far an attempt got.
-type phase int
-
-const (
-	reading phase = iota // nothing was sent that could have been committed
-	writing              // the transaction was sent; without an answer its outcome is unknown
-)
-
-// attempt is one try at committing jobs in one transaction.
-func (r *run) attempt(ctx context.Context, jobs []*job, lockTitles bool) (phase, error) {
-	conn, err := r.config.Pool.Acquire(ctx)
-	if err != nil {
-		return reading, fmt.Errorf("acquire connection: %w", err)
+// conclude notes what an attempt that was committed has settled.
+func (r *run) conclude(st *state) {
+	maps.Copy(r.answered, st.claimed)
+	for id := range st.found {
+		r.unsure[id] = nil // what it used has been charged
 	}
-	defer conn.Release()
-	if lockTitles {
-		return r.attemptLocked(ctx, conn, jobs)
-	}
-	st, err := r.load(ctx, conn.Conn(), jobs)
-	if err != nil {
-		return reading, err
-	}
-	if err := r.decide(ctx, st, jobs); err != nil {
-		return reading, err
-	}
-	return r.write(ctx, conn.Conn(), st)
-}
-
-// attemptLocked does the same inside an explicit transaction that first takes advisory locks on the titles. The
-// locks take no transaction id, so the append is still the first write.
-func (r *run) attemptLocked(ctx context.Context, conn *pgxpool.Conn, jobs []*job) (phase, error) {
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return reading, fmt.Errorf("begin: %w", err)
-	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to roll back
-	if err := lockTitles(ctx, tx, jobs); err != nil {
-		return reading, err
-	}
-	st, err := r.load(ctx, tx, jobs)
-	if err != nil {
-		return reading, err
-	}
-	if err := r.decide(ctx, st, jobs); err != nil {
-		return reading, err
-	}
-	if phase, err := r.write(ctx, tx, st); err != nil {
-		return phase, err
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return writing, fmt.Errorf("commit: %w", err)
-	}
-	if len(st.decided) > 0 {
+	if len(st.decided)+len(st.found) > 0 {
 		r.config.Committed()
 	}
-	return writing, nil
+}
+
+// giveUp is the answer when the database stays away. Creations of a transaction that may have been committed stay
+// charged: too few may be granted, never too many.
+func (r *run) giveUp(err error) error {
+	if len(r.unsure) == 0 {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	for id, spent := range r.unsure {
+		r.permits.charge(spent)
+		r.unsure[id] = nil
+	}
+	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }

@@ -57,9 +57,13 @@ func (c *Config) setDefaults() {
 // Committer carries out commands in groups. Create it with New, end it with Close.
 type Committer struct {
 	config Config
-	lanes  []chan *job
-	seed   maphash.Seed
-	wg     sync.WaitGroup
+	// connectionAttempts is how often in a row the database may be found away before it counts as such: after its
+	// restart every connection of the pool is dead.
+	connectionAttempts int
+
+	lanes []chan *job
+	seed  maphash.Seed
+	wg    sync.WaitGroup
 
 	mu     sync.RWMutex // held for reading while a job enters a lane
 	closed bool
@@ -68,7 +72,10 @@ type Committer struct {
 // New returns a Committer whose lanes are running.
 func New(config Config) *Committer {
 	config.setDefaults()
-	c := &Committer{config: config, lanes: make([]chan *job, config.Lanes), seed: maphash.MakeSeed()}
+	c := &Committer{
+		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1,
+		lanes: make([]chan *job, config.Lanes), seed: maphash.MakeSeed(),
+	}
 	for i := range c.lanes {
 		c.lanes[i] = make(chan *job, config.QueueLength)
 		c.wg.Go(func() { c.serve(c.lanes[i]) })

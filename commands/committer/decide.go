@@ -16,8 +16,9 @@ import (
 // decide takes jobs one after another on the state, each seeing the effects of those before it. A refusal is the
 // result of its job; the error that decide returns ends the attempt.
 func (r *run) decide(ctx context.Context, st *state, jobs []*job) error {
-	clear(r.claimed)
-	r.spent = map[uuid.UUID]int{}
+	if err := r.recognise(st, jobs); err != nil {
+		return err
+	}
 	for _, j := range jobs {
 		var err error
 		if j.novel != nil {
@@ -36,28 +37,58 @@ func (r *run) decide(ctx context.Context, st *state, jobs []*job) error {
 // isRefusal reports whether err is an answer to a command rather than trouble on the way.
 func isRefusal(err error) bool {
 	var limited *RateLimitedError
-	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited)
+	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited) ||
+		errors.Is(err, ErrUnavailable) // the limiter is
 }
 
 // spend uses one of the caller's creations.
-func (r *run) spend(ctx context.Context, caller *Caller) error {
+func (r *run) spend(ctx context.Context, st *state, caller *Caller) error {
 	if err := r.permits.spend(ctx, caller); err != nil {
 		return err
 	}
-	r.spent[caller.IntegrationID]++
+	st.spent[caller.IntegrationID]++
 	return nil
 }
 
-// own reports whether a delivery on record was written by this very batch, whose answer was lost. The first job
-// with the key then is the delivery itself, any other its retry.
-func (r *run) own(j *job, recorded events.Metadata) bool {
-	if recorded.Batch != r.id {
+// recognise finds out which earlier attempts, whose answers were lost, have been committed after all, and charges
+// the creations that they used before anything else is decided.
+func (r *run) recognise(st *state, jobs []*job) error {
+	if len(r.unsure) == 0 {
+		return nil
+	}
+	for _, j := range jobs {
+		u, ok := st.used[j.ref]
+		if !ok {
+			continue
+		}
+		recorded, err := u.decodeMetadata()
+		if err != nil {
+			return err
+		}
+		spent, unsure := r.unsure[recorded.Batch]
+		if _, known := st.found[recorded.Batch]; !unsure || known {
+			continue
+		}
+		st.found[recorded.Batch] = struct{}{}
+		for id, n := range r.permits.charge(spent) {
+			st.spent[id] += n
+		}
+	}
+	return nil
+}
+
+// own reports whether a delivery on record was written by an earlier attempt at this very batch, whose answer was
+// lost. The first job with the key then is the delivery itself, any other its retry.
+func (r *run) own(st *state, j *job, recorded events.Metadata) bool {
+	if _, ok := r.unsure[recorded.Batch]; !ok {
 		return false
 	}
-	if _, ok := r.claimed[j.ref]; ok {
+	_, answered := r.answered[j.ref]
+	_, claimed := st.claimed[j.ref]
+	if answered || claimed {
 		return false
 	}
-	r.claimed[j.ref] = struct{}{}
+	st.claimed[j.ref] = struct{}{}
 	return true
 }
 
@@ -79,7 +110,7 @@ func (r *run) append(st *state, j *job, streamType string, streamID uuid.UUID, v
 	salt := uuid.New()
 	metadata := events.Metadata{
 		Actor: "integration:" + j.caller.IntegrationID.String(), KeyID: j.caller.KeyID.String(), RequestID: j.caller.RequestID,
-		Batch: r.id, TraceParent: j.caller.TraceParent,
+		Batch: st.id, TraceParent: j.caller.TraceParent,
 	}
 	if source == j.ref.source {
 		metadata.Fingerprint = fingerprint(salt, j.canonical)

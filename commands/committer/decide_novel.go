@@ -18,7 +18,7 @@ func (r *run) decideNovel(ctx context.Context, st *state, j *job) (NovelResult, 
 	n := &st.titles[j.folded].novel
 	cmd := novel.Upsert{IntegrationID: j.caller.IntegrationID, Review: j.caller.UnderReview, Title: j.title, Fields: j.novel.Fields}
 	if !n.Exists() {
-		if err := r.spend(ctx, j.caller); err != nil {
+		if err := r.spend(ctx, st, j.caller); err != nil {
 			return NovelResult{}, err
 		}
 		n.ID = events.NovelID(j.folded)
@@ -48,7 +48,7 @@ func (r *run) replayNovel(st *state, j *job, u *used) (NovelResult, error) {
 		return NovelResult{}, err
 	}
 	result := NovelResult{NovelID: n.ID, Slug: n.Slug}
-	if r.own(j, recorded) {
+	if r.own(st, j, recorded) {
 		result.Outcome = novel.Updated
 		if u.stored.Type == (events.NovelCreated{}).Type() {
 			result.Outcome = novel.Created

@@ -11,7 +11,7 @@ import (
 
 func (r *run) decidePost(ctx context.Context, st *state, j *job) (PostResult, error) {
 	if u, ok := st.used[j.ref]; ok {
-		return r.replayPost(j, u)
+		return r.replayPost(st, j, u)
 	}
 	if first, ok := st.first[j.ref]; ok {
 		result := first.postResult
@@ -56,7 +56,7 @@ func (r *run) decidePost(ctx context.Context, st *state, j *job) (PostResult, er
 
 // createForPost brings the novel of a comment on an unknown title into being.
 func (r *run) createForPost(ctx context.Context, st *state, j *job, t *title) error {
-	if err := r.spend(ctx, j.caller); err != nil {
+	if err := r.spend(ctx, st, j.caller); err != nil {
 		return err
 	}
 	t.novel.ID = events.NovelID(j.folded)
@@ -72,7 +72,7 @@ func (r *run) createForPost(ctx context.Context, st *state, j *job, t *title) er
 }
 
 // replayPost answers a delivery that is on record with its original identifiers, whatever has happened since.
-func (r *run) replayPost(j *job, u *used) (PostResult, error) {
+func (r *run) replayPost(st *state, j *job, u *used) (PostResult, error) {
 	imported, err := u.post()
 	if err != nil {
 		return PostResult{}, err
@@ -82,7 +82,7 @@ func (r *run) replayPost(j *job, u *used) (PostResult, error) {
 		return PostResult{}, err
 	}
 	result := PostResult{PostID: u.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: imported.NovelSlug}
-	if !r.own(j, recorded) {
+	if !r.own(st, j, recorded) {
 		result.Replayed, result.Mismatch = true, differs(j, u, recorded)
 	}
 	return result, nil

@@ -14,8 +14,10 @@ import (
 // permits are the novel creations that a batch was granted. They are kept over its retries, so that a conflict
 // does not charge an integration twice.
 type permits struct {
-	source  Permits
-	holding map[uuid.UUID]*holding
+	source   Permits
+	patience time.Duration // how long all waiting for the limiter may take
+	waited   time.Duration
+	holding  map[uuid.UUID]*holding
 }
 
 type holding struct {
@@ -23,40 +25,48 @@ type holding struct {
 	grants     []ratelimit.Decision // where the permits came from
 	exhausted  bool                 // the limiter granted less than was asked for
 	retryAfter time.Duration
+	err        error // the limiter could not be asked
 }
 
-func newPermits(source Permits) *permits {
-	return &permits{source: source, holding: map[uuid.UUID]*holding{}}
+func newPermits(source Permits, patience time.Duration) *permits {
+	return &permits{source: source, patience: patience, holding: map[uuid.UUID]*holding{}}
 }
 
-// reserve makes sure, as far as the limit allows, that n creations are at hand.
-func (p *permits) reserve(ctx context.Context, integrationID uuid.UUID, limit, n int) error {
+// reserve makes sure, as far as the limit allows, that n creations are at hand. A limiter that fails or does not
+// answer is noted: it is the affair of the commands that create, not of their neighbours.
+func (p *permits) reserve(ctx context.Context, integrationID uuid.UUID, limit, n int) {
 	h, ok := p.holding[integrationID]
 	if !ok {
 		h = &holding{}
 		p.holding[integrationID] = h
 	}
 	missing := n - h.unused
-	if missing <= 0 || h.exhausted {
-		return nil
+	if missing <= 0 || h.exhausted || h.err != nil {
+		return
 	}
+	start := time.Now() //nolint:forbidigo // a duration
+	ctx, cancel := context.WithTimeout(ctx, p.patience-p.waited)
+	defer cancel()
 	grant, err := p.source.Take(ctx, integrationID, ratelimit.Novels, limit, missing)
+	p.waited += time.Since(start)
 	if err != nil {
-		return fmt.Errorf("take creation permits: %w", err)
+		h.err = fmt.Errorf("%w: take creation permits: %w", ErrUnavailable, err)
+		return
 	}
 	h.unused += grant.Granted
 	h.grants = append(h.grants, grant)
 	h.exhausted, h.retryAfter = grant.Granted < missing, grant.RetryAfter
-	return nil
 }
 
-// spend uses one creation, or refuses with a *RateLimitedError.
+// spend uses one creation, or refuses with a *RateLimitedError or ErrUnavailable.
 func (p *permits) spend(ctx context.Context, caller *Caller) error {
-	if err := p.reserve(ctx, caller.IntegrationID, caller.NovelsPerMinute, 1); err != nil {
-		return err
-	}
+	p.reserve(ctx, caller.IntegrationID, caller.NovelsPerMinute, 1)
 	h := p.holding[caller.IntegrationID]
-	if h.unused == 0 {
+	switch {
+	case h.unused > 0:
+	case h.err != nil:
+		return h.err
+	default:
 		return &RateLimitedError{Limit: caller.NovelsPerMinute, RetryAfter: h.retryAfter}
 	}
 	h.unused--
@@ -68,6 +78,16 @@ func (p *permits) unspend(spent map[uuid.UUID]int) {
 	for id, n := range spent {
 		p.holding[id].unused += n
 	}
+}
+
+// charge uses creations that were taken back too early, as far as they are still at hand, and returns those.
+func (p *permits) charge(spent map[uuid.UUID]int) map[uuid.UUID]int {
+	charged := make(map[uuid.UUID]int, len(spent))
+	for id, n := range spent {
+		charged[id] = min(n, p.holding[id].unused)
+		p.holding[id].unused -= charged[id]
+	}
+	return charged
 }
 
 // returnUnused gives back what the batch did not need.

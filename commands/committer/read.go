@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
-	"novelgate/aggregates/post"
 	"novelgate/aggregates/thread"
 	"novelgate/events"
 	titles "novelgate/internal/title"
@@ -34,19 +33,15 @@ type querier interface {
 // load reads what jobs are decided on: one round trip, and one more when novels are going to be created. The
 // statements may see different moments. That does no harm: whatever changes after it was read and matters is a
 // unique violation when it is written.
-func (r *run) load(ctx context.Context, q querier, jobs []*job) (*state, error) {
-	st := &state{
-		titles: make(map[string]*title, len(jobs)), used: map[ref]*used{}, first: make(map[ref]*job, len(jobs)),
-		parents: make(map[ref]post.Parent, len(jobs)), decided: make([]events.Recorded, 0, len(jobs)+8),
-	}
+func (r *run) load(ctx context.Context, q querier, st *state, jobs []*job) error {
 	batch := &pgx.Batch{}
 	// Keys first: the title of a delivery that is on record by then is seen by the later statement.
 	queueKeys(batch, st, jobs)
 	queueTitles(batch, st, jobs)
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, fmt.Errorf("load batch: %w", err)
+		return fmt.Errorf("load batch: %w", err)
 	}
-	return st, r.prepareCreations(ctx, q, st, jobs)
+	return r.prepareCreations(ctx, q, st, jobs)
 }
 
 func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
@@ -134,9 +129,7 @@ func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs [
 		return nil
 	}
 	for id, n := range needed {
-		if err := r.permits.reserve(ctx, id, limits[id], n); err != nil {
-			return fmt.Errorf("reserve creations: %w", err)
-		}
+		r.permits.reserve(ctx, id, limits[id], n)
 	}
 	rows, err := q.Query(ctx, readSlugsSQL, candidates)
 	if err != nil {

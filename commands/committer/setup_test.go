@@ -156,18 +156,26 @@ type purse struct {
 	left    int // of a limited purse
 	taken   int // granted and not returned
 	calls   int
-	err     error      // what Take fails with
-	hold    func()     // a Take that calls it grants nothing
+	hangs   bool
+	err     error               // what Take fails with
+	hold    func() (grant bool) // called by the next Take
 }
 
-func (p *purse) Take(_ context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
-	if p.hold != nil {
-		p.hold()
+func (p *purse) Take(ctx context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
+	p.mu.Lock()
+	hold := p.hold
+	p.hold = nil
+	p.mu.Unlock()
+	if hold != nil && !hold() {
 		return ratelimit.Decision{Limit: limit, RetryAfter: time.Second}, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.calls++
+	if p.hangs {
+		<-ctx.Done()
+		return ratelimit.Decision{}, fmt.Errorf("wait for permits: %w", ctx.Err())
+	}
 	if p.err != nil {
 		return ratelimit.Decision{}, p.err
 	}
@@ -192,6 +200,13 @@ func (p *purse) Return(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, ta
 	p.left += n
 	p.taken -= n
 	return nil
+}
+
+// once makes the next Take call hold, and grant nothing if that says so.
+func (p *purse) once(hold func() (grant bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold = hold
 }
 
 func (p *purse) limit(n int) {
@@ -236,12 +251,11 @@ func (r *replica) togetherThen(t testing.TB, prepare func(), commands ...any) []
 func (r *replica) occupy(t testing.TB) (release func()) {
 	t.Helper()
 	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	r.permits.mu.Lock()
-	r.permits.hold = func() {
+	r.permits.once(func() bool {
 		close(entered)
 		<-leave
-	}
-	r.permits.mu.Unlock()
+		return false
+	})
 	go func() {
 		defer close(done)
 		p := newPartner()
@@ -251,7 +265,6 @@ func (r *replica) occupy(t testing.TB) (release func()) {
 		}
 	}()
 	<-entered
-	r.permits.hold = nil
 	return func() {
 		close(leave)
 		<-done

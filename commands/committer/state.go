@@ -13,14 +13,28 @@ import (
 	titles "novelgate/internal/title"
 )
 
-// state is what a batch is decided on: what was loaded, and what its own commands have added.
+// state is one attempt at a batch: what was loaded, and what its own commands have added.
 type state struct {
+	id      uuid.UUID              // in the metadata of every event
+	spent   map[uuid.UUID]int      // creations that it uses, by integration
+	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
+	claimed map[ref]struct{}       // keys of those that are answered as first delivery
+	sent    bool                   // the commit was sent
+
 	titles  map[string]*title   // by folded title; an unknown one has a zero novel
 	used    map[ref]*used       // deliveries on record, of commands and of parents
 	first   map[ref]*job        // commands of this batch that were accepted
 	parents map[ref]post.Parent // posts of this batch
 	slugs   map[string]struct{} // taken ones among the candidates
 	decided []events.Recorded   // in decision order
+}
+
+func newState(jobs int) *state {
+	return &state{
+		id: uuid.New(), spent: map[uuid.UUID]int{}, found: map[uuid.UUID]struct{}{}, claimed: map[ref]struct{}{},
+		titles: make(map[string]*title, jobs), used: map[ref]*used{}, first: make(map[ref]*job, jobs),
+		parents: make(map[ref]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),
+	}
 }
 
 // title is a novel and its thread.

@@ -12,23 +12,26 @@ import (
 	"novelgate/projections"
 )
 
-// write appends what was decided and lets the inline projections follow, in one transaction and one round trip:
-// on a connection the batch is the transaction, inside an explicit one the caller commits.
-func (r *run) write(ctx context.Context, q querier, st *state) (phase, error) {
+// writes returns the statements that append what was decided and let the inline projections follow, nil when
+// nothing is to be written. The append is the first.
+func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	if len(st.decided) == 0 {
-		return reading, nil
+		return nil, nil //nolint:nilnil // said above
 	}
 	batch := &pgx.Batch{}
 	if err := errors.Join(eventlog.Queue(batch, st.decided), projections.QueueInline(ctx, batch, st.decided)); err != nil { //nolint:contextcheck // queueing waits for nothing
-		return reading, err
+		return nil, err
 	}
+	return batch, nil
+}
+
+// send carries out the statements in one round trip. On a connection the batch is the transaction, inside an
+// explicit one the caller commits.
+func (r *run) send(ctx context.Context, q querier, batch *pgx.Batch) error {
 	start := time.Now() //nolint:forbidigo // a duration for a metric
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
-		return writing, fmt.Errorf("append batch: %w", err)
+		return fmt.Errorf("append batch: %w", err)
 	}
 	r.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
-	if _, explicit := q.(pgx.Tx); !explicit {
-		r.config.Committed()
-	}
-	return writing, nil
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/database"
 )
 
 //go:embed take.sql
@@ -47,9 +49,16 @@ func take(ctx context.Context, pool *pgxpool.Pool, k key, o order) (receipt, err
 		o.returnedAt, o.returned = []time.Time{}, []int64{}
 	}
 	var r receipt
-	err := pool.QueryRow(ctx, takeSQL,
-		k.integration, string(k.operation), o.limit, o.wanted, share, leaseTime, o.returnedAt, o.returned,
-	).Scan(&r.granted, &r.leased, &r.used, &r.grantedAt, &r.leasedUntil, &r.retryAfter, &r.resetAfter)
+	err := database.Retry(ctx, pool, func(again bool) error {
+		if again {
+			// The first call may have been carried out. What is taken twice is missing for a minute; what were given
+			// back twice would be granted twice.
+			o.returnedAt, o.returned = []time.Time{}, []int64{}
+		}
+		return pool.QueryRow(ctx, takeSQL,
+			k.integration, string(k.operation), o.limit, o.wanted, share, leaseTime, o.returnedAt, o.returned,
+		).Scan(&r.granted, &r.leased, &r.used, &r.grantedAt, &r.leasedUntil, &r.retryAfter, &r.resetAfter)
+	})
 	if err != nil {
 		return receipt{}, fmt.Errorf("take %s permits: %w", k.operation, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -172,6 +171,6 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 		return Novel{}, fmt.Errorf("decode details of novel %s: %w", n.NovelID, err)
 	}
 	n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus = d.Author, d.Synopsis, d.CoverURL, d.Language, d.ReadingStatus
-	n.Genres = slices.Concat([]string{}, d.Genres)
+	n.Genres = append([]string{}, d.Genres...) // never nil
 	return n, nil
 }

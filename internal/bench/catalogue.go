@@ -31,7 +31,7 @@ func (c *CatalogueCommand) Run(in *invocation) error {
 	defer func() { _ = file.Close() }()
 	novels, err := catalogue.Read(file)
 	if err != nil {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: c.Connections}
 	defer transport.CloseIdleConnections()
@@ -48,16 +48,17 @@ func (c *CatalogueCommand) Run(in *invocation) error {
 func (c *CatalogueCommand) load(in *invocation, client *catalogue.Client, novels []catalogue.Novel, again string) error {
 	sent, titles, err := client.Novels(in.ctx, novels)
 	if err != nil {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
-	sent.Write(in.stdout, "novels"+again)
+	if err := in.print(sent.Text("novels" + again)); err != nil {
+		return err
+	}
 	posted, err := client.Comments(in.ctx, titles, c.Comments)
 	if err != nil {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
-	posted.Write(in.stdout, "comments"+again)
-	if again == "" {
-		return nil
+	if err := in.print(posted.Text("comments" + again)); err != nil || again == "" {
+		return err
 	}
 	// Novels that belong to somebody else leave no record, so they repeat rather than replay.
 	fresh := sent.Created + sent.Updated + posted.Created

@@ -42,7 +42,9 @@ func (c *CompareCommand) Run(in *invocation) (err error) {
 	}
 	defer func() { err = errors.Join(err, peer.Stop(context.WithoutCancel(in.ctx))) }()
 
-	fmt.Fprintln(in.stdout, "Asynchronous projections running")
+	if err := in.print("Asynchronous projections running\n"); err != nil {
+		return err
+	}
 	prepare := func(running *contest.Contestant) error { return c.preload(in, arena, service, peerDatabase, running) }
 	if err := c.duels(in, arena, service, peer, false, c.Connections, prepare); err != nil {
 		return err
@@ -50,7 +52,9 @@ func (c *CompareCommand) Run(in *invocation) (err error) {
 	if !c.Paused {
 		return nil
 	}
-	fmt.Fprintln(in.stdout, "\nAsynchronous projections paused")
+	if err := in.print("\nAsynchronous projections paused\n"); err != nil {
+		return err
+	}
 	return c.duels(in, arena, service, peer, true, c.Connections[len(c.Connections)-1:], func(*contest.Contestant) error { return nil })
 }
 
@@ -71,7 +75,11 @@ func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *c
 		if err != nil {
 			return err
 		}
-		if err := duel.Write(in.stdout); err != nil {
+		table, err := duel.Table()
+		if err != nil {
+			return err
+		}
+		if err := in.print(table); err != nil {
 			return err
 		}
 	}
@@ -86,6 +94,5 @@ func (c *CompareCommand) preload(in *invocation, arena *contest.Arena, service *
 	if err := errors.Join(service.Preload(in.ctx, running, c.Preload), peer.Preload(in.ctx, c.Preload), arena.Checkpoint(in.ctx)); err != nil {
 		return err
 	}
-	fmt.Fprintf(in.stdout, "%d comments were stored in both databases before the first round, within %v.\n", c.Preload, in.now().Sub(start).Round(time.Second))
-	return nil
+	return in.print(fmt.Sprintf("%d comments were stored in both databases before the first round, within %v.\n", c.Preload, in.now().Sub(start).Round(time.Second)))
 }

@@ -30,7 +30,9 @@ func (c *LoadCommand) Run(in *invocation) error {
 		return fmt.Errorf("open load: %w", err)
 	}
 	defer l.Close()
-	fmt.Fprintln(in.stdout, contest.LoadReady)
+	if err := in.print(contest.LoadReady + "\n"); err != nil {
+		return err
+	}
 	if _, err := bufio.NewReader(in.stdin).ReadString('\n'); err != nil {
 		return fmt.Errorf("wait for the start: %w", err)
 	}
@@ -42,6 +44,5 @@ func (c *LoadCommand) Run(in *invocation) error {
 	if err != nil {
 		return fmt.Errorf("encode result: %w", err)
 	}
-	fmt.Fprintf(in.stdout, "%s%s\n", contest.LoadResult, encoded)
-	return nil
+	return in.print(contest.LoadResult + string(encoded) + "\n")
 }

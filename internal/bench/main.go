@@ -25,11 +25,12 @@ import (
 
 // CLI is every command and flag of the program.
 type CLI struct {
-	Compare CompareCommand `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer, pair by pair."`
-	Pools   PoolsCommand   `cmd:"" help:"Measure the CRUD peer with pools of several sizes."`
-	Profile ProfileCommand `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
-	Peer    PeerCommand    `cmd:"" hidden:"" help:"Be the CRUD peer."`
-	Load    LoadCommand    `cmd:"" hidden:"" help:"Be the load generator."`
+	Compare   CompareCommand   `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer, pair by pair."`
+	Pools     PoolsCommand     `cmd:"" help:"Measure the CRUD peer with pools of several sizes."`
+	Profile   ProfileCommand   `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
+	Catalogue CatalogueCommand `cmd:"" help:"Load a CSV file of novels into a running service, and comments on them; then the same once more."`
+	Peer      PeerCommand      `cmd:"" hidden:"" help:"Be the CRUD peer."`
+	Load      LoadCommand      `cmd:"" hidden:"" help:"Be the load generator."`
 }
 
 // invocation is what a command finds when it runs.
@@ -38,6 +39,13 @@ type invocation struct {
 	stdin  io.Reader
 	stdout io.Writer
 	now    func() time.Time
+}
+
+func (in *invocation) print(text string) error {
+	if _, err := io.WriteString(in.stdout, text); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
 }
 
 // ArenaFlags say where and on what is measured.
@@ -76,6 +84,6 @@ func run(ctx context.Context, args []string) error {
 	}
 	command, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)
-	now := time.Now //nolint:forbidigo // a benchmark reads the clock; everything below gets it from here
+	now := time.Now
 	return command.Run(&invocation{ctx: ctx, stdin: os.Stdin, stdout: os.Stdout, now: now})
 }

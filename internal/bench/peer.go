@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,7 +51,9 @@ func (c *PeerCommand) Run(in *invocation) error {
 		<-in.ctx.Done()
 		_ = server.Close() // nobody waits for an answer
 	}()
-	fmt.Fprintln(os.Stdout, contest.PeerReady+url)
+	if err := in.print(contest.PeerReady + url + "\n"); err != nil {
+		return err
+	}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}

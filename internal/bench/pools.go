@@ -44,13 +44,17 @@ func (c *PoolsCommand) Run(in *invocation) (err error) {
 		peers = append(peers, peer)
 	}
 	for _, n := range c.Connections {
-		fmt.Fprintf(in.stdout, "\n%d connections, %d rounds of %v\n", n, c.Rounds, c.Duration)
+		if err := in.print(fmt.Sprintf("\nConnections: %d; %d rounds of %v\n", n, c.Rounds, c.Duration)); err != nil {
+			return err
+		}
 		rounds, err := c.measure(in, arena, peers, n)
 		if err != nil {
 			return err
 		}
 		for i, peer := range peers {
-			contest.WriteMedians(in.stdout, peer.Name, rounds[i])
+			if err := in.print(contest.Medians(peer.Name, rounds[i])); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -64,7 +68,7 @@ func (c *PoolsCommand) measure(in *invocation, arena *contest.Arena, peers []*co
 			at := (i + round) % len(peers)
 			figures, err := arena.Measure(in.ctx, peers[at], connections, c.Duration)
 			if err != nil {
-				return nil, err //nolint:wrapcheck // says enough
+				return nil, err
 			}
 			if round > 0 {
 				rounds[at] = append(rounds[at], figures)

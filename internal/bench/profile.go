@@ -54,7 +54,7 @@ func (c *ProfileCommand) Run(in *invocation) (err error) {
 		}
 	}
 	if _, err := arena.Measure(in.ctx, service, c.Connections, 2*time.Second); err != nil {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
 	return c.profile(in, arena, service)
 }
@@ -70,17 +70,20 @@ func (c *ProfileCommand) profile(in *invocation, arena *contest.Arena, service *
 	var figures contest.Figures
 	group.Go(func() (err error) {
 		figures, err = arena.Measure(ctx, service, c.Connections, c.Duration+time.Second)
-		return err //nolint:wrapcheck // says enough
+		return err
 	})
 	if err := group.Wait(); err != nil {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
-	contest.WriteMedians(in.stdout, service.Name, []contest.Figures{figures})
-	fmt.Fprintf(in.stdout, "The profile is in %s.\n", c.Output)
-	if c.Statements == 0 {
-		return nil
+	text := contest.Medians(service.Name, []contest.Figures{figures}) + "The profile is in " + c.Output + ".\n"
+	if c.Statements > 0 {
+		statements, err := arena.Statements(in.ctx, c.Statements, figures.Accepted)
+		if err != nil {
+			return err
+		}
+		text += statements
 	}
-	return arena.WriteStatements(in.ctx, in.stdout, c.Statements, figures.Accepted)
+	return in.print(text)
 }
 
 // save fetches the profile.
@@ -96,7 +99,7 @@ func (c *ProfileCommand) save(ctx context.Context, opsURL string) (err error) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask for the profile: status %s", answer.Status) //nolint:err113 // nobody tells it apart
+		return fmt.Errorf("ask for the profile: status %s", answer.Status) // nobody tells it apart
 	}
 	file, err := os.Create(c.Output)
 	if err != nil {

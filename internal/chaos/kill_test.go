@@ -3,40 +3,59 @@ package chaos_test
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
-
-	"novelgate/internal/blackbox"
 )
 
 // TestKilledUnderLoad kills the service with SIGKILL at any moment, again and again, and starts another one each time.
 func TestKilledUnderLoad(t *testing.T) {
 	database := startServer(t)
 	current := serve(t, database.url())
+	wantChain := watchCheckpoints(t, database.url())
 	l := newLoad(t, newPartner(t, database.url()))
 	l.aim(current)
 	l.start(16)
 	kills := size(10, 3)
 	for range kills {
-		_, before := l.ledger.count()
-		enough := before + size(500, 200) + rand.IntN(300)
-		blackbox.Eventually(t, 30*time.Second, "commands are acknowledged", func() bool {
-			_, acknowledged := l.ledger.count()
-			return acknowledged >= enough
-		})
+		l.ledger.await(size(300, 150) + rand.IntN(200))
 		current.kill()
 		current = serve(t, database.url())
 		l.aim(current)
 	}
-	time.Sleep(300 * time.Millisecond)
+	l.ledger.await(100)
 	l.stop()
 
 	seen := l.ledger.reconcile(t, l.partner, current, database.url())
 	count := wantSoundLog(t, database.url())
+	moves := wantChain()
 	current.metrics(t)
 	if seen.unknown == 0 {
 		t.Error("no kill met a command on its way: this test has shown nothing")
 	}
 	sent, _ := l.ledger.count()
-	t.Logf("%d kills: %d commands sent, %d acknowledged, %d without an answer, of which %d are on record; %d events; answers %v",
-		kills, sent, seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+	t.Logf("%d kills: %d commands sent, %d acknowledged, %d without an answer, of which %d are on record; %d events; %d moves of checkpoints; answers %v",
+		kills, sent, seen.acknowledged, seen.unknown, seen.unknownStored, count, moves, l.ledger.statuses)
+}
+
+// TestKilledBesideAnother kills one of two replicas at a time, while both are used and either of them projects.
+func TestKilledBesideAnother(t *testing.T) {
+	database := startServer(t)
+	replicas := startTwo(t, database.url())
+	wantChain := watchCheckpoints(t, database.url())
+	l := newLoad(t, newPartner(t, database.url()))
+	l.aim(replicas[:]...)
+	l.start(16)
+	kills := size(6, 2)
+	for kill := range kills {
+		l.ledger.await(size(300, 150) + rand.IntN(200))
+		replicas[kill%2].kill()
+		l.ledger.await(100)
+		replicas[kill%2] = serve(t, database.url())
+		l.aim(replicas[:]...)
+	}
+	l.ledger.await(100)
+	l.stop()
+	seen := l.ledger.reconcile(t, l.partner, replicas[0], database.url())
+	count := wantSoundLog(t, database.url())
+	moves := wantChain()
+	t.Logf("%d kills: %d acknowledged, %d without an answer, of which %d are on record; %d events; %d moves of checkpoints; answers %v",
+		kills, seen.acknowledged, seen.unknown, seen.unknownStored, count, moves, l.ledger.statuses)
 }

@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+
+	"novelgate/internal/blackbox"
 )
 
 // command is one command and what is known of its fate.
@@ -102,6 +105,16 @@ func (l *ledger) surprise(format string, args ...any) {
 	if l.surprises++; l.surprises <= 10 {
 		l.t.Errorf(format, args...)
 	}
+}
+
+// await waits until n more commands are acknowledged.
+func (l *ledger) await(n int) {
+	l.t.Helper()
+	_, before := l.count()
+	blackbox.Eventually(l.t, 30*time.Second, "commands are acknowledged", func() bool {
+		_, acknowledged := l.count()
+		return acknowledged >= before+n
+	})
 }
 
 func (l *ledger) count() (sent, acknowledged int) {

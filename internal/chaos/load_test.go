@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,16 +18,20 @@ import (
 type load struct {
 	*partner
 	ledger *ledger
-	target atomic.Pointer[string] // where the service listens now
-	watch  func(a answer)         // sees every answer; set before start
+	target atomic.Pointer[[]string] // where services listen now
+	watch  func(a answer)           // sees every answer; set before start
 
 	stopped atomic.Bool
+	made    atomic.Int64 // commands made up
 	all     sync.WaitGroup
 	name    string
 }
 
-// sharedTitles is how many novels the connections have in common.
-const sharedTitles = 12
+// The connections have some novels in common, and turn to new ones after a while.
+const (
+	sharedTitles = 12
+	waveLength   = 400 // commands
+)
 
 func newLoad(t testing.TB, p *partner) *load {
 	t.Helper()
@@ -46,15 +51,27 @@ func (l *load) stop() {
 	l.all.Wait()
 }
 
-// aim makes the replica the one that commands are sent to.
-func (l *load) aim(r *replica) { l.target.Store(&r.URL) }
+// aim makes these replicas the ones that commands are sent to.
+func (l *load) aim(replicas ...*replica) {
+	urls := make([]string, len(replicas))
+	for i, r := range replicas {
+		urls[i] = r.URL
+	}
+	l.target.Store(&urls)
+}
+
+// somewhere returns one of the services.
+func (l *load) somewhere() string {
+	urls := *l.target.Load()
+	return urls[rand.IntN(len(urls))]
+}
 
 func (l *load) connection(number int) {
 	var comments []*command // acknowledged ones: parents of replies
 	for n := 0; !l.stopped.Load(); n++ {
 		c := l.next(fmt.Sprintf("%d-%d", number, n), comments)
 		for {
-			a := l.send(*l.target.Load(), c.path, c.key, c.body, false)
+			a := l.send(l.somewhere(), c.path, c.key, c.body, false)
 			l.ledger.enter(c, a)
 			l.watch(a)
 			if a.succeeded() {
@@ -73,9 +90,10 @@ func (l *load) connection(number int) {
 
 // next makes a command up.
 func (l *load) next(unique string, comments []*command) *command {
-	c := &command{key: l.name + "-" + unique, title: fmt.Sprintf("%s %d", l.name, rand.IntN(sharedTitles))}
-	// A key has no spaces.
-	c.key = keyOf(c.key)
+	c := &command{
+		key:   strings.ReplaceAll(l.name+"-"+unique, " ", "-"),
+		title: fmt.Sprintf("%s %d-%d", l.name, l.made.Add(1)/waveLength, rand.IntN(sharedTitles)),
+	}
 	dice := rand.IntN(100)
 	if dice%7 == 0 {
 		c.title = l.name + " alone " + unique
@@ -115,14 +133,4 @@ func encode(body any) []byte {
 		panic(err) // maps of strings and numbers
 	}
 	return encoded
-}
-
-func keyOf(text string) string {
-	key := []byte(text)
-	for i, b := range key {
-		if b == ' ' {
-			key[i] = '-'
-		}
-	}
-	return string(key)
 }

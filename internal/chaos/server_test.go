@@ -86,21 +86,24 @@ func (s *server) freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	connection := connect(t, s.url())
 	defer func() { _ = connection.Close(context.Background()) }()
-	stopped := []int{postmaster(t, s.dir)} // first of all, so that there are no new ones
-	var thawed bool
-	thaw = func() {
-		for _, pid := range stopped {
-			if !thawed {
-				_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
-			}
-		}
-		thawed = true
-	}
-	t.Cleanup(thaw)
-	if err := syscall.Kill(stopped[0], syscall.SIGSTOP); err != nil {
-		t.Fatalf("send SIGSTOP: %v", err)
-	}
-	rows, err := connection.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()`)
+	first := suspend(t, postmaster(t, s.dir)) // so that there are no new ones
+	others := suspend(t, backends(t, connection, `true`)...)
+	return func() { first(); others() }
+}
+
+// freezeWriters stops the processes that serve the committers, wherever they are in their work. All others go on, and new ones
+// are born.
+func (s *server) freezeWriters(t testing.TB) (thaw func()) {
+	t.Helper()
+	connection := connect(t, s.url())
+	defer func() { _ = connection.Close(context.Background()) }()
+	return suspend(t, backends(t, connection, `application_name = 'novelgate-append'`)...)
+}
+
+// backends lists processes of the server, without the one that is asked.
+func backends(t testing.TB, connection *pgx.Conn, condition string) []int {
+	t.Helper()
+	rows, err := connection.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
 	if err != nil {
 		t.Fatalf("list processes: %v", err)
 	}
@@ -108,12 +111,26 @@ func (s *server) freeze(t testing.TB) (thaw func()) {
 	if err != nil {
 		t.Fatalf("list processes: %v", err)
 	}
+	return pids
+}
+
+// suspend stops processes. They go on when resume is called, at the end of the test at the latest.
+func suspend(t testing.TB, pids ...int) (resume func()) {
+	t.Helper()
+	var stopped []int
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err == nil {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err == nil { // else it has ended since
 			stopped = append(stopped, pid)
 		}
 	}
-	return thaw
+	resume = func() {
+		for _, pid := range stopped {
+			_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
+		}
+		stopped = nil
+	}
+	t.Cleanup(resume)
+	return resume
 }
 
 // postmaster returns the process of the server that runs on a data directory.

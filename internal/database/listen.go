@@ -14,9 +14,9 @@ const relistenPause = 250 * time.Millisecond
 
 // Listen calls the handler of a channel for each of its notifications until ctx ends. After every (re)connection it
 // calls all handlers once with an empty payload: something may have been missed. Handlers must not block.
-func Listen(ctx context.Context, url string, logger *slog.Logger, handlers map[string]func(payload string)) {
+func Listen(ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, handlers map[string]func(payload string)) {
 	for ctx.Err() == nil {
-		if err := listen(ctx, url, handlers); err != nil && ctx.Err() == nil {
+		if err := listen(ctx, config, handlers); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "listening connection lost", slog.Any("error", err))
 		}
 		select {
@@ -26,11 +26,8 @@ func Listen(ctx context.Context, url string, logger *slog.Logger, handlers map[s
 	}
 }
 
-func listen(ctx context.Context, url string, handlers map[string]func(string)) error {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return fmt.Errorf("parse database URL: %w", err)
-	}
+func listen(ctx context.Context, config *pgx.ConnConfig, handlers map[string]func(string)) error {
+	config = config.Copy()
 	config.ConnectTimeout = time.Second
 	config.RuntimeParams["application_name"] = "novelgate-listen"
 	conn, err := pgx.ConnectConfig(ctx, config)

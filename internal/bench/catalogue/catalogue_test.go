@@ -164,13 +164,11 @@ func TestSendWaitsAsTold(t *testing.T) {
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestText(t *testing.T) {
 	t.Parallel()
-	var out strings.Builder
 	report := &catalogue.Report{Created: 3, Updated: 1, Refused: map[string]int{"400 invalid_request author": 2}, Took: 1500 * time.Millisecond}
-	report.Write(&out, "novels")
 	want := "novels: 6 sent in 1.5 s, 3 created, 1 updated\n  2 refused: 400 invalid_request author\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("Write (-want +got)\n%s", diff)
+	if diff := cmp.Diff(want, report.Text("novels")); diff != "" {
+		t.Errorf("Text (-want +got)\n%s", diff)
 	}
 }

@@ -2,7 +2,6 @@ package catalogue
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -73,22 +72,30 @@ func (r *Report) merge(other *Report) {
 	}
 }
 
-// Write prints the report in one line, and one for each kind of refusal. Counts of zero are left out.
-func (r *Report) Write(w io.Writer, what string) {
-	parts := []string{fmt.Sprintf("%s: %d sent in %.1f s", what, r.Sent(), r.Took.Seconds())}
+// Text shows the report in one line, and one for each kind of refusal. Counts of zero are left out.
+func (r *Report) Text(what string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %d sent in %.1f s", what, r.Sent(), r.Took.Seconds())
 	for _, count := range []struct {
 		n    int
 		name string
 	}{
-		{r.Created, "created"}, {r.Updated, "updated"}, {r.Canonical, "canonical"}, {r.Foreign, "of another integration"},
-		{r.Replayed, "replayed"}, {r.Mismatched, "replayed WITH A MISMATCH"}, {r.Replies, "below a parent"}, {r.Waits, "waits as told"},
+		{r.Created, "created"},
+		{r.Updated, "updated"},
+		{r.Canonical, "canonical"},
+		{r.Foreign, "of another integration"},
+		{r.Replayed, "replayed"},
+		{r.Mismatched, "replayed WITH A MISMATCH"},
+		{r.Replies, "below a parent"},
+		{r.Waits, "waits as told"},
 	} {
 		if count.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", count.n, count.name))
+			fmt.Fprintf(&text, ", %d %s", count.n, count.name)
 		}
 	}
-	fmt.Fprintln(w, strings.Join(parts, ", "))
+	text.WriteByte('\n')
 	for _, why := range slices.Sorted(maps.Keys(r.Refused)) {
-		fmt.Fprintf(w, "  %d refused: %s\n", r.Refused[why], why)
+		fmt.Fprintf(&text, "  %d refused: %s\n", r.Refused[why], why)
 	}
+	return text.String()
 }

@@ -30,7 +30,7 @@ func (c *Client) share(ctx context.Context, n int, work func(ctx context.Context
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // says enough
+		return nil, err
 	}
 	total := &Report{}
 	for i := range reports {

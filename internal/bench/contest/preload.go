@@ -88,10 +88,10 @@ func (s *Service) Preload(ctx context.Context, running *Contestant, n int) error
 			recorded[i] = s.recorded(p.next(), batchID)
 		}
 		batch := &pgx.Batch{}
-		if err := eventlog.Queue(batch, recorded); err != nil {
-			return err //nolint:wrapcheck // says enough
+		if err := eventlog.Queue(batch, recorded); err != nil { //nolint:contextcheck // it only queues: nothing waits here
+			return err
 		}
-		return conn.SendBatch(ctx, batch).Close() //nolint:wrapcheck // preload says what failed
+		return conn.SendBatch(ctx, batch).Close() // preload says what failed
 	})
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (p *Peer) Preload(ctx context.Context, n int) error {
 			}
 		}
 		_, err := conn.CopyFrom(ctx, pgx.Identifier{"posts"}, columns, pgx.CopyFromRows(rows))
-		return err //nolint:wrapcheck // preload says what failed
+		return err // preload says what failed
 	})
 }
 
@@ -165,7 +165,7 @@ func (a *Arena) preload(ctx context.Context, databaseURL, threadsSQL string, int
 			return nil
 		})
 	}
-	return group.Wait() //nolint:wrapcheck // wrapped above
+	return group.Wait() // wrapped above
 }
 
 // Checkpoint writes all that is in memory to the disk, so that no round has to.

@@ -3,9 +3,7 @@ package contest
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 )
 
 // StatementSettings make the database server count what each statement costs, with pg_stat_statements.
@@ -30,34 +28,32 @@ const statementsSQL = `SELECT query, calls, total_exec_time, total_plan_time, ro
 FROM pg_stat_statements JOIN pg_database d ON d.oid = dbid
 WHERE d.datname LIKE 'bench\_%' ORDER BY total_exec_time + total_plan_time DESC LIMIT $1`
 
-// WriteStatements prints the statements that took longest. Their time includes waiting, for locks or the disk.
-// Figures per comment are divided by the number of comments.
-func (a *Arena) WriteStatements(ctx context.Context, w io.Writer, limit, comments int) error {
+// Statements shows those that took longest. Their time includes waiting, for locks or the disk. Figures per comment
+// are divided by the number of comments.
+func (a *Arena) Statements(ctx context.Context, limit, comments int) (string, error) {
 	rows, err := a.admin.Query(ctx, statementsSQL, limit)
 	if err != nil {
-		return fmt.Errorf("read statements: %w", err)
+		return "", fmt.Errorf("read statements: %w", err)
 	}
 	defer rows.Close()
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "µs/comment\tcalls\tms/call\tplan ms/call\trows/call\tblocks/row\tWAL B/comment\t  statement\n")
+	perComment := 1 / float64(max(comments, 1))
+	var text strings.Builder
+	text.WriteString("µs/comment\tcalls\tms/call\tplan ms/call\trows/call\tblocks/row\tWAL B/comment\t  statement\n")
 	for rows.Next() {
 		var query string
 		var calls, returned, blocks int64
 		var executing, planning, wal float64 // milliseconds, bytes
 		if err := rows.Scan(&query, &calls, &executing, &planning, &returned, &wal, &blocks); err != nil {
-			return fmt.Errorf("read statements: %w", err)
+			return "", fmt.Errorf("read statements: %w", err)
 		}
 		n := float64(max(calls, 1))
-		fmt.Fprintf(table, "%.1f\t%d\t%.3f\t%.3f\t%.1f\t%.1f\t%.0f\t  %s\n", (executing+planning)*1e3/float64(max(comments, 1)), calls, executing/n, planning/n,
-			float64(returned)/n, float64(blocks)/float64(max(returned, 1)), wal/float64(max(comments, 1)), brief(query))
+		fmt.Fprintf(&text, "%.1f\t%d\t%.3f\t%.3f\t%.1f\t%.1f\t%.0f\t  %s\n", (executing+planning)*1e3*perComment, calls, executing/n, planning/n,
+			float64(returned)/n, float64(blocks)/float64(max(returned, 1)), wal*perComment, brief(query))
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read statements: %w", err)
+		return "", fmt.Errorf("read statements: %w", err)
 	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print statements: %w", err)
-	}
-	return nil
+	return align(text.String())
 }
 
 // brief is the beginning of a statement without its comments, in one line.

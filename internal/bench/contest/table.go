@@ -5,77 +5,94 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
-	"time"
 
 	"novelgate/internal/bench/stats"
 )
 
-// row is a line of the table: what it shows of a round.
-type row struct {
+func perSecond(f Figures) float64 { return f.PerSecond }
+func p50(f Figures) float64       { return f.P50.Seconds() * 1e3 }     // ms
+func p99(f Figures) float64       { return f.P99.Seconds() * 1e3 }     // ms
+func service(f Figures) float64   { return f.Service.Seconds() * 1e6 } // µs, as the next three
+func database(f Figures) float64  { return f.Database.Seconds() * 1e6 }
+func both(f Figures) float64      { return (f.Service + f.Database).Seconds() * 1e6 }
+func generator(f Figures) float64 { return f.Generator.Seconds() * 1e6 }
+func catchUp(f Figures) float64   { return f.CatchUp.Seconds() * 1e3 } // ms
+func others(f Figures) float64    { return f.Others }
+
+// rows are the lines of a table.
+var rows = []struct {
 	name   string
 	format string
 	value  func(Figures) float64
+	ratio  bool // of the two means something
+}{
+	{"accepted comments/s", "%.0f", perSecond, true},
+	{"p50, ms", "%.2f", p50, true},
+	{"p99, ms", "%.2f", p99, true},
+	{"CPU per comment, µs: service", "%.1f", service, true},
+	{"CPU per comment, µs: database", "%.1f", database, true},
+	{"CPU per comment, µs: sum", "%.1f", both, true},
+	{"CPU per comment, µs: load generator", "%.1f", generator, false},
+	{"caught up after, ms", "%.0f", catchUp, false},
+	{"noise: processors busy elsewhere", "%.2f", others, false},
 }
 
-func inMilliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
-
-func inMicroseconds(d time.Duration) float64 { return d.Seconds() * 1e6 }
-
-var rows = []row{
-	{"accepted comments/s", "%.0f", func(f Figures) float64 { return f.PerSecond }},
-	{"p50, ms", "%.2f", func(f Figures) float64 { return inMilliseconds(f.P50) }},
-	{"p99, ms", "%.2f", func(f Figures) float64 { return inMilliseconds(f.P99) }},
-	{"CPU per comment, µs: service", "%.1f", func(f Figures) float64 { return inMicroseconds(f.Service) }},
-	{"CPU per comment, µs: database", "%.1f", func(f Figures) float64 { return inMicroseconds(f.Database) }},
-	{"CPU per comment, µs: sum", "%.1f", func(f Figures) float64 { return inMicroseconds(f.Service + f.Database) }},
-	{"CPU per comment, µs: load generator", "%.1f", func(f Figures) float64 { return inMicroseconds(f.Generator) }},
-	{"caught up after, ms", "%.0f", func(f Figures) float64 { return inMilliseconds(f.CatchUp) }},
-	{"noise: processors busy elsewhere", "%.2f", func(f Figures) float64 { return f.Others }},
-}
-
-// Write prints the duel: the median of each figure for both, and what became of the ratio A/B in the single pairs.
-func (d *Duel) Write(w io.Writer) error {
-	fmt.Fprintf(w, "\nConnections: %d; %d pairs of %v\n", d.Connections, len(d.OfA), d.Duration)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "median of\t%s\t%s\tratio\tmin\tmax\t\n", d.A.Name, d.B.Name)
+// Table shows the duel: the median of each figure for both, and what became of the ratio A/B in the single pairs.
+func (d *Duel) Table() (string, error) {
+	var text strings.Builder
+	fmt.Fprintf(&text, "median of\t%s\t%s\tratio\tmin\tmax\t\n", d.A.Name, d.B.Name)
 	for _, r := range rows {
 		a, b := column(d.OfA, r.value), column(d.OfB, r.value)
-		fmt.Fprintf(table, "%s\t"+r.format+"\t"+r.format+"\t", r.name, stats.Summarise(a).Median, stats.Summarise(b).Median)
-		if ratios := stats.Ratios(a, b); len(ratios) == len(a) {
+		fmt.Fprintf(&text, "%s\t"+r.format+"\t"+r.format+"\t", r.name, stats.Summarise(a).Median, stats.Summarise(b).Median)
+		if ratios := stats.Ratios(a, b); r.ratio && len(ratios) == len(a) {
 			ratio := stats.Summarise(ratios)
-			fmt.Fprintf(table, "%.2f\t%.2f\t%.2f\t\n", ratio.Median, ratio.Min, ratio.Max)
+			fmt.Fprintf(&text, "%.2f\t%.2f\t%.2f\t\n", ratio.Median, ratio.Min, ratio.Max)
 		} else {
-			fmt.Fprint(table, "\t\t\t\n")
+			text.WriteString("\t\t\t\n")
 		}
 	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print table: %w", err)
+	table, err := align(text.String())
+	if err != nil {
+		return "", err
 	}
-	writeFailures(w, d.A.Name, d.OfA)
-	writeFailures(w, d.B.Name, d.OfB)
-	return nil
+	title := fmt.Sprintf("\nConnections: %d; %d pairs of %v\n", d.Connections, len(d.OfA), d.Duration)
+	return title + table + failures(d.A.Name, d.OfA) + failures(d.B.Name, d.OfB), nil
 }
 
-// WriteMedians prints the medians of one contestant in one line; CPU is that of its service and its database, per comment.
-func WriteMedians(w io.Writer, name string, rounds []Figures) {
+// align turns the cells of lines, each ended by a tab, into columns.
+func align(cells string) (string, error) {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if _, err := io.WriteString(table, cells); err != nil {
+		return "", fmt.Errorf("align table: %w", err)
+	}
+	if err := table.Flush(); err != nil {
+		return "", fmt.Errorf("align table: %w", err)
+	}
+	return text.String(), nil
+}
+
+// Medians shows the medians of one contestant in one line; CPU is that of its service and its database, per comment.
+func Medians(name string, rounds []Figures) string {
 	median := func(value func(Figures) float64) float64 { return stats.Summarise(column(rounds, value)).Median }
-	fmt.Fprintf(w, "%-18s %8.0f/s   p50 %7.2f ms   p99 %7.2f ms   CPU %6.1f + %6.1f µs   noise %.2f\n", name,
-		median(rows[0].value), median(rows[1].value), median(rows[2].value), median(rows[3].value), median(rows[4].value),
-		median(func(f Figures) float64 { return f.Others }))
-	writeFailures(w, name, rounds)
+	return fmt.Sprintf("%-18s %8.0f/s   p50 %7.2f ms   p99 %7.2f ms   CPU %6.1f + %6.1f µs   noise %.2f\n", name,
+		median(perSecond), median(p50), median(p99), median(service), median(database), median(others)) + failures(name, rounds)
 }
 
-func writeFailures(w io.Writer, name string, rounds []Figures) {
+func failures(name string, rounds []Figures) string {
 	failed := map[string]int{}
 	for _, f := range rounds {
 		for what, n := range f.Failed {
 			failed[what] += n
 		}
 	}
+	var text strings.Builder
 	for _, what := range slices.Sorted(maps.Keys(failed)) {
-		fmt.Fprintf(w, "%s FAILED: %d × %s\n", name, failed[what], what)
+		fmt.Fprintf(&text, "%s FAILED: %d × %s\n", name, failed[what], what)
 	}
+	return text.String()
 }
 
 func column(rounds []Figures, value func(Figures) float64) []float64 {

@@ -91,11 +91,11 @@ func (s *Server) post(r *http.Request) (stored, error) {
 	}
 	key, err := request.ParseIdempotencyKey(r.Header)
 	if err != nil {
-		return stored{}, err //nolint:wrapcheck // already a problem
+		return stored{}, err // already a problem
 	}
 	post, err := request.DecodePost(body, receivedAt)
 	if err != nil {
-		return stored{}, err //nolint:wrapcheck // already a problem
+		return stored{}, err // already a problem
 	}
 	return s.importPost(r.Context(), integrationID, key, post, receivedAt)
 }

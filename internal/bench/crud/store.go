@@ -116,7 +116,7 @@ func findThread(ctx context.Context, tx pgx.Tx, spelling string, now time.Time) 
 
 func findNovel(ctx context.Context, tx pgx.Tx, spelling string) (novelID uuid.UUID, slug string, threadID uuid.NullUUID, err error) {
 	err = tx.QueryRow(ctx, findNovelSQL, spelling).Scan(&novelID, &slug, &threadID)
-	return novelID, slug, threadID, err //nolint:wrapcheck // the caller tells no rows from failure
+	return novelID, slug, threadID, err // the caller tells no rows from failure
 }
 
 func findParent(ctx context.Context, tx pgx.Tx, integrationID uuid.UUID, key string, threadID uuid.UUID) (*uuid.UUID, error) {
@@ -124,7 +124,7 @@ func findParent(ctx context.Context, tx pgx.Tx, integrationID uuid.UUID, key str
 	err := tx.QueryRow(ctx, findParentSQL, integrationID, key, threadID).Scan(&parentID)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil //nolint:nilnil // an unknown parent makes a top-level comment
+		return nil, nil // an unknown parent makes a top-level comment
 	case err != nil:
 		return nil, fmt.Errorf("find parent: %w", err)
 	}

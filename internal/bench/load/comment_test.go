@@ -49,7 +49,7 @@ func TestKeysAndTitlesAreUnique(t *testing.T) {
 	for run := range 3 {
 		for connection := range 40 {
 			for ordinal := range 40 {
-				keys[load.Key(uint16(run), connection, ordinal)] = true //nolint:gosec // 0 to 2
+				keys[load.Key(uint16(run), connection, ordinal)] = true
 			}
 		}
 	}

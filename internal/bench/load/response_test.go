@@ -45,7 +45,7 @@ func TestReadResponse(t *testing.T) {
 
 type oneByte struct{ r io.Reader }
 
-func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, len(p))]) } //nolint:wrapcheck // a pass-through
+func (o oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, len(p))]) } // a pass-through
 
 func TestReadResponseRefuses(t *testing.T) {
 	t.Parallel()

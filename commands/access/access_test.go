@@ -1,0 +1,276 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"novelgate/aggregates/integration"
+	"novelgate/commands/access"
+	"novelgate/internal/apikey"
+)
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key, secret := b.issue(t, 0)
+	got, err := b.keys.Authenticate(t.Context(), secret.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &access.Principal{
+		KeyID: key.ID, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true, CanPost: true,
+		PostsPerMinute: 7, NovelsPerMinute: 8, Review: true,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(access.Principal{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSeveralKeysOfOneIntegration(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	old, oldSecret := b.issue(t, 0)
+	_, newSecret := b.issue(t, 0)
+	for _, secret := range []apikey.Secret{oldSecret, newSecret} {
+		if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+			t.Error(err)
+		}
+	}
+	b.revoke(t, old)
+	b.keys.Forget()
+	if _, err := b.keys.Authenticate(t.Context(), oldSecret.Reveal()); !errors.Is(err, access.ErrUnknown) {
+		t.Errorf("the old key: %v, want ErrUnknown", err)
+	}
+	if _, err := b.keys.Authenticate(t.Context(), newSecret.Reveal()); err != nil {
+		t.Errorf("the new key: %v", err)
+	}
+}
+
+// TestMalformedKeysNeverReachTheDatabase: there is none to reach.
+func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	b.pool.Close()
+	good := secret.Reveal()
+	flipped := []byte(good)
+	flipped[10] ^= 1
+	staffKey, err := apikey.New(apikey.Staff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auditorKey, err := apikey.New(apikey.Auditor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string]string{
+		"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0", "space before it": " " + good,
+		"upper case": strings.ToUpper(good), "another scheme": "ngx" + good[3:], "megabytes": strings.Repeat(good, 100_000), "NUL": good[:20] + "\x00" + good[21:],
+		"of staff": staffKey.Reveal(), "of an auditor": auditorKey.Reveal(),
+	} {
+		if _, err := b.keys.Authenticate(t.Context(), key); !errors.Is(err, access.ErrMalformed) {
+			t.Errorf("%s: %v, want ErrMalformed", name, err)
+		}
+	}
+	_, err = b.keys.Authenticate(t.Context(), good)
+	for _, refusal := range []error{nil, access.ErrMalformed, access.ErrUnknown, access.ErrExpired} {
+		if errors.Is(err, refusal) {
+			t.Errorf("a good key without a database: %v; it must not look like a refusal", err)
+		}
+	}
+}
+
+func TestUnknownKey(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	stranger, err := apikey.New(apikey.Partner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := b.keys.Authenticate(t.Context(), stranger.Reveal()); !errors.Is(err, access.ErrUnknown) {
+			t.Errorf("got %v, want ErrUnknown", err)
+		}
+	}
+	if got := b.queries.count.Load(); got != 1 {
+		t.Errorf("%d queries for one unknown key, want 1", got)
+	}
+}
+
+func TestAnswersAreRememberedForAMoment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	for range 10 {
+		for range 10 {
+			if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.clock.advance(100 * time.Millisecond)
+	}
+	if got := b.queries.count.Load(); got < 1 || got > 3 {
+		t.Errorf("%d queries in a second, want 1 to 3", got)
+	}
+}
+
+// TestRevocationHoldsWithinASecond, though its notification was lost.
+func TestRevocationHoldsWithinASecond(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key, secret := b.issue(t, 0)
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+		t.Fatal(err)
+	}
+	b.revoke(t, key)
+	b.clock.advance(time.Second)
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
+		t.Errorf("got %v, want ErrUnknown", err)
+	}
+}
+
+func TestSettingsHoldWithinASecond(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+		t.Fatal(err)
+	}
+	change := integration.Change{Enabled: new(false), Capabilities: map[integration.Capability]bool{integration.Posts: false, integration.Novels: true}}
+	if _, err := b.staff.ChangeIntegration(t.Context(), b.integration.ID, change); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.advance(time.Second)
+	got, err := b.keys.Authenticate(t.Context(), secret.Reveal())
+	if err != nil {
+		t.Fatal(err) // a disabled integration is who it is; what it may do is another question
+	}
+	if got.Enabled || got.CanPost || !got.CanCreateNovels {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestForgetHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key, secret := b.issue(t, 0)
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+		t.Fatal(err)
+	}
+	b.revoke(t, key)
+	b.keys.Forget()
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
+		t.Errorf("got %v, want ErrUnknown", err)
+	}
+}
+
+// TestForgetOvertakesALookUp that has read the key before it was revoked and is still on its way: who comes after
+// Forget does not get its answer, and nobody remembers it.
+func TestForgetOvertakesALookUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	key, secret := b.issue(t, 0)
+	h := b.queries.holdNext()
+	early := make(chan error, 1)
+	go func() {
+		_, err := b.keys.Authenticate(t.Context(), secret.Reveal())
+		early <- err
+	}()
+	<-h.answered
+	b.revoke(t, key)
+	b.keys.Forget()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := b.keys.Authenticate(ctx, secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
+		t.Errorf("after Forget: %v, want ErrUnknown", err)
+	}
+	close(h.release)
+	if err := <-early; err != nil {
+		t.Errorf("the request that came before: %v", err)
+	}
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
+		t.Errorf("after both: %v, want ErrUnknown", err)
+	}
+}
+
+func TestWaitingRequestsShareALookUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	h := b.queries.holdNext()
+	first, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := b.keys.Authenticate(first, secret.Reveal())
+		left <- err
+	}()
+	<-h.answered
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	leave() // the one that began the look-up goes away; the others must not fail with it
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the one that left: %v", err)
+	}
+	close(h.release)
+	wg.Wait()
+	if got := b.queries.count.Load(); got != 1 {
+		t.Errorf("%d queries, want 1", got)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 10*time.Second)
+	for _, step := range []struct {
+		after   time.Duration
+		refusal error
+	}{
+		{0, nil},
+		{9900 * time.Millisecond, nil},
+		{99 * time.Millisecond, nil},
+		{time.Millisecond, access.ErrExpired}, // remembered since 100 ms ago, and expired all the same
+		{time.Hour, access.ErrExpired},
+	} {
+		b.clock.advance(step.after)
+		if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, step.refusal) {
+			t.Errorf("at %s: %v, want %v", b.clock.Now(), err, step.refusal)
+		}
+	}
+}
+
+// TestGuessedKeysDoNotFillTheMemory: the cache starts over rather than grow.
+func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	for range 10_100 {
+		guess, err := apikey.New(apikey.Partner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.keys.Authenticate(t.Context(), guess.Reveal()); !errors.Is(err, access.ErrUnknown) {
+			t.Fatalf("got %v, want ErrUnknown", err)
+		}
+	}
+	if got := b.keys.Remembered(); got > 10_000 {
+		t.Errorf("%d keys are remembered", got)
+	}
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+		t.Errorf("a good key in between: %v", err)
+	}
+}

@@ -1,0 +1,140 @@
+package access_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/integration"
+	"novelgate/commands/access"
+	"novelgate/commands/staff"
+	"novelgate/internal/apikey"
+	"novelgate/internal/testdb"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// bundle is a replica that authenticates, an integration, and staff who look after it.
+type bundle struct {
+	keys        *access.Keys
+	pool        *pgxpool.Pool // of keys
+	queries     *queries      // on that pool
+	clock       *clock        // of everybody
+	staff       *staff.Staff
+	integration staff.Integration
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	url := testdb.New(t)
+	b := &bundle{clock: &clock{now: noon}, queries: &queries{}}
+	b.pool = newPool(t, url, b.queries)
+	b.keys = access.New(b.pool, b.clock.Now)
+	b.staff = &staff.Staff{Pool: newPool(t, url, nil), Actor: "staff:test", Now: b.clock.Now}
+	var err error
+	b.integration, err = b.staff.CreateIntegration(t.Context(), "Partner", integration.Change{
+		Capabilities:   map[integration.Capability]bool{integration.Posts: true},
+		PostsPerMinute: new(7), NovelsPerMinute: new(8), Review: new(true),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newPool(t *testing.T, url string, tracer pgx.QueryTracer) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = tracer
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func (b *bundle) issue(t *testing.T, lifetime time.Duration) (staff.Key, apikey.Secret) {
+	t.Helper()
+	key, secret, err := b.staff.IssueKey(t.Context(), b.integration.ID, lifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, secret
+}
+
+func (b *bundle) revoke(t *testing.T, key staff.Key) {
+	t.Helper()
+	if _, err := b.staff.RevokeKey(t.Context(), key.ID, "leaked"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clock is moved by hand.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// queries counts look-ups, and can hold the next one when the database has answered it.
+type queries struct {
+	count atomic.Int64
+	held  atomic.Pointer[held]
+}
+
+type held struct {
+	answered chan struct{} // closed when the database has answered
+	release  chan struct{} // closed to let the answer through
+}
+
+func (q *queries) holdNext() *held {
+	h := &held{answered: make(chan struct{}), release: make(chan struct{})}
+	q.held.Store(h)
+	return h
+}
+
+type lookUpKey struct{}
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (q *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if !strings.Contains(data.SQL, "FROM api_keys") {
+		return ctx
+	}
+	q.count.Add(1)
+	return context.WithValue(ctx, lookUpKey{}, true)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (q *queries) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if ctx.Value(lookUpKey{}) == nil {
+		return
+	}
+	if h := q.held.Swap(nil); h != nil {
+		close(h.answered)
+		<-h.release
+	}
+}

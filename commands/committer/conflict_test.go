@@ -1,0 +1,213 @@
+package committer_test
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+)
+
+// begin starts a transaction of another writer.
+func begin(t testing.TB, pool *pgxpool.Pool) pgx.Tx {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("begin: %v", err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
+// execute runs one statement of another writer.
+func execute(t testing.TB, tx pgx.Tx, sql string) {
+	t.Helper()
+	if _, err := tx.Exec(t.Context(), sql); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// create lets another writer create a novel for a partner, without committing.
+func create(t testing.TB, tx pgx.Tx, p partner, key, spelling string) {
+	t.Helper()
+	owner := p.IntegrationID
+	recorded := []events.Recorded{{
+		StreamType: events.NovelStream, StreamID: events.NovelID(fold(spelling)), StreamVersion: 1, ID: key, Source: events.NovelsSource(owner),
+		Event: events.NovelCreated{Title: spelling, Slug: "slug-of-" + key, Author: "Unknown", OwnerID: &owner, State: "approved"},
+	}}
+	batch := &pgx.Batch{}
+	if err := eventlog.Queue(batch, recorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := projections.QueueInline(t.Context(), batch, recorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.SendBatch(t.Context(), batch).Close(); err != nil {
+		t.Fatalf("create: %v", err)
+	}
+}
+
+// start submits a command in the background.
+func (r *replica) start(command any) <-chan answer {
+	answers := make(chan answer, 1)
+	go func() { answers <- r.submit(context.Background(), command) }()
+	return answers
+}
+
+// TestConflictsChargeOnce makes a creation conflict twice, the second time before it is decided again.
+func TestConflictsChargeOnce(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+
+	other := begin(t, pool)
+	create(t, other, newPartner(), "other", "Title")
+	locks := begin(t, pool)
+	if _, err := locks.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, lockNumber("Title")); err != nil {
+		t.Fatal(err)
+	}
+	answers := r.start(p.novel("k", "Title", novel.Fields{}))
+	// The first attempt runs into the novel, the second into the lock.
+	eventually(t, "two conflicts", func() bool { return r.conflicts() >= 2 })
+	for _, tx := range []pgx.Tx{other, locks} {
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := <-answers; a.String() != "created" {
+		t.Errorf("answer: %v", a)
+	}
+	checkTruth(t, pool)
+	if used := r.used(); used != 1 {
+		t.Errorf("%d creations were charged", used)
+	}
+}
+
+// lockNumber is the advisory lock that stands for a title.
+func lockNumber(spelling string) int64 {
+	hash := fnv.New64a()
+	hash.Write([]byte(fold(spelling)))
+	return int64(hash.Sum64()) //nolint:gosec // any 64 bits will do
+}
+
+// TestConflictBecomesReplay lets another replica be faster with the same delivery: the slower one is its retry, and
+// the creation that it was granted goes back.
+func TestConflictBecomesReplay(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	other := begin(t, pool)
+	create(t, other, p, "k", "Title")
+	answers := r.start(p.novel("k", "Title", novel.Fields{}))
+	eventually(t, "a conflict", func() bool { return r.conflicts() >= 1 })
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answers; a.String() != "updated replayed" {
+		t.Errorf("answer: %v", a)
+	}
+	checkTruth(t, pool)
+	if used := r.used(); used != 0 {
+		t.Errorf("%d creations were charged", used)
+	}
+}
+
+// patientPool is a pool whose sessions wait long for locks.
+func patientPool(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	config := newPool(t, url, 1, nil).Config()
+	config.ConnConfig.RuntimeParams["lock_timeout"] = "30s"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatalf("open pool: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// TestReadsSeeDifferentMoments commits a delivery between the statements that read its key and its title.
+func TestReadsSeeDifferentMoments(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"events", "title_lookup"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			url := testdb.New(t)
+			pool := direct(t, url)
+			r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = patientPool(t, url) })
+			p := newPartner()
+			// From here on the statements are prepared: that would wait for the table as well.
+			if a := r.submit(t.Context(), p.post("warm", "Known")); a.err != nil {
+				t.Fatal(a)
+			}
+			other := begin(t, pool)
+			execute(t, other, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
+			answers := r.start(p.novel("k", "Title", novel.Fields{}))
+			eventually(t, "the committer waits between its statements", func() bool {
+				var waiting bool
+				err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+					AND wait_event_type = 'Lock' AND xact_start < query_start)`).Scan(&waiting)
+				return err == nil && waiting
+			})
+			create(t, other, p, "k", "Title")
+			if err := other.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if a := <-answers; a.String() != "updated replayed" {
+				t.Errorf("answer: %v", a)
+			}
+			checkTruth(t, pool)
+		})
+	}
+}
+
+// TestRejectedMeanwhile rejects a title between reading it and writing.
+func TestRejectedMeanwhile(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	if a := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{})); a.err != nil {
+		t.Fatal(a)
+	}
+	// The creation of another title in the same batch keeps it waiting between the two.
+	update := p.novel("u", "Title", novel.Fields{Author: ptr("Somebody")})
+	release := r.occupy(t)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	updates := r.start(update)
+	eventually(t, "it waits", func() bool { return r.QueueDepth() == 1 })
+	creations := r.start(newPartner().novel("c", "Other", novel.Fields{}))
+	eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
+	r.permits.once(func() bool {
+		close(entered)
+		<-leave
+		return true
+	})
+	release()
+	<-entered
+	if _, err := newStaff(pool).RejectNovel(t.Context(), "Title", "no"); err != nil {
+		t.Fatal(err)
+	}
+	close(leave)
+	if a := <-updates; !errors.Is(a.err, novel.ErrRejected) {
+		t.Errorf("update: %v", a)
+	}
+	<-creations
+	checkTruth(t, pool)
+	if r.conflicts() != 1 {
+		t.Errorf("%d conflicts", r.conflicts())
+	}
+}

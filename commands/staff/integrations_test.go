@@ -1,0 +1,248 @@
+package staff_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/integration"
+	"novelgate/commands/access"
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+func TestCreateIntegration(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	got, err := s.CreateIntegration(t.Context(), " Partner ", integration.Change{
+		Capabilities: map[integration.Capability]bool{integration.Novels: true, integration.Posts: true}, PostsPerMinute: new(600), Review: new(true),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := staff.Integration{
+		ID: got.ID, Name: "Partner", Enabled: true, Capabilities: []string{"novels", "posts"}, PostsPerMinute: 600, NovelsPerMinute: 60,
+		Review: true, CreatedAt: noon,
+	}
+	got.CreatedAt = got.CreatedAt.UTC()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, handle := range []string{got.ID.String(), "Partner", "PARTNER"} {
+		if found, err := s.Integration(t.Context(), handle); err != nil || found.ID != got.ID {
+			t.Errorf("%s found %s, %v", handle, found.ID, err)
+		}
+	}
+	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, got.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]bool{}
+	for i, r := range recorded {
+		if r.Metadata.Actor != "staff:test" || r.ID != recorded[0].ID || r.StreamVersion != i+1 || r.Metadata.Batch == uuid.Nil {
+			t.Errorf("recorded %+v", r)
+		}
+		sources[r.Source] = true
+	}
+	if len(recorded) != 5 || len(sources) != 5 {
+		t.Errorf("%d events from %d sources, want 5", len(recorded), len(sources))
+	}
+}
+
+func TestIntegrationNamesAreTaken(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	if _, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CreateIntegration(t.Context(), "pARTNER", integration.Change{}); !errors.Is(err, staff.ErrNameTaken) {
+		t.Errorf("got %v, want ErrNameTaken", err)
+	}
+	list, err := s.Integrations(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Errorf("%d integrations, %v", len(list), err)
+	}
+	var appended int
+	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&appended); err != nil || appended != 1 {
+		t.Errorf("%d events, %v", appended, err)
+	}
+}
+
+func TestIntegrationNamesAreTakenByOne(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	var wg sync.WaitGroup
+	outcomes := make([]error, 6)
+	for i := range outcomes {
+		wg.Go(func() { _, outcomes[i] = s.CreateIntegration(t.Context(), "Partner", integration.Change{}) })
+	}
+	wg.Wait()
+	made := 0
+	for _, err := range outcomes {
+		if err == nil {
+			made++
+		} else if !errors.Is(err, staff.ErrNameTaken) {
+			t.Errorf("got %v, want ErrNameTaken", err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d integrations were made", made)
+	}
+}
+
+func TestUnknownIntegration(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, handle := range []string{"nobody", "", uuid.NewString(), "' OR true --"} {
+		if _, err := s.Integration(t.Context(), handle); !errors.Is(err, integration.ErrNotFound) {
+			t.Errorf("%q: %v, want ErrNotFound", handle, err)
+		}
+	}
+	if _, err := s.ChangeIntegration(t.Context(), uuid.New(), integration.Change{Review: new(true)}); !errors.Is(err, integration.ErrNotFound) {
+		t.Errorf("change: %v, want ErrNotFound", err)
+	}
+	if list, err := s.Integrations(t.Context()); err != nil || list == nil || len(list) != 0 {
+		t.Errorf("list %#v, %v; want an empty one", list, err)
+	}
+}
+
+func TestChangeIntegrationTwice(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	made, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := integration.Change{Enabled: new(false), NovelsPerMinute: new(0), Capabilities: map[integration.Capability]bool{integration.Posts: true}}
+	for range 2 {
+		got, err := s.ChangeIntegration(t.Context(), made.ID, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := made
+		want.Enabled, want.NovelsPerMinute, want.Capabilities = false, 0, []string{"posts"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	want := []events.Event{
+		events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
+		events.IntegrationDisabled{},
+		events.CapabilityEnabled{Capability: "posts"},
+		events.RateLimitSet{Operation: "novels"},
+	}
+	if diff := cmp.Diff(want, stream(t, s, made.ID)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestRefusedChangesStoreNothing(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	made, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change  integration.Change
+		refusal error
+	}{
+		{integration.Change{Enabled: new(false), PostsPerMinute: new(-1)}, integration.ErrLimit},
+		{integration.Change{PostsPerMinute: new(1 << 40)}, integration.ErrLimit},
+		{integration.Change{Enabled: new(false), Capabilities: map[integration.Capability]bool{"all": true}}, integration.ErrCapability},
+	} {
+		if _, err := s.ChangeIntegration(t.Context(), made.ID, c.change); !errors.Is(err, c.refusal) {
+			t.Errorf("got %v, want %v", err, c.refusal)
+		}
+		if _, err := s.CreateIntegration(t.Context(), "Another", c.change); !errors.Is(err, c.refusal) {
+			t.Errorf("on creation: %v, want %v", err, c.refusal)
+		}
+	}
+	if _, err := s.CreateIntegration(t.Context(), "  ", integration.Change{}); !errors.Is(err, integration.ErrNameInvalid) {
+		t.Errorf("got %v, want ErrNameInvalid", err)
+	}
+	if got := stream(t, s, made.ID); len(got) != 1 {
+		t.Errorf("stored %+v", got)
+	}
+}
+
+// TestConcurrentChangesAllHold: each decides on what the others have done.
+func TestConcurrentChangesAllHold(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	made, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, change := range []integration.Change{
+		{Enabled: new(false)},
+		{Review: new(true)},
+		{PostsPerMinute: new(1)},
+		{NovelsPerMinute: new(2)},
+		{Capabilities: map[integration.Capability]bool{integration.Posts: true}},
+	} {
+		wg.Go(func() {
+			if _, err := s.ChangeIntegration(t.Context(), made.ID, change); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got, err := s.Integration(t.Context(), made.ID.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := made
+	want.Enabled, want.Review, want.PostsPerMinute, want.NovelsPerMinute, want.Capabilities = false, true, 1, 2, []string{"posts"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReplicasAreTold(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	conn, err := s.Pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for _, channel := range []string{access.Channel, eventlog.AppendedChannel} {
+		if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _, _ = conn.Exec(t.Context(), "UNLISTEN *") }()
+	expect := func(want string) {
+		t.Helper()
+		deadline := time.After(30 * time.Second)
+		heard := make(chan string, 1)
+		go func() {
+			if n, err := conn.Conn().WaitForNotification(t.Context()); err == nil {
+				heard <- n.Channel
+			}
+		}()
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Errorf("heard %s, want %s", got, want)
+			}
+		case <-deadline:
+			t.Fatalf("heard nothing on %s", want)
+		}
+	}
+	if _, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(access.Channel)
+	if _, err := s.PublishNovel(t.Context(), "Genji", ""); err != nil {
+		t.Fatal(err)
+	}
+	expect(eventlog.AppendedChannel)
+}

@@ -1,0 +1,171 @@
+package staff_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/integration"
+	"novelgate/commands/staff"
+	"novelgate/events"
+)
+
+func partnerIntegration(t *testing.T, s *staff.Staff, name string) uuid.UUID {
+	t.Helper()
+	made, err := s.CreateIntegration(t.Context(), name, integration.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.ID
+}
+
+func TestIssueKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id := partnerIntegration(t, s, "Partner")
+	for _, c := range []struct {
+		lifetime  time.Duration
+		expiresAt *time.Time
+	}{{0, nil}, {time.Hour, new(noon.Add(time.Hour))}} {
+		key, secret, err := s.IssueKey(t.Context(), id, c.lifetime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := staff.Key{ID: key.ID, IntegrationID: id, Prefix: secret.Reveal()[:8], CreatedAt: noon, ExpiresAt: c.expiresAt}
+		key.CreatedAt = key.CreatedAt.UTC()
+		if key.ExpiresAt != nil {
+			key.ExpiresAt = new(key.ExpiresAt.UTC())
+		}
+		if diff := cmp.Diff(want, key); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestTheSecretIsStoredNowhere searches every row of the database for it.
+func TestTheSecretIsStoredNowhere(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	_, secret, err := s.IssueKey(t.Context(), partnerIntegration(t, s, "Partner"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"events", "api_keys", "integrations", "settings"} {
+		var rows string
+		if err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(r::text, ' '), '') FROM `+table+` r`).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(rows, secret.Reveal()[8:]) {
+			t.Errorf("table %s holds the secret", table)
+		}
+	}
+}
+
+func TestIssueKeyRefusals(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	if _, _, err := s.IssueKey(t.Context(), uuid.New(), 0); !errors.Is(err, integration.ErrNotFound) {
+		t.Errorf("for nobody: %v", err)
+	}
+	id := partnerIntegration(t, s, "Partner")
+	if _, _, err := s.IssueKey(t.Context(), id, -time.Second); !errors.Is(err, integration.ErrExpiryPassed) {
+		t.Errorf("expired: %v", err)
+	}
+	if keys, err := s.Keys(t.Context(), id); err != nil || len(keys) != 0 {
+		t.Errorf("keys %+v, %v", keys, err)
+	}
+}
+
+func TestRevokeKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id := partnerIntegration(t, s, "Partner")
+	key, _, err := s.IssueKey(t.Context(), id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.RevokeKey(t.Context(), key.ID, "leaked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) {
+		t.Errorf("revoked at %v", got.RevokedAt)
+	}
+	if _, err := s.RevokeKey(t.Context(), key.ID, "again"); !errors.Is(err, integration.ErrKeyRevoked) {
+		t.Errorf("a second time: %v", err)
+	}
+	if _, err := s.RevokeKey(t.Context(), uuid.New(), ""); !errors.Is(err, integration.ErrKeyNotFound) {
+		t.Errorf("an unknown one: %v", err)
+	}
+	list := stream(t, s, id)
+	if diff := cmp.Diff(events.Event(events.KeyRevoked{KeyID: key.ID, Reason: "leaked", RevokedAt: noon}), list[len(list)-1]); diff != "" {
+		t.Errorf("last event (-want +got):\n%s", diff)
+	}
+}
+
+func TestOneRevocationWins(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id := partnerIntegration(t, s, "Partner")
+	key, _, err := s.IssueKey(t.Context(), id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	outcomes := make([]error, 5)
+	for i := range outcomes {
+		wg.Go(func() { _, outcomes[i] = s.RevokeKey(t.Context(), key.ID, "") })
+	}
+	wg.Wait()
+	done := 0
+	for _, err := range outcomes {
+		if err == nil {
+			done++
+		} else if !errors.Is(err, integration.ErrKeyRevoked) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if done != 1 || len(stream(t, s, id)) != 3 {
+		t.Errorf("revoked %d times, %d events", done, len(stream(t, s, id)))
+	}
+}
+
+func TestKeysAreListed(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	now := noon
+	s.Now = func() time.Time { return now }
+	one, two := partnerIntegration(t, s, "One"), partnerIntegration(t, s, "Two")
+	var issued []uuid.UUID
+	for _, owner := range []uuid.UUID{one, two, one} {
+		now = now.Add(time.Second)
+		key, _, err := s.IssueKey(t.Context(), owner, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued = append(issued, key.ID)
+	}
+	for name, c := range map[string]struct {
+		owner uuid.UUID
+		want  []uuid.UUID
+	}{
+		"all": {uuid.Nil, issued}, "one": {one, []uuid.UUID{issued[0], issued[2]}}, "two": {two, issued[1:2]}, "nobody's": {uuid.New(), nil},
+	} {
+		keys, err := s.Keys(t.Context(), c.owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []uuid.UUID
+		for _, key := range keys {
+			got = append(got, key.ID)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package staff_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+	"novelgate/internal/title"
+	"novelgate/projections"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func setup(t *testing.T) *staff.Staff {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return &staff.Staff{Pool: pool, Actor: "staff:test", Now: func() time.Time { return noon }}
+}
+
+// stream returns the events of a stream, without their envelopes.
+func stream(t *testing.T, s *staff.Staff, id uuid.UUID) []events.Event {
+	t.Helper()
+	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []events.Event
+	for _, r := range recorded {
+		list = append(list, r.Event)
+	}
+	return list
+}
+
+var partner = uuid.MustParse("01000000-0000-7000-8000-000000000001")
+
+// imported is a partner's novel with this title.
+func imported(t *testing.T, s *staff.Staff, spelled string, state novel.State) uuid.UUID {
+	t.Helper()
+	id := events.NovelID(title.Fold(spelled))
+	recorded := []events.Recorded{{
+		StreamType: events.NovelStream, StreamID: id, StreamVersion: 1, ID: "import of " + spelled, Source: events.NovelsSource(partner),
+		Event: events.NovelCreated{Title: spelled, Slug: title.Slug(spelled), Author: "Unknown", OwnerID: &partner, State: string(state)},
+	}}
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := projections.QueueInline(t.Context(), &batch, recorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}

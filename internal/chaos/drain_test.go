@@ -1,0 +1,75 @@
+package chaos_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. What it has accepted it answers; what it
+// refuses, by taking no connection, it has not carried out: the other replica does so, as if for the first time.
+func TestDrainHandsOver(t *testing.T) {
+	database := startServer(t)
+	for round := range size(3, 1) {
+		replicas := startTwo(t, database.url())
+		l := newLoad(t, newPartner(t, database.url()))
+		var answered, refused atomic.Int64
+		var ended atomic.Bool
+		for sender := range 16 {
+			l.all.Go(func() {
+				var comments []*command
+				for n := 0; !ended.Load(); n++ {
+					c := l.next(fmt.Sprintf("%d-%d-%d", round, sender, n), comments)
+					// A new connection each time: on an idle one a request can cross the server's goodbye, and nobody can tell then
+					// whether it was accepted.
+					a := l.send(replicas[0].URL, c.path, c.key, c.body, true)
+					if a.refused() {
+						refused.Add(1)
+						if a = l.send(replicas[1].URL, c.path, c.key, c.body, true); a.header.Get("Idempotent-Replayed") != "" {
+							t.Errorf("%s %s was carried out by a replica that did not answer", c.path, c.key)
+						}
+					} else {
+						answered.Add(1)
+					}
+					l.ledger.enter(c, a)
+					if !a.succeeded() {
+						t.Errorf("%s %s: %d %v\n%s", c.path, c.key, a.status, a.err, a.body)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		replicas[0].signal(t, syscall.SIGTERM)
+		var again sync.WaitGroup
+		again.Go(func() {
+			for range 3 { // supervisors repeat it
+				time.Sleep(2 * time.Millisecond)
+				_ = replicas[0].cmd.Process.Signal(syscall.SIGTERM) // it may have ended by now
+			}
+		})
+		if code := replicas[0].wait(t, 20*time.Second); code != 0 {
+			t.Errorf("exit code %d after SIGTERM, want 0", code)
+		}
+		took := time.Since(began)
+		again.Wait()
+		time.Sleep(500 * time.Millisecond)
+		ended.Store(true)
+		l.all.Wait()
+		seen := l.ledger.reconcile(t, l.partner, replicas[1], database.url())
+		if seen.unknown > 0 || refused.Load() == 0 {
+			t.Errorf("%d commands have no answer and %d went to the other replica, want none and some", seen.unknown, refused.Load())
+		}
+		count := wantSoundLog(t, database.url())
+		replicas[1].metrics(t)
+		replicas[1].signal(t, syscall.SIGTERM)
+		if code := replicas[1].wait(t, 20*time.Second); code != 0 {
+			t.Errorf("exit code %d after SIGTERM, want 0", code)
+		}
+		t.Logf("drained in %v: %d answered by the first replica, %d handed over; %d events", took, answered.Load(), refused.Load(), count)
+	}
+}

@@ -1,0 +1,107 @@
+package chaos_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/internal/blackbox"
+)
+
+// poisonSQL appends an event that this program would never write.
+const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
+	VALUES (0, 'post', '00000000-0000-0000-0000-00000000dead', 1, 'poison', 'test', '%s', '%s', '{"uuid":"PLANTED-WORDS-OF-A-PERSON","username":"u","content":"c"}', '{}')`
+
+// repair takes the poison out again, which takes a superuser who knows what they do.
+var repair = []string{
+	`ALTER TABLE events DISABLE TRIGGER events_append_only`,
+	`DELETE FROM events WHERE event_id = 'poison'`,
+	`ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only`,
+}
+
+// TestPoisonEvent puts an event into the log that one projection, or none, can take.
+func TestPoisonEvent(t *testing.T) {
+	database := startServer(t)
+	r := serve(t, database.url())
+	p := newPartner(t, database.url())
+	sent := 0
+	post := func() {
+		t.Helper()
+		for range 20 {
+			sent++
+			if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("key-", sent), encode(comment("Poisoned", fmt.Sprint("reader ", sent), "x")), false); a.status != http.StatusCreated {
+				t.Fatalf("comment %d is answered with %d %v\n%s", sent, a.status, a.err, a.body)
+			}
+		}
+	}
+	const body = `"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002",` +
+		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"`
+	for name, poison := range map[string]struct {
+		eventType, data string
+		failed          []string // projections that stop
+		says            string
+	}{
+		"one projection cannot apply it": {"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts"}, "numeric"},
+		"nobody can decode it":           {"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`, []string{"posts", "authors"}, "post.imported.v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			post()
+			execute(t, database.url(), fmt.Sprintf(poisonSQL, poison.eventType, poison.data))
+			post()
+			blackbox.Eventually(t, 10*time.Second, "the projections have stopped", func() bool {
+				failed := 0
+				for _, projection := range r.Projections(t) {
+					if projection.State == "failed" && projection.Error != nil && strings.Contains(*projection.Error, poison.says) {
+						failed++
+						wantNoSecret(t, "the error of a projection", []byte(*projection.Error))
+					}
+				}
+				return failed == len(poison.failed)
+			})
+			post() // ingest goes on
+			metrics := r.metrics(t)
+			for _, projection := range r.Projections(t) {
+				stopped := strings.Contains(strings.Join(poison.failed, " "), projection.Name)
+				if want := fmt.Sprintf(`novelgate_projection_failed{projection="%s"} %d`, projection.Name, map[bool]int{true: 1}[stopped]); !strings.Contains(metrics, want) {
+					t.Errorf("/metrics lacks %s", want)
+				}
+				if stopped {
+					continue
+				}
+				blackbox.Eventually(t, 10*time.Second, "the other projection goes on", func() bool {
+					for _, other := range r.Projections(t) {
+						if other.Name == projection.Name {
+							return other.State == "running" && other.LagEvents == 0
+						}
+					}
+					return false
+				})
+			}
+
+			execute(t, database.url(), repair...)
+			for _, projection := range poison.failed {
+				if out := r.CLI(t, "projection", "retry", projection); out.Code != 0 {
+					t.Errorf("projection retry ends with %d\n%s", out.Code, out.Stderr)
+				}
+			}
+			// What one projection made of the poison goes with it.
+			execute(t, database.url(), `DELETE FROM authors WHERE integration_id = '00000000-0000-0000-0000-000000000001'`)
+			count := wantSoundLog(t, database.url())
+			t.Logf("%d comments were taken; %d events", sent, count)
+		})
+	}
+	r.Refused(t, "projection", "retry", "nonsense")
+
+	t.Run("a newer replica wrote it", func(t *testing.T) {
+		execute(t, database.url(), fmt.Sprintf(poisonSQL, "post.imported.v99", `{}`))
+		post()
+		blackbox.Eventually(t, 10*time.Second, "the projections wait for a newer replica", func() bool {
+			out := r.CLI(t, "projection", "list", "--json")
+			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == 2 && strings.Count(out.Stdout, `"running"`) == 2
+		})
+		execute(t, database.url(), repair...)
+		wantSoundLog(t, database.url())
+	})
+}
