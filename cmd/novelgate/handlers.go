@@ -52,7 +52,7 @@ func (s *service) health() *readapi.Health {
 // recoverPanics answers a request whose handler panicked, and keeps the stack for us.
 func (s *service) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
+		defer func() { //nolint:contextcheck // the request has it
 			if cause := recover(); cause != nil {
 				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
 				problem.Write(w, commands.RequestID(r.Context()), problem.Internal(nil))

@@ -42,7 +42,7 @@ func (in *invocation) table(header []any, rows [][]any) {
 		}
 		fmt.Fprintln(w)
 	}
-	w.Flush() //nolint:errcheck,gosec // there is nobody to tell
+	w.Flush() //nolint:errcheck // there is nobody to tell
 }
 
 // moment prints a time for people, "-" for none.

@@ -110,7 +110,7 @@ func (s *service) drain(ctx context.Context) {
 	defer cancel()
 	if err := s.public.Shutdown(ctx); err != nil {
 		s.logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
-		s.public.Close() //nolint:errcheck,gosec // it is being given up
+		s.public.Close() //nolint:errcheck // it is being given up
 	}
 	s.committer.Close()
 	s.limiter.Close()
@@ -118,7 +118,7 @@ func (s *service) drain(ctx context.Context) {
 		s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
 	}
 	if err := s.ops.Shutdown(ctx); err != nil {
-		s.ops.Close() //nolint:errcheck,gosec // it is being given up
+		s.ops.Close() //nolint:errcheck // it is being given up
 	}
 }
 

@@ -63,7 +63,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 	s.keys = access.New(db.pools.General, in.now)
 	s.limiter = ratelimit.New(db.pools.Limits, in.now)
 	committed := committer.NewMetrics()
-	s.committer = committer.New(committer.Config{
+	s.committer = committer.New(committer.Config{ //nolint:contextcheck // a batch serves many requests and outlives each of them
 		Pool: db.pools.Append, Permits: s.limiter, Logger: logger, Metrics: committed, Lanes: c.Lanes,
 		Timeout: c.RequestTimeout * 4 / 5, Committed: wake.Signal,
 	})
@@ -115,7 +115,7 @@ func (s *service) startBackground(ctx context.Context, group *errgroup.Group) {
 func (s *service) close() {
 	for _, listener := range []net.Listener{s.publicListener, s.opsListener} {
 		if listener != nil {
-			listener.Close() //nolint:errcheck,gosec // a server may have closed it before
+			listener.Close() //nolint:errcheck // a server may have closed it before
 		}
 	}
 	if s.committer != nil {

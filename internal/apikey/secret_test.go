@@ -56,7 +56,7 @@ func TestSecretNeverLeaks(t *testing.T) {
 	}
 	var logs bytes.Buffer
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&logs, nil), slog.NewJSONHandler(&logs, nil)} {
-		slog.New(handler).InfoContext(t.Context(), "keys", "key", secret, "in", public{secret}, "hidden", private{secret})
+		slog.New(handler).InfoContext(t.Context(), "keys", slog.Any("key", secret), slog.Any("in", public{secret}), slog.Any("hidden", private{secret}))
 	}
 	printed = append(printed, logs.String())
 

@@ -4,8 +4,7 @@ package planted
 import (
 	_ "github.com/gorilla/mux" // want depguard
 
-	_ "novelgate/aggregates/novel"  // want depguard
-	_ "novelgate/commands/access"   // want depguard
-	_ "novelgate/internal/database" // want depguard
-	_ "novelgate/migrations"        // want depguard
+	_ "novelgate/aggregates/novel" // want depguard
+	_ "novelgate/commands/access"  // want depguard
+	_ "novelgate/migrations"       // want depguard
 )

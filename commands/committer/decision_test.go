@@ -1,0 +1,257 @@
+package committer_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/staff"
+	"novelgate/internal/testdb"
+)
+
+// world is what the table below talks about.
+type world struct {
+	a, b     partner // may create novels
+	poster   partner // may not
+	reviewed partner // is under review
+}
+
+func newWorld() world {
+	w := world{newPartner(), newPartner(), newPartner(), newPartner()}
+	w.poster.MayCreateNovels = false
+	w.reviewed.UnderReview = true
+	return w
+}
+
+// moderation is a step that staff take.
+type moderation func(*staff.Staff) error
+
+func publish(spelling string) moderation {
+	return func(s *staff.Staff) error { _, err := s.PublishNovel(context.Background(), spelling, ""); return err }
+}
+
+func approve(spelling string) moderation {
+	return func(s *staff.Staff) error {
+		_, err := s.ApproveNovel(context.Background(), spelling, "reason")
+		return err
+	}
+}
+
+func reject(spelling string) moderation {
+	return func(s *staff.Staff) error {
+		_, err := s.RejectNovel(context.Background(), spelling, "reason")
+		return err
+	}
+}
+
+const (
+	notFound = "error: no published or approved novel matches the title"
+	rejected = "error: staff of the host platform declined this title"
+	misused  = "error: the idempotency key was used for another title"
+	limited  = "error: the limit of 1048576 novel creations per minute is used up"
+)
+
+// TestDecisions sends the given steps one after another, then the commands of when: once one by one and once, in
+// another database, as one batch. The answers are the same, and so is what is charged.
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	x := novel.Fields{Author: ptr("X")}
+	for name, tc := range map[string]struct {
+		given   func(w world) []any
+		when    func(w world) []any
+		then    []string
+		limit   int // creations, for given and when; 0: no limit
+		charged int
+		check   func(t *testing.T, answers []answer)
+	}{
+		"create, update, foreign": {
+			when: func(w world) []any {
+				return []any{w.a.novel("1", "Title", x), w.a.novel("2", " tITLE ", x), w.b.novel("1", "title", x), w.b.novel("1", "title", x)}
+			},
+			then: []string{"created", "updated", "foreign", "foreign"}, charged: 1,
+		},
+		"canonical": {
+			given: func(world) []any { return []any{publish("Title")} },
+			when: func(w world) []any {
+				return []any{w.a.novel("1", "Title", x), w.a.post("1", "title"), w.poster.post("1", "TITLE")}
+			},
+			then: []string{"canonical", "post", "post"},
+		},
+		"adopted by the host": {
+			given: func(w world) []any { return []any{w.a.novel("1", "Title", x), publish("Title")} },
+			when: func(w world) []any {
+				return []any{w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x)}
+			},
+			then: []string{"canonical replayed", "canonical", "canonical"}, charged: 1,
+		},
+		"rejected, also for the owner": {
+			given: func(w world) []any { return []any{w.a.post("p", "Title"), w.a.novel("1", "Title", x), reject("Title")} },
+			when: func(w world) []any {
+				return []any{
+					w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x),
+					w.a.post("new", "Title"), w.poster.post("new", "Title"), w.a.post("p", "Title"), w.a.novel("1", "Other", x),
+				}
+			},
+			then: []string{rejected, rejected, rejected, notFound, notFound, "post replayed", misused}, charged: 1,
+		},
+		"rejected and approved again": {
+			given: func(w world) []any { return []any{w.a.novel("1", "Title", x), reject("Title"), approve("Title")} },
+			when:  func(w world) []any { return []any{w.a.novel("1", "Title", x), w.b.post("1", "Title")} },
+			then:  []string{"updated replayed", "post"}, charged: 1,
+		},
+		"review mode": {
+			when: func(w world) []any {
+				return []any{
+					w.reviewed.post("1", "Title"), w.reviewed.novel("1", "Title", x), w.reviewed.novel("2", "Title", x),
+					w.reviewed.post("1", "Title"), w.a.post("1", "Title"), w.a.novel("1", "Title", x),
+				}
+			},
+			then: []string{notFound, "created", "updated", notFound, notFound, "foreign"}, charged: 1,
+		},
+		"review mode, approved": {
+			given: func(w world) []any { return []any{w.reviewed.novel("1", "Title", x), approve("Title")} },
+			when:  func(w world) []any { return []any{w.reviewed.post("1", "Title"), w.a.post("1", "Title")} },
+			then:  []string{"post", "post"}, charged: 1,
+		},
+		"comments on an unknown title": {
+			when: func(w world) []any {
+				return []any{w.poster.post("1", "Title"), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.b.novel("1", "Title", x)}
+			},
+			then: []string{notFound, "post", "post", "updated", "foreign"}, charged: 1,
+		},
+		"replays": {
+			given: func(w world) []any { return []any{w.a.novel("n", "Title", x), w.a.post("p", "Title")} },
+			when: func(w world) []any {
+				return []any{
+					w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: ptr("Y")}), w.a.novel("n", "Other", x), w.a.novel("n", "Unknown", x),
+					w.a.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
+				}
+			},
+			then: []string{
+				"updated replayed", "updated replayed mismatch", misused, misused,
+				"post replayed", "post replayed mismatch", "post", "updated",
+			}, charged: 1,
+		},
+		"duplicates in a batch": {
+			when: func(w world) []any {
+				return []any{
+					w.a.novel("n", "Title", x), w.a.novel("n", "Title", x), w.a.novel("n", "title", novel.Fields{}), w.a.novel("n", "Other", x),
+					w.a.post("p", "Title"), w.a.post("p", "Title"), w.a.post("p", "Other"), w.a.post("n", "Other"),
+				}
+			},
+			then: []string{
+				"created", "updated replayed", "updated replayed mismatch", misused,
+				"post", "post replayed", "post replayed mismatch", "post",
+			}, charged: 2,
+		},
+		"a refused command does not burn its key": {
+			when: func(w world) []any {
+				return []any{w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.poster.post("1", "Title"), w.poster.post("1", "Title")}
+			},
+			then: []string{notFound, "created", "post", "post replayed"}, charged: 1,
+		},
+		"parents": {
+			given: func(w world) []any {
+				return []any{w.a.post("old", "Title"), w.a.post("elsewhere", "Other"), w.b.post("theirs", "Title")}
+			},
+			when: func(w world) []any {
+				return []any{
+					w.a.reply("1", "Title", "old"), w.a.reply("2", "Title", "1"), w.a.reply("3", "Title", "elsewhere"), w.a.reply("4", "Title", "theirs"),
+					w.a.reply("5", "Title", "5"), w.a.reply("6", "Title", "7"), w.a.reply("7", "Title", ""), w.a.reply("8", "Title", "no such \x7f key"),
+					w.a.reply("9", "Other", "1"), w.a.reply("1", "Title", "2"),
+				}
+			},
+			then: []string{
+				"post threaded", "post threaded", "post", "post", "post", "post", "post", "post", "post", "post replayed threaded",
+			}, charged: 2,
+		},
+		"titles with one slug": {
+			given: func(w world) []any { return []any{w.a.novel("0", "One: two", x)} },
+			when: func(w world) []any {
+				return []any{w.a.novel("1", "One, two", x), w.b.novel("1", "One two", x), w.a.novel("2", "!!!", x), w.a.novel("3", "???", x), w.a.post("4", "One-two")}
+			},
+			then: []string{"created", "created", "created", "created", "post"}, charged: 6,
+			check: func(t *testing.T, answers []answer) {
+				t.Helper()
+				seen := map[string]bool{"one-two": true}
+				for i, a := range answers {
+					slug := a.novel.Slug + a.post.NovelSlug
+					if slug == "" || seen[slug] {
+						t.Errorf("command %d: slug %q", i, slug)
+					}
+					seen[slug] = true
+				}
+			},
+		},
+		"fewer creations than asked for": {
+			limit: 2,
+			when: func(w world) []any {
+				return []any{
+					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.a.post("3", "Two"), w.a.novel("4", "Three", x), w.a.post("5", "Three"),
+					w.a.novel("1", "One", x), w.a.post("6", "One"), w.poster.post("7", "Three"),
+				}
+			},
+			then: []string{"created", "updated", "post", limited, limited, "updated replayed", "post", notFound}, charged: 2,
+		},
+		"no creation left": {
+			limit: 1,
+			given: func(w world) []any { return []any{w.a.novel("1", "One", x)} },
+			when: func(w world) []any {
+				return []any{w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.b.novel("3", "One", x), w.a.novel("1", "Two", x), w.a.novel("4", "Two", x)}
+			},
+			then: []string{"updated replayed", "updated", "foreign", misused, limited}, charged: 1,
+		},
+	} {
+		for _, mode := range []string{"one by one", "together"} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				t.Parallel()
+				url := testdb.New(t)
+				pool := direct(t, url)
+				r := newReplica(t, url, oneLane)
+				if tc.limit > 0 {
+					r.permits.limit(tc.limit)
+				}
+				w := newWorld()
+				if tc.given != nil {
+					for _, step := range tc.given(w) {
+						take(t, r, newStaff(pool), step)
+					}
+				}
+				var answers []answer
+				if commands := tc.when(w); mode == "together" {
+					answers = r.together(t, commands...)
+				} else {
+					for _, command := range commands {
+						answers = append(answers, r.submit(t.Context(), command))
+					}
+				}
+				if diff := cmp.Diff(tc.then, texts(answers)); diff != "" {
+					t.Errorf("answers (-want +got):\n%s", diff)
+				}
+				if tc.check != nil {
+					tc.check(t, answers)
+				}
+				checkTruth(t, pool)
+				if used := r.used(); used != tc.charged {
+					t.Errorf("%d creations were charged, want %d", used, tc.charged)
+				}
+			})
+		}
+	}
+}
+
+// take carries out one step of what is given.
+func take(t *testing.T, r *replica, s *staff.Staff, step any) {
+	t.Helper()
+	var err error
+	if moderate, ok := step.(moderation); ok {
+		err = moderate(s)
+	} else {
+		err = r.submit(t.Context(), step).err
+	}
+	if err != nil {
+		t.Fatalf("given %+v: %v", step, err)
+	}
+}

@@ -1,0 +1,74 @@
+package committer_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
+	"novelgate/internal/testdb"
+)
+
+// trips counts the round trips of a pool whose statements are prepared.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (c *trips) TracePrepareStart(ctx context.Context, _ *pgx.Conn, _ pgx.TracePrepareStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (*trips) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
+
+// TestRoundTrips counts what a lone command costs.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	counter := &trips{}
+	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = newPool(t, url, 1, counter) })
+	p, q := newPartner(), newPartner()
+	for _, warm := range []any{p.novel("w1", "Warm", novel.Fields{}), p.novel("w2", "Warm", novel.Fields{}), p.post("w3", "Warm")} {
+		if a := r.submit(t.Context(), warm); a.err != nil {
+			t.Fatal(a)
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		command any
+		want    int64
+	}{
+		{"creation", p.novel("n", "Title", novel.Fields{}), 3},
+		{"update", p.novel("u", "Title", novel.Fields{Author: ptr("Somebody")}), 2},
+		{"post that opens a thread", p.post("a", "Title"), 2},
+		{"post", p.reply("b", "Title", "a"), 2},
+		{"post that creates its novel", p.post("c", "Other title"), 3},
+		{"replay", p.post("a", "Title"), 1},
+		{"foreign title", q.novel("n", "Title", novel.Fields{}), 1},
+	} {
+		counter.n.Store(0)
+		if a := r.submit(t.Context(), tc.command); a.err != nil {
+			t.Errorf("%s: %v", tc.name, a)
+		}
+		if n := counter.n.Load(); n != tc.want {
+			t.Errorf("%s: %d round trips, want %d", tc.name, n, tc.want)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package committer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
+	"novelgate/internal/testdb"
+)
+
+func TestQueueFull(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane, func(c *committer.Config) { c.QueueLength = 2 })
+	p := newPartner()
+	release := r.occupy(t)
+	first, second := r.start(p.post("a", "Title")), r.start(p.post("b", "Title"))
+	eventually(t, "the queue is full", func() bool { return r.QueueDepth() == 2 })
+	if a := r.submit(t.Context(), p.post("c", "Title")); !errors.Is(a.err, committer.ErrQueueFull) {
+		t.Errorf("third command: %v", a)
+	}
+	release()
+	if a, b := <-first, <-second; a.err != nil || b.err != nil {
+		t.Errorf("accepted commands: %v, %v", a, b)
+	}
+}
+
+// TestCloseAnswersWhatWasAccepted closes a committer under load.
+func TestCloseAnswersWhatWasAccepted(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url)
+	p := newPartner()
+	var wg sync.WaitGroup
+	answers := make([]answer, 200)
+	for i := range answers {
+		wg.Go(func() {
+			answers[i] = r.submit(context.Background(), p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%5)))
+		})
+	}
+	eventually(t, "a first commit", func() bool { return r.commits.Load() > 0 })
+	r.Close()
+	wg.Wait()
+	stored := 0
+	for i, a := range answers {
+		switch {
+		case a.err == nil:
+			stored++
+		case !errors.Is(a.err, committer.ErrClosed):
+			t.Errorf("command %d: %v", i, a)
+		}
+	}
+	posts := 0
+	for _, recorded := range checkTruth(t, direct(t, url)) {
+		if recorded.StreamType == "post" {
+			posts++
+		}
+	}
+	if posts != stored {
+		t.Errorf("%d posts are stored, %d were acknowledged", posts, stored)
+	}
+	if a := r.submit(t.Context(), p.post("late", "Title")); !errors.Is(a.err, committer.ErrClosed) {
+		t.Errorf("after Close: %v", a)
+	}
+	r.Close() // again: nothing happens
+}
+
+// TestClientGoesAway ends the context of a command that waits: it is carried out all the same, and its retry hears of it.
+func TestClientGoesAway(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane)
+	p := newPartner()
+	release := r.occupy(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan answer, 1)
+	go func() { answers <- r.submit(ctx, p.post("k", "Title")) }()
+	eventually(t, "the command waits", func() bool { return r.QueueDepth() == 1 })
+	cancel()
+	if a := <-answers; !errors.Is(a.err, committer.ErrOutcomeUnknown) {
+		t.Errorf("answer: %v", a)
+	}
+	release()
+	if a := r.submit(t.Context(), p.post("k", "Title")); a.String() != "post replayed" {
+		t.Errorf("retry: %v", a)
+	}
+}
+
+// TestOrder sends commands on one novel one after another, and many at once in a known order: each sees the effects
+// of those before it.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	commands := []any{p.novel("n", "Title", novel.Fields{})}
+	want := []string{"created"}
+	for i := range 20 {
+		commands = append(commands,
+			p.novel(fmt.Sprint("u", i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}),
+			p.reply(fmt.Sprint("p", i), "Title", fmt.Sprint("p", i-1)))
+		want = append(want, "updated", "post threaded")
+	}
+	want[2] = "post" // the first has no parent
+	if diff := cmp.Diff(want, texts(r.together(t, commands...))); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	if n := r.commits.Load(); n != 1 {
+		t.Errorf("%d transactions", n)
+	}
+	for i := range 20 {
+		if a := r.submit(t.Context(), p.novel(fmt.Sprint("v", i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint("last ", i))})); a.String() != "updated" {
+			t.Errorf("update %d: %v", i, a)
+		}
+	}
+	pool := direct(t, url)
+	checkTruth(t, pool)
+	shown, err := newStaff(pool).Novel(t.Context(), "title")
+	if err != nil || shown.Synopsis != "last 19" {
+		t.Errorf("synopsis %q: %v", shown.Synopsis, err)
+	}
+}
