@@ -94,8 +94,13 @@ func (in *input) caller() committer.Caller {
 
 // NotFound answers a request for an unknown path.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	noteError(r.Context(), problem.CodeNotFound)
-	problem.Write(w, RequestID(r.Context()), problem.NotFound())
+	Refuse(w, r, problem.NotFound())
+}
+
+// Refuse answers a request with an error, and lets the metrics know its code.
+func Refuse(w http.ResponseWriter, r *http.Request, err *problem.Error) {
+	noteError(r.Context(), err.Code)
+	problem.Write(w, RequestID(r.Context()), err)
 }
 
 // MethodNotAllowed answers a request for a path that router has for other methods.
@@ -109,7 +114,6 @@ func MethodNotAllowed(router *mux.Router) http.Handler {
 				allowed = append(allowed, method)
 			}
 		}
-		noteError(r.Context(), problem.CodeMethodNotAllowed)
-		problem.Write(w, RequestID(r.Context()), problem.MethodNotAllowed(allowed...))
+		Refuse(w, r, problem.MethodNotAllowed(allowed...))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,10 +67,16 @@ func validRequestID(id string) bool {
 // traceParentPattern is version 00 of the W3C Trace Context header.
 var traceParentPattern = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
+// Identifiers of a trace and of a parent that are all zeros are invalid.
+const (
+	noTrace  = "00-00000000000000000000000000000000-"
+	noParent = "-0000000000000000-"
+)
+
 // traceParent returns the request's trace context, "" when there is no valid one.
 func traceParent(r *http.Request) string {
 	header := r.Header.Get("Traceparent")
-	if header == "" || !traceParentPattern.MatchString(header) {
+	if header == "" || !traceParentPattern.MatchString(header) || strings.HasPrefix(header, noTrace) || strings.Contains(header, noParent) {
 		return ""
 	}
 	return header

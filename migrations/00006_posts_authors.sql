@@ -43,8 +43,6 @@ CREATE TABLE posts (
     CONSTRAINT posts_pkey PRIMARY KEY (post_id),
     CONSTRAINT posts_erased_as_a_whole CHECK ((author_id IS NULL) = (content IS NULL))
 );
--- A page of a discussion, and the page that a post is on.
-CREATE INDEX posts_thread ON posts (thread_id, written_at, post_id);
 
 COMMENT ON TABLE posts IS 'Projection: one row per imported comment. Rebuildable from events.';
 COMMENT ON COLUMN posts.author_id IS 'See authors; NULL once the comment was erased.';

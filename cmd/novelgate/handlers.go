@@ -26,7 +26,7 @@ func (s *service) publicHandler(api *commands.API, metrics *commands.Metrics) ht
 	readapi.RegisterOpenAPI(router)
 	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))
 	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
-	return commands.WithRequestID(router)
+	return s.sayGoodbye(commands.WithRequestID(router))
 }
 
 // opsHandler serves operators.
@@ -55,7 +55,7 @@ func (s *service) recoverPanics(next http.Handler) http.Handler {
 		defer func() { //nolint:contextcheck // the request has it
 			if cause := recover(); cause != nil {
 				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
-				problem.Write(w, commands.RequestID(r.Context()), problem.Internal(nil))
+				commands.Refuse(w, r, problem.Internal(nil))
 			}
 		}()
 		next.ServeHTTP(w, r)

@@ -103,11 +103,18 @@ func (s *service) run(ctx context.Context, in *invocation, db *databaseServer) e
 	return nil
 }
 
+// goodbyeTime is how long requests on open connections are still taken after the listener is closed.
+const goodbyeTime = 200 * time.Millisecond
+
 // drain stops intake, answers what was accepted, and stops the rest.
 func (s *service) drain(ctx context.Context) {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
+	// Once Shutdown has begun, net/http drops requests that it reads then without an answer. So first nobody new is let
+	// in, and those who are there get an answer that says goodbye.
+	s.publicListener.Close() //nolint:errcheck // the server closes it again
+	time.Sleep(goodbyeTime)
 	if err := s.public.Shutdown(ctx); err != nil {
 		s.logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
 		s.public.Close() //nolint:errcheck // it is being given up
@@ -122,8 +129,19 @@ func (s *service) drain(ctx context.Context) {
 	}
 }
 
+// sayGoodbye makes answers during the drain close their connections.
+func (s *service) sayGoodbye(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveHTTP serves until the server is shut down or its listener is closed, both of which drain does.
 func serveHTTP(server *http.Server, listener net.Listener) error {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}
 	return nil

@@ -38,6 +38,9 @@ func (c *Committer) run(jobs []*job) {
 		unsure: map[uuid.UUID]map[uuid.UUID]int{}, answered: map[ref]struct{}{},
 	}
 	r.settle(ctx, jobs)
+	if err := r.permits.trouble(); err != nil {
+		c.config.Logger.WarnContext(ctx, "creations refused: the limiter is away", slog.Any("error", err))
+	}
 	if err := r.permits.returnUnused(); err != nil {
 		c.config.Logger.WarnContext(ctx, "could not return creation permits", slog.Any("error", err))
 	}

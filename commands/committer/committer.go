@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -157,6 +158,8 @@ func (c *Committer) serve(lane <-chan *job) {
 	jobs := make([]*job, 0, c.config.MaxBatch)
 	for first := range lane {
 		jobs = append(jobs[:0], first)
+		// Requests that are about to submit do so first. When there are none, this returns at once.
+		runtime.Gosched()
 		jobs = gather(lane, jobs, c.config.MaxBatch)
 		c.config.Metrics.batchSize.Observe(float64(len(jobs)))
 		c.run(jobs)

@@ -98,7 +98,7 @@ func TestConflictsChargeOnce(t *testing.T) {
 func lockNumber(spelling string) int64 {
 	hash := fnv.New64a()
 	hash.Write([]byte(fold(spelling)))
-	return int64(hash.Sum64()) //nolint:gosec // any 64 bits will do
+	return int64(hash.Sum64())
 }
 
 // TestConflictBecomesReplay lets another replica be faster with the same delivery: the slower one is its retry, and

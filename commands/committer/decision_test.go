@@ -47,10 +47,11 @@ func reject(spelling string) moderation {
 }
 
 const (
-	notFound = "error: no published or approved novel matches the title"
-	rejected = "error: staff of the host platform declined this title"
-	misused  = "error: the idempotency key was used for another title"
-	limited  = "error: the limit of 1048576 novel creations per minute is used up"
+	notFound       = "error: no published or approved novel matches the title"
+	rejected       = "error: staff of the host platform declined this title"
+	rejectedReplay = "error: replay: staff of the host platform declined this title"
+	misused        = "error: the idempotency key was used for another title"
+	limited        = "error: the limit of 1048576 novel creations per minute is used up"
 )
 
 // TestDecisions sends the given steps one after another, then the commands of when: once one by one and once, in
@@ -94,7 +95,7 @@ func TestDecisions(t *testing.T) {
 					w.a.post("new", "Title"), w.poster.post("new", "Title"), w.a.post("p", "Title"), w.a.novel("1", "Other", x),
 				}
 			},
-			then: []string{rejected, rejected, rejected, notFound, notFound, "post replayed", misused}, charged: 1,
+			then: []string{rejectedReplay, rejected, rejected, notFound, notFound, "post replayed", misused}, charged: 1,
 		},
 		"rejected and approved again": {
 			given: func(w world) []any { return []any{w.a.novel("1", "Title", x), reject("Title"), approve("Title")} },

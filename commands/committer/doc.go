@@ -20,9 +20,19 @@
 // refusal by the database, the batch is cut in halves, each in its own transaction, until a command that fails for
 // its own reason stands alone with its own error and its neighbours have succeeded.
 //
-// When the answer to a commit is lost, the same loop finds out: the keys are read again, and events that carry
-// this batch's id in their metadata are our own success. If the database stays away, the command fails with
-// ErrOutcomeUnknown: repeating it with the same key is safe, before and after.
+// When the answer to a commit is lost, the same loop finds out: every attempt has a batch id of its own, which its
+// events carry in their metadata; the keys are read again, and events of an attempt whose answer was lost are our own
+// success. The first command with such a key is answered as the delivery itself, any other as its retry. If the
+// database stays away, the command fails with ErrOutcomeUnknown: repeating it with the same key is safe, before and
+// after.
+//
+// Creations are paid for by permits that a batch takes once and keeps over its attempts. Each attempt says what it
+// used; when it comes to nothing that is taken back, and when it turns out to have been committed it is charged
+// again. A limiter that fails or does not answer within half of the batch's time fails the commands that create, not
+// their neighbours.
+//
+// A comment is not tied to the version of its novel: one that was decided before staff rejected the title is stored,
+// even if it is committed a moment after the rejection. An upsert conflicts with the rejection and is decided again.
 //
 // Close stops intake and returns when every accepted command is answered.
 package committer

@@ -90,6 +90,15 @@ func (p *permits) charge(spent map[uuid.UUID]int) map[uuid.UUID]int {
 	return charged
 }
 
+// trouble returns what went wrong with the limiter.
+func (p *permits) trouble() error {
+	var errs []error
+	for _, h := range p.holding {
+		errs = append(errs, h.err)
+	}
+	return errors.Join(errs...)
+}
+
 // returnUnused gives back what the batch did not need.
 func (p *permits) returnUnused() error {
 	var errs []error

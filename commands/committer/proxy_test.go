@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -34,12 +35,11 @@ type request struct {
 type action int
 
 const (
-	forward    action = iota
-	cutBefore         // the server never sees it
-	cutAfter          // the server carries it out, and the client never hears of it
-	cutAtOnce         // the server gets it, and the client is cut off meanwhile
-	swallow           // neither the server nor the client hears anything
-	swallowAll        // … and so for all that follows
+	forward   action = iota
+	cutBefore        // the server never sees it
+	cutAfter         // the server carries it out, and the client never hears of it
+	cutAtOnce        // the server gets it, and the client is cut off meanwhile
+	swallow          // neither side hears anything more on this connection
 )
 
 // newProxy returns a proxy and the URL of the same database behind it.
@@ -164,7 +164,7 @@ func (p *proxy) serve(client net.Conn) {
 		_ = client.Close()
 		_ = server.Close()
 	})
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	reader := &requestReader{from: client, inserts: map[string]bool{}}
 	for {
 		r, raw, err := reader.next()
@@ -184,7 +184,7 @@ func (p *proxy) serve(client net.Conn) {
 			_, _ = server.Write(raw)
 			_ = client.Close()
 			return
-		case swallow, swallowAll:
+		case swallow:
 			_, _ = io.Copy(io.Discard, client)
 			return
 		case forward:
@@ -238,7 +238,7 @@ func (r *requestReader) next() (request, []byte, error) {
 		r.started = true
 		head := make([]byte, 4)
 		_, body, err := r.message(head)
-		return req, append(head, body...), err
+		return req, slices.Concat(head, body), err
 	}
 	for {
 		head := make([]byte, 5)

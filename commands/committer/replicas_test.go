@@ -28,13 +28,27 @@ type delivery struct {
 // one truth that must be left.
 func TestReplicasAgree(t *testing.T) {
 	t.Parallel()
+	partners := []partner{newPartner(), newPartner()}
+	for name, commands := range map[string][]any{
+		"few titles":        crowd(partners, scaled(6000)),
+		"updates of one":    updates(partners[0], scaled(2000)),
+		"creations of each": creations(partners, scaled(2000)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fight(t, commands)
+		})
+	}
+}
+
+// fight sends commands to two replicas with four lanes each and looks at what is left.
+func fight(t *testing.T, commands []any) {
+	t.Helper()
 	url := testdb.New(t)
 	lanes := func(c *committer.Config) { c.Lanes = 4 }
 	replicas := []*replica{newReplica(t, url, lanes), newReplica(t, url, lanes)}
-	partners := []partner{newPartner(), newPartner()}
 
 	const clients = 48
-	commands := crowd(partners, scaled(6000))
 	start := time.Now()
 	deliveries := make([]delivery, len(commands))
 	var wg sync.WaitGroup
@@ -72,10 +86,36 @@ func TestReplicasAgree(t *testing.T) {
 		replicas[0].conflicts()+replicas[1].conflicts(), replicas[0].bisections()+replicas[1].bisections(), took)
 }
 
+// updates makes an owner change one novel over and over.
+func updates(p partner, n int) []any {
+	commands := []any{p.novel("create", "One title", novel.Fields{})}
+	for i := range n {
+		commands = append(commands, p.novel(fmt.Sprint("key-", i), "One title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
+	}
+	return commands
+}
+
+// creations makes everybody create the same titles at once, some of them by comments that open the thread, too.
+func creations(partners []partner, n int) []any {
+	var commands []any
+	for i := range n / 8 {
+		spelling := fmt.Sprint("Title ", i)
+		for j := range 8 {
+			p := partners[j/2%2]
+			if i%2 == 0 {
+				commands = append(commands, p.novel(fmt.Sprint("novel-", i, "-", j/4), spelling, novel.Fields{}))
+			} else {
+				commands = append(commands, p.post(fmt.Sprint("post-", i, "-", j/4), spelling))
+			}
+		}
+	}
+	return commands
+}
+
 // crowd makes commands on a dozen titles with keys that come up about three times each, next to each other and far
 // apart, on the same title and on others.
 func crowd(partners []partner, n int) []any {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable on purpose
+	random := rand.New(rand.NewPCG(1, 2))
 	titles := make([]string, 12)
 	for i := range titles {
 		titles[i] = fmt.Sprintf("Shared Title %d", i%10) // two of them twice as often

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -52,7 +51,7 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 	t.Helper()
 	r := &replica{permits: &purse{}, metrics: committer.NewMetrics()}
 	config := committer.Config{
-		Permits: r.permits, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: r.metrics, Lanes: 2,
+		Permits: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 2,
 		Timeout: patience, Committed: func() { r.commits.Add(1) },
 	}
 	for _, option := range options {
@@ -68,7 +67,7 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 }
 
 // patience is the time-out of committers in tests that are not about time.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func oneLane(c *committer.Config) { c.Lanes = 1 }
 

@@ -72,11 +72,11 @@ func (u *used) post() (events.PostImported, error) {
 }
 
 // parent returns the post that was delivered under a key, the zero Parent when there is none.
-func (s *state) parent(r ref) (post.Parent, error) {
-	if parent, ok := s.parents[r]; ok {
+func (st *state) parent(r ref) (post.Parent, error) {
+	if parent, ok := st.parents[r]; ok {
 		return parent, nil
 	}
-	u, ok := s.used[r]
+	u, ok := st.used[r]
 	if !ok {
 		return post.Parent{}, nil
 	}
@@ -88,8 +88,8 @@ func (s *state) parent(r ref) (post.Parent, error) {
 }
 
 // takeSlug gives a new novel its slug.
-func (s *state) takeSlug(spelling string, novelID uuid.UUID) string {
-	slug := novel.PickSlug(novel.SlugCandidates(titles.Slug(spelling), novelID), s.slugs)
-	s.slugs[slug] = struct{}{}
+func (st *state) takeSlug(spelling string, novelID uuid.UUID) string {
+	slug := novel.PickSlug(novel.SlugCandidates(titles.Slug(spelling), novelID), st.slugs)
+	st.slugs[slug] = struct{}{}
 	return slug
 }

@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,9 +67,14 @@ func (f ArenaFlags) open(in *invocation, settings map[string]string) (*contest.A
 	return arena, nil
 }
 
+var errInterrupted = errors.New("interrupted")
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
+	if err != nil && ctx.Err() != nil {
+		err = errInterrupted // the rest is what stopping brings with it
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

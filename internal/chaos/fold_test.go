@@ -110,6 +110,7 @@ func (c *catalogue) novel(r *events.Recorded) {
 		n.State = "approved"
 	case events.NovelRejected:
 		n.State = "rejected"
+	default: // no event of this stream
 	}
 }
 
@@ -139,6 +140,7 @@ func (c *catalogue) integration(r *events.Recorded) {
 		c.keys[e.KeyID] = &foldedKey{KeyIssued: e, integration: r.StreamID}
 	case events.KeyRevoked:
 		c.keys[e.KeyID].revoked = true
+	default: // no event of this stream
 	}
 }
 

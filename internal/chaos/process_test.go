@@ -61,7 +61,13 @@ func launch(t testing.TB, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		wantNoSecret(t, "standard error of novelgate "+args[0], []byte(p.stderr.String()))
+		said := p.stderr.String()
+		wantNoSecret(t, "standard error of novelgate "+args[0], []byte(said))
+		for _, disaster := range []string{"DATA RACE", "panic"} {
+			if at := strings.Index(said, disaster); at >= 0 {
+				t.Errorf("novelgate %s: %.4000s", args[0], said[max(0, at-200):])
+			}
+		}
 		if t.Failed() {
 			t.Logf("novelgate %s said at last:\n%s", strings.Join(args, " "), lastLines(p.stderr.String(), 12))
 		}

@@ -119,11 +119,11 @@ func (l *ledger) wantOneThreadPerNovel(t testing.TB) {
 	t.Helper()
 	threads, novels := map[string]string{}, map[string]string{}
 	for _, c := range l.commands {
-		named, id := novels, ""
 		if c.answered == nil {
 			continue
 		}
-		if id = c.answered.NovelID.String(); c.path == blackbox.PostsPath {
+		named, id := novels, c.answered.NovelID.String()
+		if c.path == blackbox.PostsPath {
 			named, id = threads, c.answered.ThreadID.String()
 		}
 		if known, ok := named[c.title]; ok && known != id {

@@ -48,12 +48,14 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		target   **pgxpool.Pool
 		size     int
 		settings map[string]string
+		ping     bool // a connection that was idle, before it is handed out
 	}{
-		{&p.Append, lanes + 1, appendSettings},
-		{&p.Limits, 3, limitsSettings},
-		{&p.General, 10, generalSettings},
+		// The committer finds out by itself that a connection is dead, and within its own time.
+		{&p.Append, lanes + 1, appendSettings, false},
+		{&p.Limits, 3, limitsSettings, true},
+		{&p.General, 10, generalSettings, true},
 	} {
-		opened, err := open(ctx, url, pool.size, pool.settings)
+		opened, err := open(ctx, url, pool.size, pool.settings, pool.ping)
 		if err != nil {
 			p.Close()
 			return nil, err
@@ -79,16 +81,19 @@ func (p *Pools) Named() map[string]*pgxpool.Pool {
 
 // OpenGeneral connects with one pool for everything, as a command-line tool needs it.
 func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, 2, generalSettings)
+	return open(ctx, url, 2, generalSettings, true)
 }
 
-func open(ctx context.Context, url string, size int, settings map[string]string) (*pgxpool.Pool, error) {
+func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("parse database URL: %w", err)
 	}
 	config.MaxConns = int32(size) //nolint:gosec // a handful
 	config.ConnConfig.ConnectTimeout = time.Second
+	if !ping {
+		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	}
 	for name, value := range settings {
 		config.ConnConfig.RuntimeParams[name] = value
 	}

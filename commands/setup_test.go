@@ -1,0 +1,154 @@
+package commands_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"novelgate/commands"
+	"novelgate/commands/access"
+	"novelgate/commands/committer"
+	"novelgate/commands/problem"
+	"novelgate/commands/ratelimit"
+)
+
+// fake stands for all that the HTTP side calls. Its zero value says yes to everything.
+type fake struct {
+	authenticate func(context.Context) error
+	upsert       func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error)
+	post         func(context.Context, *committer.ImportPost) (committer.PostResult, error)
+	take         func(context.Context) (ratelimit.Decision, error)
+	status       ratelimit.Decision
+	principal    access.Principal
+	calls        atomic.Int64 // of the committer
+}
+
+func newFake() *fake {
+	return &fake{principal: access.Principal{
+		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, PostsPerMinute: 60, NovelsPerMinute: 5,
+	}}
+}
+
+func (f *fake) Authenticate(ctx context.Context, _ string) (*access.Principal, error) {
+	if f.authenticate != nil {
+		if err := f.authenticate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &f.principal, nil
+}
+
+func (f *fake) UpsertNovel(ctx context.Context, cmd *committer.UpsertNovel) (committer.NovelResult, error) {
+	f.calls.Add(1)
+	if f.upsert == nil {
+		return committer.NovelResult{Outcome: 1, NovelID: novelID, Slug: "a-title"}, nil
+	}
+	return f.upsert(ctx, cmd)
+}
+
+func (f *fake) ImportPost(ctx context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
+	f.calls.Add(1)
+	if f.post == nil {
+		return committer.PostResult{PostID: postID, ThreadID: threadID, NovelSlug: "a-title"}, nil
+	}
+	return f.post(ctx, cmd)
+}
+
+func (f *fake) Take(ctx context.Context, _ uuid.UUID, _ ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
+	if f.take == nil {
+		return ratelimit.Decision{Granted: n, Limit: limit}, nil
+	}
+	return f.take(ctx)
+}
+
+func (f *fake) Status(uuid.UUID, ratelimit.Operation, int) ratelimit.Decision { return f.status }
+
+var (
+	novelID  = uuid.MustParse("11111111-1111-5111-8111-111111111111")
+	threadID = uuid.MustParse("22222222-2222-5222-8222-222222222222")
+	postID   = uuid.MustParse("33333333-3333-5333-8333-333333333333")
+)
+
+const (
+	novelPath = "/api/integrations/novels"
+	postPath  = "/api/integrations/posts"
+	novelBody = `{"novel":"A title"}`
+	postBody  = `{"uuid":"u","username":"n","novel":"A title","content":"c"}`
+)
+
+// timeout is that of the API under test.
+const timeout = 100 * time.Millisecond
+
+// serve returns the routes over a fake, wired as the service wires them.
+func serve(t testing.TB, f *fake) (http.Handler, *commands.Metrics) {
+	t.Helper()
+	public, err := url.Parse("https://host.example/books")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := commands.NewMetrics()
+	api := &commands.API{
+		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: metrics, PublicURL: public, Timeout: timeout, Now: time.Now,
+	}
+	router := mux.NewRouter().SkipClean(true)
+	router.Use(metrics.Middleware, recoverPanics)
+	api.Register(router)
+	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))
+	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
+	return commands.WithRequestID(router), metrics
+}
+
+// recoverPanics is what the binary puts around the routes, without its log.
+func recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { //nolint:contextcheck // the request has it
+			if cause := recover(); cause != nil {
+				problem.Write(w, commands.RequestID(r.Context()), fmt.Errorf("panic: %v", cause))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// reply is an answer with its JSON body decoded.
+type reply struct {
+	status int
+	header http.Header
+	body   map[string]any
+}
+
+// send sends a valid request; header pairs override its own, "" removes.
+func send(t testing.TB, handler http.Handler, method, path, body string, header ...string) reply {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer key")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", "key-1")
+	for i := 0; i < len(header); i += 2 {
+		if header[i+1] == "" {
+			r.Header.Del(header[i])
+		} else {
+			r.Header.Set(header[i], header[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	got := reply{status: w.Code, header: w.Header()}
+	if w.Body.Len() > 0 {
+		if err := json.Unmarshal(w.Body.Bytes(), &got.body); err != nil {
+			t.Errorf("body %q: %v", w.Body, err)
+		}
+	}
+	return got
+}
