@@ -27,5 +27,3 @@ CREATE TABLE posts (
     received_at     timestamptz NOT NULL,
     UNIQUE (integration_id, idempotency_key)
 );
--- A page of a discussion.
-CREATE INDEX posts_thread ON posts (thread_id, written_at, post_id);
