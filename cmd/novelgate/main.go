@@ -18,13 +18,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Once the shutdown has begun, another Ctrl-C ends the process at once. Another SIGTERM changes nothing:
-	// supervisors repeat it.
+	// Signals stay caught to the end: a supervisor that repeats SIGTERM must not turn a clean exit into a kill.
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Once the shutdown has begun, another Ctrl-C ends the process at once.
 	secondInterrupt := func() { signal.Reset(os.Interrupt) }
-	code := run(ctx, secondInterrupt, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(run(ctx, secondInterrupt, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // CLI is every command, flag and environment variable of the program.

@@ -21,7 +21,7 @@ const ackDeadline = time.Hour
 // Defaults of SubscriptionConfig.
 const (
 	DefaultLimit = 1000
-	DefaultPace  = 40 * time.Millisecond
+	DefaultPace  = 100 * time.Millisecond
 )
 
 // SubscriptionConfig says how a reader follows the log.
@@ -33,7 +33,7 @@ type SubscriptionConfig struct {
 	// Limit is the most events in one batch. Default: 1000.
 	Limit int
 	// Pace is how long at most the next poll is put off after a batch that was not full, so that under load few
-	// large batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: 40 ms.
+	// large batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: 100 ms.
 	Pace time.Duration
 	// Before is called before each poll but the first, and blocks while there is no point in polling: this is where
 	// a receiver that could not apply a batch bides its time. Its context ends when the subscription closes.

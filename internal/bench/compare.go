@@ -15,7 +15,7 @@ type CompareCommand struct {
 	Connections []int         `default:"1,64,256" help:"Numbers of keep-alive connections to measure at."`
 	Pairs       int           `default:"9" help:"Pairs of rounds at each number of connections."`
 	Duration    time.Duration `default:"2s" help:"Length of a round."`
-	Paused      bool          `help:"Then measure with paused projections too, at the last number of connections."`
+	Paused      bool          `negatable:"" default:"true" help:"Then measure with paused projections too: the peer has none."`
 	Preload     int           `placeholder:"N" help:"Begin with N comments stored already (default: with fresh, never analysed databases)."`
 	Pool        int           `default:"32" help:"Database connections of the peer; 32 is the best of 8 to 56 on two processors (see pools)."`
 	ServeFlags  []string      `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve, such as --serve-flag=--lanes=4."`
@@ -46,7 +46,7 @@ func (c *CompareCommand) Run(in *invocation) (err error) {
 		return err
 	}
 	prepare := func(running *contest.Contestant) error { return c.preload(in, arena, service, peerDatabase, running) }
-	if err := c.duels(in, arena, service, peer, false, c.Connections, prepare); err != nil {
+	if err := c.duels(in, arena, service, peer, false, prepare); err != nil {
 		return err
 	}
 	if !c.Paused {
@@ -55,12 +55,12 @@ func (c *CompareCommand) Run(in *invocation) (err error) {
 	if err := in.print("\nAsynchronous projections paused\n"); err != nil {
 		return err
 	}
-	return c.duels(in, arena, service, peer, true, c.Connections[len(c.Connections)-1:], func(*contest.Contestant) error { return nil })
+	return c.duels(in, arena, service, peer, true, func(*contest.Contestant) error { return nil })
 }
 
 // duels runs the service, prepares it, and lets it meet the peer at each number of connections.
 func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *contest.Service, peer *contest.Contestant, paused bool,
-	connections []int, prepare func(*contest.Contestant) error,
+	prepare func(*contest.Contestant) error,
 ) (err error) {
 	service, err := database.Start(in.ctx, paused, c.ServeFlags...)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *c
 	if err := prepare(service); err != nil {
 		return err
 	}
-	for _, n := range connections {
+	for _, n := range c.Connections {
 		duel, err := arena.Duel(in.ctx, service, peer, n, c.Pairs, c.Duration)
 		if err != nil {
 			return err
