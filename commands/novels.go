@@ -50,7 +50,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 		Canonical: body.Canonical(),
 	})
 	if err != nil {
-		return nil, err // errors.go tells them apart
+		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // errors.go tells them apart
 	}
 	url := a.novelURL(result.Slug)
 	out := &output{

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -21,9 +22,11 @@ import (
 // (413), capability (403), idempotency key, and then, in the operation itself, body, limit, replay, decision.
 func (a *API) handler(op operation) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
-		defer cancel()
-		out, err := a.serve(ctx, w, r, op)
+		ctx := r.Context()
+		out, err := a.serve(w, r, op)
+		if out != nil {
+			setReplayed(w.Header(), out)
+		}
 		if err != nil {
 			a.refuse(ctx, w, op, err)
 			return
@@ -33,7 +36,14 @@ func (a *API) handler(op operation) http.Handler {
 	})
 }
 
-func (a *API) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, op operation) (*output, error) {
+// bodyGrace is how long a body may take to arrive before the time for the answer starts anew: a slow sender is not a
+// slow service.
+const bodyGrace = 50 * time.Millisecond
+
+// serve returns what to answer. With an error, the output only says whether that is a replay.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (*output, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+	defer cancel()
 	in := &input{requestID: RequestID(ctx), traceParent: traceParent(r), receivedAt: a.Now()}
 	var err error
 	if in.Principal, err = a.authenticate(ctx, r); err != nil {
@@ -45,8 +55,13 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, r *http.Request,
 	if err := checkMediaType(r); err != nil {
 		return nil, err
 	}
+	before := a.Now()
 	if in.body, err = readBody(w, r); err != nil {
 		return nil, err
+	}
+	if a.Now().Sub(before) > bodyGrace {
+		ctx, cancel = context.WithTimeout(r.Context(), a.Timeout-before.Sub(in.receivedAt))
+		defer cancel()
 	}
 	if !in.Enabled {
 		return nil, problem.CapabilityDisabled("This integration is disabled.")
@@ -130,6 +145,16 @@ func (a *API) refuse(ctx context.Context, w http.ResponseWriter, op operation, e
 	problem.Write(w, RequestID(ctx), p)
 }
 
+// setReplayed says that an answer is that of an earlier delivery.
+func setReplayed(h http.Header, out *output) {
+	if out.replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if out.mismatch {
+		h.Set("Idempotency-Mismatch", "true")
+	}
+}
+
 func (a *API) render(ctx context.Context, w http.ResponseWriter, out *output) {
 	encoded, err := json.Marshal(out.body)
 	if err != nil {
@@ -140,12 +165,6 @@ func (a *API) render(ctx context.Context, w http.ResponseWriter, out *output) {
 	h.Set("Content-Type", "application/json")
 	if out.status == http.StatusCreated {
 		h.Set("Location", out.location)
-	}
-	if out.replayed {
-		h.Set("Idempotent-Replayed", "true")
-	}
-	if out.mismatch {
-		h.Set("Idempotency-Mismatch", "true")
 	}
 	w.WriteHeader(out.status)
 	_, _ = w.Write(encoded) //nolint:gosec // JSON, sent as JSON; a failing connection is the client's affair

@@ -150,7 +150,9 @@ func TestStandbyStepsIn(t *testing.T) {
 	for i, n := 0, 0; i < 3; i++ {
 		append1(t, pool, comments(random, fmt.Sprintf("part-%d", i), 10)...)
 		n += 10
-		if err := eventlog.NotifyAppended(t.Context(), pool); err != nil {
+		var notification pgx.Batch
+		eventlog.QueueNotification(&notification)
+		if err := pool.SendBatch(t.Context(), &notification).Close(); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "part is applied", func() bool { return len(p.applied(t, pool)) == n })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -39,7 +40,7 @@ var (
 	ErrNotFound     = errors.New("no such integration")
 	ErrKeyNotFound  = errors.New("no such key")
 	ErrKeyRevoked   = errors.New("the key is revoked already")
-	ErrNameInvalid  = fmt.Errorf("the name must have 1 to %d characters", maxName)
+	ErrNameInvalid  = fmt.Errorf("the name must have 1 to %d printable characters", maxName)
 	ErrCapability   = errors.New(`a capability is "novels" or "posts"`)
 	ErrLimit        = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
 	ErrExpiryPassed = errors.New("the expiry lies in the past")
@@ -108,7 +109,8 @@ func (i *Integration) apply(event events.Event) {
 // Register decides that a partner platform is taken on.
 func Register(name string, at time.Time) ([]events.Event, error) {
 	name = strings.TrimSpace(name)
-	if n := utf8.RuneCountInString(name); n < 1 || n > maxName {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable) {
 		return nil, ErrNameInvalid
 	}
 	return []events.Event{events.IntegrationRegistered{Name: name, RegisteredAt: at}}, nil

@@ -42,7 +42,7 @@ func (f DatabaseFlags) withPool(in *invocation, do func(pool *pgxpool.Pool) erro
 	}
 	pool, err := database.OpenGeneral(in.ctx, url)
 	if err != nil {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
 	defer pool.Close()
 	return do(pool)

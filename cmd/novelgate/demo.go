@@ -17,7 +17,7 @@ func (s *service) offerDemo(ctx context.Context, in *invocation, db *databaseSer
 	people := &staff.Staff{Pool: db.pools.General, Actor: actor(), Now: in.now}
 	existing, err := people.Integrations(ctx)
 	if err != nil || len(existing) > 0 {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
 	demo, err := people.CreateIntegration(ctx, "demo", integration.Change{
 		Capabilities: map[integration.Capability]bool{integration.Novels: true, integration.Posts: true},

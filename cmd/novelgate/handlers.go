@@ -53,8 +53,12 @@ func (s *service) health() *readapi.Health {
 func (s *service) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { //nolint:contextcheck // the request has it
-			if cause := recover(); cause != nil {
-				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
+			cause := recover()
+			if cause == http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
+				panic(cause)
+			}
+			if cause != nil {
+				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.String("requestId", commands.RequestID(r.Context())), slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
 				commands.Refuse(w, r, problem.Internal(nil))
 			}
 		}()

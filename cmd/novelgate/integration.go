@@ -80,7 +80,7 @@ func (c *IntegrationList) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
 		list, err := s.Integrations(in.ctx)
 		if err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
 		}
 		return c.print(in, list, func() { printIntegrations(in, list...) })
 	})
@@ -98,7 +98,7 @@ func (c *IntegrationShow) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
 		found, err := s.Integration(in.ctx, c.Integration)
 		if err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
 		}
 		return c.print(in, found, func() { printIntegrations(in, found) })
 	})
@@ -179,7 +179,7 @@ func changeIntegration(in *invocation, db DatabaseFlags, out OutputFlags, idOrNa
 	return db.withStaff(in, func(s *staff.Staff) error {
 		found, err := s.Integration(in.ctx, idOrName)
 		if err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
 		}
 		changed, err := s.ChangeIntegration(in.ctx, found.ID, change)
 		if err != nil {

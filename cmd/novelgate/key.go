@@ -38,7 +38,7 @@ func (c *KeyIssue) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
 		found, err := s.Integration(in.ctx, c.Integration)
 		if err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
 		}
 		key, secret, err := s.IssueKey(in.ctx, found.ID, c.ExpiresIn)
 		if err != nil {
@@ -83,13 +83,13 @@ func (c *KeyList) Run(in *invocation) error {
 		if c.Integration != "" {
 			found, err := s.Integration(in.ctx, c.Integration)
 			if err != nil {
-				return err //nolint:wrapcheck // says enough
+				return err
 			}
 			of = found.ID
 		}
 		list, err := s.Keys(in.ctx, of)
 		if err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
 		}
 		return c.print(in, list, func() { printKeys(in, list...) })
 	})

@@ -27,7 +27,7 @@ func (c *MigrateCommand) Run(in *invocation) error {
 	}
 	result, err := migrations.Apply(in.ctx, url)
 	if err != nil {
-		return err //nolint:wrapcheck // says enough
+		return err
 	}
 	return c.print(in, result, func() {
 		for _, step := range result.Applied {

@@ -96,9 +96,13 @@ type NovelList struct {
 // Run prints novels in the order of their titles.
 func (c *NovelList) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
-		list, err := s.Novels(in.ctx, novel.State(c.State), c.Limit)
+		list, err := s.Novels(in.ctx, novel.State(c.State), c.Limit+1)
 		if err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
+		}
+		if len(list) > c.Limit {
+			list = list[:c.Limit]
+			fmt.Fprintf(in.stderr, "Only the first %d; --limit shows more.\n", c.Limit)
 		}
 		return c.print(in, list, func() {
 			rows := make([][]any, len(list))

@@ -25,7 +25,7 @@ func (c *ProjectionList) Run(in *invocation) error {
 	return c.withPool(in, func(pool *pgxpool.Pool) error {
 		list, err := projections.List(in.ctx, pool)
 		if err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
 		}
 		return c.print(in, list, func() { printProjections(in, list) })
 	})
@@ -59,7 +59,7 @@ type ProjectionRetry struct {
 func (c *ProjectionRetry) Run(in *invocation) error {
 	return c.withPool(in, func(pool *pgxpool.Pool) error {
 		if err := projections.Retry(in.ctx, pool, c.Name); err != nil {
-			return err //nolint:wrapcheck // says enough
+			return err
 		}
 		fmt.Fprintln(in.stdout, c.Name, "tries again")
 		return nil

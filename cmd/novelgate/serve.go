@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,14 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"novelgate/commands/committer"
 )
 
 // ServeCommand is `novelgate serve`.
@@ -22,9 +26,9 @@ type ServeCommand struct {
 	DatabaseFlags
 	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where partners and readers connect; port 0 takes a free one."`
 	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Where operators connect: /metrics, /healthz, /readyz, /debug/pprof/."`
-	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"What the URLs in answers begin with (default: the listening address)."`
-	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which every request is answered, with 503 if need be."`
-	Lanes                 int           `env:"NOVELGATE_LANES" default:"2" help:"Batches of commands in flight at a time."`
+	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"What the URLs in answers begin with (default: the listening address). The same for all replicas."`
+	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which a request is answered once its body has arrived, with 503 if need be."`
+	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Batches of commands in flight at a time (default: one for every two processors)."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections in this process."`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              slog.Level    `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
@@ -39,9 +43,10 @@ const gcPercent = 800
 
 // Validate refuses values that make no sense; kong calls it.
 func (c *ServeCommand) Validate() error {
-	if c.Lanes < 1 {
-		return errors.New("--lanes must be at least 1")
+	if c.Lanes < 0 {
+		return errors.New("--lanes must not be negative")
 	}
+	c.Lanes = cmp.Or(c.Lanes, committer.DefaultLanes())
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
@@ -171,7 +176,12 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 // publicURL is what URLs in answers begin with.
 func (c *ServeCommand) publicURL(listener net.Listener) (*url.URL, error) {
 	if c.PublicURL == "" {
-		return &url.URL{Scheme: "http", Host: listener.Addr().String()}, nil
+		address := listener.Addr().String()
+		if tcp, ok := listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+			// Listening everywhere is no address that anybody could follow.
+			address = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+		}
+		return &url.URL{Scheme: "http", Host: address}, nil
 	}
 	u, err := url.Parse(strings.TrimRight(c.PublicURL, "/"))
 	if err != nil {

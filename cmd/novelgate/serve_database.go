@@ -55,7 +55,7 @@ func (c *ServeCommand) openDatabase(ctx context.Context, logger *slog.Logger) (_
 	}
 	merges, err := projections.Refold(ctx, db.pools.General)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says enough
+		return nil, err
 	}
 	for _, merge := range merges {
 		logger.WarnContext(ctx, "two titles have become the same under newer Unicode tables",

@@ -69,7 +69,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 	})
 	if !c.PauseProjections {
 		if s.runner, err = projections.NewRunner(projections.Config{Pool: db.pools.General, Wake: wake, Logger: logger}); err != nil {
-			return nil, err //nolint:wrapcheck // says enough
+			return nil, err
 		}
 	}
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -64,7 +65,12 @@ func (r *run) attemptPipelined(ctx context.Context, conn *pgx.Conn, st *state, j
 		return err
 	}
 	st.sent = true
-	return r.send(ctx, conn, batch)
+	start := time.Now() //nolint:forbidigo // a duration for a metric
+	if err := send(ctx, conn, batch); err != nil {
+		return err
+	}
+	r.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
+	return nil
 }
 
 // attemptLocked does the same inside an explicit transaction that first takes advisory locks on the titles. The
@@ -86,13 +92,15 @@ func (r *run) attemptLocked(ctx context.Context, conn *pgxpool.Conn, st *state, 
 	if err != nil || batch == nil {
 		return err
 	}
-	if err := r.send(ctx, tx, batch); err != nil {
+	start := time.Now() //nolint:forbidigo // a duration for a metric
+	if err := send(ctx, tx, batch); err != nil {
 		return err
 	}
 	st.sent = true
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	r.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
 	return nil
 }
 

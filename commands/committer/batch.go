@@ -55,8 +55,7 @@ func (r *run) settle(ctx context.Context, jobs []*job) {
 	case errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown):
 		r.config.Logger.WarnContext(ctx, "batch not committed", slog.Int("commands", len(jobs)), slog.Any("error", err))
 		answer(jobs, err)
-	case len(jobs) == 1:
-		r.config.Logger.ErrorContext(ctx, "command failed", slog.String("requestId", jobs[0].caller.RequestID), slog.Any("error", err))
+	case len(jobs) == 1: // whoever submitted it reports it
 		answer(jobs, err)
 	default:
 		r.config.Metrics.bisections.Inc()

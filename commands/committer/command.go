@@ -63,7 +63,7 @@ type NovelResult struct {
 	Outcome  novel.Outcome
 	NovelID  uuid.UUID
 	Slug     string
-	Replayed bool // the key was used before; nothing was applied now
+	Replayed bool // the key was used before; nothing was applied now (also set with novel.ErrRejected)
 	Mismatch bool // … and the command differs from the original
 }
 

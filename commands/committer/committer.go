@@ -2,6 +2,7 @@ package committer
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"runtime"
@@ -27,16 +28,20 @@ type Config struct {
 	Logger  *slog.Logger
 	Metrics *Metrics
 
-	Lanes       int           // batches in flight at a time; default 2
+	Lanes       int           // batches in flight at a time; default: see DefaultLanes
 	MaxBatch    int           // commands in one transaction; default 256
 	QueueLength int           // commands that may wait in each lane; default 1024
 	Timeout     time.Duration // how long one batch may keep trying; default 1.5 s
 	Committed   func()        // called after each commit that appended events; must not block
 }
 
+// DefaultLanes is one lane for every two processors: while one batch commits, its lane gathers the next, and more
+// lanes would only make the batches smaller. On two processors one lane takes a sixth less CPU per command than two.
+func DefaultLanes() int { return max(1, runtime.NumCPU()/2) }
+
 func (c *Config) setDefaults() {
 	if c.Lanes == 0 {
-		c.Lanes = 2
+		c.Lanes = DefaultLanes()
 	}
 	if c.MaxBatch == 0 {
 		c.MaxBatch = 256
@@ -105,6 +110,9 @@ func (c *Committer) ImportPost(ctx context.Context, cmd *ImportPost) (PostResult
 }
 
 func (c *Committer) submit(ctx context.Context, j *job) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err()) // nothing was submitted
+	}
 	if err := c.enqueue(j); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package committer
 
 import (
 	"context"
-	"fmt"
 
 	"novelgate/aggregates/novel"
 	"novelgate/events"
@@ -55,11 +54,9 @@ func (r *run) replayNovel(st *state, j *job, u *used) (NovelResult, error) {
 		}
 		return result, nil
 	}
-	if result.Outcome, err = n.Standing(j.caller.IntegrationID); err != nil {
-		return NovelResult{}, fmt.Errorf("replay: %w", err)
-	}
 	result.Replayed, result.Mismatch = true, differs(j, u, recorded)
-	return result, nil
+	result.Outcome, err = n.Standing(j.caller.IntegrationID)
+	return result, err
 }
 
 // repeatNovel answers a retry that came in together with its original.

@@ -49,7 +49,7 @@ func reject(spelling string) moderation {
 const (
 	notFound       = "error: no published or approved novel matches the title"
 	rejected       = "error: staff of the host platform declined this title"
-	rejectedReplay = "error: replay: staff of the host platform declined this title"
+	rejectedReplay = "error: staff of the host platform declined this title"
 	misused        = "error: the idempotency key was used for another title"
 	limited        = "error: the limit of 1048576 novel creations per minute is used up"
 )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,11 +26,9 @@ func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 
 // send carries out the statements in one round trip. On a connection the batch is the transaction, inside an
 // explicit one the caller commits.
-func (r *run) send(ctx context.Context, q querier, batch *pgx.Batch) error {
-	start := time.Now() //nolint:forbidigo // a duration for a metric
+func send(ctx context.Context, q querier, batch *pgx.Batch) error {
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("append batch: %w", err)
 	}
-	r.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
 	return nil
 }

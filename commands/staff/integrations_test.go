@@ -240,6 +240,7 @@ func TestReplicasAreTold(t *testing.T) {
 	if _, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{}); err != nil {
 		t.Fatal(err)
 	}
+	expect(eventlog.AppendedChannel)
 	expect(access.Channel)
 	if _, err := s.PublishNovel(t.Context(), "Genji", ""); err != nil {
 		t.Fatal(err)

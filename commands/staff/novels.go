@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -17,7 +19,7 @@ import (
 // Refusals about novels.
 var (
 	ErrNovelNotFound  = errors.New("no novel has this title")
-	ErrTitleInvalid   = fmt.Errorf("a title must have 1 to %d characters", title.MaxLen)
+	ErrTitleInvalid   = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 	ErrReasonRequired = errors.New("a reason is required")
 )
 
@@ -42,7 +44,7 @@ type Novel struct {
 // PublishNovel makes a title canonical: it creates an unknown one and adopts a partner's.
 func (s *Staff) PublishNovel(ctx context.Context, spelling, reason string) (Novel, error) {
 	cleaned := title.Clean(spelling)
-	if n := len([]rune(cleaned)); n < 1 || n > title.MaxLen {
+	if n := utf8.RuneCountInString(cleaned); n < 1 || n > title.MaxLen || !utf8.ValidString(cleaned) || strings.ContainsRune(cleaned, 0) {
 		return Novel{}, ErrTitleInvalid
 	}
 	return s.moderate(ctx, cleaned, func(ctx context.Context, n novel.Novel) (events.Event, error) {

@@ -80,19 +80,18 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 	return recorded
 }
 
-// notifySQL tells every replica that an integration or a key changed, or that there is something to project.
-const notifySQL = `SELECT pg_notify($1, $2)`
+// notifyAccessSQL tells every replica that an integration or a key has changed.
+const notifyAccessSQL = `SELECT pg_notify($1, '')`
 
 func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	batch := &pgx.Batch{}
 	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil { //nolint:contextcheck // queueing waits for nothing
 		return err
 	}
-	channel := eventlog.AppendedChannel
+	eventlog.QueueNotification(batch)
 	if recorded[0].StreamType == events.IntegrationStream {
-		channel = access.Channel
+		batch.Queue(notifyAccessSQL, access.Channel)
 	}
-	batch.Queue(notifySQL, channel, "")
 	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}

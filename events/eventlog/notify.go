@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -24,9 +25,9 @@ type Executor interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// NotifyAppended tells all processes that the log has grown. It is for programs that append now and then; a
-// service runs a Notifier.
-func NotifyAppended(ctx context.Context, db Executor) error { return notify(ctx, db, "") }
+// QueueNotification adds to a batch that appends what tells all processes so. It is for programs that append now and
+// then; a service runs a Notifier.
+func QueueNotification(batch *pgx.Batch) { batch.Queue(notifySQL, AppendedChannel, "") }
 
 func notify(ctx context.Context, db Executor, sender string) error {
 	if _, err := db.Exec(ctx, notifySQL, AppendedChannel, sender); err != nil {

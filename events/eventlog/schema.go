@@ -45,7 +45,7 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		sources     = make([]string, 0, len(rows))
 		types       = make([]string, 0, len(rows))
 		data        = make([]string, 0, len(rows))
-		personal    = make([]pgtype.Text, 0, len(rows))
+		personal    = make([]*string, 0, len(rows))
 		salts       = make([]pgtype.UUID, 0, len(rows))
 		metadata    = make([]string, 0, len(rows))
 	)
@@ -59,7 +59,7 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		sources = append(sources, r.Source)
 		types = append(types, r.stored.Type)
 		data = append(data, string(r.stored.Data))
-		personal = append(personal, pgtype.Text{String: string(r.stored.Personal), Valid: r.stored.Personal != nil})
+		personal = append(personal, nullable(r.stored.Personal))
 		salts = append(salts, pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid})
 		metadata = append(metadata, string(r.metadata))
 	}
@@ -67,6 +67,15 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		Query: appendSQL,
 		Args:  []any{positions, streamTypes, streamIDs, versions, ids, sources, types, data, personal, salts, metadata},
 	}, nil
+}
+
+// nullable returns the text of a column that may be NULL.
+func nullable(value []byte) *string {
+	if value == nil {
+		return nil
+	}
+	text := string(value)
+	return &text
 }
 
 var errAppendOnly = errors.New("this adapter only appends")
