@@ -1,5 +1,5 @@
 // Package commands is the write side of the service over HTTP: it parses, authenticates, checks and limits a
-// request and hands the command to the committer. SPEC section 4 and docs/openapi.yaml describe what a partner sees.
+// request and hands the command to the committer. docs/SPEC.md (section 4) and docs/openapi.yaml describe what a partner sees.
 package commands
 
 import (

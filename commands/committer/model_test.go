@@ -15,7 +15,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// model is SPEC section 3 and DESIGN section 5 in plain maps.
+// model is SPEC section 3 and docs/decisions/0005-interface.md in plain maps.
 type model struct {
 	novels  map[string]*modelNovel // by folded title
 	upserts map[string]modelUpsert // by integration and key
