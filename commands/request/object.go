@@ -130,22 +130,28 @@ func (o *object) find(quoted jsontext.Value) (i int, exact bool, spelled string)
 	return -1, false, ""
 }
 
-// malformed describes a syntax error; it names the member where there is one.
+// malformed describes a syntax error; it names the member of the body that it is in, however deep, where there is one.
 func (o *object) malformed(err error) error {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok {
 		return problem.MalformedBody("The request body is not valid JSON: it ends too early.")
 	}
-	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
-		name := clip(syntax.JSONPointer.LastToken())
+	member := ""
+	for member = range syntax.JSONPointer.Tokens() {
+		break
+	}
+	// A field without a name would tell nothing.
+	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) && member != "" {
+		where := "duplicate member"
+		if syntax.JSONPointer.Parent() != "" {
+			where = "duplicate member inside"
+		}
 		return problem.InvalidRequest(problem.FieldError{
-			Field:   name,
-			Message: fmt.Sprintf("duplicate member at byte %d", syntax.ByteOffset),
+			Field:   clip(member),
+			Message: fmt.Sprintf("%s at byte %d", where, syntax.ByteOffset),
 		})
 	}
 	reason := fmt.Sprintf("%v at byte %d", syntax.Err, syntax.ByteOffset)
-	// No known name has a character that a JSON pointer escapes.
-	member, _, _ := strings.Cut(strings.TrimPrefix(string(syntax.JSONPointer), "/"), "/")
 	if slices.Contains(o.names, member) {
 		return problem.InvalidRequest(problem.FieldError{Field: member, Message: "not valid JSON: " + reason})
 	}

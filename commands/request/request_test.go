@@ -244,7 +244,11 @@ func TestMalformedBodies(t *testing.T) {
 		post(`"a":1`, `"a":2`):                      {"a", "duplicate member"},
 		post(`"content":"a"`, `"content":"b"`):      {"content", "duplicate member"},
 		post(`"content":"a"`, `"cont\u0065nt":"b"`): {"content", "duplicate member"},
-		post(`"x":{"y":[{"z":1,"z":2}]}`):           {"z", "duplicate member"},
+		post(`"x":{"y":[{"z":1,"z":2}]}`):           {"x", "duplicate member inside at byte"},
+		`{"z":{"a":1,"a":2}}`:                       {"z", "duplicate member inside at byte 12"},
+		`{"novel":{"z":1,"z":2}}`:                   {"novel", "duplicate member inside at byte 16"},
+		`{"a/b~":{"c":1,"c":2}}`:                    {"a/b~", "duplicate member inside at byte 15"},
+		`{"":1,"":2}`:                               {"", "at byte 6"},
 		post(`"x":` + deep):                         {"", "exceeded max depth"},
 		post(`"novel":` + deep):                     {"novel", "exceeded max depth"},
 	} {

@@ -42,6 +42,32 @@ func TestRejectedTitleCannotBeImported(t *testing.T) {
 	other.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
 }
 
+func TestReplayOfANovelRejectedSince(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p := s.NewPartner(t)
+	title := blackbox.Unique("Rejected since")
+	p.Upsert(t, "create", everything(title)).WantNovel(t, 201)
+	p.Upsert(t, "update", blackbox.Fields{"novel": title, "author": "Later"}).WantNovel(t, 200)
+	s.Moderate(t, "reject", title)
+	for _, test := range []struct {
+		key                string
+		novel              blackbox.Fields
+		replayed, mismatch bool
+	}{
+		{"create", everything(title), true, false},
+		{"create", everything(title).With(blackbox.Fields{"author": "Other"}), true, true},
+		{"update", blackbox.Fields{"novel": title, "author": "Later"}, true, false},
+		{blackbox.Key(), everything(title), false, false},
+	} {
+		response := p.Upsert(t, test.key, test.novel)
+		response.WantReplayed(t, test.replayed, test.mismatch)
+		if problem := response.WantProblem(t, 409, "novel_rejected"); problem.Retryable {
+			t.Error("a declined title is called retryable")
+		}
+	}
+}
+
 func TestAdoptionByTheHost(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)

@@ -2,6 +2,7 @@ package blackbox_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
+	problems "novelgate/commands/problem"
 	"novelgate/docs"
 	"novelgate/internal/blackbox"
 )
@@ -49,6 +51,74 @@ func TestDescriptionListsEveryStatusAndCode(t *testing.T) {
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("statuses of %s (-want +got)\n%s", path, diff)
+		}
+	}
+}
+
+// details has the text of every problem of which the text is always the same, or follows from what the example says.
+func details(example blackbox.Problem) map[problems.Code]string {
+	var fields []problems.FieldError
+	for _, f := range example.Errors {
+		fields = append(fields, problems.FieldError(f))
+	}
+	texts := map[problems.Code]string{}
+	for _, p := range []*problems.Error{
+		problems.NovelNotFound(), problems.NovelRejected(), problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("text/plain"),
+		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
+	} {
+		texts[p.Code] = p.Detail
+	}
+	if len(fields) > 0 {
+		texts[problems.CodeInvalidRequest] = problems.InvalidRequest(fields...).Detail
+	}
+	return texts
+}
+
+func TestDescriptionShowsEveryProblemAsItIs(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
+	if err != nil {
+		t.Fatalf("load docs/openapi.yaml: %v", err)
+	}
+	shown := map[problems.Code]bool{}
+	for name, response := range doc.Components.Responses {
+		content := response.Value.Content.Get(problems.ContentType)
+		if content == nil {
+			t.Errorf("%s has no %s", name, problems.ContentType)
+			continue
+		}
+		for title, example := range content.Examples {
+			var got blackbox.Problem
+			encoded, err := json.Marshal(example.Value.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(encoded, &got); err != nil {
+				t.Fatalf("%s, %s: %v", name, title, err)
+			}
+			code := problems.Code(got.Code)
+			if !slices.Contains(problems.All(), code) {
+				t.Errorf("%s, %s: the service has no code %q", name, title, code)
+				continue
+			}
+			shown[code] = true
+			want := got
+			want.Type, want.Title, want.Status, want.Retryable = "about:blank", code.Title(), code.Status(), code.Retryable()
+			if detail, ok := details(got)[code]; ok {
+				want.Detail = detail
+			}
+			want.Field = ""
+			if len(got.Errors) > 0 {
+				want.Field = got.Errors[0].Field
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, %s (-service +description)\n%s", name, title, diff)
+			}
+		}
+	}
+	for _, code := range problems.All() {
+		if !shown[code] {
+			t.Errorf("%s has no example", code)
 		}
 	}
 }

@@ -27,7 +27,8 @@ type Request struct {
 	ContentType string
 	Header      http.Header // further headers, as they are
 	Body        []byte
-	Chunked     bool // send the body without a Content-Length
+	Chunked     bool          // send the body without a Content-Length
+	Pause       time.Duration // in the middle of the body, of which the first half needs more than 4 KiB to leave before
 
 	// Beyond says that the service is known to take more than docs/openapi.yaml promises, so that this request is not
 	// held against the description although it succeeds. The answer is.
@@ -60,6 +61,11 @@ func (s *Service) TrySend(t testing.TB, r Request) (Response, error) {
 	if err != nil {
 		t.Fatalf("make request %s %s: %v", r.Method, r.Path, err)
 	}
+	if r.Pause > 0 {
+		half := len(r.Body) / 2
+		request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.Body[:half]), pause(r.Pause), bytes.NewReader(r.Body[half:])))
+		request.GetBody = nil
+	}
 	answer, err := s.http.Do(request)
 	if err != nil {
 		return Response{}, fmt.Errorf("get an answer: %w", err)
@@ -72,6 +78,14 @@ func (s *Service) TrySend(t testing.TB, r Request) (Response, error) {
 	response := Response{Status: answer.StatusCode, Header: answer.Header, Body: body}
 	s.holdAgainstDescription(t, r, response)
 	return response, nil
+}
+
+// pause is an empty reader that takes its time.
+type pause time.Duration
+
+func (p pause) Read([]byte) (int, error) {
+	time.Sleep(time.Duration(p))
+	return 0, io.EOF
 }
 
 func (s *Service) httpRequest(ctx context.Context, r Request) (*http.Request, error) {

@@ -1,0 +1,40 @@
+package blackbox_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/internal/blackbox"
+	"novelgate/internal/testdb"
+)
+
+// TestTrickledBodyIsNotTimedOut: the time-out is the service's own, for its own work; how long a partner takes to send does not
+// use it up.
+func TestTrickledBodyIsNotTimedOut(t *testing.T) {
+	t.Parallel()
+	p := blackbox.Start(t, testdb.New(t), "--request-timeout", "1900ms").NewPartner(t)
+	for path, body := range map[string]blackbox.Fields{
+		blackbox.NovelsPath: everything(blackbox.Unique("Trickled")).With(blackbox.Fields{"synopsis": strings.Repeat("滴", 5000)}),
+		blackbox.PostsPath:  blackbox.Comment(blackbox.Unique("Trickled")).With(blackbox.Fields{"content": strings.Repeat("滴", 5000)}),
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			for _, chunked := range []bool{false, true} {
+				request := p.Request(path, blackbox.Key(), body.JSON(t))
+				request.Chunked, request.Pause = chunked, 2500*time.Millisecond
+				wanted := 201
+				if chunked && path == blackbox.NovelsPath {
+					wanted = 200 // the novel exists since the first time
+				}
+				begun := time.Now()
+				if response := p.Service.Send(t, request); response.Status != wanted {
+					t.Errorf("chunked %v: status %d, want %d\n%s", chunked, response.Status, wanted, response.Body)
+				}
+				if took := time.Since(begun); took < request.Pause {
+					t.Errorf("chunked %v: answered after %v, before the body was there", chunked, took)
+				}
+			}
+		})
+	}
+}
