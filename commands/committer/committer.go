@@ -35,9 +35,9 @@ type Config struct {
 	Committed   func()        // called after each commit that appended events; must not block
 }
 
-// DefaultLanes is one lane for every two processors: while one batch commits, its lane gathers the next, and more
-// lanes would only make the batches smaller. On two processors one lane takes a sixth less CPU per command than two.
-func DefaultLanes() int { return max(1, runtime.NumCPU()/2) }
+// DefaultLanes is one lane for every two processors, but two at least: one gathers while the other commits, and a batch
+// that is held up does not hold up everything. More lanes only make the batches smaller.
+func DefaultLanes() int { return max(2, runtime.NumCPU()/2) }
 
 func (c *Config) setDefaults() {
 	if c.Lanes == 0 {
