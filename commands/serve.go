@@ -49,7 +49,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (*outp
 	if in.Principal, err = a.authenticate(ctx, r); err != nil {
 		return nil, err
 	}
-	// Set from what is known now; a limit that is taken later sets it again.
+	// At the end, when a permit that this request takes is counted.
 	defer func() { setRateLimit(w.Header(), op, in.Principal, a.Limiter) }()
 
 	if err := checkMediaType(r); err != nil {

@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -192,6 +191,3 @@ func (c *ServeCommand) publicURL(listener net.Listener) (*url.URL, error) {
 	}
 	return u, nil
 }
-
-// flag is a boolean that several goroutines share.
-type flag = atomic.Bool

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +29,7 @@ const usageInterval = 30 * time.Second
 type service struct {
 	logger   *slog.Logger
 	db       *databaseServer
-	draining flag
+	draining atomic.Bool
 
 	keys      *access.Keys
 	limiter   *ratelimit.Limiter

@@ -72,31 +72,13 @@ FROM integrations`
 // Integration finds an integration by its id or its name; integration.ErrNotFound when there is none.
 func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, error) {
 	id, err := uuid.Parse(idOrName)
-	rows, queryErr := s.Pool.Query(ctx, integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND lower(name) = lower($3))`, err == nil, id, idOrName)
-	if queryErr != nil {
-		return Integration{}, fmt.Errorf("find integration: %w", queryErr)
-	}
-	found, err := pgx.CollectExactlyOneRow(rows, scanIntegration)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Integration{}, fmt.Errorf("%w: %q", integration.ErrNotFound, idOrName)
-	}
-	if err != nil {
-		return Integration{}, fmt.Errorf("find integration: %w", err)
-	}
-	return found, nil
+	return find(ctx, s, "integration", fmt.Errorf("%w: %q", integration.ErrNotFound, idOrName), scanIntegration,
+		integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND lower(name) = lower($3))`, err == nil, id, idOrName)
 }
 
 // Integrations lists all integrations, oldest first.
 func (s *Staff) Integrations(ctx context.Context) ([]Integration, error) {
-	rows, err := s.Pool.Query(ctx, integrationColumns+` ORDER BY registered_at, integration_id`)
-	if err != nil {
-		return nil, fmt.Errorf("list integrations: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanIntegration)
-	if err != nil {
-		return nil, fmt.Errorf("list integrations: %w", err)
-	}
-	return list, nil
+	return list(ctx, s, "integrations", scanIntegration, integrationColumns+` ORDER BY registered_at, integration_id`)
 }
 
 func scanIntegration(row pgx.CollectableRow) (Integration, error) {

@@ -2,7 +2,6 @@ package staff
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -67,31 +66,12 @@ const keyColumns = `SELECT k.key_id, k.integration_id, k.prefix, k.issued_at, k.
 FROM api_keys k LEFT JOIN api_key_use u USING (key_id)`
 
 func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
-	rows, err := s.Pool.Query(ctx, keyColumns+` WHERE k.key_id = $1`, keyID)
-	if err != nil {
-		return Key{}, fmt.Errorf("find key: %w", err)
-	}
-	key, err := pgx.CollectExactlyOneRow(rows, scanKey)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Key{}, integration.ErrKeyNotFound
-	}
-	if err != nil {
-		return Key{}, fmt.Errorf("find key: %w", err)
-	}
-	return key, nil
+	return find(ctx, s, "key", integration.ErrKeyNotFound, scanKey, keyColumns+` WHERE k.key_id = $1`, keyID)
 }
 
 // Keys lists the keys of an integration, or of all when integrationID is uuid.Nil, oldest first.
 func (s *Staff) Keys(ctx context.Context, integrationID uuid.UUID) ([]Key, error) {
-	rows, err := s.Pool.Query(ctx, keyColumns+` WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1 ORDER BY k.issued_at, k.key_id`, integrationID)
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanKey)
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
-	}
-	return list, nil
+	return list(ctx, s, "keys", scanKey, keyColumns+` WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1 ORDER BY k.issued_at, k.key_id`, integrationID)
 }
 
 func scanKey(row pgx.CollectableRow) (Key, error) {

@@ -130,31 +130,13 @@ const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details FRO
 
 // Novel finds a novel by its title; ErrNovelNotFound when there is none.
 func (s *Staff) Novel(ctx context.Context, spelling string) (Novel, error) {
-	rows, err := s.Pool.Query(ctx, novelColumns+` WHERE folded_title = $1`, title.Fold(spelling))
-	if err != nil {
-		return Novel{}, fmt.Errorf("find novel: %w", err)
-	}
-	found, err := pgx.CollectExactlyOneRow(rows, scanNovel)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Novel{}, fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling))
-	}
-	if err != nil {
-		return Novel{}, fmt.Errorf("find novel: %w", err)
-	}
-	return found, nil
+	return find(ctx, s, "novel", fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling)), scanNovel,
+		novelColumns+` WHERE folded_title = $1`, title.Fold(spelling))
 }
 
 // Novels lists up to limit novels by folded title, of one state unless that is "".
 func (s *Staff) Novels(ctx context.Context, state novel.State, limit int) ([]Novel, error) {
-	rows, err := s.Pool.Query(ctx, novelColumns+` WHERE $1 = '' OR state = $1 ORDER BY folded_title LIMIT $2`, string(state), limit)
-	if err != nil {
-		return nil, fmt.Errorf("list novels: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanNovel)
-	if err != nil {
-		return nil, fmt.Errorf("list novels: %w", err)
-	}
-	return list, nil
+	return list(ctx, s, "novels", scanNovel, novelColumns+` WHERE $1 = '' OR state = $1 ORDER BY folded_title LIMIT $2`, string(state), limit)
 }
 
 func scanNovel(row pgx.CollectableRow) (Novel, error) {

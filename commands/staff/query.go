@@ -1,0 +1,39 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// find reads the one row that a query returns; it fails with notFound when there is none. what names the thing in errors.
+func find[T any](ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
+	var none T
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return none, fmt.Errorf("find %s: %w", what, err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return none, notFound
+	}
+	if err != nil {
+		return none, fmt.Errorf("find %s: %w", what, err)
+	}
+	return found, nil
+}
+
+// list reads all rows that a query returns. what names the things in errors.
+func list[T any](ctx context.Context, s *Staff, what string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	found, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	return found, nil
+}
