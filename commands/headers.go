@@ -83,11 +83,11 @@ func traceParent(r *http.Request) string {
 }
 
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): q is the limit, w the window
-// in seconds, r what is left of it, t the seconds until all of it is back.
+// in seconds, r what is left of it, t the seconds until all of it is back. The names are in the form that net/http sends.
 func setRateLimit(h http.Header, op operation, p *access.Principal, limiter Limiter) {
 	limit := op.limit(p)
 	status := limiter.Status(p.IntegrationID, op.name, limit)
 	name := `"` + string(op.name) + `"`
-	h.Set("RateLimit-Policy", name+";q="+strconv.Itoa(limit)+";w="+strconv.Itoa(int(ratelimit.Window/time.Second)))
-	h.Set("RateLimit", name+";r="+strconv.Itoa(status.Remaining)+";t="+strconv.Itoa(int((status.Reset+time.Second-1)/time.Second)))
+	h.Set("Ratelimit-Policy", name+";q="+strconv.Itoa(limit)+";w="+strconv.Itoa(int(ratelimit.Window/time.Second)))
+	h.Set("Ratelimit", name+";r="+strconv.Itoa(status.Remaining)+";t="+strconv.Itoa(int((status.Reset+time.Second-1)/time.Second)))
 }

@@ -12,7 +12,6 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
-	"novelgate/internal/title"
 )
 
 func (a *API) registerNovelRoutes(router *mux.Router) {
@@ -42,7 +41,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 		return nil, err // already a problem
 	}
 	result, err := a.Committer.UpsertNovel(ctx, &committer.UpsertNovel{
-		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: title.Fold(body.Title),
+		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: body.FoldedTitle,
 		Fields: novel.Fields{
 			Author: body.Author, Synopsis: body.Synopsis, CoverURL: body.CoverURL, Language: body.Language,
 			ReadingStatus: body.ReadingStatus, Genres: body.Genres,

@@ -15,7 +15,6 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/events"
-	"novelgate/internal/title"
 )
 
 func (a *API) registerPostRoutes(router *mux.Router) {
@@ -51,7 +50,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 		return nil, problem.RateLimited(taken.RetryAfter)
 	}
 	cmd := &committer.ImportPost{
-		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: title.Fold(body.Title),
+		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: body.FoldedTitle,
 		Import: post.Import{
 			IntegrationID: in.IntegrationID,
 			Comment:       events.Comment{ExternalUUID: body.AuthorUUID, Username: body.Username, Content: body.Content},

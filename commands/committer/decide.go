@@ -101,8 +101,10 @@ func differs(j *job, u *used, recorded events.Metadata) bool {
 // fingerprint identifies a normalised command without revealing it: SHA-256 over the event's salt and the command,
 // cut to 128 bits. Once the salt is erased, nothing is left to try guesses on.
 func fingerprint(salt uuid.UUID, canonical []byte) string {
-	digest := sha256.Sum256(append(salt[:], canonical...))
-	return base64.RawURLEncoding.EncodeToString(digest[:16])
+	hash := sha256.New()
+	hash.Write(salt[:])
+	hash.Write(canonical)
+	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:16])
 }
 
 // append adds an event that a job makes to what will be written.

@@ -2,8 +2,6 @@ package request
 
 import (
 	"encoding/binary"
-
-	"novelgate/internal/title"
 )
 
 // Canonical returns bytes that are equal for two commands that mean the same, for
@@ -13,7 +11,7 @@ import (
 // changes with title.TableHash, and so may the bytes.
 func (n Novel) Canonical() []byte {
 	b := append(make([]byte, 0, 256), "novel.v1\n"...)
-	b = appendText(b, title.Fold(n.Title))
+	b = appendText(b, n.FoldedTitle)
 	b = appendOptional(b, n.Author)
 	b = appendOptional(b, n.Synopsis)
 	b = appendOptional(b, n.CoverURL)
@@ -36,7 +34,7 @@ func (p Post) Canonical() []byte {
 	b := append(make([]byte, 0, 128+len(p.Content)), "post.v1\n"...)
 	b = appendText(b, p.AuthorUUID)
 	b = appendText(b, p.Username)
-	b = appendText(b, title.Fold(p.Title))
+	b = appendText(b, p.FoldedTitle)
 	b = appendText(b, p.Content)
 	b = appendOptional(b, (*string)(p.Chapter))
 	if p.TimestampGiven {

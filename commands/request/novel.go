@@ -21,6 +21,7 @@ const (
 // member was left out or null.
 type Novel struct {
 	Title         string // cleaned by title.Clean
+	FoldedTitle   string // by title.Fold
 	Author        *string
 	Synopsis      *string // "" clears
 	CoverURL      *string
@@ -61,6 +62,7 @@ func DecodeNovel(body []byte) (Novel, error) {
 	if err := o.err(); err != nil {
 		return Novel{}, err
 	}
+	n.FoldedTitle = title.Fold(n.Title)
 	return n, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/commands/request"
+	"novelgate/internal/title"
 )
 
 func TestDecodeNovel(t *testing.T) {
@@ -28,6 +29,7 @@ func TestDecodeNovel(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 			continue
 		}
+		want.FoldedTitle = title.Fold(want.Title)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", body, diff)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"novelgate/internal/markup"
+	"novelgate/internal/title"
 )
 
 // The limits of a post's fields.
@@ -17,11 +18,12 @@ const (
 
 // Post is the validated command to import a comment.
 type Post struct {
-	AuthorUUID string // exactly as sent
-	Username   string // trimmed
-	Title      string // of the novel, cleaned by title.Clean
-	Content    string // exactly as sent
-	Chapter    *Decimal
+	AuthorUUID  string // exactly as sent
+	Username    string // trimmed
+	Title       string // of the novel, cleaned by title.Clean
+	FoldedTitle string // by title.Fold
+	Content     string // exactly as sent
+	Chapter     *Decimal
 	// WrittenAt is in UTC and cut to whole microseconds, as PostgreSQL keeps it.
 	WrittenAt time.Time
 	// TimestampGiven is false when WrittenAt is the time of receipt.
@@ -63,6 +65,7 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	if err := o.err(); err != nil {
 		return Post{}, err
 	}
+	p.FoldedTitle = title.Fold(p.Title)
 	return p, nil
 }
 

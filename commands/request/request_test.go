@@ -91,7 +91,7 @@ func wantFields(t *testing.T, body string, err error, want ...string) {
 func TestDecodePost(t *testing.T) {
 	t.Parallel()
 	want := request.Post{
-		AuthorUUID: "u-1", Username: "Mia", Title: "The Wandering Inn", Content: "Nice.",
+		AuthorUUID: "u-1", Username: "Mia", Title: "The Wandering Inn", FoldedTitle: "the wandering inn", Content: "Nice.",
 		WrittenAt: received.Truncate(time.Microsecond),
 	}
 	full := want

@@ -44,10 +44,10 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		ids         = make([]string, 0, len(rows))
 		sources     = make([]string, 0, len(rows))
 		types       = make([]string, 0, len(rows))
-		data        = make([]string, 0, len(rows))
-		personal    = make([]*string, 0, len(rows))
+		data        = make([][]byte, 0, len(rows))
+		personal    = make([][]byte, 0, len(rows)) // nil is NULL
 		salts       = make([]pgtype.UUID, 0, len(rows))
-		metadata    = make([]string, 0, len(rows))
+		metadata    = make([][]byte, 0, len(rows))
 	)
 	for _, i := range order {
 		r := rows[i]
@@ -58,24 +58,15 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		ids = append(ids, r.ID)
 		sources = append(sources, r.Source)
 		types = append(types, r.stored.Type)
-		data = append(data, string(r.stored.Data))
-		personal = append(personal, nullable(r.stored.Personal))
+		data = append(data, r.stored.Data)
+		personal = append(personal, r.stored.Personal)
 		salts = append(salts, pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid})
-		metadata = append(metadata, string(r.metadata))
+		metadata = append(metadata, r.metadata)
 	}
 	return watersql.Query{
 		Query: appendSQL,
 		Args:  []any{positions, streamTypes, streamIDs, versions, ids, sources, types, data, personal, salts, metadata},
 	}, nil
-}
-
-// nullable returns the text of a column that may be NULL.
-func nullable(value []byte) *string {
-	if value == nil {
-		return nil
-	}
-	text := string(value)
-	return &text
 }
 
 var errAppendOnly = errors.New("this adapter only appends")

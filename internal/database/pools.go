@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // Pools are the connections of one process to its database.
@@ -93,6 +95,10 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 	config.ConnConfig.ConnectTimeout = time.Second
 	if !ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	}
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		pgxuuid.Register(conn.TypeMap()) // otherwise they travel as text
+		return nil
 	}
 	for name, value := range settings {
 		config.ConnConfig.RuntimeParams[name] = value
