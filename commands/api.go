@@ -16,6 +16,7 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
+	"novelgate/events/eventlog"
 )
 
 // Authenticator finds out whose key a request carries.
@@ -40,6 +41,7 @@ type API struct {
 	Keys      Authenticator
 	Committer Committer
 	Limiter   Limiter
+	Records   eventlog.Querier // reads what partners ask about
 	Logger    *slog.Logger
 	Metrics   *Metrics
 	PublicURL *url.URL         // what the URLs in answers begin with; no slash at its end
@@ -54,6 +56,7 @@ const maxBody = 32 << 10
 func (a *API) Register(router *mux.Router) {
 	a.registerNovelRoutes(router)
 	a.registerPostRoutes(router)
+	a.registerSelfRoutes(router)
 }
 
 // operation is what the two routes have in common.

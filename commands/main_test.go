@@ -1,9 +1,10 @@
 package commands_test
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"novelgate/internal/testdb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }

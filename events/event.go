@@ -15,6 +15,7 @@ const (
 	ThreadStream      = "thread"
 	PostStream        = "post"
 	IntegrationStream = "integration"
+	PersonStream      = "person"
 )
 
 // withPersonal is implemented by events that carry something that identifies or was written by a person. It is

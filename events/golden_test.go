@@ -52,6 +52,10 @@ func samples() []events.Event {
 		events.ReviewModeSet{Review: true},
 		events.KeyIssued{KeyID: id(5), Prefix: "ngp_AbC1", SHA256: bytes.Repeat([]byte{0xab}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
 		events.KeyRevoked{KeyID: id(5), Reason: "leaked", RevokedAt: noon},
+		events.PersonKeyIssued{
+			Name: "Zoë <Ops>", Role: "auditor", KeyID: id(6), Prefix: "nga_AbC1", SHA256: bytes.Repeat([]byte{0xcd}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
+		},
+		events.PersonKeyRevoked{KeyID: id(6), Reason: "left", RevokedAt: noon},
 	}
 }
 

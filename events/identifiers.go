@@ -1,6 +1,10 @@
 package events
 
-import "github.com/google/uuid"
+import (
+	"strings"
+
+	"github.com/google/uuid"
+)
 
 // Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type.
 // Two writers that race to create the same thing mint the same identifier and collide on it.
@@ -9,6 +13,7 @@ var (
 	threadNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
 	postNamespace   = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e03")
 	authorNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04")
+	personNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e05")
 )
 
 // NovelID mints the identifier of the novel with this folded title. It only mints: a novel is looked up by title,
@@ -26,6 +31,11 @@ func PostID(integrationID uuid.UUID, key string) uuid.UUID {
 // AuthorID mints the identifier of a partner's user.
 func AuthorID(integrationID uuid.UUID, externalUUID string) uuid.UUID {
 	return uuid.NewSHA1(authorNamespace, append(integrationID[:], externalUUID...))
+}
+
+// PersonID mints the identifier of a member of staff or an auditor: one for each role and name, whatever the case.
+func PersonID(role, name string) uuid.UUID {
+	return uuid.NewSHA1(personNamespace, []byte(role+"/"+strings.ToLower(name)))
 }
 
 // Sources of events (CloudEvents source). Together with the idempotency key they are unique.

@@ -44,6 +44,8 @@ func current() Registry {
 	register[ReviewModeSet](r)
 	register[KeyIssued](r)
 	register[KeyRevoked](r)
+	register[PersonKeyIssued](r)
+	register[PersonKeyRevoked](r)
 	return r
 }
 

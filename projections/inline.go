@@ -11,7 +11,7 @@ import (
 )
 
 // Inline returns the projections that are written in the transaction that appends.
-func Inline() []Projection { return []Projection{Titles{}, Threads{}, Integrations{}} }
+func Inline() []Projection { return []Projection{Titles{}, Threads{}, Integrations{}, Persons{}} }
 
 // QueueInline adds to a batch the statements with which the inline projections follow the events.
 func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error {

@@ -12,16 +12,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"novelgate/commands"
+	"novelgate/commands/admin"
 	"novelgate/commands/problem"
 	"novelgate/readapi"
 )
 
-// publicHandler serves partners and readers.
-func (s *service) publicHandler(api *commands.API, metrics *commands.Metrics) http.Handler {
+// publicHandler serves partners, staff and readers.
+func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics *commands.Metrics) http.Handler {
 	// Without cleaning: a path is what it says, and a POST is never redirected.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, s.recoverPanics)
 	api.Register(router)
+	staffAPI.Register(router)
 	s.health().Register(router)
 	readapi.RegisterOpenAPI(router)
 	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))

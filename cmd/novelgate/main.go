@@ -31,6 +31,8 @@ type CLI struct {
 	Migrate     MigrateCommand     `cmd:"" help:"Bring the database to the newest schema. serve does so by itself."`
 	Integration IntegrationCommand `cmd:"" help:"Manage partner platforms: capabilities, limits, review."`
 	Key         KeyCommand         `cmd:"" help:"Manage the API keys of integrations."`
+	Staff       PersonCommand      `cmd:"" help:"Manage the API keys of staff."`
+	Auditor     PersonCommand      `cmd:"" help:"Manage the API keys of auditors."`
 	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`

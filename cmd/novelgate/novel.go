@@ -96,7 +96,7 @@ type NovelList struct {
 // Run prints novels in the order of their titles.
 func (c *NovelList) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
-		list, err := s.Novels(in.ctx, novel.State(c.State), c.Limit+1)
+		list, err := s.ListNovels(in.ctx, staff.NovelFilter{State: novel.State(c.State), Limit: c.Limit + 1})
 		if err != nil {
 			return err
 		}

@@ -89,8 +89,12 @@ func (s *service) run(ctx context.Context, in *invocation, db *databaseServer) e
 
 	fmt.Fprintf(in.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
 	fmt.Fprintf(in.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
-	if err := s.offerDemo(ctx, in, db); err != nil {
+	first, err := s.offerDemo(ctx, in, db)
+	if err != nil {
 		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
+	}
+	if err := s.offerStaffKey(ctx, in, db, first); err != nil {
+		s.logger.WarnContext(ctx, "whether staff has a key is unknown", slog.Any("error", err))
 	}
 
 	group.Go(func() error {

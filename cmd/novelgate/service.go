@@ -15,6 +15,7 @@ import (
 
 	"novelgate/commands"
 	"novelgate/commands/access"
+	"novelgate/commands/admin"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
@@ -78,10 +79,11 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 	registry := prometheus.NewRegistry()
 	registerMetrics(registry, s, requests, committed, in.now)
 	api := &commands.API{
-		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Logger: logger, Metrics: requests,
+		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: db.pools.General, Logger: logger, Metrics: requests,
 		PublicURL: s.publicURL, Timeout: c.RequestTimeout, Now: in.now,
 	}
-	s.public = newServer(s.publicHandler(api, requests), logger)
+	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}
+	s.public = newServer(s.publicHandler(api, staffAPI, requests), logger)
 	s.ops = newServer(s.opsHandler(registry), logger)
 	return s, nil
 }

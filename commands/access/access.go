@@ -1,4 +1,5 @@
-// Package access finds out who sent a request: from the API key to the integration behind it and what that may do.
+// Package access finds out who sent a request: from the API key to the integration behind it and what that may do, or
+// to the member of staff or the auditor whose key it is.
 //
 // What was read is kept in memory for less than a second, so a revocation or a change of settings holds everywhere
 // within a second even if its notification is lost; Forget, called on notifications, makes it immediate.
@@ -18,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
 
+	"novelgate/aggregates/person"
 	"novelgate/internal/apikey"
 	"novelgate/internal/database"
 )
@@ -49,18 +51,29 @@ type Principal struct {
 	PostsPerMinute  int
 	NovelsPerMinute int
 	Review          bool
-	expiresAt       *time.Time
 }
 
-const findKeySQL = `SELECT k.key_id, k.expires_at, i.integration_id, i.name, i.enabled, i.can_create_novels, i.can_post,
-       i.posts_per_minute, i.novels_per_minute, i.review
-FROM api_keys k JOIN integrations i USING (integration_id)
-WHERE k.key_hash = $1 AND k.revoked_at IS NULL`
+// Roles of a Person.
+const (
+	RoleStaff   = person.Staff
+	RoleAuditor = person.Auditor
+)
 
-// entry is what is remembered of a key; a nil principal means that there is no such key.
+// Person is a member of the host platform's staff or an auditor, as their key opens it.
+type Person struct {
+	KeyID    uuid.UUID
+	PersonID uuid.UUID
+	Role     string // RoleStaff or RoleAuditor
+	Name     string
+}
+
+// entry is what is remembered of a key. It belongs to a principal or to a person; to neither when there is no such key.
 type entry struct {
 	principal *Principal
-	until     time.Time
+	person    *Person
+	keyID     uuid.UUID
+	expiresAt *time.Time
+	until     time.Time // how long it is believed
 }
 
 // Keys authenticates API keys. Create it with New.
@@ -80,11 +93,25 @@ func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
 	return &Keys{pool: pool, now: now, entries: map[[sha256.Size]byte]entry{}, usage: newUsage(pool)}
 }
 
-// Authenticate returns whose key this is. It fails with a refusal of this package, or with a database error.
+// Authenticate returns which integration's key this is. It fails with a refusal of this package, or with a database
+// error. The key of a person is malformed here.
 func (k *Keys) Authenticate(ctx context.Context, key string) (*Principal, error) {
+	e, err := k.authenticate(ctx, key, findPrincipal, apikey.Partner, apikey.Partner)
+	return e.principal, err
+}
+
+// AuthenticatePerson returns which person's key this is. It fails as Authenticate does. The key of an integration is
+// malformed here.
+func (k *Keys) AuthenticatePerson(ctx context.Context, key string) (*Person, error) {
+	e, err := k.authenticate(ctx, key, findPerson, apikey.Staff, apikey.Auditor)
+	return e.person, err
+}
+
+// authenticate returns the entry of a key of kind one or other; none, when it refuses.
+func (k *Keys) authenticate(ctx context.Context, key string, find finder, one, other apikey.Kind) (entry, error) {
 	secret, err := apikey.Parse(key)
-	if err != nil || secret.Kind() != apikey.Partner {
-		return nil, ErrMalformed
+	if err != nil || secret.Kind() != one && secret.Kind() != other {
+		return entry{}, ErrMalformed
 	}
 	hash := secret.Hash()
 	now := k.now()
@@ -92,23 +119,23 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (*Principal, error)
 	e, ok := k.entries[hash]
 	k.mu.RUnlock()
 	if !ok || !now.Before(e.until) {
-		if e, err = k.lookUp(ctx, hash); err != nil {
-			return nil, err
+		if e, err = k.lookUp(ctx, hash, find); err != nil {
+			return entry{}, err
 		}
 	}
 	switch {
-	case e.principal == nil:
-		return nil, ErrUnknown
-	case e.principal.expiresAt != nil && !now.Before(*e.principal.expiresAt):
-		return nil, ErrExpired
+	case e.principal == nil && e.person == nil:
+		return entry{}, ErrUnknown
+	case e.expiresAt != nil && !now.Before(*e.expiresAt):
+		return entry{}, ErrExpired
 	}
-	k.usage.touch(e.principal.KeyID, now)
-	return e.principal, nil
+	k.usage.touch(e.keyID, now)
+	return e, nil
 }
 
 // lookUp asks the database, once for all requests that wait for the same key. A request that comes after Forget does
 // not wait for a look-up that began before it: that may have read what was to be forgotten.
-func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (entry, error) {
+func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, find finder) (entry, error) {
 	k.mu.RLock()
 	generation := k.generation
 	k.mu.RUnlock()
@@ -117,7 +144,7 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (entry, error
 		// Others wait for the answer too: the first one's going away must not fail them.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		return k.read(ctx, hash, generation)
+		return k.read(ctx, hash, find, generation)
 	})
 	select {
 	case result := <-found:
@@ -128,19 +155,20 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte) (entry, error
 	}
 }
 
-func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, generation uint64) (entry, error) {
-	e := entry{until: k.now().Add(timeToLive)}
-	p := &Principal{}
-	err := database.Retry(ctx, k.pool, func(bool) error {
-		return k.pool.QueryRow(ctx, findKeySQL, hash[:]).Scan(&p.KeyID, &p.expiresAt, &p.IntegrationID, &p.Name, &p.Enabled,
-			&p.CanCreateNovels, &p.CanPost, &p.PostsPerMinute, &p.NovelsPerMinute, &p.Review)
+func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, find finder, generation uint64) (entry, error) {
+	until := k.now().Add(timeToLive)
+	var e entry
+	err := database.Retry(ctx, k.pool, func(bool) (err error) {
+		e, err = find(ctx, k.pool, hash[:])
+		return err
 	})
-	switch {
-	case err == nil:
-		e.principal = p
-	case !errors.Is(err, pgx.ErrNoRows):
+	if errors.Is(err, pgx.ErrNoRows) {
+		e, err = entry{}, nil
+	}
+	if err != nil {
 		return entry{}, fmt.Errorf("look up key: %w", err)
 	}
+	e.until = until
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.generation == generation {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"novelgate/aggregates/integration"
 	"novelgate/commands/access"
@@ -28,7 +27,7 @@ func TestAuthenticate(t *testing.T) {
 		KeyID: key.ID, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true, CanPost: true,
 		PostsPerMinute: 7, NovelsPerMinute: 8, Review: true,
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(access.Principal{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

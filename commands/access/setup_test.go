@@ -82,6 +82,15 @@ func (b *bundle) revoke(t *testing.T, key staff.Key) {
 	}
 }
 
+func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) (staff.PersonKey, apikey.Secret) {
+	t.Helper()
+	key, secret, err := b.staff.IssuePersonKey(t.Context(), role, "Ada", lifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, secret
+}
+
 // clock is moved by hand.
 type clock struct {
 	mu  sync.Mutex
@@ -121,7 +130,7 @@ type lookUpKey struct{}
 
 // TraceQueryStart implements pgx.QueryTracer.
 func (q *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if !strings.Contains(data.SQL, "FROM api_keys") {
+	if !strings.Contains(data.SQL, "FROM api_keys") && !strings.Contains(data.SQL, "FROM person_keys") {
 		return ctx
 	}
 	q.count.Add(1)

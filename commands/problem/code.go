@@ -23,6 +23,9 @@ const (
 	CodeUnavailable           Code = "unavailable"
 	CodeNotFound              Code = "not_found"
 	CodeMethodNotAllowed      Code = "method_not_allowed"
+	CodeForbidden             Code = "forbidden"
+	CodeInvalidTransition     Code = "invalid_transition"
+	CodeConflict              Code = "conflict"
 	CodeInternal              Code = "internal"
 )
 
@@ -49,6 +52,9 @@ var kinds = [...]kind{
 	{CodeUnavailable, http.StatusServiceUnavailable, "Service Unavailable", true},
 	{CodeNotFound, http.StatusNotFound, "Not Found", false},
 	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method Not Allowed", false},
+	{CodeForbidden, http.StatusForbidden, "Forbidden", false},
+	{CodeInvalidTransition, http.StatusConflict, "Conflict", false},
+	{CodeConflict, http.StatusConflict, "Conflict", false},
 	{CodeInternal, http.StatusInternalServerError, "Internal Server Error", false},
 }
 

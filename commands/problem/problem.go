@@ -123,6 +123,21 @@ func MethodNotAllowed(allow ...string) *Error {
 	}
 }
 
+// Forbidden says that the key is valid but not for this operation.
+func Forbidden(detail string) *Error {
+	return &Error{Code: CodeForbidden, Detail: detail}
+}
+
+// InvalidTransition says that a novel cannot move from one state to another.
+func InvalidTransition(from, to string) *Error {
+	return &Error{Code: CodeInvalidTransition, Detail: fmt.Sprintf("A novel that is %s cannot become %s.", from, to)}
+}
+
+// Conflict says that what there is stands against the request.
+func Conflict(detail string) *Error {
+	return &Error{Code: CodeConflict, Detail: detail}
+}
+
 // Internal hides cause behind a 500.
 func Internal(cause error) *Error {
 	return &Error{

@@ -56,6 +56,9 @@ func TestWrite(t *testing.T) {
 		{problem.NovelRejected(), 409, "Conflict", false, nil},
 		{problem.PayloadTooLarge(32_768), 413, "Content Too Large", false, nil},
 		{problem.UnsupportedMediaType("text/plain"), 415, "Unsupported Media Type", false, nil},
+		{problem.Forbidden("No."), 403, "Forbidden", false, nil},
+		{problem.InvalidTransition("published", "rejected"), 409, "Conflict", false, nil},
+		{problem.Conflict("No."), 409, "Conflict", false, nil},
 		{problem.RateLimited(1500 * time.Millisecond), 429, "Too Many Requests", true, map[string]string{"Retry-After": "2"}},
 		{problem.Unavailable(0), 503, "Service Unavailable", true, map[string]string{"Retry-After": "1"}},
 		{problem.NotFound(), 404, "Not Found", false, nil},
@@ -96,8 +99,8 @@ func TestWrite(t *testing.T) {
 			}
 		})
 	}
-	if got := len(problem.All()); got != 13 {
-		t.Errorf("All has %d codes, this test 13", got)
+	if got := len(problem.All()); got != 16 {
+		t.Errorf("All has %d codes, this test 16", got)
 	}
 }
 

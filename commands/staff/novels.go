@@ -19,6 +19,7 @@ import (
 // Refusals about novels.
 var (
 	ErrNovelNotFound  = errors.New("no novel has this title")
+	ErrNoSuchNovel    = errors.New("no such novel")
 	ErrTitleInvalid   = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 	ErrReasonRequired = errors.New("a reason is required")
 )
@@ -132,11 +133,6 @@ const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details FRO
 func (s *Staff) Novel(ctx context.Context, spelling string) (Novel, error) {
 	return find(ctx, s, "novel", fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling)), scanNovel,
 		novelColumns+` WHERE folded_title = $1`, title.Fold(spelling))
-}
-
-// Novels lists up to limit novels by folded title, of one state unless that is "".
-func (s *Staff) Novels(ctx context.Context, state novel.State, limit int) ([]Novel, error) {
-	return list(ctx, s, "novels", scanNovel, novelColumns+` WHERE $1 = '' OR state = $1 ORDER BY folded_title LIMIT $2`, string(state), limit)
 }
 
 func scanNovel(row pgx.CollectableRow) (Novel, error) {

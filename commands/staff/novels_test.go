@@ -228,7 +228,7 @@ func TestPublishedByOne(t *testing.T) {
 func TestNovelsAreListed(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	if list, err := s.Novels(t.Context(), "", 10); err != nil || list == nil || len(list) != 0 {
+	if list, err := s.ListNovels(t.Context(), staff.NovelFilter{Limit: 10}); err != nil || list == nil || len(list) != 0 {
 		t.Errorf("list %#v, %v; want an empty one", list, err)
 	}
 	imported(t, s, "Charlie", novel.Pending)
@@ -242,7 +242,7 @@ func TestNovelsAreListed(t *testing.T) {
 		"all": {"", 10, []string{"alpha", "Bravo", "Charlie"}}, "some": {"", 2, []string{"alpha", "Bravo"}},
 		"approved": {novel.Approved, 10, []string{"alpha", "Bravo"}}, "rejected": {novel.Rejected, 10, nil},
 	} {
-		list, err := s.Novels(t.Context(), c.state, c.limit)
+		list, err := s.ListNovels(t.Context(), staff.NovelFilter{State: c.state, Limit: c.limit})
 		if err != nil {
 			t.Fatal(err)
 		}

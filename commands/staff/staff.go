@@ -28,6 +28,9 @@ type Staff struct {
 	Pool  *pgxpool.Pool
 	Actor string // "staff:<name>", as the events record it
 	Now   func() time.Time
+	// Delivery makes the command idempotent: repeated with the same one it fails with a ReplayedError. Nil: every call
+	// is a command of its own.
+	Delivery *Delivery
 }
 
 // stream is what a command appends to.
@@ -39,11 +42,17 @@ type stream struct {
 // appendDecided reads a stream, lets decide look at it and appends what it returns, again after each conflict.
 func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error)) error {
 	commandID := uuid.Must(uuid.NewV7()).String()
+	if s.Delivery != nil {
+		commandID = s.Delivery.Key
+	}
 	var err error
 	for attempt := range attempts {
 		if attempt > 0 {
 			// Jitter, so that two who collided do not collide again.
 			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
+		}
+		if readErr := s.replayed(ctx); readErr != nil {
+			return readErr
 		}
 		history, readErr := eventlog.ReadStream(ctx, s.Pool, st.id, 0)
 		if readErr != nil {
@@ -68,6 +77,9 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 	recorded := make([]events.Recorded, len(decided))
 	for i, event := range decided {
 		source := "staff/" + st.kind + "s/" + st.id.String()
+		if s.Delivery != nil {
+			source = s.Delivery.Source
+		}
 		if i > 0 {
 			source += "#" + strconv.Itoa(i+1)
 		}
@@ -80,7 +92,7 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 	return recorded
 }
 
-// notifyAccessSQL tells every replica that an integration or a key has changed.
+// notifyAccessSQL tells every replica that an integration, a person or a key has changed.
 const notifyAccessSQL = `SELECT pg_notify($1, '')`
 
 func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
@@ -89,7 +101,7 @@ func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 		return err
 	}
 	eventlog.QueueNotification(batch)
-	if recorded[0].StreamType == events.IntegrationStream {
+	if kind := recorded[0].StreamType; kind == events.IntegrationStream || kind == events.PersonStream {
 		batch.Queue(notifyAccessSQL, access.Channel)
 	}
 	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {

@@ -1,0 +1,217 @@
+package admin_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// TestPrincipals sends every route with every kind of key.
+func TestPrincipals(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	some := uuid.NewString()
+	routes := [][2]string{
+		{http.MethodPost, "/api/admin/integrations"},
+		{http.MethodGet, "/api/admin/integrations"},
+		{http.MethodGet, "/api/admin/integrations/" + some},
+		{http.MethodPatch, "/api/admin/integrations/" + some},
+		{http.MethodPost, "/api/admin/integrations/" + some + "/keys"},
+		{http.MethodGet, "/api/admin/integrations/" + some + "/keys"},
+		{http.MethodDelete, "/api/admin/keys/" + some},
+		{http.MethodPost, "/api/admin/novels"},
+		{http.MethodGet, "/api/admin/novels"},
+		{http.MethodGet, "/api/admin/novels/" + some},
+		{http.MethodPost, "/api/admin/novels/" + some + "/approve"},
+		{http.MethodPost, "/api/admin/novels/" + some + "/reject"},
+		{http.MethodPost, "/api/admin/novels/" + some + "/publish"},
+	}
+	for _, route := range routes {
+		for name, c := range map[string]struct {
+			key    string
+			status int
+			code   string
+		}{
+			"none":    {"", http.StatusUnauthorized, "unauthorized"},
+			"wrong":   {d.ada[:39] + "x", http.StatusUnauthorized, "unauthorized"},
+			"revoked": {d.revokedPerson, http.StatusUnauthorized, "unauthorized"},
+			"expired": {d.expired, http.StatusUnauthorized, "unauthorized"},
+			"partner": {d.partner, http.StatusForbidden, "forbidden"},
+			"auditor": {d.auditor, http.StatusForbidden, "forbidden"},
+		} {
+			if a := d.send(t, c.key, route[0], route[1], "k", "{}"); a.status != c.status || a.code() != c.code {
+				t.Errorf("%s %s with %s: %d %s", route[0], route[1], name, a.status, a.text)
+			}
+		}
+		if a := d.send(t, d.ada, route[0], route[1], "k", "{}"); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
+			t.Errorf("%s %s with staff: %d %s", route[0], route[1], a.status, a.text)
+		}
+	}
+}
+
+func TestIntegrationLife(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const path = "/api/admin/integrations"
+	body := `{"name":"Reader App","capabilities":["novels"],"postsPerMinute":7,"novelsPerMinute":3,"review":true}`
+	made := d.send(t, d.ada, http.MethodPost, path, "create-1", body)
+	if made.status != http.StatusCreated || made.str("apiKey") == "" || made.body["postsPerMinute"] != 7.0 || made.body["review"] != true || made.body["enabled"] != true {
+		t.Fatalf("create: %d %s", made.status, made.text)
+	}
+	id := made.str("integrationId")
+	if again := d.send(t, d.ada, http.MethodPost, path, "create-1", body); again.status != http.StatusOK || again.str("integrationId") != id ||
+		again.body["apiKey"] != nil || again.str("keyId") != made.str("keyId") || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("create again: %d %s", again.status, again.text)
+	}
+	if taken := d.send(t, d.ada, http.MethodPost, path, "create-2", `{"name":"READER app"}`); taken.code() != "conflict" {
+		t.Errorf("same name: %d %s", taken.status, taken.text)
+	}
+	if a := d.send(t, d.ada, http.MethodPatch, path+"/"+id, "", `{"enabled":false,"capabilities":["posts"],"postsPerMinute":9}`); a.status != http.StatusOK ||
+		a.body["enabled"] != false || a.body["postsPerMinute"] != 9.0 || fmt.Sprint(a.body["capabilities"]) != "[posts]" || a.body["novelsPerMinute"] != 3.0 {
+		t.Errorf("change: %d %s", a.status, a.text)
+	}
+	if a := d.send(t, d.ada, http.MethodGet, path+"/"+id, "", ""); a.status != http.StatusOK || a.body["enabled"] != false {
+		t.Errorf("show: %d %s", a.status, a.text)
+	}
+	first := d.send(t, d.ada, http.MethodGet, path+"?limit=1", "", "")
+	second := d.send(t, d.ada, http.MethodGet, path+"?limit=1&cursor="+first.str("nextCursor"), "", "")
+	if a, b := first.items(t), second.items(t); len(a) != 1 || len(b) != 1 || a[0]["name"] != "Fan Site" || b[0]["name"] != "Reader App" || second.body["nextCursor"] != nil {
+		t.Errorf("pages: %s, %s", first.text, second.text)
+	}
+}
+
+func TestKeyLife(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	path := "/api/admin/integrations/" + d.integrationID + "/keys"
+	made := d.send(t, d.ada, http.MethodPost, path, "key-1", `{"expiresInSeconds":3600}`)
+	if made.status != http.StatusCreated || made.str("apiKey") == "" || made.str("expiresAt") == "" {
+		t.Fatalf("issue: %d %s", made.status, made.text)
+	}
+	if again := d.send(t, d.ada, http.MethodPost, path, "key-1", `{}`); again.status != http.StatusOK || again.body["apiKey"] != nil || again.str("keyId") != made.str("keyId") {
+		t.Errorf("issue again: %d %s", again.status, again.text)
+	}
+	if principal, err := d.keys.Authenticate(t.Context(), made.str("apiKey")); err != nil || principal.IntegrationID.String() != d.integrationID {
+		t.Errorf("the key opens %v, %v", principal, err)
+	}
+	for range 2 { // revoking is idempotent
+		if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+made.str("keyId")+"?reason=lost", "", ""); a.status != http.StatusNoContent {
+			t.Errorf("revoke: %d %s", a.status, a.text)
+		}
+	}
+	d.keys.Forget()
+	if _, err := d.keys.Authenticate(t.Context(), made.str("apiKey")); err == nil {
+		t.Error("a revoked key still opens the door")
+	}
+	keys := d.send(t, d.ada, http.MethodGet, path, "", "").items(t)
+	if len(keys) != 2 || keys[1]["revokedAt"] == nil || keys[1]["apiKey"] != nil {
+		t.Errorf("keys: %v", keys)
+	}
+	if a := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations/"+uuid.NewString()+"/keys", "", ""); a.code() != "not_found" {
+		t.Errorf("keys of nobody: %d %s", a.status, a.text)
+	}
+}
+
+// TestNovelTransitions takes novels through their states and tries every move that is not allowed.
+func TestNovelTransitions(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	n := 0
+	move := func(id, verb, reason string) answer {
+		n++
+		return d.send(t, d.ada, http.MethodPost, "/api/admin/novels/"+id+"/"+verb, fmt.Sprint("move-", n), `{"reason":"`+reason+`"}`)
+	}
+	published := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1", `{"novel":"The  Tale of Genji","reason":"ours"}`)
+	if published.status != http.StatusCreated || published.str("state") != "published" || published.str("owner") != "host" || published.str("novel") != "The Tale of Genji" {
+		t.Fatalf("publish: %d %s", published.status, published.text)
+	}
+	id := published.str("novelId")
+	if again := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1", `{"novel":"The Tale of Genji","reason":"ours"}`); again.status != http.StatusOK || again.str("novelId") != id {
+		t.Errorf("publish again: %d %s", again.status, again.text)
+	}
+	for _, verb := range []string{"approve", "reject", "publish"} {
+		a := move(id, verb, "r")
+		if a.status != http.StatusConflict || a.code() != "invalid_transition" {
+			t.Errorf("%s of a published novel: %d %s", verb, a.status, a.text)
+		}
+	}
+	if a := move(id, "reject", ""); a.code() != "invalid_request" || a.str("field") != "reason" {
+		t.Errorf("without reason: %d %s", a.status, a.text)
+	}
+	if a := move(uuid.NewString(), "approve", "r"); a.code() != "not_found" {
+		t.Errorf("unknown novel: %d %s", a.status, a.text)
+	}
+	shown := d.send(t, d.ada, http.MethodGet, "/api/admin/novels/"+id, "", "")
+	history, _ := shown.body["history"].([]any)
+	if len(history) != 1 {
+		t.Fatalf("history: %s", shown.text)
+	}
+	if entry, _ := history[0].(map[string]any); entry["actor"] != "staff:ada" || entry["type"] != "novel.created.v1" {
+		t.Errorf("history: %v", entry)
+	}
+	for text, want := range map[string]int{"?text=GENJI": 1, "?text=nothing": 0, "?state=published": 1, "?state=pending": 0, "?owner=host": 1, "?owner=" + d.integrationID: 0} {
+		if got := d.send(t, d.ada, http.MethodGet, "/api/admin/novels"+text, "", "").items(t); len(got) != want {
+			t.Errorf("%s: %d novels, want %d", text, len(got), want)
+		}
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, c := range []struct{ method, path, key, body, code, field string }{
+		{http.MethodPost, "/api/admin/integrations", "", `{"name":"x"}`, "invalid_idempotency_key", ""},
+		{http.MethodPost, "/api/admin/integrations", "k", `{}`, "invalid_request", "name"},
+		{http.MethodPost, "/api/admin/integrations", "k", `{"name":""}`, "invalid_request", "name"},
+		{http.MethodPost, "/api/admin/integrations", "k", `{"name":5}`, "invalid_request", "name"},
+		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","other":1}`, "invalid_request", "other"},
+		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","name":"y"}`, "invalid_request", "name"},
+		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","capabilities":["fly"]}`, "invalid_request", "capabilities"},
+		{http.MethodPost, "/api/admin/integrations", "k", `[]`, "invalid_request", ""},
+		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","postsPerMinute":-1}`, "invalid_request", ""},
+		{http.MethodPost, "/api/admin/integrations/" + d.integrationID + "/keys", "k", `{"expiresInSeconds":-1}`, "invalid_request", "expiresInSeconds"},
+		{http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"name":"new"}`, "invalid_request", "name"},
+		{http.MethodPost, "/api/admin/novels", "k", `{"novel":" "}`, "invalid_request", "novel"},
+		{http.MethodGet, "/api/admin/novels?state=lost", "", ``, "invalid_request", "state"},
+		{http.MethodGet, "/api/admin/novels?limit=0", "", ``, "invalid_request", "limit"},
+		{http.MethodGet, "/api/admin/novels?cursor=%25", "", ``, "invalid_request", "cursor"},
+		{http.MethodGet, "/api/admin/novels/nonsense", "", ``, "not_found", ""},
+	} {
+		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {
+			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, a.status, a.text)
+		}
+	}
+}
+
+// TestRacingDeliveries sends one command many times at once.
+func TestRacingDeliveries(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	answers := make([]answer, 12)
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Go(func() {
+			answers[i] = d.send(t, d.ada, http.MethodPost, "/api/admin/integrations", "same", `{"name":"Only One"}`)
+		})
+	}
+	wg.Wait()
+	created := 0
+	for _, a := range answers {
+		switch a.status {
+		case http.StatusCreated:
+			created++
+		case http.StatusOK:
+		default:
+			t.Errorf("%d %s", a.status, a.text)
+		}
+		if a.str("integrationId") != answers[0].str("integrationId") {
+			t.Errorf("another integration: %s", a.text)
+		}
+	}
+	if created != 1 {
+		t.Errorf("%d answers with 201", created)
+	}
+}

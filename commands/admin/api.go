@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/commands/access"
+	"novelgate/commands/staff"
+)
+
+// Authenticator finds out which person's key a request carries.
+type Authenticator interface {
+	AuthenticatePerson(ctx context.Context, key string) (*access.Person, error)
+	Authenticate(ctx context.Context, key string) (*access.Principal, error)
+}
+
+// API serves staff.
+type API struct {
+	Keys    Authenticator
+	Pool    *pgxpool.Pool
+	Logger  *slog.Logger
+	Timeout time.Duration // within which every request is answered
+	Now     func() time.Time
+}
+
+// The paths of the routes.
+const (
+	integrationsPath    = "/api/admin/integrations"
+	integrationPath     = integrationsPath + "/{integrationId}"
+	integrationKeysPath = integrationPath + "/keys"
+	keyPath             = "/api/admin/keys/{keyId}"
+	novelsPath          = "/api/admin/novels"
+	novelPath           = novelsPath + "/{novelId}"
+)
+
+// Register adds the routes to router.
+func (a *API) Register(router *mux.Router) {
+	for _, route := range []struct {
+		method, path string
+		handle       operation
+	}{
+		{http.MethodPost, integrationsPath, createIntegration},
+		{http.MethodGet, integrationsPath, listIntegrations},
+		{http.MethodGet, integrationPath, showIntegration},
+		{http.MethodPatch, integrationPath, changeIntegration},
+		{http.MethodPost, integrationKeysPath, issueKey},
+		{http.MethodGet, integrationKeysPath, listKeys},
+		{http.MethodDelete, keyPath, revokeKey},
+		{http.MethodPost, novelsPath, publishTitle},
+		{http.MethodGet, novelsPath, listNovels},
+		{http.MethodGet, novelPath, showNovel},
+		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveNovel)},
+		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectNovel)},
+		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishNovel)},
+	} {
+		router.Handle(route.path, a.handler(route.handle)).Methods(route.method)
+	}
+}

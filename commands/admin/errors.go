@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"novelgate/aggregates/integration"
+	"novelgate/aggregates/novel"
+	"novelgate/commands/problem"
+	"novelgate/commands/staff"
+	"novelgate/events/eventlog"
+)
+
+// toProblem is the one place where errors of staff commands become what a client sees.
+func toProblem(err error) *problem.Error {
+	var refused *problem.Error
+	var transition *novel.TransitionError
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &transition):
+		return problem.InvalidTransition(string(transition.From), string(transition.To))
+	case errors.Is(err, staff.ErrNameTaken):
+		return problem.Conflict("An integration of this name exists already.")
+	case errors.Is(err, integration.ErrKeyRevoked):
+		return problem.Conflict("The key is revoked already.")
+	case errors.Is(err, integration.ErrNotFound), errors.Is(err, integration.ErrKeyNotFound), errors.Is(err, staff.ErrNoSuchNovel):
+		return problem.NotFound().WithDetail("There is no such integration, key or novel.")
+	case errors.Is(err, integration.ErrNameInvalid):
+		return invalid("name", err)
+	case errors.Is(err, integration.ErrCapability):
+		return invalid("capabilities", err)
+	case errors.Is(err, integration.ErrLimit):
+		return problem.MalformedBody("postsPerMinute and novelsPerMinute: " + err.Error() + ".")
+	case errors.Is(err, integration.ErrExpiryPassed):
+		return invalid("expiresInSeconds", err)
+	case errors.Is(err, staff.ErrReasonRequired):
+		return invalid("reason", err)
+	case errors.Is(err, staff.ErrTitleInvalid):
+		return invalid("novel", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), eventlog.IsConflict(err), eventlog.IsUnavailable(err):
+		return problem.Unavailable(time.Second).WithCause(err)
+	default:
+		return problem.Internal(err)
+	}
+}
+
+func invalid(field string, err error) *problem.Error {
+	return problem.InvalidRequest(problem.FieldError{Field: field, Message: err.Error()})
+}
+
+// malformed describes a body that cannot be decoded, and names the member where there is one.
+func malformed(err error) *problem.Error {
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		if field := semantic.JSONPointer.LastToken(); field != "" {
+			message := "must be " + fmt.Sprint(semantic.GoType) + ", got " + semantic.JSONKind.String()
+			if errors.Is(err, json.ErrUnknownName) {
+				message = "unknown member"
+			}
+			return problem.InvalidRequest(problem.FieldError{Field: field, Message: message})
+		}
+		return problem.MalformedBody("The request body must be a JSON object.")
+	}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		if field := syntactic.JSONPointer.LastToken(); field != "" && errors.Is(err, jsontext.ErrDuplicateName) {
+			return problem.InvalidRequest(problem.FieldError{Field: field, Message: "duplicate member"})
+		}
+		return problem.MalformedBody(fmt.Sprintf("The request body is not valid JSON: %v at byte %d.", syntactic.Err, syntactic.ByteOffset))
+	}
+	return problem.MalformedBody("The request body is not valid JSON.")
+}

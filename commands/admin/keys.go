@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/integration"
+	"novelgate/commands/problem"
+	"novelgate/commands/staff"
+	"novelgate/events"
+)
+
+// maxLifetime of a key, in seconds: a hundred years.
+const maxLifetime = 100 * 365 * 24 * 60 * 60
+
+// issuing is the body of POST on the keys of an integration.
+type issuing struct {
+	ExpiresInSeconds int64 `json:"expiresInSeconds"` // 0: never
+}
+
+// issuedKey answers it: apiKey is null when the command was carried out before.
+type issuedKey struct {
+	KeyID     uuid.UUID  `json:"keyId"`
+	APIKey    *string    `json:"apiKey"`
+	Prefix    string     `json:"prefix"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+}
+
+func issueKey(ctx context.Context, c *call) (*output, error) {
+	id, err := c.id("integrationId")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.deliver("integrations/" + id.String() + "/keys"); err != nil {
+		return nil, err
+	}
+	var body issuing
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	if body.ExpiresInSeconds < 0 || body.ExpiresInSeconds > maxLifetime {
+		return nil, problem.InvalidRequest(problem.FieldError{Field: "expiresInSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime)})
+	}
+	key, again, err := c.issue(ctx, id, time.Duration(body.ExpiresInSeconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	if again {
+		return &output{status: http.StatusOK, body: key, replayed: true}, nil
+	}
+	return &output{status: http.StatusCreated, body: key}, nil
+}
+
+// issue issues a key, or says that this was done before.
+func (c *call) issue(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (key issuedKey, again bool, err error) {
+	issued, secret, err := c.staff.IssueKey(ctx, integrationID, lifetime)
+	var replayed *staff.ReplayedError
+	if errors.As(err, &replayed) {
+		before, ok := replayed.Event.(events.KeyIssued)
+		if !ok {
+			return issuedKey{}, false, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
+		}
+		return issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}, true, nil
+	}
+	if err != nil {
+		return issuedKey{}, false, err
+	}
+	revealed := secret.Reveal()
+	return issuedKey{issued.ID, &revealed, issued.Prefix, issued.ExpiresAt}, false, nil
+}
+
+func listKeys(ctx context.Context, c *call) (*output, error) {
+	id, err := c.id("integrationId")
+	if err != nil {
+		return nil, err
+	}
+	after, limit, err := c.cursorAndLimit()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.staff.Integration(ctx, id.String()); err != nil {
+		return nil, err
+	}
+	keys, err := c.staff.Keys(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &output{status: http.StatusOK, body: cut(keys, after, limit, func(k staff.Key) string { return k.ID.String() })}, nil
+}
+
+// revokeKey ends a key. Repeated, it finds that done.
+func revokeKey(ctx context.Context, c *call) (*output, error) {
+	id, err := c.id("keyId")
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.staff.RevokeKey(ctx, id, c.URL.Query().Get("reason"))
+	if errors.Is(err, integration.ErrKeyRevoked) {
+		err = nil
+	}
+	return &output{}, err
+}

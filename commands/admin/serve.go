@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"novelgate/aggregates/person"
+	"novelgate/commands"
+	"novelgate/commands/access"
+	"novelgate/commands/problem"
+	"novelgate/commands/request"
+	"novelgate/commands/staff"
+)
+
+// maxBody is the largest request body, in bytes.
+const maxBody = 32 << 10
+
+// call is a request of a member of staff on its way through an operation.
+type call struct {
+	*http.Request
+	staff  *staff.Staff
+	caller *access.Person
+	writer http.ResponseWriter
+}
+
+// output is a successful answer; without a body it is 204.
+type output struct {
+	status   int
+	body     any
+	replayed bool
+}
+
+// operation carries a request out.
+type operation func(ctx context.Context, c *call) (*output, error)
+
+// handler serves an operation to staff. The checks run in this order: key (401, 403), and then, in the operation, its
+// idempotency key and body.
+func (a *API) handler(op operation) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+		defer cancel()
+		out, err := a.carryOut(ctx, w, r, op)
+		if err != nil {
+			a.refuse(ctx, w, r, err)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
+		if out.replayed {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
+		if out.body == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		encoded, err := json.Marshal(out.body)
+		if err != nil {
+			a.refuse(ctx, w, r, problem.Internal(err))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(out.status)
+		_, _ = w.Write(encoded) // a failing connection is the client's affair
+	})
+}
+
+func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Request, op operation) (*output, error) {
+	caller, err := a.authenticate(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if caller.Role != person.Staff {
+		return nil, problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
+	}
+	s := &staff.Staff{Pool: a.Pool, Actor: "staff:" + caller.Name, Now: a.Now}
+	return op(ctx, &call{Request: r, staff: s, caller: caller, writer: w})
+}
+
+// authenticate reads the key of a request. A partner's key is a valid one, but not for this.
+func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Person, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return nil, problem.Unauthorized("Send one Authorization header: Bearer <staff key>.")
+	}
+	scheme, key, ok := strings.Cut(headers[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return nil, problem.Unauthorized("Send the staff key as Authorization: Bearer <staff key>.")
+	}
+	key = strings.Trim(key, " ")
+	found, err := a.Keys.AuthenticatePerson(ctx, key)
+	switch {
+	case err == nil:
+		return found, nil
+	case errors.Is(err, access.ErrMalformed):
+		if _, err := a.Keys.Authenticate(ctx, key); err == nil {
+			return nil, problem.Forbidden("This key belongs to an integration. This operation is for staff.")
+		}
+		return nil, problem.Unauthorized("The staff key is not valid.")
+	case errors.Is(err, access.ErrUnknown):
+		return nil, problem.Unauthorized("The staff key is not valid.")
+	case errors.Is(err, access.ErrExpired):
+		return nil, problem.Unauthorized("The staff key has expired.")
+	default:
+		return nil, err
+	}
+}
+
+func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, err error) {
+	p := toProblem(err)
+	if p.Code == problem.CodeInternal {
+		a.Logger.ErrorContext(ctx, "staff request failed", slog.String("path", r.URL.Path), slog.String("requestId", commands.RequestID(ctx)), slog.Any("error", err))
+	}
+	commands.Refuse(w, r, p)
+}
+
+// deliver makes the command of a request idempotent by its Idempotency-Key. Keys are scoped to the person and to the
+// operation and what it is about.
+func (c *call) deliver(operation string) error {
+	key, err := request.ParseIdempotencyKey(c.Header)
+	if err != nil {
+		return err // already a problem
+	}
+	c.staff.Delivery = &staff.Delivery{Key: key, Source: "staff/" + c.caller.PersonID.String() + "/" + operation}
+	return nil
+}
+
+// id returns an identifier from the path.
+func (c *call) id(name string) (uuid.UUID, error) {
+	id, err := uuid.Parse(mux.Vars(c.Request)[name])
+	if err != nil {
+		return uuid.Nil, problem.NotFound().WithDetail("The " + name + " in the address is not a UUID.")
+	}
+	return id, nil
+}
+
+// decode reads a JSON body strictly: every error names the member.
+func (c *call) decode(target any) error {
+	if mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); strings.TrimSpace(mediaType) != "application/json" {
+		return problem.UnsupportedMediaType(c.Header.Get("Content-Type"))
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.writer, c.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return problem.PayloadTooLarge(maxBody)
+	case err != nil:
+		return problem.MalformedBody("The request body ended early.").WithCause(err)
+	}
+	if err := json.Unmarshal(body, target, json.RejectUnknownMembers(true)); err != nil {
+		return malformed(err)
+	}
+	return nil
+}

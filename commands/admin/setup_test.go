@@ -1,0 +1,129 @@
+package admin_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/integration"
+	"novelgate/aggregates/person"
+	"novelgate/commands"
+	"novelgate/commands/access"
+	"novelgate/commands/admin"
+	"novelgate/commands/staff"
+	"novelgate/internal/testdb"
+)
+
+// desk is the admin API on a database of its own, with a key of every kind.
+type desk struct {
+	handler                http.Handler
+	keys                   *access.Keys
+	staff                  *staff.Staff
+	ada, auditor, partner  string
+	expired, revokedPerson string
+	integrationID          string
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	d := &desk{keys: access.New(pool, time.Now), staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}}
+	api := &admin.API{Keys: d.keys, Pool: pool, Logger: slog.New(slog.DiscardHandler), Timeout: 5 * time.Second, Now: time.Now}
+	router := mux.NewRouter().SkipClean(true)
+	api.Register(router)
+	d.handler = commands.WithRequestID(router)
+
+	d.ada = d.person(t, person.Staff, "ada", 0)
+	d.auditor = d.person(t, person.Auditor, "otto", 0)
+	d.expired = d.person(t, person.Staff, "eve", time.Nanosecond)
+	key, secret, err := d.staff.IssuePersonKey(ctx, person.Staff, "rex", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.revokedPerson = secret.Reveal()
+	if _, err := d.staff.RevokePersonKey(ctx, key.ID, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	made, err := d.staff.CreateIntegration(ctx, "Fan Site", integration.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.integrationID = made.ID.String()
+	_, secret, err = d.staff.IssueKey(ctx, made.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.partner = secret.Reveal()
+	return d
+}
+
+func (d *desk) person(t *testing.T, role, name string, lifetime time.Duration) string {
+	t.Helper()
+	_, secret, err := d.staff.IssuePersonKey(context.Background(), role, name, lifetime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret.Reveal()
+}
+
+// answer is what a request came to.
+type answer struct {
+	status int
+	header http.Header
+	body   map[string]any
+	text   string
+}
+
+func (a answer) code() string { code, _ := a.body["code"].(string); return code }
+
+func (a answer) str(name string) string { text, _ := a.body[name].(string); return text }
+
+func (a answer) items(t *testing.T) []map[string]any {
+	t.Helper()
+	list, ok := a.body["items"].([]any)
+	if !ok {
+		t.Fatalf("no items: %s", a.text)
+	}
+	items := make([]map[string]any, len(list))
+	for i := range list {
+		items[i], _ = list[i].(map[string]any)
+	}
+	return items
+}
+
+// send sends a request with a key; idempotencyKey is left out when it is "".
+func (d *desk) send(t *testing.T, key, method, path, idempotencyKey, body string) answer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	if idempotencyKey != "" {
+		r.Header.Set("Idempotency-Key", idempotencyKey)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	a := answer{status: w.Code, header: w.Header(), text: w.Body.String()}
+	if w.Body.Len() > 0 {
+		if err := json.Unmarshal(w.Body.Bytes(), &a.body); err != nil {
+			t.Fatalf("%s %s: %v: %s", method, path, err, w.Body)
+		}
+	}
+	return a
+}

@@ -1,0 +1,119 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/commands/access"
+	"novelgate/commands/problem"
+	"novelgate/commands/ratelimit"
+	"novelgate/events/eventlog"
+)
+
+// registerSelfRoutes adds what partners find out by themselves. Nothing here stores anything or counts against a limit.
+func (a *API) registerSelfRoutes(router *mux.Router) {
+	router.Handle("/api/integrations/me", a.selfHandler(0, a.me)).Methods(http.MethodGet)
+	router.Handle("/api/integrations/deliveries/reconcile", a.selfHandler(maxReconcileBody, a.reconcile)).Methods(http.MethodPost)
+	// A key may hold slashes.
+	router.Handle("/api/integrations/deliveries/{idempotencyKey:(?s:.+)}", a.selfHandler(0, a.delivery)).Methods(http.MethodGet)
+	router.Handle("/api/integrations/resolve", a.selfHandler(maxBody, a.resolve)).Methods(http.MethodPost)
+}
+
+// inquiry is an authenticated question of a partner.
+type inquiry struct {
+	*access.Principal
+	request *http.Request
+	body    []byte // nil on a route without one
+}
+
+// selfHandler answers with what answer returns, as JSON. A body is read, of up to maxBody bytes, when that is not 0. It
+// is for answer to decide whether a disabled integration may ask.
+func (a *API) selfHandler(maxBody int64, answer func(ctx context.Context, in *inquiry) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := a.answerSelf(w, r, maxBody, answer)
+		if err != nil {
+			a.refuseSelf(w, r, err)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store") // it is about one partner, and of this moment
+		a.render(r.Context(), w, &output{status: http.StatusOK, body: body})
+	})
+}
+
+func (a *API) answerSelf(w http.ResponseWriter, r *http.Request, maxBody int64, answer func(context.Context, *inquiry) (any, error)) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+	defer cancel()
+	received := a.Now()
+	in := &inquiry{request: r}
+	var err error
+	if in.Principal, err = a.authenticate(ctx, r); err != nil {
+		return nil, err
+	}
+	setBothRateLimits(w.Header(), in.Principal, a.Limiter)
+	if maxBody == 0 {
+		return answer(ctx, in)
+	}
+
+	if err := checkMediaType(r); err != nil {
+		return nil, err
+	}
+	before := a.Now()
+	if in.body, err = readBodyUpTo(w, r, maxBody); err != nil {
+		return nil, err
+	}
+	if a.Now().Sub(before) > bodyGrace {
+		ctx, cancel = context.WithTimeout(r.Context(), a.Timeout-before.Sub(received))
+		defer cancel()
+	}
+	return answer(ctx, in)
+}
+
+// setBothRateLimits sets the headers of setRateLimit for both operations: these routes belong to neither.
+func setBothRateLimits(h http.Header, p *access.Principal, limiter Limiter) {
+	policy, state := "", ""
+	for _, operation := range []ratelimit.Operation{ratelimit.Posts, ratelimit.Novels} {
+		name, limit := `"`+string(operation)+`"`, perMinute(p, operation)
+		status := limiter.Status(p.IntegrationID, operation, limit)
+		if policy != "" {
+			policy, state = policy+", ", state+", "
+		}
+		policy += name + ";q=" + strconv.Itoa(limit) + ";w=" + strconv.Itoa(int(ratelimit.Window/time.Second))
+		state += name + ";r=" + strconv.Itoa(status.Remaining) + ";t=" + strconv.Itoa(wholeSeconds(status.Reset))
+	}
+	h.Set("Ratelimit-Policy", policy)
+	h.Set("Ratelimit", state)
+}
+
+func perMinute(p *access.Principal, operation ratelimit.Operation) int {
+	if operation == ratelimit.Posts {
+		return p.PostsPerMinute
+	}
+	return p.NovelsPerMinute
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// refuseSelf answers an inquiry with an error, and logs a defect.
+func (a *API) refuseSelf(w http.ResponseWriter, r *http.Request, err error) {
+	p := a.toProblem(err)
+	if p.Code == problem.CodeInternal {
+		a.Logger.ErrorContext(r.Context(), "inquiry failed", slog.String("path", r.URL.Path), slog.String("requestId", RequestID(r.Context())), slog.Any("error", err))
+	}
+	Refuse(w, r, p)
+}
+
+// readProblem tells a database that is away from a failure that should not happen.
+func readProblem(err error) error {
+	var undecodable *eventlog.UndecodableError
+	if errors.As(err, &undecodable) || !eventlog.IsUnavailable(err) {
+		return err
+	}
+	return problem.Unavailable(retryUnavailable).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
+}

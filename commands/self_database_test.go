@@ -1,0 +1,253 @@
+package commands_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/aggregates/integration"
+)
+
+func TestMeOnADatabase(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p := s.partner(t, "Partner", integration.Change{PostsPerMinute: new(7), NovelsPerMinute: new(8)})
+	p.upsert(t, "k", "Genji")
+	for range 3 { // asking takes nothing
+		limits, _ := p.must(t, http.MethodGet, "/api/integrations/me", "", "")["limits"].(map[string]any)
+		posts, _ := limits["posts"].(map[string]any)
+		novels, _ := limits["novels"].(map[string]any)
+		if posts["remaining"] != 7. || posts["perMinute"] != 7. || novels["remaining"] != 7. || novels["perMinute"] != 8. {
+			t.Errorf("limits: %v", limits)
+		}
+	}
+
+	if _, err := s.staff.ChangeIntegration(t.Context(), p.ID, integration.Change{Enabled: new(false)}); err != nil {
+		t.Fatal(err)
+	}
+	s.keys.Forget()
+	if me := p.must(t, http.MethodGet, "/api/integrations/me", "", ""); me["enabled"] != false || me["integrationId"] != p.ID.String() || me["name"] != "Partner" {
+		t.Errorf("a disabled one: %v", me)
+	}
+	if status, got := p.delivery(t, "novels", "k"); status != http.StatusOK {
+		t.Errorf("a disabled one's delivery: %d %v", status, got)
+	}
+	if status, got := p.send(t, http.MethodPost, "/api/integrations/resolve", "", `{"novel":"Genji"}`); status != http.StatusForbidden {
+		t.Errorf("a disabled one's resolution: %d %v", status, got)
+	}
+}
+
+func TestDeliveryOfNovel(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	const key = `a/b?c%"d#..\`
+	created := p.upsert(t, key, "Genji")
+	p.upsert(t, "second", "GENJI")
+
+	want := map[string]any{
+		"operation": "novels", "idempotencyKey": key, "novelId": created["novelId"], "slug": "genji", "url": created["url"], "state": "approved", "reason": nil,
+	}
+	check := func() {
+		t.Helper()
+		for _, key := range []string{key, "second"} {
+			status, got := p.delivery(t, "novels", key)
+			received, err := time.Parse(time.RFC3339Nano, fmt.Sprint(got["receivedAt"]))
+			if err != nil || time.Since(received).Abs() > time.Hour || !strings.HasSuffix(fmt.Sprint(got["receivedAt"]), "Z") {
+				t.Errorf("receivedAt %v: %v", got["receivedAt"], err)
+			}
+			delete(got, "receivedAt")
+			want["idempotencyKey"] = key
+			if diff := cmp.Diff(want, got); status != http.StatusOK || diff != "" {
+				t.Errorf("%d (-want +got)\n%s", status, diff)
+			}
+		}
+	}
+	check()
+	for _, reason := range []string{"first", "Not ours."} {
+		if _, err := s.staff.RejectNovel(t.Context(), "Genji", reason); err != nil {
+			t.Fatal(err)
+		}
+		want["state"], want["reason"] = "rejected", reason
+		check()
+		if _, err := s.staff.ApproveNovel(t.Context(), "Genji", "again"); err != nil {
+			t.Fatal(err)
+		}
+		want["state"], want["reason"] = "approved", nil
+		check()
+	}
+	if _, err := s.staff.PublishNovel(t.Context(), "Genji", ""); err != nil {
+		t.Fatal(err)
+	}
+	want["state"] = "published"
+	check()
+
+	// Neither the canonical and the foreign outcome nor the other operation nor another integration has these.
+	p.upsert(t, "canonical", "Genji")
+	p.upsert(t, "mine", "Heike")
+	other.upsert(t, "foreign", "Heike")
+	for name, ask := range map[string]func() (int, map[string]any){
+		"canonical":             func() (int, map[string]any) { return p.delivery(t, "novels", "canonical") },
+		"foreign":               func() (int, map[string]any) { return other.delivery(t, "novels", "foreign") },
+		"never sent":            func() (int, map[string]any) { return p.delivery(t, "novels", "never") },
+		"other operation":       func() (int, map[string]any) { return p.delivery(t, "posts", "second") },
+		"another's":             func() (int, map[string]any) { return other.delivery(t, "novels", "second") },
+		"another's own, mine":   func() (int, map[string]any) { return other.delivery(t, "novels", "mine") },
+		"a key in another case": func() (int, map[string]any) { return p.delivery(t, "novels", "SECOND") },
+	} {
+		if status, got := ask(); status != http.StatusNotFound || got["code"] != "not_found" || !strings.HasPrefix(fmt.Sprint(got["detail"]), "No such delivery is on record.") {
+			t.Errorf("%s: %d %v", name, status, got)
+		}
+	}
+}
+
+func TestDeliveryOfPost(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	first := p.comment(t, "c1", "Genji", "")
+	reply := p.comment(t, "c2", "Genji", `,"parent_uuid":"c1"`)
+	if _, err := s.staff.RejectNovel(t.Context(), "Genji", "No."); err != nil {
+		t.Fatal(err)
+	}
+	resolved := other.resolve(t, "Genji")
+	for key, sent := range map[string]map[string]any{"c1": first, "c2": reply} {
+		status, got := p.delivery(t, "posts", key)
+		delete(got, "receivedAt")
+		want := map[string]any{
+			"operation": "posts", "idempotencyKey": key, "postId": sent["postId"], "threadId": sent["threadId"], "parentPostId": sent["parentPostId"],
+			"novelId": resolved["novelId"], "slug": "genji", "url": sent["url"], "state": "rejected",
+		}
+		if diff := cmp.Diff(want, got); status != http.StatusOK || diff != "" {
+			t.Errorf("%s: %d (-want +got)\n%s", key, status, diff)
+		}
+		if status, got := other.delivery(t, "posts", key); status != http.StatusNotFound {
+			t.Errorf("another's %s: %d %v", key, status, got)
+		}
+		if status, got := p.delivery(t, "novels", key); status != http.StatusNotFound {
+			t.Errorf("the novel that %s created is no delivery of a novel: %d %v", key, status, got)
+		}
+	}
+}
+
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	p.upsert(t, "n1", "Genji")
+	p.comment(t, "c1", "Genji", "")
+	p.comment(t, "c2", "Genji", "")
+	const path = "/api/integrations/deliveries/reconcile"
+	for name, tc := range map[string]struct {
+		who     *partner
+		body    string
+		missing []any
+		present float64
+	}{
+		"posts":           {p, `{"operation":"posts","idempotencyKeys":["z","c1","a","c2","z","n1","c1"]}`, []any{"z", "a", "n1"}, 2},
+		"quoted":          {p, `{"operation":"posts","idempotencyKeys":["\"c1\"","c1","\"x\"","x"],"more":1}`, []any{`"x"`}, 1},
+		"novels":          {p, `{"operation":"novels","idempotencyKeys":["c1","n1"]}`, []any{"c1"}, 1},
+		"all there":       {p, `{"operation":"novels","idempotencyKeys":["n1"]}`, []any{}, 1},
+		"another partner": {other, `{"operation":"posts","idempotencyKeys":["c1","c2"]}`, []any{"c1", "c2"}, 0},
+	} {
+		got := tc.who.must(t, http.MethodPost, path, "", tc.body)
+		if diff := cmp.Diff(map[string]any{"missing": tc.missing, "present": tc.present}, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+
+	// As many and as long as may be: over the 32 KB of a command.
+	var body strings.Builder
+	body.WriteString(`{"operation":"posts","idempotencyKeys":["c1"`)
+	for i := range 999 {
+		fmt.Fprintf(&body, `,"%0255d"`, i)
+	}
+	body.WriteString("]}")
+	got := p.must(t, http.MethodPost, path, "", body.String())
+	if missing, _ := got["missing"].([]any); len(missing) != 999 || got["present"] != 1. {
+		t.Errorf("%d missing, %v present", len(missing), got["present"])
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	reviewed := s.partner(t, "Reviewed", integration.Change{Review: new(true)})
+	p.upsert(t, "1", "Mine")
+	p.upsert(t, "2", "Declined")
+	reviewed.upsert(t, "1", "Waiting")
+	if _, err := s.staff.RejectNovel(t.Context(), "Declined", "No."); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.staff.PublishNovel(t.Context(), "Host's", ""); err != nil {
+		t.Fatal(err)
+	}
+	before := s.events(t)
+	for name, tc := range map[string]struct {
+		who         *partner
+		title, rule string
+		known       bool
+	}{
+		"unknown":               {p, "Straße", "create", false},
+		"unknown, under review": {reviewed, "Strasse", "pending", false},
+		"own":                   {p, " MINE ", "update", true},
+		"another's":             {other, "mine", "foreign", true},
+		"own, pending":          {reviewed, "waiting", "pending", true},
+		"another's, pending":    {p, "waiting", "foreign", true},
+		"the host's":            {p, "host's", "canonical", true},
+		"declined":              {p, "declined", "rejected", true},
+		"another's declined":    {other, "declined", "rejected", true},
+	} {
+		got := tc.who.resolve(t, tc.title)
+		if got["rule"] != tc.rule || (got["novelId"] != nil) != tc.known || (got["slug"] != nil) != tc.known || (got["url"] != nil) != tc.known {
+			t.Errorf("%s: %v", name, got)
+		}
+		if _, ok := got["nearTitles"].([]any); !ok || tc.title == "Straße" && got["foldedTitle"] != "strasse" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if after := s.events(t); after != before {
+		t.Errorf("%d events were stored", after-before)
+	}
+	// What was announced is what happens.
+	if got := p.upsert(t, "3", "Straße"); got["created"] != true {
+		t.Errorf("upsert: %v", got)
+	}
+}
+
+func TestNearTitles(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	p := s.partner(t, "Partner", integration.Change{NovelsPerMinute: new(1000)})
+	reviewed := s.partner(t, "Reviewed", integration.Change{Review: new(true)})
+	for i, title := range []string{
+		"The Clockmaker", "Clockmakers", "Clockmaker II", "Clock Maker", "Clockmoker", "Clockmaker!", "Clockwise", "Zebra", "Clockmakes", "Ça", "C",
+	} {
+		p.upsert(t, fmt.Sprint(i), title)
+	}
+	reviewed.upsert(t, "1", "Clockmaket")
+	if _, err := s.staff.RejectNovel(t.Context(), "Clockmakes", "No."); err != nil {
+		t.Fatal(err)
+	}
+	for title, want := range map[string][]any{
+		"Clockmaker":      {"Clock Maker", "Clockmaker!", "Clockmakers", "Clockmoker", "Clockmaker II"},
+		"A Clockmoker":    {"Clockmoker", "Clock Maker", "Clockmaker!", "Clockmakers", "The Clockmaker"},
+		"Nothing like it": {},
+		"Çab":             {"Ça"},
+		"Zebrä":           {"Zebra"},
+	} {
+		got := p.resolve(t, title)
+		if diff := cmp.Diff(want, got["nearTitles"]); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", title, diff)
+		}
+	}
+	got := p.resolve(t, "clockmoker")
+	if diff := cmp.Diff([]any{}, got["nearTitles"]); diff != "" {
+		t.Errorf("a known title (-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,179 @@
+package commands
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/problem"
+	"novelgate/commands/ratelimit"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// novelDelivery is a recorded upsert, and how its novel stands today.
+type novelDelivery struct {
+	Operation      ratelimit.Operation `json:"operation"`
+	IdempotencyKey string              `json:"idempotencyKey"`
+	ReceivedAt     time.Time           `json:"receivedAt"`
+	NovelID        uuid.UUID           `json:"novelId"`
+	Slug           string              `json:"slug"`
+	URL            string              `json:"url"`
+	State          novel.State         `json:"state"`
+	Reason         *string             `json:"reason"` // of the rejection; nil in any other state
+}
+
+// postDelivery is a recorded comment, and how its novel stands today.
+type postDelivery struct {
+	Operation      ratelimit.Operation `json:"operation"`
+	IdempotencyKey string              `json:"idempotencyKey"`
+	ReceivedAt     time.Time           `json:"receivedAt"`
+	PostID         uuid.UUID           `json:"postId"`
+	ThreadID       uuid.UUID           `json:"threadId"`
+	ParentPostID   *uuid.UUID          `json:"parentPostId"`
+	NovelID        uuid.UUID           `json:"novelId"`
+	Slug           string              `json:"slug"`
+	URL            string              `json:"url"`
+	State          novel.State         `json:"state"`
+}
+
+// noDelivery also says why a delivery that was answered may not be on record.
+const noDelivery = "No such delivery is on record. Canonical and foreign outcomes and failed requests leave no record."
+
+var (
+	//go:embed self_delivery.sql
+	deliverySQL string
+	//go:embed self_novel.sql
+	novelSQL string
+)
+
+// recordedDelivery is the event that carries a delivery's key.
+type recordedDelivery struct {
+	streamID   uuid.UUID
+	stored     events.Stored
+	recordedAt time.Time
+}
+
+// delivery handles GET /api/integrations/deliveries/{idempotencyKey}. The source in the look-up is the caller's own, so
+// that nobody sees what another integration has delivered.
+func (a *API) delivery(ctx context.Context, in *inquiry) (any, error) {
+	var operation ratelimit.Operation
+	ok := false
+	if sent := in.request.URL.Query()["operation"]; len(sent) == 1 {
+		operation, ok = parseOperation(sent[0])
+	}
+	if !ok {
+		return nil, problem.InvalidRequest(problem.FieldError{Field: "operation", Message: "is required, once, in the query, and " + operationWanted})
+	}
+	key, wrong := parseKey(mux.Vars(in.request)["idempotencyKey"])
+	if wrong != "" {
+		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
+	}
+
+	recorded, err := queryRow(ctx, a.Records, deliverySQL, []any{key, sourceOf(operation, in.IntegrationID)}, func(row pgx.CollectableRow) (d recordedDelivery, err error) {
+		err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
+		return d, err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, problem.NotFound().WithDetail(noDelivery)
+	case err != nil:
+		return nil, readProblem(fmt.Errorf("find delivery: %w", err))
+	case operation == ratelimit.Posts:
+		return a.postDelivery(ctx, key, recorded)
+	default:
+		return a.novelDelivery(ctx, key, recorded)
+	}
+}
+
+func sourceOf(operation ratelimit.Operation, integrationID uuid.UUID) string {
+	if operation == ratelimit.Posts {
+		return events.PostsSource(integrationID)
+	}
+	return events.NovelsSource(integrationID)
+}
+
+func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDelivery) (any, error) {
+	n, err := a.currentNovel(ctx, recorded.streamID)
+	if err != nil {
+		return nil, err
+	}
+	answer := novelDelivery{
+		Operation: ratelimit.Novels, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
+		NovelID: n.ID, Slug: n.Slug, URL: a.novelURL(n.Slug), State: n.State,
+	}
+	if n.State == novel.Rejected {
+		if answer.Reason, err = a.rejection(ctx, n.ID); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
+}
+
+// rejection returns the reason of a novel's latest rejection.
+func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error) {
+	history, err := eventlog.ReadStream(ctx, a.Records, novelID, 0)
+	if err != nil {
+		return nil, readProblem(err)
+	}
+	var reason *string
+	for _, recorded := range history {
+		if rejected, ok := recorded.Event.(events.NovelRejected); ok {
+			reason = &rejected.Reason
+		}
+	}
+	return reason, nil
+}
+
+func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (any, error) {
+	event, err := events.Decode(recorded.stored)
+	if err != nil {
+		return nil, fmt.Errorf("decode delivery: %w", err)
+	}
+	imported, ok := event.(events.PostImported)
+	if !ok {
+		return nil, fmt.Errorf("a delivery of a comment is recorded as %s", recorded.stored.Type)
+	}
+	n, err := a.currentNovel(ctx, imported.NovelID)
+	if err != nil {
+		return nil, err
+	}
+	return postDelivery{
+		Operation: ratelimit.Posts, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
+		PostID: recorded.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
+		NovelID: n.ID, Slug: n.Slug, URL: a.postURL(n.Slug, recorded.streamID), State: n.State,
+	}, nil
+}
+
+// currentNovel reads the identifiers and the state of a novel that is known to exist.
+func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
+	n, err := queryRow(ctx, a.Records, novelSQL, []any{id}, func(row pgx.CollectableRow) (n novel.Novel, err error) {
+		n.ID = id
+		err = row.Scan(&n.Slug, &n.State)
+		return n, err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return n, fmt.Errorf("novel %s of a delivery is not in title_lookup", id)
+	case err != nil:
+		return n, readProblem(fmt.Errorf("read novel %s: %w", id, err))
+	}
+	return n, nil
+}
+
+// queryRow reads the one row of a query, pgx.ErrNoRows when there is none.
+func queryRow[T any](ctx context.Context, q eventlog.Querier, sql string, args []any, scan pgx.RowToFunc[T]) (T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		var none T
+		return none, err //nolint:wrapcheck // callers say what they were reading
+	}
+	return pgx.CollectExactlyOneRow(rows, scan)
+}

@@ -1,0 +1,49 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"novelgate/commands/ratelimit"
+)
+
+// meAnswer is how an integration stands.
+type meAnswer struct {
+	IntegrationID uuid.UUID `json:"integrationId"`
+	Name          string    `json:"name"`
+	Enabled       bool      `json:"enabled"`
+	Capabilities  []string  `json:"capabilities"` // novels, posts, in this order
+	Review        bool      `json:"review"`
+	Limits        struct {
+		Posts  limitAnswer `json:"posts"`
+		Novels limitAnswer `json:"novels"`
+	} `json:"limits"`
+}
+
+// limitAnswer is a limit of so many in any 60 seconds.
+type limitAnswer struct {
+	PerMinute    int `json:"perMinute"`
+	Remaining    int `json:"remaining"`    // as this replica knows
+	ResetSeconds int `json:"resetSeconds"` // until all of it is back, rounded up
+}
+
+// me handles GET /api/integrations/me. A disabled integration may ask, to find out that it is.
+func (a *API) me(_ context.Context, in *inquiry) (any, error) {
+	answer := meAnswer{IntegrationID: in.IntegrationID, Name: in.Name, Enabled: in.Enabled, Review: in.Review}
+	if in.CanCreateNovels {
+		answer.Capabilities = append(answer.Capabilities, string(ratelimit.Novels))
+	}
+	if in.CanPost {
+		answer.Capabilities = append(answer.Capabilities, string(ratelimit.Posts))
+	}
+	answer.Limits.Posts = a.limitOf(in, ratelimit.Posts)
+	answer.Limits.Novels = a.limitOf(in, ratelimit.Novels)
+	return answer, nil
+}
+
+func (a *API) limitOf(in *inquiry, operation ratelimit.Operation) limitAnswer {
+	limit := perMinute(in.Principal, operation)
+	status := a.Limiter.Status(in.IntegrationID, operation, limit)
+	return limitAnswer{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
+}

@@ -1,0 +1,216 @@
+package staff_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/person"
+	"novelgate/commands/access"
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/internal/apikey"
+)
+
+func TestIssuePersonKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for _, c := range []struct {
+		role, name string
+		lifetime   time.Duration
+		expiresAt  *time.Time
+		kind       apikey.Kind
+	}{
+		{person.Staff, "Ada", 0, nil, apikey.Staff},
+		{person.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), apikey.Staff},
+		{person.Auditor, "Ada", 0, nil, apikey.Auditor},
+	} {
+		key, secret, err := s.IssuePersonKey(t.Context(), c.role, c.name, c.lifetime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if secret.Kind() != c.kind {
+			t.Errorf("%s: a key of kind %s", c.role, secret.Kind())
+		}
+		want := staff.PersonKey{ID: key.ID, Role: c.role, Name: "Ada", Prefix: secret.Reveal()[:8], CreatedAt: noon, ExpiresAt: c.expiresAt}
+		key.CreatedAt = key.CreatedAt.UTC()
+		if key.ExpiresAt != nil {
+			key.ExpiresAt = new(key.ExpiresAt.UTC())
+		}
+		if diff := cmp.Diff(want, key, cmpopts.IgnoreUnexported(staff.PersonKey{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if n := len(stream(t, s, events.PersonID(person.Staff, "ada"))); n != 2 {
+		t.Errorf("%d events of Ada of the staff, want 2", n)
+	}
+}
+
+// TestAPersonsSecretIsStoredNowhere searches every row of the database for it.
+func TestAPersonsSecretIsStoredNowhere(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	_, secret, err := s.IssuePersonKey(t.Context(), person.Staff, "Ada", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"events", "person_keys", "api_keys", "settings"} {
+		var rows string
+		if err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(string_agg(r::text, ' '), '') FROM `+table+` r`).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(rows, secret.Reveal()[8:]) {
+			t.Errorf("table %s holds the secret", table)
+		}
+	}
+}
+
+func TestIssuePersonKeyRefusals(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	for name, c := range map[string]struct {
+		role, name string
+		lifetime   time.Duration
+		want       error
+	}{
+		"no such role": {"partner", "Ada", 0, person.ErrRole},
+		"no role":      {"", "Ada", 0, person.ErrRole},
+		"no name":      {person.Staff, " \t", 0, person.ErrNameInvalid},
+		"long name":    {person.Staff, strings.Repeat("é", 101), 0, person.ErrNameInvalid},
+		"expired":      {person.Auditor, "Ada", -time.Second, person.ErrExpiryPassed},
+	} {
+		if _, secret, err := s.IssuePersonKey(t.Context(), c.role, c.name, c.lifetime); !errors.Is(err, c.want) || secret.Reveal() != "" {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if keys, err := s.PersonKeys(t.Context(), ""); err != nil || len(keys) != 0 {
+		t.Errorf("keys %+v, %v", keys, err)
+	}
+}
+
+func TestRevokePersonKey(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	key, _, err := s.IssuePersonKey(t.Context(), person.Auditor, "Ada", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.RevokePersonKey(t.Context(), key.ID, "left")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) || got.Usable(noon) {
+		t.Errorf("revoked at %v", got.RevokedAt)
+	}
+	if _, err := s.RevokePersonKey(t.Context(), key.ID, "again"); !errors.Is(err, person.ErrKeyRevoked) {
+		t.Errorf("a second time: %v", err)
+	}
+	if _, err := s.RevokePersonKey(t.Context(), uuid.New(), ""); !errors.Is(err, person.ErrKeyNotFound) {
+		t.Errorf("an unknown one: %v", err)
+	}
+	partnerKey, _, err := s.IssueKey(t.Context(), partnerIntegration(t, s, "Partner"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RevokePersonKey(t.Context(), partnerKey.ID, ""); !errors.Is(err, person.ErrKeyNotFound) {
+		t.Errorf("a partner's: %v", err)
+	}
+	list := stream(t, s, events.PersonID(person.Auditor, "Ada"))
+	if diff := cmp.Diff(events.Event(events.PersonKeyRevoked{KeyID: key.ID, Reason: "left", RevokedAt: noon}), list[len(list)-1]); diff != "" {
+		t.Errorf("last event (-want +got):\n%s", diff)
+	}
+}
+
+func TestOneRevocationOfAPersonsKeyWins(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	key, _, err := s.IssuePersonKey(t.Context(), person.Staff, "Ada", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	outcomes := make([]error, 5)
+	for i := range outcomes {
+		wg.Go(func() { _, outcomes[i] = s.RevokePersonKey(t.Context(), key.ID, "") })
+	}
+	wg.Wait()
+	done := 0
+	for _, err := range outcomes {
+		if err == nil {
+			done++
+		} else if !errors.Is(err, person.ErrKeyRevoked) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if n := len(stream(t, s, events.PersonID(person.Staff, "Ada"))); done != 1 || n != 2 {
+		t.Errorf("revoked %d times, %d events", done, n)
+	}
+}
+
+func TestPersonKeysAreListed(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	now := noon
+	s.Now = func() time.Time { return now }
+	var issued []uuid.UUID
+	for _, role := range []string{person.Staff, person.Auditor, person.Staff} {
+		now = now.Add(time.Second)
+		key, _, err := s.IssuePersonKey(t.Context(), role, "Ada", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued = append(issued, key.ID)
+	}
+	for role, want := range map[string][]uuid.UUID{
+		"": issued, person.Staff: {issued[0], issued[2]}, person.Auditor: issued[1:2], "partner": nil,
+	} {
+		keys, err := s.PersonKeys(t.Context(), role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []uuid.UUID
+		for _, key := range keys {
+			got = append(got, key.ID)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("role %q (-want +got):\n%s", role, diff)
+		}
+	}
+}
+
+// TestPersonKeysAreAnnounced to the replicas that remember who a key belongs to.
+func TestPersonKeysAreAnnounced(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	conn, err := pgx.Connect(t.Context(), s.Pool.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), "LISTEN "+access.Channel); err != nil {
+		t.Fatal(err)
+	}
+	heard := func(what string) {
+		t.Helper()
+		n, err := conn.WaitForNotification(t.Context())
+		if err != nil || n.Channel != access.Channel {
+			t.Fatalf("%s: %v, %v", what, n, err)
+		}
+	}
+	key, _, err := s.IssuePersonKey(t.Context(), person.Staff, "Ada", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard("issued")
+	if _, err := s.RevokePersonKey(t.Context(), key.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	heard("revoked")
+}

@@ -1,0 +1,34 @@
+package events
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// PersonKeyIssued records that a member of staff or an auditor got an API key. The key itself is shown once and stored
+// nowhere. A person comes into being with their first key.
+type PersonKeyIssued struct {
+	Name      string     `json:"name"`
+	Role      string     `json:"role"` // "staff" or "auditor"
+	KeyID     uuid.UUID  `json:"keyId"`
+	Prefix    string     `json:"prefix"`  // first characters, to recognise it by
+	SHA256    []byte     `json:"keyHash"` // base64 in JSON
+	IssuedAt  time.Time  `json:"issuedAt"`
+	ExpiresAt *time.Time `json:"expiresAt,omitzero"`
+}
+
+// Type implements Event.
+func (PersonKeyIssued) Type() string { return "person.key_issued.v1" }
+func (PersonKeyIssued) sealed()      {}
+
+// PersonKeyRevoked records that a person's API key no longer opens anything.
+type PersonKeyRevoked struct {
+	KeyID     uuid.UUID `json:"keyId"`
+	Reason    string    `json:"reason,omitempty"`
+	RevokedAt time.Time `json:"revokedAt"`
+}
+
+// Type implements Event.
+func (PersonKeyRevoked) Type() string { return "person.key_revoked.v1" }
+func (PersonKeyRevoked) sealed()      {}
