@@ -51,6 +51,7 @@ func samples() []events.Event {
 		events.RateLimitSet{Operation: "posts", PerMinute: 120},
 		events.ReviewModeSet{Review: true},
 		events.KeyIssued{KeyID: id(5), Prefix: "ngp_AbC1", SHA256: bytes.Repeat([]byte{0xab}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
+		events.KeyExpirySet{KeyID: id(5), ExpiresAt: noon},
 		events.KeyRevoked{KeyID: id(5), Reason: "leaked", RevokedAt: noon},
 		events.PersonKeyIssued{
 			Name: "Zoë <Ops>", Role: "auditor", KeyID: id(6), Prefix: "nga_AbC1", SHA256: bytes.Repeat([]byte{0xcd}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),

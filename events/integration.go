@@ -81,6 +81,16 @@ type KeyIssued struct {
 func (KeyIssued) Type() string { return "integration.key_issued.v1" }
 func (KeyIssued) sealed()      {}
 
+// KeyExpirySet records that an API key opens something until a moment and not after: it was rotated.
+type KeyExpirySet struct {
+	KeyID     uuid.UUID `json:"keyId"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// Type implements Event.
+func (KeyExpirySet) Type() string { return "integration.key_expiry_set.v1" }
+func (KeyExpirySet) sealed()      {}
+
 // KeyRevoked records that an API key no longer opens anything.
 type KeyRevoked struct {
 	KeyID     uuid.UUID `json:"keyId"`

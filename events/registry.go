@@ -43,6 +43,7 @@ func current() Registry {
 	register[RateLimitSet](r)
 	register[ReviewModeSet](r)
 	register[KeyIssued](r)
+	register[KeyExpirySet](r)
 	register[KeyRevoked](r)
 	register[PersonKeyIssued](r)
 	register[PersonKeyRevoked](r)

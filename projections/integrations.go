@@ -35,6 +35,8 @@ WHERE integration_id = $1 AND stream_version < $2`
 SELECT $1, $2, $3, $4, $5, $6
 WHERE NOT EXISTS (SELECT FROM api_keys WHERE key_id = $1)`
 
+	keyExpirySQL = `UPDATE api_keys SET expires_at = $2 WHERE key_id = $1`
+
 	keyRevokeSQL = `UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL`
 )
 
@@ -84,6 +86,10 @@ func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) 
 		s.review = &e.Review
 	case events.KeyIssued:
 		if _, err := tx.Exec(ctx, keyInsertSQL, e.KeyID, e.SHA256, e.Prefix, id, e.IssuedAt, e.ExpiresAt); err != nil {
+			return err
+		}
+	case events.KeyExpirySet:
+		if _, err := tx.Exec(ctx, keyExpirySQL, e.KeyID, e.ExpiresAt); err != nil {
 			return err
 		}
 	case events.KeyRevoked:

@@ -77,6 +77,7 @@ func TestIntegrations(t *testing.T) {
 		events.KeyIssued{KeyID: uuid.UUID{6}, Prefix: "ngp_XyZ9", SHA256: other, IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
 		events.CapabilityDisabled{Capability: "novels"},
 		events.KeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)},
+		events.KeyExpirySet{KeyID: uuid.UUID{6}, ExpiresAt: noon.Add(2 * time.Minute)},
 		events.IntegrationDisabled{},
 		events.IntegrationEnabled{},
 		events.ReviewModeSet{},
@@ -91,7 +92,7 @@ func TestIntegrations(t *testing.T) {
 	want := integrationRow{Name: "Partner", Enabled: true, Posts: true, PostsPerMinute: 6000, Version: len(stream), RegisteredAt: noon}
 	wantKeys := []keyRow{
 		{ID: uuid.UUID{5}, Hash: hash, Prefix: "ngp_AbC1", IntegrationID: id, IssuedAt: noon, RevokedAt: new(noon.Add(time.Minute))},
-		{ID: uuid.UUID{6}, Hash: other, Prefix: "ngp_XyZ9", IntegrationID: id, IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
+		{ID: uuid.UUID{6}, Hash: other, Prefix: "ngp_XyZ9", IntegrationID: id, IssuedAt: noon, ExpiresAt: new(noon.Add(2 * time.Minute))},
 	}
 	for _, from := range []int{1, 0, 4, 12} { // the rest; then again all, and parts of it
 		applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, id, from+1, stream[from:]...))

@@ -87,3 +87,25 @@ func (i Integration) RevokeKey(keyID uuid.UUID, reason string, at time.Time) ([]
 		return []events.Event{events.KeyRevoked{KeyID: keyID, Reason: reason, RevokedAt: at}}, nil
 	}
 }
+
+// RotateKey decides that issued takes the place of a key, which still opens what it opens for the time of overlap. It
+// never makes a key live longer than it would have.
+func (i Integration) RotateKey(keyID uuid.UUID, issued events.KeyIssued, overlap time.Duration) ([]events.Event, error) {
+	key, ok := i.Keys[keyID]
+	switch {
+	case !ok:
+		return nil, ErrKeyNotFound
+	case key.Revoked:
+		return nil, ErrKeyRevoked
+	case overlap < 0:
+		return nil, ErrOverlap
+	}
+	decided, err := i.IssueKey(issued)
+	if err != nil {
+		return nil, err
+	}
+	if end := issued.IssuedAt.Add(overlap); key.ExpiresAt == nil || end.Before(*key.ExpiresAt) {
+		decided = append(decided, events.KeyExpirySet{KeyID: keyID, ExpiresAt: end})
+	}
+	return decided, nil
+}

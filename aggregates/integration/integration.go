@@ -43,6 +43,7 @@ var (
 	ErrNameInvalid  = fmt.Errorf("the name must have 1 to %d printable characters", maxName)
 	ErrCapability   = errors.New(`a capability is "novels" or "posts"`)
 	ErrLimit        = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
+	ErrOverlap      = errors.New("the overlap must not be negative")
 	ErrExpiryPassed = errors.New("the expiry lies in the past")
 )
 
@@ -60,7 +61,10 @@ type Integration struct {
 }
 
 // Key is what is known of an API key.
-type Key struct{ Revoked bool }
+type Key struct {
+	Revoked   bool
+	ExpiresAt *time.Time // nil: never
+}
 
 // Exists reports whether the integration was registered.
 func (i Integration) Exists() bool { return i.Version > 0 }
@@ -99,7 +103,9 @@ func (i *Integration) apply(event events.Event) {
 	case events.ReviewModeSet:
 		i.Review = e.Review
 	case events.KeyIssued:
-		i.Keys[e.KeyID] = Key{}
+		i.Keys[e.KeyID] = Key{ExpiresAt: e.ExpiresAt}
+	case events.KeyExpirySet:
+		i.Keys[e.KeyID] = Key{Revoked: i.Keys[e.KeyID].Revoked, ExpiresAt: &e.ExpiresAt}
 	case events.KeyRevoked:
 		i.Keys[e.KeyID] = Key{Revoked: true}
 	default: // no event of this stream

@@ -7,11 +7,13 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/commands/staff"
+	"novelgate/internal/apikey"
 )
 
 // KeyCommand is `novelgate key …`.
 type KeyCommand struct {
 	Issue  KeyIssue  `cmd:"" help:"Issue one more API key to an integration."`
+	Rotate KeyRotate `cmd:"" help:"Issue a key in the place of another, which works on for a while."`
 	Revoke KeyRevoke `cmd:"" help:"Make a key open nothing any more, within a second everywhere."`
 	List   KeyList   `cmd:"" help:"List keys, of one integration or of all."`
 }
@@ -44,9 +46,33 @@ func (c *KeyIssue) Run(in *invocation) error {
 		if err != nil {
 			return fmt.Errorf("issue key: %w", err)
 		}
-		return c.print(in, issued{key.ID, key.IntegrationID, secret.Reveal(), key.Prefix, key.ExpiresAt}, func() {
-			fmt.Fprintf(in.stdout, "key      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n", key.ID, secret.Reveal(), moment(key.ExpiresAt))
-		})
+		return c.printIssued(in, key, secret)
+	})
+}
+
+// printIssued shows a new key, this once.
+func (f OutputFlags) printIssued(in *invocation, key staff.Key, secret apikey.Secret) error {
+	return f.print(in, issued{key.ID, key.IntegrationID, secret.Reveal(), key.Prefix, key.ExpiresAt}, func() {
+		fmt.Fprintf(in.stdout, "key      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n", key.ID, secret.Reveal(), moment(key.ExpiresAt))
+	})
+}
+
+// KeyRotate is `novelgate key rotate`.
+type KeyRotate struct {
+	DatabaseFlags
+	OutputFlags
+	KeyID   uuid.UUID     `arg:"" name:"key-id" help:"Id of the key, as key list shows it."`
+	Overlap time.Duration `default:"24h" help:"How long the old key still works."`
+}
+
+// Run rotates the key and prints the new one, this once.
+func (c *KeyRotate) Run(in *invocation) error {
+	return c.withStaff(in, func(s *staff.Staff) error {
+		key, secret, err := s.RotateKey(in.ctx, c.KeyID, c.Overlap)
+		if err != nil {
+			return fmt.Errorf("rotate key: %w", err)
+		}
+		return c.printIssued(in, key, secret)
 	})
 }
 

@@ -22,6 +22,7 @@ func TestPrincipals(t *testing.T) {
 		{http.MethodPost, "/api/admin/integrations/" + some + "/keys"},
 		{http.MethodGet, "/api/admin/integrations/" + some + "/keys"},
 		{http.MethodDelete, "/api/admin/keys/" + some},
+		{http.MethodPost, "/api/admin/keys/" + some + "/rotate"},
 		{http.MethodPost, "/api/admin/novels"},
 		{http.MethodGet, "/api/admin/novels"},
 		{http.MethodGet, "/api/admin/novels/" + some},
@@ -112,6 +113,42 @@ func TestKeyLife(t *testing.T) {
 	}
 	if a := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations/"+uuid.NewString()+"/keys", "", ""); a.code() != "not_found" {
 		t.Errorf("keys of nobody: %d %s", a.status, a.text)
+	}
+}
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
+	id, _ := d.send(t, d.ada, http.MethodGet, keys, "", "").items(t)[0]["keyId"].(string)
+	path := "/api/admin/keys/" + id + "/rotate"
+	opens := func(key string) bool {
+		d.keys.Forget()
+		_, err := d.keys.Authenticate(t.Context(), key)
+		return err == nil
+	}
+	made := d.send(t, d.ada, http.MethodPost, path, "r-1", `{"overlapSeconds":3600}`)
+	if made.status != http.StatusCreated || made.str("apiKey") == "" {
+		t.Fatalf("rotate: %d %s", made.status, made.text)
+	}
+	if !opens(d.partner) || !opens(made.str("apiKey")) {
+		t.Error("both keys must work during the overlap")
+	}
+	if again := d.send(t, d.ada, http.MethodPost, path, "r-1", `{"overlapSeconds":3600}`); again.status != http.StatusOK || again.str("keyId") != made.str("keyId") || again.body["apiKey"] != nil {
+		t.Errorf("rotate again: %d %s", again.status, again.text)
+	}
+	if a := d.send(t, d.ada, http.MethodPost, path, "r-2", `{"overlapSeconds":0}`); a.status != http.StatusCreated {
+		t.Errorf("rotate without overlap: %d %s", a.status, a.text)
+	}
+	if opens(d.partner) || !opens(made.str("apiKey")) {
+		t.Error("without overlap the old key must stop, and no other")
+	}
+	// A later rotation with a long overlap does not bring the old key back.
+	if a := d.send(t, d.ada, http.MethodPost, path, "r-3", `{"overlapSeconds":3600}`); a.status != http.StatusCreated || opens(d.partner) {
+		t.Errorf("rotate an expired key: %d %s", a.status, a.text)
+	}
+	if a := d.send(t, d.ada, http.MethodPost, path, "r-4", `{"overlapSeconds":-1}`); a.str("field") != "overlapSeconds" {
+		t.Errorf("negative overlap: %d %s", a.status, a.text)
 	}
 }
 

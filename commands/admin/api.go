@@ -51,6 +51,7 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, integrationKeysPath, issueKey},
 		{http.MethodGet, integrationKeysPath, listKeys},
 		{http.MethodDelete, keyPath, revokeKey},
+		{http.MethodPost, keyPath + "/rotate", rotateKey},
 		{http.MethodPost, novelsPath, publishTitle},
 		{http.MethodGet, novelsPath, listNovels},
 		{http.MethodGet, novelPath, showNovel},

@@ -13,6 +13,7 @@ import (
 	"novelgate/commands/problem"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/apikey"
 )
 
 // maxLifetime of a key, in seconds: a hundred years.
@@ -46,7 +47,43 @@ func issueKey(ctx context.Context, c *call) (*output, error) {
 	if body.ExpiresInSeconds < 0 || body.ExpiresInSeconds > maxLifetime {
 		return nil, problem.InvalidRequest(problem.FieldError{Field: "expiresInSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime)})
 	}
-	key, again, err := c.issue(ctx, id, time.Duration(body.ExpiresInSeconds)*time.Second)
+	issued, secret, err := c.staff.IssueKey(ctx, id, time.Duration(body.ExpiresInSeconds)*time.Second)
+	return answerKey(issued, secret, err)
+}
+
+// rotation is the body of POST on the rotation of a key.
+type rotation struct {
+	OverlapSeconds int64 `json:"overlapSeconds"` // how long the old key still works
+}
+
+func rotateKey(ctx context.Context, c *call) (*output, error) {
+	id, err := c.id("keyId")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.deliver("keys/" + id.String() + "/rotate"); err != nil {
+		return nil, err
+	}
+	var body rotation
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	if body.OverlapSeconds < 0 || body.OverlapSeconds > maxLifetime {
+		return nil, problem.InvalidRequest(problem.FieldError{Field: "overlapSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime)})
+	}
+	issued, secret, err := c.staff.RotateKey(ctx, id, time.Duration(body.OverlapSeconds)*time.Second)
+	return answerKey(issued, secret, err)
+}
+
+// issue issues a key, or says that this was done before.
+func (c *call) issue(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (key issuedKey, again bool, err error) {
+	issued, secret, err := c.staff.IssueKey(ctx, integrationID, lifetime)
+	return shownOnce(issued, secret, err)
+}
+
+// answerKey answers with a new key, or with one that the same command made before.
+func answerKey(issued staff.Key, secret apikey.Secret, err error) (*output, error) {
+	key, again, err := shownOnce(issued, secret, err)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +93,8 @@ func issueKey(ctx context.Context, c *call) (*output, error) {
 	return &output{status: http.StatusCreated, body: key}, nil
 }
 
-// issue issues a key, or says that this was done before.
-func (c *call) issue(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (key issuedKey, again bool, err error) {
-	issued, secret, err := c.staff.IssueKey(ctx, integrationID, lifetime)
+// shownOnce is a new key with its secret, or one that the same command made before, without it.
+func shownOnce(issued staff.Key, secret apikey.Secret, err error) (key issuedKey, again bool, _ error) {
 	var replayed *staff.ReplayedError
 	if errors.As(err, &replayed) {
 		before, ok := replayed.Event.(events.KeyIssued)

@@ -27,9 +27,25 @@ type Key struct {
 // IssueKey gives an integration one more key. A lifetime of 0 never expires. The secret is in no other place than
 // the return value.
 func (s *Staff) IssueKey(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (Key, apikey.Secret, error) {
+	issued, secret, err := s.newKey(lifetime)
+	if err != nil {
+		return Key{}, apikey.Secret{}, err
+	}
+	err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+		return integration.Fold(integrationID, history).IssueKey(issued)
+	})
+	if err != nil {
+		return Key{}, apikey.Secret{}, err
+	}
+	key, err := s.key(ctx, issued.KeyID)
+	return key, secret, err
+}
+
+// newKey makes a key that is not issued yet.
+func (s *Staff) newKey(lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
 	secret, err := apikey.New(apikey.Partner)
 	if err != nil {
-		return Key{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
+		return events.KeyIssued{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
 	}
 	hash := secret.Hash()
 	issued := events.KeyIssued{KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now()}
@@ -37,8 +53,21 @@ func (s *Staff) IssueKey(ctx context.Context, integrationID uuid.UUID, lifetime 
 		expires := issued.IssuedAt.Add(lifetime)
 		issued.ExpiresAt = &expires
 	}
-	err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-		return integration.Fold(integrationID, history).IssueKey(issued)
+	return issued, secret, nil
+}
+
+// RotateKey issues a key in the place of another, which opens what it opens for the time of overlap and not after.
+func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Duration) (Key, apikey.Secret, error) {
+	old, err := s.key(ctx, keyID)
+	if err != nil {
+		return Key{}, apikey.Secret{}, err
+	}
+	issued, secret, err := s.newKey(0)
+	if err != nil {
+		return Key{}, apikey.Secret{}, err
+	}
+	err = s.appendDecided(ctx, stream{events.IntegrationStream, old.IntegrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+		return integration.Fold(old.IntegrationID, history).RotateKey(keyID, issued, overlap)
 	})
 	if err != nil {
 		return Key{}, apikey.Secret{}, err

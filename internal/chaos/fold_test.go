@@ -138,6 +138,8 @@ func (c *catalogue) integration(r *events.Recorded) {
 		i.review = e.Review
 	case events.KeyIssued:
 		c.keys[e.KeyID] = &foldedKey{KeyIssued: e, integration: r.StreamID}
+	case events.KeyExpirySet:
+		c.keys[e.KeyID].ExpiresAt = &e.ExpiresAt
 	case events.KeyRevoked:
 		c.keys[e.KeyID].revoked = true
 	default: // no event of this stream
