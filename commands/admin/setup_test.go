@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -30,6 +31,7 @@ type desk struct {
 	ada, auditor, partner  string
 	expired, revokedPerson string
 	integrationID          string
+	log                    *bytes.Buffer // everything that was logged
 }
 
 func newDesk(t *testing.T) *desk {
@@ -40,8 +42,8 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	d := &desk{keys: access.New(pool, time.Now), staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}}
-	api := &admin.API{Keys: d.keys, Pool: pool, Logger: slog.New(slog.DiscardHandler), Timeout: 5 * time.Second, Now: time.Now}
+	d := &desk{log: &bytes.Buffer{}, keys: access.New(pool, time.Now), staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}}
+	api := &admin.API{Keys: d.keys, Pool: pool, Logger: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Timeout: 5 * time.Second, Now: time.Now}
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
 	d.handler = commands.WithRequestID(router)
