@@ -64,7 +64,6 @@ type operation struct {
 	name    ratelimit.Operation
 	allowed func(*access.Principal) bool // has the capability
 	missing string                       // detail when it has not
-	limit   func(*access.Principal) int
 	handle  func(ctx context.Context, in *input) (*output, error)
 }
 

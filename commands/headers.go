@@ -82,12 +82,30 @@ func traceParent(r *http.Request) string {
 	return header
 }
 
-// setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): q is the limit, w the window
-// in seconds, r what is left of it, t the seconds until all of it is back. The names are in the form that net/http sends.
-func setRateLimit(h http.Header, op operation, p *access.Principal, limiter Limiter) {
-	limit := op.limit(p)
-	status := limiter.Status(p.IntegrationID, op.name, limit)
-	name := `"` + string(op.name) + `"`
-	h.Set("Ratelimit-Policy", name+";q="+strconv.Itoa(limit)+";w="+strconv.Itoa(int(ratelimit.Window/time.Second)))
-	h.Set("Ratelimit", name+";r="+strconv.Itoa(status.Remaining)+";t="+strconv.Itoa(int((status.Reset+time.Second-1)/time.Second)))
+// setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the limit, w
+// the window in seconds, r what is left of it, t the seconds until all of it is back. The names are in the form that net/http sends.
+func setRateLimit(h http.Header, p *access.Principal, limiter Limiter, operations ...ratelimit.Operation) {
+	policy, state := "", ""
+	for i, operation := range operations {
+		if i > 0 {
+			policy, state = policy+", ", state+", "
+		}
+		name, limit := `"`+string(operation)+`"`, perMinute(p, operation)
+		status := limiter.Status(p.IntegrationID, operation, limit)
+		policy += name + ";q=" + strconv.Itoa(limit) + ";w=" + strconv.Itoa(int(ratelimit.Window/time.Second))
+		state += name + ";r=" + strconv.Itoa(status.Remaining) + ";t=" + strconv.Itoa(wholeSeconds(status.Reset))
+	}
+	h.Set("Ratelimit-Policy", policy)
+	h.Set("Ratelimit", state)
 }
+
+// perMinute is an integration's limit of an operation.
+func perMinute(p *access.Principal, operation ratelimit.Operation) int {
+	if operation == ratelimit.Posts {
+		return p.PostsPerMinute
+	}
+	return p.NovelsPerMinute
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

@@ -19,7 +19,6 @@ func (a *API) registerNovelRoutes(router *mux.Router) {
 		name:    ratelimit.Novels,
 		allowed: func(p *access.Principal) bool { return p.CanCreateNovels },
 		missing: "This integration lacks the capability to create novels.",
-		limit:   func(p *access.Principal) int { return p.NovelsPerMinute },
 		handle:  a.upsertNovel,
 	})).Methods(http.MethodPost)
 }

@@ -22,7 +22,6 @@ func (a *API) registerPostRoutes(router *mux.Router) {
 		name:    ratelimit.Posts,
 		allowed: func(p *access.Principal) bool { return p.CanPost },
 		missing: "This integration lacks the capability of post ingestion.",
-		limit:   func(p *access.Principal) int { return p.PostsPerMinute },
 		handle:  a.importPost,
 	})).Methods(http.MethodPost)
 }

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/gorilla/mux"
 
 	"novelgate/commands/access"
 	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
 	"novelgate/events/eventlog"
 )
 
@@ -55,7 +54,7 @@ func (a *API) answerSelf(w http.ResponseWriter, r *http.Request, maxBody int64, 
 	if in.Principal, err = a.authenticate(ctx, r); err != nil {
 		return nil, err
 	}
-	setBothRateLimits(w.Header(), in.Principal, a.Limiter)
+	setRateLimit(w.Header(), in.Principal, a.Limiter, ratelimit.Posts, ratelimit.Novels) // these routes belong to neither
 	if maxBody == 0 {
 		return answer(ctx, in)
 	}
@@ -64,7 +63,7 @@ func (a *API) answerSelf(w http.ResponseWriter, r *http.Request, maxBody int64, 
 		return nil, err
 	}
 	before := a.Now()
-	if in.body, err = readBodyUpTo(w, r, maxBody); err != nil {
+	if in.body, err = request.ReadBody(w, r, maxBody); err != nil {
 		return nil, err
 	}
 	if a.Now().Sub(before) > bodyGrace {
@@ -73,32 +72,6 @@ func (a *API) answerSelf(w http.ResponseWriter, r *http.Request, maxBody int64, 
 	}
 	return answer(ctx, in)
 }
-
-// setBothRateLimits sets the headers of setRateLimit for both operations: these routes belong to neither.
-func setBothRateLimits(h http.Header, p *access.Principal, limiter Limiter) {
-	policy, state := "", ""
-	for _, operation := range []ratelimit.Operation{ratelimit.Posts, ratelimit.Novels} {
-		name, limit := `"`+string(operation)+`"`, perMinute(p, operation)
-		status := limiter.Status(p.IntegrationID, operation, limit)
-		if policy != "" {
-			policy, state = policy+", ", state+", "
-		}
-		policy += name + ";q=" + strconv.Itoa(limit) + ";w=" + strconv.Itoa(int(ratelimit.Window/time.Second))
-		state += name + ";r=" + strconv.Itoa(status.Remaining) + ";t=" + strconv.Itoa(wholeSeconds(status.Reset))
-	}
-	h.Set("Ratelimit-Policy", policy)
-	h.Set("Ratelimit", state)
-}
-
-func perMinute(p *access.Principal, operation ratelimit.Operation) int {
-	if operation == ratelimit.Posts {
-		return p.PostsPerMinute
-	}
-	return p.NovelsPerMinute
-}
-
-// wholeSeconds rounds up.
-func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // refuseSelf answers an inquiry with an error, and logs a defect.
 func (a *API) refuseSelf(w http.ResponseWriter, r *http.Request, err error) {

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 
@@ -10,22 +8,6 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 )
-
-// readBodyUpTo reads a body of at most limit bytes.
-func readBodyUpTo(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > limit {
-		return nil, problem.PayloadTooLarge(limit)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, problem.PayloadTooLarge(limit)
-	case err != nil:
-		return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
-	}
-	return body, nil
-}
 
 // parseOperation accepts the name of one of the two operations.
 func parseOperation(name string) (ratelimit.Operation, bool) {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -50,13 +48,13 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (*outp
 		return nil, err
 	}
 	// At the end, when a permit that this request takes is counted.
-	defer func() { setRateLimit(w.Header(), op, in.Principal, a.Limiter) }()
+	defer func() { setRateLimit(w.Header(), in.Principal, a.Limiter, op.name) }()
 
 	if err := checkMediaType(r); err != nil {
 		return nil, err
 	}
 	before := a.Now()
-	if in.body, err = readBody(w, r); err != nil {
+	if in.body, err = request.ReadBody(w, r, maxBody); err != nil {
 		return nil, err
 	}
 	if a.Now().Sub(before) > bodyGrace {
@@ -75,17 +73,13 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (*outp
 	return op.handle(ctx, in)
 }
 
-// authenticate reads the API key of a request (RFC 6750: the scheme in any case, one space or more).
+// authenticate finds out whose API key a request carries.
 func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Principal, error) {
-	headers := r.Header.Values("Authorization")
-	if len(headers) != 1 {
-		return nil, problem.Unauthorized("Send one Authorization header: Bearer <API key>.")
+	key, err := request.Bearer(r.Header, "API key")
+	if err != nil {
+		return nil, err // already a problem
 	}
-	scheme, key, ok := strings.Cut(headers[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return nil, problem.Unauthorized("Send the API key as Authorization: Bearer <API key>.")
-	}
-	principal, err := a.Keys.Authenticate(ctx, strings.Trim(key, " "))
+	principal, err := a.Keys.Authenticate(ctx, key)
 	switch {
 	case err == nil:
 		return principal, nil
@@ -109,28 +103,6 @@ func checkMediaType(r *http.Request) error {
 		return problem.UnsupportedMediaType(got)
 	}
 	return nil
-}
-
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > maxBody {
-		return nil, problem.PayloadTooLarge(maxBody)
-	}
-	if r.ContentLength > 0 {
-		body := make([]byte, r.ContentLength)
-		if _, err := io.ReadFull(r.Body, body); err != nil {
-			return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
-		}
-		return body, nil
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, problem.PayloadTooLarge(maxBody)
-	case err != nil:
-		return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
-	}
-	return body, nil
 }
 
 // refuse answers with an error, and logs those that are ours.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 
 	"github.com/google/uuid"
 
@@ -43,7 +44,7 @@ func moderate(command func(s *staff.Staff, ctx context.Context, title, reason st
 		if err != nil {
 			return nil, err
 		}
-		if err := c.deliver("novels/" + id.String() + c.verb()); err != nil {
+		if err := c.deliver("novels/" + id.String() + "/" + path.Base(c.URL.Path)); err != nil {
 			return nil, err
 		}
 		var body decision
@@ -57,17 +58,6 @@ func moderate(command func(s *staff.Staff, ctx context.Context, title, reason st
 		moved, err := command(c.staff, ctx, found.Title, body.Reason)
 		return c.answerNovel(ctx, moved, err, http.StatusOK)
 	}
-}
-
-// verb returns what is behind the last slash of the path, with it.
-func (c *call) verb() string {
-	path := c.URL.Path
-	for i := len(path) - 1; i >= 0; i-- {
-		if path[i] == '/' {
-			return path[i:]
-		}
-	}
-	return ""
 }
 
 // answerNovel answers with a novel as it is now; a command that was carried out before is answered with 200.

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -85,15 +84,10 @@ func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // authenticate reads the key of a request. A partner's key is a valid one, but not for this.
 func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Person, error) {
-	headers := r.Header.Values("Authorization")
-	if len(headers) != 1 {
-		return nil, problem.Unauthorized("Send one Authorization header: Bearer <staff key>.")
+	key, err := request.Bearer(r.Header, "staff key")
+	if err != nil {
+		return nil, err // already a problem
 	}
-	scheme, key, ok := strings.Cut(headers[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return nil, problem.Unauthorized("Send the staff key as Authorization: Bearer <staff key>.")
-	}
-	key = strings.Trim(key, " ")
 	found, err := a.Keys.AuthenticatePerson(ctx, key)
 	switch {
 	case err == nil:
@@ -145,13 +139,9 @@ func (c *call) decode(target any) error {
 	if mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); strings.TrimSpace(mediaType) != "application/json" {
 		return problem.UnsupportedMediaType(c.Header.Get("Content-Type"))
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.writer, c.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return problem.PayloadTooLarge(maxBody)
-	case err != nil:
-		return problem.MalformedBody("The request body ended early.").WithCause(err)
+	body, err := request.ReadBody(c.writer, c.Request, maxBody)
+	if err != nil {
+		return err // already a problem
 	}
 	if err := json.Unmarshal(body, target, json.RejectUnknownMembers(true)); err != nil {
 		return malformed(err)

@@ -1,0 +1,47 @@
+package request
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"novelgate/commands/problem"
+)
+
+// Bearer returns the key in the Authorization header (RFC 6750: the scheme in any case, one space or more). what names
+// the key in the error, a *problem.Error with the code unauthorized.
+func Bearer(h http.Header, what string) (string, error) {
+	headers := h.Values("Authorization")
+	if len(headers) != 1 {
+		return "", problem.Unauthorized("Send one Authorization header: Bearer <" + what + ">.")
+	}
+	scheme, key, ok := strings.Cut(headers[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", problem.Unauthorized("Send the " + what + " as Authorization: Bearer <" + what + ">.")
+	}
+	return strings.Trim(key, " "), nil
+}
+
+// ReadBody reads a body of at most limit bytes. The error is a *problem.Error.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, problem.PayloadTooLarge(limit)
+	}
+	if r.ContentLength > 0 {
+		body := make([]byte, r.ContentLength)
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, problem.PayloadTooLarge(limit)
+	case err != nil:
+		return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
+	}
+	return body, nil
+}
