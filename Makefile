@@ -10,7 +10,7 @@ GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
 
 # Arguments of the program: make run ARGS='--listen :8080'
 ARGS ?=
-FUZZTIME ?= 10s
+FUZZTIME ?= 100000x
 
 .PHONY: help
 help: ## List the targets.
@@ -44,7 +44,7 @@ fmt: ## Format the code.
 	.ci/golangci-lint fmt
 
 .PHONY: fuzz
-fuzz: ## Fuzz each decoder for FUZZTIME (10s).
+fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
