@@ -97,10 +97,11 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("create router: %w", err)
 	}
+	tail := eventlog.NewTail()
 	for _, projection := range r.config.Projections {
 		f := &follower{projection: projection, pool: r.config.Pool, logger: r.config.Logger.With(slog.String("projection", projection.Name()))}
 		f.subscription, err = eventlog.NewSubscription(eventlog.SubscriptionConfig{
-			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Before: f.before, Logger: f.logger,
+			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Before: f.before, Tail: tail, Logger: f.logger,
 		})
 		if err != nil {
 			return fmt.Errorf("create subscription of %s: %w", projection.Name(), err)

@@ -39,6 +39,8 @@ type SubscriptionConfig struct {
 	// a receiver that could not apply a batch bides its time. Its context ends when the subscription closes.
 	// Default: none.
 	Before func(ctx context.Context)
+	// Tail is shared by the subscriptions of a process, which then read each event once. Default: none.
+	Tail *Tail
 	// Logger gets failed polls. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -80,9 +82,10 @@ type Subscription struct {
 	current  string // UUID of the message that stands for batch
 	batch    Batch
 
-	poll  poll  // result of the latest poll
-	read  int   // events in the latest batch
-	waits waits // state between polls
+	poll  poll   // result of the latest poll
+	done  func() // to call after the poll, when others may wait for it
+	read  int    // events in the latest batch
+	waits waits  // state between polls
 }
 
 // NewSubscription returns a subscription that starts at the beginning of the log unless Seek says otherwise.
@@ -99,7 +102,7 @@ func NewSubscription(config SubscriptionConfig) (*Subscription, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	s := &Subscription{config: config, unregister: func() {}}
+	s := &Subscription{config: config, unregister: func() {}, done: func() {}}
 	s.closed, s.cancel = context.WithCancel(context.Background())
 	deadline := ackDeadline
 	var err error
@@ -138,6 +141,7 @@ func (s *Subscription) Close() error {
 		if err := s.subscriber.Close(); err != nil {
 			s.closeErr = fmt.Errorf("close subscriber: %w", err)
 		}
+		s.done()
 	})
 	return s.closeErr
 }

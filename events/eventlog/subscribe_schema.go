@@ -28,6 +28,10 @@ LEFT JOIN LATERAL (
 
 const columnCount = 12
 
+// pollNothingSQL stands in for pollSQL when the events are at hand: its one row says "settled" alone.
+const pollNothingSQL = `SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, pg_snapshot_xmin(c) = pg_snapshot_xmax(c)
+FROM pg_current_snapshot() AS c`
+
 // firstCapacity is what the first batch has room for before it grows.
 const firstCapacity = 8
 
@@ -35,6 +39,7 @@ const firstCapacity = 8
 type poll struct {
 	events  int
 	full    bool
+	shared  bool // by another subscription, which may not have read all there is
 	settled bool
 }
 
@@ -73,11 +78,20 @@ type subscribeSchema Subscription
 
 // SelectQuery returns the query for the next batch.
 func (s *subscribeSchema) SelectQuery(string, string, watersql.OffsetsAdapter) watersql.Query {
+	s.done() // in case the poll before has failed
+	position := (*Subscription)(s).Position()
+	var found []events.Recorded
+	if s.config.Tail != nil {
+		found, s.done = s.config.Tail.after(position, s.config.Limit, s.closed.Done())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.poll = poll{}
-	s.batch, s.current = Batch{Start: s.position}, ""
-	return watersql.Query{Query: pollSQL, Args: []any{s.position.TransactionID, s.position.Ordinal, s.config.Limit}}
+	s.poll = poll{shared: len(found) > 0}
+	s.batch, s.current = Batch{Start: position, Events: found}, ""
+	if s.poll.shared {
+		return watersql.Query{Query: pollNothingSQL}
+	}
+	return watersql.Query{Query: pollSQL, Args: []any{position.TransactionID, position.Ordinal, s.config.Limit}}
 }
 
 var (
@@ -91,15 +105,23 @@ func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.R
 	if !ok {
 		return watersql.Row{}, errNotRows
 	}
+	defer s.done()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if empty, err := s.readEmpty(rows); err != nil {
+	empty, err := s.readEmpty(rows)
+	switch {
+	case err != nil:
 		return watersql.Row{}, err
-	} else if empty {
+	case s.poll.shared:
+	case empty:
 		return watersql.Row{}, sql.ErrNoRows // the subscriber's word for: no message
-	}
-	if err := s.readBatch(rows); err != nil {
-		return watersql.Row{}, err
+	default:
+		if err := s.readBatch(rows); err != nil {
+			return watersql.Row{}, err
+		}
+		if s.config.Tail != nil {
+			s.config.Tail.add(Batch{Start: s.batch.Start, Events: s.batch.Events})
+		}
 	}
 	s.poll.events = len(s.batch.Events)
 	s.poll.full = s.poll.events == s.config.Limit

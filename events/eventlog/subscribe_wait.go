@@ -66,6 +66,9 @@ func (b *backoff) await() {
 		b.waits.repeat, b.waits.dry = 0, 0
 		sleep(b.closed, min(b.config.Pace, time.Duration(b.poll.events)*pacePerEvent))
 	}
+	if b.poll.shared {
+		return // the signal of what came after it may have been taken already
+	}
 	wait := lastRepeat
 	if b.poll.settled {
 		b.waits.repeat, b.waits.dry = 0, 0
