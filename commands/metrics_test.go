@@ -77,9 +77,9 @@ func TestMetricsStaySmall(t *testing.T) {
 func TestRouteLabelsArePlainPaths(t *testing.T) {
 	t.Parallel()
 	for template, want := range map[string]string{
-		"/plain":                                    "/plain",
-		"/novels/{slug}":                            "/novels/{slug}",
-		"/deliveries/{key:(?s:.+)}":                 "/deliveries/{key}",
+		"/plain":                    "/plain",
+		"/novels/{slug}":            "/novels/{slug}",
+		"/deliveries/{key:(?s:.+)}": "/deliveries/{key}",
 		"/tiles/{level:[0-9]{1,2}}/{index:.+}.json": "/tiles/{level}/{index}.json",
 	} {
 		metrics := commands.NewMetrics()

@@ -45,7 +45,7 @@ func TestRouteLabelsAreDocumentedPaths(t *testing.T) {
 	documented := map[string]bool{}
 	for _, route := range blackbox.Routes(t) {
 		documented[route.Path] = true
-		request := blackbox.Request{Method: route.Method, Path: strings.ReplaceAll(strings.ReplaceAll(route.Path, "{", "x%2F"), "}", "/x")}
+		request := blackbox.Request{Method: route.Method, Path: strings.NewReplacer("{", "x%2F", "}", "").Replace(route.Path)}
 		request.Bearer = "none"
 		if response := s.Send(t, request); response.Status == http.StatusOK && strings.Contains(route.Path, "/api/") {
 			t.Errorf("%s is 200 without a key", route)

@@ -80,14 +80,14 @@ func (s *spy) secrets() []string {
 func (s *spy) send(r blackbox.Request) blackbox.Response {
 	s.t.Helper()
 	response := s.service.Send(s.t, r)
-	fmt.Fprintf(&s.answers, "%v\n%s\n", response.Header, response.Body)
+	_, _ = fmt.Fprintf(&s.answers, "%v\n%s\n", response.Header, response.Body)
 	return response
 }
 
 func (s *spy) run(args ...string) blackbox.Output {
 	s.t.Helper()
 	out := s.service.CLI(s.t, args...)
-	fmt.Fprintf(&s.printed, "%s\n%s\n", out.Stdout, out.Stderr)
+	_, _ = fmt.Fprintf(&s.printed, "%s\n%s\n", out.Stdout, out.Stderr)
 	return out
 }
 
