@@ -31,7 +31,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	database := testdb.New(t)
 	proxy := blackbox.NewProxy(t, database)
 	var log record
-	s := blackbox.StartLogged(t, proxy.URL, &log, "--log-level", "debug", "--request-timeout", "1s")
+	s := blackbox.StartLogged(t, proxy.URL, &log, "--log-level", "debug", "--request-timeout", "4s")
 	s.DatabaseURL = database // for the command line, which the proxy does not concern
 	spy := &spy{t: t, service: s}
 
