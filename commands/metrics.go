@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -78,11 +79,36 @@ func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	})
 }
 
+// routeName is the path of the matched route as docs/openapi.yaml spells it.
 func routeName(r *http.Request) string {
 	if route := mux.CurrentRoute(r); route != nil {
 		if template, err := route.GetPathTemplate(); err == nil {
-			return template
+			return withoutPatterns(template)
 		}
 	}
 	return "unmatched"
+}
+
+// withoutPatterns makes {name} of each {name:pattern} in a template of mux.
+func withoutPatterns(template string) string {
+	if !strings.Contains(template, ":") {
+		return template
+	}
+	var plain strings.Builder
+	depth, inPattern := 0, false
+	for _, c := range template {
+		switch {
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+			inPattern = inPattern && depth > 0
+		case c == ':' && depth == 1:
+			inPattern = true
+		}
+		if !inPattern {
+			plain.WriteRune(c)
+		}
+	}
+	return plain.String()
 }

@@ -3,9 +3,11 @@ package commands_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/commands"
@@ -67,6 +69,27 @@ func TestMetricsStaySmall(t *testing.T) {
 	} {
 		if found[name] != want {
 			t.Errorf("%s is %v, want %v", name, found[name], want)
+		}
+	}
+}
+
+// TestRouteLabelsArePlainPaths holds the label of a route against its address in docs/openapi.yaml, with no pattern of mux in it.
+func TestRouteLabelsArePlainPaths(t *testing.T) {
+	t.Parallel()
+	for template, want := range map[string]string{
+		"/plain":                    "/plain",
+		"/novels/{slug}":            "/novels/{slug}",
+		"/deliveries/{key:(?s:.+)}": "/deliveries/{key}",
+		"/tiles/{level:[0-9]{1,2}}/{index:.+}.json": "/tiles/{level}/{index}.json",
+	} {
+		metrics := commands.NewMetrics()
+		router := mux.NewRouter()
+		router.Use(metrics.Middleware)
+		router.HandleFunc(template, func(http.ResponseWriter, *http.Request) {})
+		path := strings.NewReplacer("{slug}", "s", "{key:(?s:.+)}", "a/b", "{level:[0-9]{1,2}}", "7", "{index:.+}", "x1/2").Replace(template)
+		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		if found := series(t, metrics); found["novelgate_http_requests_total route="+want+" status=200"] != 1 {
+			t.Errorf("%s: %v, want the route %s", template, found, want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"novelgate/internal/apikey"
 	"novelgate/internal/pgserver"
 )
 
@@ -83,11 +84,13 @@ func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr 
 // undefinedTable is the SQLSTATE of a statement on a table that does not exist.
 const undefinedTable = "42P01"
 
-// explain adds what to do about an error, where that is known.
+// explain adds what to do about an error, where that is known. Of a key that was given where something else belongs it
+// leaves the prefix: what a command says ends up in logs.
 func explain(err error) string {
+	text := apikey.Redact(err.Error())
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && pgErr.Code == undefinedTable {
-		return err.Error() + "\nThe database has no schema yet, or an older one: run `novelgate migrate`."
+		return text + "\nThe database has no schema yet, or an older one: run `novelgate migrate`."
 	}
-	return err.Error()
+	return text
 }

@@ -48,9 +48,9 @@ func (s *Staff) newKey(lifetime time.Duration) (events.KeyIssued, apikey.Secret,
 		return events.KeyIssued{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
 	}
 	hash := secret.Hash()
-	issued := events.KeyIssued{KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now()}
+	issued := events.KeyIssued{KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now().Truncate(time.Microsecond)}
 	if lifetime != 0 {
-		expires := issued.IssuedAt.Add(lifetime)
+		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond) // as the tables keep it
 		issued.ExpiresAt = &expires
 	}
 	return issued, secret, nil

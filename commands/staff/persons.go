@@ -50,10 +50,10 @@ func (s *Staff) IssuePersonKey(ctx context.Context, role, name string, lifetime 
 	hash := secret.Hash()
 	issued := events.PersonKeyIssued{
 		Name: strings.TrimSpace(name), Role: role,
-		KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now(),
+		KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now().Truncate(time.Microsecond),
 	}
 	if lifetime != 0 {
-		expires := issued.IssuedAt.Add(lifetime)
+		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond) // as the tables keep it
 		issued.ExpiresAt = &expires
 	}
 	err = s.decidePerson(ctx, events.PersonID(role, issued.Name), func(p person.Person) ([]events.Event, error) { return p.Issue(issued) })

@@ -51,11 +51,13 @@ func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx co
 			// Jitter, so that two who collided do not collide again.
 			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
 		}
-		if readErr := s.replayed(ctx); readErr != nil {
-			return readErr
-		}
+		// The history comes first: what it has of this very command, carried out meanwhile, is on record when the delivery is
+		// looked for. The other way round the command would be decided on its own outcome, and refused.
 		history, readErr := eventlog.ReadStream(ctx, s.Pool, st.id, 0)
 		if readErr != nil {
+			return readErr
+		}
+		if readErr := s.replayed(ctx); readErr != nil {
 			return readErr
 		}
 		decided, refusal := decide(ctx, history)

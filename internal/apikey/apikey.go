@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"regexp"
 )
 
 // Kind says who a key is for.
@@ -29,6 +30,14 @@ const (
 // Pattern is a regular expression for secret scanners. Confirm what it finds with
 // Parse.
 const Pattern = `\bng[psa]_[0-9A-Za-z]{36}\b`
+
+var form = regexp.MustCompile(Pattern)
+
+// Redact leaves of everything in text that has the form of a key only the prefix, with an ellipsis. It does not ask for the
+// checksum: a mistyped key gives most of the right one away.
+func Redact(text string) string {
+	return form.ReplaceAllStringFunc(text, func(key string) string { return key[:prefixLen] + "…" })
+}
 
 // ErrMalformed is returned for what can't be a key: wrong kind, length, alphabet or
 // checksum.

@@ -81,6 +81,20 @@ func TestNewIsUniform(t *testing.T) {
 	}
 }
 
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                  "",
+		"no such integration: \"Fan Site\"": "no such integration: \"Fan Site\"",
+		"\"" + knownKey(known) + "\"":       "\"ngp_0123…\"",
+		"ngs_" + known[4:] + "wrong1, again ngs_" + known[4:] + "wrong1": "ngs_0123…, again ngs_0123…",
+	} {
+		if got := apikey.Redact(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	// Made with zlib.crc32 of Python.

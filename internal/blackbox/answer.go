@@ -115,14 +115,20 @@ func (r Response) WantReplayed(t testing.TB, replayed, mismatch bool) {
 	}
 }
 
-func want[T any](t testing.TB, r Response, status int) T {
+// WantJSON wants the status and decodes the answer into into.
+func (r Response) WantJSON(t testing.TB, status int, into any) {
 	t.Helper()
-	var body T
 	if r.Status != status {
 		t.Fatalf("status %d, want %d\n%s", r.Status, status, r.Body)
 	}
-	if err := json.Unmarshal(r.Body, &body); err != nil {
+	if err := json.Unmarshal(r.Body, into); err != nil {
 		t.Fatalf("decode the answer: %v\n%s", err, r.Body)
 	}
+}
+
+func want[T any](t testing.TB, r Response, status int) T {
+	t.Helper()
+	var body T
+	r.WantJSON(t, status, &body)
 	return body
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -34,6 +35,34 @@ func TestMetricsAndProfilesStayOnTheOperationsListener(t *testing.T) {
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/"} {
 		s.Send(t, blackbox.Request{Method: http.MethodGet, Path: path}).WantProblem(t, 404, "not_found")
+	}
+}
+
+// TestRouteLabelsAreDocumentedPaths reads the labels after requests to every route, and to one with a key that has slashes.
+func TestRouteLabelsAreDocumentedPaths(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	documented := map[string]bool{}
+	for _, route := range blackbox.Routes(t) {
+		documented[route.Path] = true
+		request := blackbox.Request{Method: route.Method, Path: strings.NewReplacer("{", "x%2F", "}", "").Replace(route.Path)}
+		request.Bearer = "none"
+		if response := s.Send(t, request); response.Status == http.StatusOK && strings.Contains(route.Path, "/api/") {
+			t.Errorf("%s is 200 without a key", route)
+		}
+	}
+	_, metrics := get(t, s.OpsURL+"/metrics")
+	seen := map[string]bool{}
+	for _, found := range regexp.MustCompile(`(?m)^novelgate_http_request[^\n]*\broute="([^"]*)"`).FindAllStringSubmatch(metrics, -1) {
+		seen[found[1]] = true
+	}
+	for route := range seen {
+		if !documented[route] && route != "unmatched" {
+			t.Errorf("route %q is no path of docs/openapi.yaml", route)
+		}
+	}
+	if delivery := "/api/integrations/deliveries/{idempotencyKey}"; !seen[delivery] {
+		t.Errorf("no metric of %s, only of %v", delivery, seen)
 	}
 }
 

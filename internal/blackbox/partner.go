@@ -95,3 +95,9 @@ func (p *Partner) Import(t testing.TB, key string, post Fields) Response {
 func Comment(novel string) Fields {
 	return Fields{"uuid": "member-1", "username": "Marlow", "novel": novel, "content": "A comment."}
 }
+
+// Inquire asks for what is at the path.
+func (p *Partner) Inquire(t testing.TB, path string) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{Method: http.MethodGet, Path: path, Bearer: p.APIKey})
+}

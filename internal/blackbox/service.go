@@ -27,6 +27,7 @@ type Service struct {
 	cmd    *exec.Cmd
 	stderr *tail
 	http   *http.Client
+	killed bool          // by Kill
 	exited chan struct{} // closed when the process has ended
 	result error         // of the process; valid once exited is closed
 }
@@ -40,6 +41,12 @@ func Attach(url string) *Service {
 // needs. When the test ends the service gets SIGTERM and must exit with 0.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
+	return StartLogged(t, databaseURL, io.Discard, flags...)
+}
+
+// StartLogged is Start, and copies all that the service says, on standard error and standard output, to log.
+func StartLogged(t testing.TB, databaseURL string, log io.Writer, flags ...string) *Service {
+	t.Helper()
 	s := &Service{
 		DatabaseURL: databaseURL,
 		binary:      Binary(t),
@@ -52,7 +59,8 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 		"--allow-unsafe-durability", "--request-timeout", "30s",
 	}
 	s.cmd = exec.CommandContext(context.Background(), s.binary, append(args, flags...)...) //nolint:gosec // running the binary under test is the point
-	s.cmd.Stderr = s.stderr
+	log = &serialized{to: log}
+	s.cmd.Stderr = io.MultiWriter(s.stderr, log)
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatalf("open standard output of the service: %v", err)
@@ -61,7 +69,7 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 		t.Fatalf("start the service: %v", err)
 	}
 	addresses := make(chan [2]string, 1)
-	go s.watch(stdout, addresses)
+	go s.watch(io.TeeReader(stdout, log), addresses)
 	t.Cleanup(func() { s.Stop(t) })
 
 	select {
@@ -104,10 +112,24 @@ func (s *Service) Terminate(t testing.TB) {
 	}
 }
 
-// Stop sends SIGTERM, waits, and fails the test unless the exit code is 0. A service that has ended already is only checked.
+// Kill ends the process at once, as a crash would, and waits until it is gone.
+func (s *Service) Kill(t testing.TB) {
+	t.Helper()
+	s.killed = true
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Errorf("send SIGKILL: %v", err)
+	}
+	<-s.exited
+}
+
+// Stop sends SIGTERM, waits, and fails the test unless the exit code is 0. A service that has ended already is only checked, and
+// one that was killed not even that.
 func (s *Service) Stop(t testing.TB) {
 	t.Helper()
 	s.http.CloseIdleConnections()
+	if s.killed {
+		return
+	}
 	select {
 	case <-s.exited:
 	default:

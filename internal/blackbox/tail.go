@@ -1,6 +1,9 @@
 package blackbox
 
-import "sync"
+import (
+	"io"
+	"sync"
+)
 
 // tail is an io.Writer that keeps the newest bytes written to it. It is safe for concurrent use.
 type tail struct {
@@ -24,4 +27,17 @@ func (w *tail) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return string(w.data)
+}
+
+// serialized lets several goroutines write to one io.Writer.
+type serialized struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write is that of the writer behind it, one at a time.
+func (w *serialized) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p) //nolint:wrapcheck // it is passed on as it is
 }

@@ -1,0 +1,67 @@
+package blackbox_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/internal/blackbox"
+)
+
+// TestPartnersDoNotSeeEachOther lets one partner ask for all that another has, where it does not have it itself, and where both used the same
+// Idempotency-Key. That no partner reaches keys and integrations is shown by TestPrincipals.
+func TestPartnersDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	ada := s.NewStaff(t)
+	mine, theirs := hire(t, ada, nil), hire(t, ada, nil)
+	myTitle, theirTitle := blackbox.Unique("Mine"), blackbox.Unique("Theirs")
+	mine.Upsert(t, "shared", blackbox.Fields{"novel": myTitle}).WantNovel(t, 201)
+	theirs.Upsert(t, "shared", blackbox.Fields{"novel": theirTitle}).WantNovel(t, 201)
+	theirs.Upsert(t, "theirs", blackbox.Fields{"novel": theirTitle}).WantNovel(t, 200)
+	mine.Import(t, "shared", blackbox.Comment(myTitle)).WantPost(t, 201)
+	parent := theirs.Import(t, "theirs", blackbox.Comment(theirTitle)).WantPost(t, 201)
+	shared := theirs.Import(t, "shared", blackbox.Comment(theirTitle)).WantPost(t, 201)
+
+	for _, operation := range []string{"novels", "posts"} {
+		query := "?operation=" + operation
+		theirs.Inquire(t, "/api/integrations/deliveries/theirs"+query).WantJSON(t, 200, &struct{}{})
+		mine.Inquire(t, "/api/integrations/deliveries/theirs"+query).WantProblem(t, 404, "not_found")
+		var own, foreign struct{ NovelID, PostID string }
+		mine.Inquire(t, "/api/integrations/deliveries/shared"+query).WantJSON(t, 200, &own)
+		theirs.Inquire(t, "/api/integrations/deliveries/shared"+query).WantJSON(t, 200, &foreign)
+		if own.NovelID == foreign.NovelID {
+			t.Errorf("%s: both deliveries of one key show novel %s", operation, own.NovelID)
+		}
+		if operation == "posts" && (own.PostID == foreign.PostID || foreign.PostID != shared.PostID) {
+			t.Errorf("deliveries of one key show posts %s and %s, want theirs to be %s", own.PostID, foreign.PostID, shared.PostID)
+		}
+		asked := blackbox.Fields{"operation": operation, "idempotencyKeys": []string{"theirs", "shared"}}
+		for partner, missing := range map[*blackbox.Partner][]string{mine: {"theirs"}, theirs: {}} {
+			var answer struct {
+				Missing []string
+				Present int
+			}
+			s.Send(t, partner.Request("/api/integrations/deliveries/reconcile", "", asked.JSON(t))).WantJSON(t, 200, &answer)
+			if diff := cmp.Diff(missing, answer.Missing); diff != "" || answer.Present != 2-len(missing) {
+				t.Errorf("reconcile %s: %d present, missing (-want +got)\n%s", operation, answer.Present, diff)
+			}
+		}
+	}
+
+	var me struct{ IntegrationID, Name string }
+	mine.Inquire(t, "/api/integrations/me").WantJSON(t, 200, &me)
+	if me.IntegrationID != mine.IntegrationID || me.Name != mine.Name {
+		t.Errorf("me is %+v, want %s", me, mine.IntegrationID)
+	}
+	if novel := mine.Upsert(t, blackbox.Key(), everything(theirTitle)).WantNovel(t, 200); novel.Updated || novel.Canonical {
+		t.Errorf("their novel: %+v, want neither updated nor canonical", novel)
+	}
+	if got := s.Novel(t, theirTitle); got.Owner != theirs.IntegrationID || got.Author != "Unknown" {
+		t.Errorf("their novel has become %+v", got)
+	}
+	reply := mine.Import(t, blackbox.Key(), blackbox.Comment(theirTitle).With(blackbox.Fields{"parent_uuid": "theirs"})).WantPost(t, 201)
+	if reply.Parent() != "" || reply.ThreadID != parent.ThreadID {
+		t.Errorf("a reply to their comment, by their key: %+v, want the top level of thread %s", reply, parent.ThreadID)
+	}
+}

@@ -1,0 +1,71 @@
+package blackbox
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Person is a member of staff or an auditor with one of their keys.
+type Person struct {
+	KeyID     string     `json:"keyId"`
+	Role      string     `json:"role"`
+	Name      string     `json:"name"`
+	APIKey    string     `json:"apiKey"`
+	Prefix    string     `json:"prefix"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+
+	Service *Service `json:"-"`
+}
+
+// NewStaff runs `staff create`.
+func (s *Service) NewStaff(t testing.TB, flags ...string) *Person {
+	t.Helper()
+	return s.newPerson(t, "staff", flags...)
+}
+
+// NewAuditor runs `auditor create`.
+func (s *Service) NewAuditor(t testing.TB, flags ...string) *Person {
+	t.Helper()
+	return s.newPerson(t, "auditor", flags...)
+}
+
+func (s *Service) newPerson(t testing.TB, role string, flags ...string) *Person {
+	t.Helper()
+	created := &Person{Service: s}
+	s.runJSON(t, created, append([]string{role, "create", Unique(role)}, flags...)...)
+	return created
+}
+
+// Revoke runs `staff revoke` or `auditor revoke` with the person's key.
+func (p *Person) Revoke(t testing.TB) {
+	t.Helper()
+	var revoked struct {
+		KeyID     string     `json:"keyId"`
+		RevokedAt *time.Time `json:"revokedAt"`
+	}
+	p.Service.runJSON(t, &revoked, p.Role, "revoke", p.KeyID, "--reason", "test")
+	if revoked.KeyID != p.KeyID || revoked.RevokedAt == nil {
+		t.Errorf("revoked %+v, want key %s with a time", revoked, p.KeyID)
+	}
+}
+
+// Get asks for what is at the path.
+func (p *Person) Get(t testing.TB, path string) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{Method: http.MethodGet, Path: path, Bearer: p.APIKey})
+}
+
+// Post sends a command.
+func (p *Person) Post(t testing.TB, path, key string, body Fields) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{
+		Method: http.MethodPost, Path: path, Bearer: p.APIKey, Key: key, ContentType: "application/json", Body: body.JSON(t),
+	})
+}
+
+// Delete sends a DELETE.
+func (p *Person) Delete(t testing.TB, path string) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{Method: http.MethodDelete, Path: path, Bearer: p.APIKey})
+}
