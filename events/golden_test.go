@@ -68,8 +68,8 @@ func samples() []events.Event {
 func TestReasonsCameLater(t *testing.T) {
 	t.Parallel()
 	for want, event := range map[string]events.Event{
-		`{"language":"fr","reason":"typo"}`:                                             events.NovelUpdated{Language: new("fr"), Reason: "typo"},
-		`{}`:                                                                            events.NovelUpdated{},
+		`{"language":"fr","reason":"typo"}`: events.NovelUpdated{Language: new("fr"), Reason: "typo"},
+		`{}`:                                events.NovelUpdated{},
 		`{"title":"T","slug":"t","author":"A","state":"published","reason":"licensed"}`: events.NovelCreated{Title: "T", Slug: "t", Author: "A", State: "published", Reason: "licensed"},
 		`{"title":"T","slug":"t","author":"A","state":"published"}`:                     events.NovelCreated{Title: "T", Slug: "t", Author: "A", State: "published"},
 	} {
