@@ -25,6 +25,7 @@ import (
 
 // desk is the admin API on a database of its own, with a key of every kind.
 type desk struct {
+	sent                   int // by post
 	handler                http.Handler
 	keys                   *access.Keys
 	staff                  *staff.Staff
