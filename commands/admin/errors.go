@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -27,7 +28,8 @@ func toProblem(err error) *problem.Error {
 	case errors.As(err, &transition):
 		return problem.InvalidTransition(string(transition.From), string(transition.To))
 	case errors.As(err, &edit):
-		return problem.Conflict("The novel cannot be edited: " + edit.Error() + ".")
+		text := edit.Error()
+		return problem.Conflict(strings.ToUpper(text[:1]) + text[1:] + ".")
 	case errors.Is(err, staff.ErrNameTaken):
 		return problem.Conflict("An integration of this name exists already.")
 	case errors.Is(err, integration.ErrKeyRevoked):
