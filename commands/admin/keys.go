@@ -77,14 +77,15 @@ func rotateKey(ctx context.Context, c *call) (*output, error) {
 
 // answerKey answers with a new key, or with one that the same command made before.
 func answerKey(issued staff.Key, secret apikey.Secret, err error) (*output, error) {
-	key, again, err := shownOnce(issued, secret, err)
-	if err != nil {
-		return nil, err
-	}
-	if again != nil {
+	key, again, failed := shownOnce(issued, secret, err)
+	switch {
+	case failed != nil:
+		return nil, failed
+	case again != nil:
 		return &output{status: http.StatusOK, body: key, replayed: true, mismatch: again.Mismatch}, nil
+	default:
+		return &output{status: http.StatusCreated, body: key}, nil
 	}
-	return &output{status: http.StatusCreated, body: key}, nil
 }
 
 // shownOnce is a new key with its secret, or one that the same command made before, without it: again is set then.

@@ -95,7 +95,7 @@ func byTitle(n staff.Novel) []byte { return append([]byte{titleCursor}, n.Folded
 // byPlace makes the cursor behind something with a place.
 func byPlace[T interface{ Place() staff.Place }](item T) []byte {
 	place := item.Place()
-	cursor := binary.BigEndian.AppendUint64([]byte{placeCursor}, uint64(place.At.UnixMicro())) //nolint:gosec // the bits of a signed number
+	cursor := binary.BigEndian.AppendUint64([]byte{placeCursor}, uint64(place.At.UnixMicro()))
 	return append(cursor, place.ID[:]...)
 }
 

@@ -81,7 +81,7 @@ func TestBadCursors(t *testing.T) {
 	}
 }
 
-// TestRenameOverHTTP: the new name is on the partner's very next answer.
+// TestRenameOverHTTP renames together with another setting, and is refused as a whole.
 func TestRenameOverHTTP(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
