@@ -81,13 +81,13 @@ func createIntegration(ctx context.Context, c *call) (*output, error) {
 	}
 	c.staff.Delivery.Source += "/key"
 	issued, secret, err := c.staff.IssueKey(ctx, made.ID, 0)
-	key, again, err := shownOnce(issued, secret, err)
+	key, err := shownOnce(issued, secret, err)
 	if err != nil {
 		return nil, err
 	}
-	out := &output{status: http.StatusCreated, body: created{made, key.KeyID, key.APIKey}, replayed: again != nil, mismatch: mismatch}
-	if again != nil {
-		out.status = http.StatusOK
+	out := &output{status: http.StatusCreated, body: created{made, key.KeyID, key.APIKey}}
+	if key.again() {
+		out.status, out.replayed, out.mismatch = http.StatusOK, true, mismatch
 	}
 	return out, nil
 }

@@ -30,7 +30,12 @@ type issuedKey struct {
 	APIKey    *string    `json:"apiKey"`
 	Prefix    string     `json:"prefix"`
 	ExpiresAt *time.Time `json:"expiresAt"`
+
+	mismatch bool // … and was another one
 }
+
+// again reports whether the command was carried out before.
+func (k issuedKey) again() bool { return k.APIKey == nil }
 
 func issueKey(ctx context.Context, c *call) (*output, error) {
 	id, err := c.id("integrationId")
@@ -77,32 +82,32 @@ func rotateKey(ctx context.Context, c *call) (*output, error) {
 
 // answerKey answers with a new key, or with one that the same command made before.
 func answerKey(issued staff.Key, secret apikey.Secret, err error) (*output, error) {
-	key, again, failed := shownOnce(issued, secret, err)
-	switch {
-	case failed != nil:
-		return nil, failed
-	case again != nil:
-		return &output{status: http.StatusOK, body: key, replayed: true, mismatch: again.Mismatch}, nil
-	default:
-		return &output{status: http.StatusCreated, body: key}, nil
+	key, err := shownOnce(issued, secret, err)
+	if err != nil {
+		return nil, err
 	}
+	out := &output{status: http.StatusCreated, body: key, replayed: key.again(), mismatch: key.mismatch}
+	if out.replayed {
+		out.status = http.StatusOK
+	}
+	return out, nil
 }
 
-// shownOnce is a new key with its secret, or one that the same command made before, without it: again is set then.
-func shownOnce(issued staff.Key, secret apikey.Secret, err error) (key issuedKey, again *staff.ReplayedError, _ error) {
+// shownOnce is a new key with its secret, or one that the same command made before, without it.
+func shownOnce(issued staff.Key, secret apikey.Secret, err error) (issuedKey, error) {
 	var replayed *staff.ReplayedError
 	if errors.As(err, &replayed) {
 		before, ok := replayed.Event.(events.KeyIssued)
 		if !ok {
-			return issuedKey{}, nil, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
+			return issuedKey{}, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
 		}
-		return issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}, replayed, nil
+		return issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt, mismatch: replayed.Mismatch}, nil
 	}
 	if err != nil {
-		return issuedKey{}, nil, err
+		return issuedKey{}, err
 	}
 	revealed := secret.Reveal()
-	return issuedKey{issued.ID, &revealed, issued.Prefix, issued.ExpiresAt}, nil, nil
+	return issuedKey{KeyID: issued.ID, APIKey: &revealed, Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt}, nil
 }
 
 func listKeys(ctx context.Context, c *call) (*output, error) {
