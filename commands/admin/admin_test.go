@@ -39,7 +39,7 @@ func TestPrincipals(t *testing.T) {
 			code   string
 		}{
 			"none":    {"", http.StatusUnauthorized, "unauthorized"},
-			"wrong":   {d.ada[:39] + "x", http.StatusUnauthorized, "unauthorized"},
+			"wrong":   {mistyped(d.ada), http.StatusUnauthorized, "unauthorized"},
 			"revoked": {d.revokedPerson, http.StatusUnauthorized, "unauthorized"},
 			"expired": {d.expired, http.StatusUnauthorized, "unauthorized"},
 			"partner": {d.partner, http.StatusForbidden, "forbidden"},
@@ -230,6 +230,8 @@ func TestBadRequests(t *testing.T) {
 		{http.MethodPatch, "/api/admin/novels/" + uuid.NewString(), "", `{"author":5}`, "invalid_request", "author"},
 		{http.MethodPatch, "/api/admin/novels/" + uuid.NewString(), "", `{"author":"A"}`, "not_found", ""},
 		{http.MethodPatch, "/api/admin/novels/nonsense", "", `{"author":"A"}`, "not_found", ""},
+		{http.MethodGet, "/api/admin/novels?text=a%00b", "", ``, "invalid_request", "text"},
+		{http.MethodGet, "/api/admin/novels?text=%FF", "", ``, "invalid_request", "text"},
 		{http.MethodGet, "/api/admin/novels?owner=nobody", "", ``, "invalid_request", "owner"},
 		{http.MethodGet, "/api/admin/novels?state=lost", "", ``, "invalid_request", "state"},
 		{http.MethodGet, "/api/admin/novels?limit=0", "", ``, "invalid_request", "limit"},

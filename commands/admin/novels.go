@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -128,6 +130,9 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 	case "", novel.Pending, novel.Approved, novel.Published, novel.Rejected, novel.Free:
 	default:
 		return nil, problem.InvalidRequest(problem.FieldError{Field: "state", Message: "must be pending, approved, published, rejected or free"})
+	}
+	if !utf8.ValidString(filter.Text) || strings.ContainsRune(filter.Text, 0) {
+		return nil, problem.InvalidRequest(problem.FieldError{Field: "text", Message: "must be valid UTF-8 without the character NUL"})
 	}
 	switch filter.Owner {
 	case "", staff.Host, staff.Nobody:

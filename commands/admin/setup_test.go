@@ -130,3 +130,12 @@ func (d *desk) send(t *testing.T, key, method, path, idempotencyKey, body string
 	}
 	return a
 }
+
+// mistyped is a key with another last character.
+func mistyped(key string) string {
+	last := "x"
+	if strings.HasSuffix(key, last) {
+		last = "y"
+	}
+	return key[:len(key)-1] + last
+}
