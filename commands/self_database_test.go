@@ -240,6 +240,12 @@ func TestNearTitles(t *testing.T) {
 		"Nothing like it": {},
 		"Çab":             {"Ça"},
 		"Zebrä":           {"Zebra"},
+		"Qebra":           {"Zebra"},
+		"ebra":            {"Zebra"},
+		"ZZebra":          {"Zebra"},
+		"Ézebra":          {"Zebra"},
+		"Qebru":           {},
+		"Xlockwise":       {"Clockwise"},
 	} {
 		got := p.resolve(t, title)
 		if diff := cmp.Diff(want, got["nearTitles"]); diff != "" {

@@ -16,14 +16,15 @@ import (
 // Bounds of the search for near titles.
 const (
 	maxNearTitles = 5
-	nearOnASide   = 33 // of three spellings, on two sides: no more than 200
+	nearOnASide   = 25 // of three spellings and one end, on two sides: no more than 200
 )
 
 //go:embed self_near.sql
 var nearSQL string
 
 // nearTitles returns public titles that differ little from a folded one, nearest first. It looks where titles with the
-// same beginning are, and those with another article or without one: a slip in the first letter is not found.
+// same beginning are, with another article and without one, and where those with the same end are. So a slip is found
+// wherever it is, but slips in the first and in the last letter at once are not.
 func (a *API) nearTitles(ctx context.Context, folded string) ([]string, error) {
 	spellings := nearSpellings(folded)
 	prefixes := make([]string, len(spellings))

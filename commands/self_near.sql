@@ -1,16 +1,34 @@
--- Public titles that stand near given ones in the order of the index: the nearer, the longer the beginning that they
--- share. $1: folded titles; $2: the first characters that are shared at least, pairwise; $3: how many on each side.
--- The limits are inside, so that no more rows than those are ever read.
+-- Public titles that stand near given ones in the order of an index: the nearer, the longer the beginning that they share,
+-- or the end. $1: folded titles, the one that was asked for first; $2: the first characters that are shared at least,
+-- pairwise; $3: how many on each side. The limits are inside, so that no more rows than those are ever read. The last 64
+-- characters, read backwards, are what title_lookup_reversed holds.
 SELECT DISTINCT n.folded_title, n.title
-FROM unnest($1::text[], $2::text[]) AS k (folded_title, prefix)
-CROSS JOIN LATERAL (
-    (SELECT t.folded_title, t.title, t.state FROM title_lookup t
-     WHERE t.folded_title > k.folded_title COLLATE "C" AND t.folded_title < (k.prefix || U&'\+10FFFF') COLLATE "C"
-     ORDER BY t.folded_title LIMIT $3)
+FROM (
+    SELECT near_start.folded_title, near_start.title, near_start.state
+    FROM unnest($1::text[], $2::text[]) AS k (folded_title, prefix)
+    CROSS JOIN LATERAL (
+        (SELECT t.folded_title, t.title, t.state FROM title_lookup t
+         WHERE t.folded_title > k.folded_title COLLATE "C" AND t.folded_title < (k.prefix || U&'\+10FFFF') COLLATE "C"
+         ORDER BY t.folded_title LIMIT $3)
+        UNION ALL
+        (SELECT t.folded_title, t.title, t.state FROM title_lookup t
+         WHERE t.folded_title <= k.folded_title COLLATE "C" AND t.folded_title >= k.prefix COLLATE "C"
+         ORDER BY t.folded_title DESC LIMIT $3)
+    ) AS near_start
     UNION ALL
-    (SELECT t.folded_title, t.title, t.state FROM title_lookup t
-     WHERE t.folded_title <= k.folded_title COLLATE "C" AND t.folded_title >= k.prefix COLLATE "C"
-     ORDER BY t.folded_title DESC LIMIT $3)
+    SELECT near_end.folded_title, near_end.title, near_end.state
+    FROM (SELECT reverse(right(($1::text[])[1], 64)) AS reversed, right(($1::text[])[1], 1) AS suffix) AS k
+    CROSS JOIN LATERAL (
+        (SELECT t.folded_title, t.title, t.state FROM title_lookup t
+         WHERE reverse(right(t.folded_title, 64)) COLLATE "C" > k.reversed COLLATE "C"
+           AND reverse(right(t.folded_title, 64)) COLLATE "C" < (k.suffix || U&'\+10FFFF') COLLATE "C"
+         ORDER BY reverse(right(t.folded_title, 64)) COLLATE "C" LIMIT $3)
+        UNION ALL
+        (SELECT t.folded_title, t.title, t.state FROM title_lookup t
+         WHERE reverse(right(t.folded_title, 64)) COLLATE "C" <= k.reversed COLLATE "C"
+           AND reverse(right(t.folded_title, 64)) COLLATE "C" >= k.suffix COLLATE "C"
+         ORDER BY reverse(right(t.folded_title, 64)) COLLATE "C" DESC LIMIT $3)
+    ) AS near_end
 ) AS n
 WHERE n.state IN ('approved', 'published')
 LIMIT 200

@@ -55,7 +55,7 @@ func (a *API) resolve(ctx context.Context, in *inquiry) (any, error) {
 	})
 	answer := resolveAnswer{FoldedTitle: body.FoldedTitle}
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
+	case errors.Is(err, pgx.ErrNoRows) || err == nil && !n.Exists():
 		answer.NearTitles, err = a.nearTitles(ctx, body.FoldedTitle)
 		if err != nil {
 			return nil, err

@@ -37,6 +37,8 @@ func samples() []events.Event {
 		events.NovelPublished{Reason: "licensed"},
 		events.NovelApproved{Reason: "fine"},
 		events.NovelRejected{Reason: "spam"},
+		events.NovelBarred{Title: "The Tale of  Genji's “Æsir” <&>", Slug: "the-tale-of-genji", Reason: "spam"},
+		events.NovelUnbarred{Reason: "a mistake"},
 		events.ThreadOpened{NovelID: id(3)},
 		events.PostImported{
 			IntegrationID: integrationID, NovelID: id(3), NovelSlug: "genji", ThreadID: id(4), ParentPostID: &other,
@@ -44,6 +46,7 @@ func samples() []events.Event {
 			Comment: &events.Comment{ExternalUUID: "user-1", Username: "Zoë", Content: "first <b> & \u2028 last 🎉"},
 		},
 		events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
+		events.IntegrationRenamed{Name: "Partner “B”"},
 		events.IntegrationEnabled{},
 		events.IntegrationDisabled{},
 		events.CapabilityEnabled{Capability: "novels"},
@@ -57,6 +60,33 @@ func samples() []events.Event {
 			Name: "Zoë <Ops>", Role: "auditor", KeyID: id(6), Prefix: "nga_AbC1", SHA256: bytes.Repeat([]byte{0xcd}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
 		},
 		events.PersonKeyRevoked{KeyID: id(6), Reason: "left", RevokedAt: noon},
+	}
+}
+
+// TestReasonsCameLater holds the members that were added to events which had been stored without them: they come last,
+// and are not there when there is nothing to say.
+func TestReasonsCameLater(t *testing.T) {
+	t.Parallel()
+	for want, event := range map[string]events.Event{
+		`{"language":"fr","reason":"typo"}`: events.NovelUpdated{Language: new("fr"), Reason: "typo"},
+		`{}`:                                events.NovelUpdated{},
+		`{"title":"T","slug":"t","author":"A","state":"published","reason":"licensed"}`: events.NovelCreated{Title: "T", Slug: "t", Author: "A", State: "published", Reason: "licensed"},
+		`{"title":"T","slug":"t","author":"A","state":"published"}`:                     events.NovelCreated{Title: "T", Slug: "t", Author: "A", State: "published"},
+	} {
+		stored, err := events.Encode(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(stored.Data) != want {
+			t.Errorf("stored %s, want %s", stored.Data, want)
+		}
+		decoded, err := events.Decode(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(event, decoded); diff != "" {
+			t.Errorf("decoded %s (-event +decoded):\n%s", want, diff)
+		}
 	}
 }
 

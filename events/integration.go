@@ -16,6 +16,15 @@ type IntegrationRegistered struct {
 func (IntegrationRegistered) Type() string { return "integration.registered.v1" }
 func (IntegrationRegistered) sealed()      {}
 
+// IntegrationRenamed records that an integration goes by another name from now on.
+type IntegrationRenamed struct {
+	Name string `json:"name"`
+}
+
+// Type implements Event.
+func (IntegrationRenamed) Type() string { return "integration.renamed.v1" }
+func (IntegrationRenamed) sealed()      {}
+
 // IntegrationEnabled records that a disabled integration may post again.
 type IntegrationEnabled struct{}
 

@@ -14,14 +14,15 @@ type NovelCreated struct {
 	ReadingStatus string     `json:"readingStatus,omitempty"`
 	OwnerID       *uuid.UUID `json:"ownerId,omitzero"` // the owning integration; nil when the host platform owns it
 	State         string     `json:"state"`            // "approved", "published" or "pending"
+	Reason        string     `json:"reason,omitempty"` // of staff who published it; "" from a partner
 }
 
 // Type implements Event.
 func (NovelCreated) Type() string { return "novel.created.v1" }
 func (NovelCreated) sealed()      {}
 
-// NovelUpdated records what an upsert changed: a nil field stayed as it was, an empty one was cleared. An upsert
-// that changed nothing is recorded too, so that its key is known.
+// NovelUpdated records what an upsert or an edit by staff changed: a nil field stayed as it was, an empty one was
+// cleared. An upsert that changed nothing is recorded too, so that its key is known.
 type NovelUpdated struct {
 	Author        *string   `json:"author,omitzero"`
 	Synopsis      *string   `json:"synopsis,omitzero"`
@@ -29,6 +30,7 @@ type NovelUpdated struct {
 	Genres        *[]string `json:"genres,omitzero"`
 	Language      *string   `json:"language,omitzero"`
 	ReadingStatus *string   `json:"readingStatus,omitzero"`
+	Reason        string    `json:"reason,omitempty"` // of staff who edited it; "" from a partner
 }
 
 // Type implements Event.
@@ -61,3 +63,24 @@ type NovelRejected struct {
 // Type implements Event.
 func (NovelRejected) Type() string { return "novel.rejected.v1" }
 func (NovelRejected) sealed()      {}
+
+// NovelBarred records that staff declined a title that nobody has imported: there is no novel, and no partner can
+// create it.
+type NovelBarred struct {
+	Title  string `json:"title"` // as staff spelled it
+	Slug   string `json:"slug"`  // kept for the novel, should it ever come into being
+	Reason string `json:"reason"`
+}
+
+// Type implements Event.
+func (NovelBarred) Type() string { return "novel.barred.v1" }
+func (NovelBarred) sealed()      {}
+
+// NovelUnbarred records that staff lifted the bar on a title: it is free, as if it had never been heard of.
+type NovelUnbarred struct {
+	Reason string `json:"reason"`
+}
+
+// Type implements Event.
+func (NovelUnbarred) Type() string { return "novel.unbarred.v1" }
+func (NovelUnbarred) sealed()      {}

@@ -58,9 +58,10 @@ func (w *world) step(t *rapid.T) {
 	n.ID = events.NovelID(folded)
 	owner := rapid.SampledFrom(w.owners).Draw(t, "owner")
 	var event events.Event
-	switch rapid.SampledFrom([]string{"upsert", "upsert", "publish", "approve", "reject", "thread", "integration"}).Draw(t, "step") {
+	var rest []events.Event
+	text := rapid.Ptr(rapid.SampledFrom([]string{"", "a", "b\" \\ é"}), true)
+	switch rapid.SampledFrom([]string{"upsert", "upsert", "publish", "approve", "reject", "bar", "edit", "thread", "integration"}).Draw(t, "step") {
 	case "upsert":
-		text := rapid.Ptr(rapid.SampledFrom([]string{"", "a", "b\" \\ é"}), true)
 		_, event, _ = n.Upsert(novel.Upsert{
 			IntegrationID: owner, Review: rapid.Bool().Draw(t, "review"), Title: spelled, Slug: title.Slug(folded),
 			Fields: novel.Fields{
@@ -69,11 +70,18 @@ func (w *world) step(t *rapid.T) {
 			},
 		})
 	case "publish":
-		event, _ = n.Publish(spelled, title.Slug(folded), "")
+		decided, _ := n.Publish(novel.Publication{Title: spelled, Slug: title.Slug(folded), Fields: novel.Fields{Language: text.Draw(t, "language")}})
+		if len(decided) > 0 {
+			event, rest = decided[0], decided[1:]
+		}
 	case "approve":
 		event, _ = n.Approve("why")
 	case "reject":
 		event, _ = n.Reject("why")
+	case "bar":
+		event, _ = n.Bar(spelled, title.Slug(folded), "why")
+	case "edit":
+		event, _ = n.Edit(novel.Fields{Synopsis: text.Draw(t, "synopsis")}, "why")
 	case "thread":
 		if !n.Exists() {
 			return
@@ -86,10 +94,14 @@ func (w *world) step(t *rapid.T) {
 	case "integration":
 		w.integrate(t, owner)
 	}
-	if event != nil {
-		w.novels[folded] = n.Apply(event)
-		w.record(events.NovelStream, n.ID, n.Version+1, event)
+	if event == nil {
+		return
 	}
+	for _, event := range append([]events.Event{event}, rest...) {
+		n = n.Apply(event)
+		w.record(events.NovelStream, n.ID, n.Version, event)
+	}
+	w.novels[folded] = n
 }
 
 func (w *world) integrate(t *rapid.T, id uuid.UUID) {
@@ -108,6 +120,7 @@ func (w *world) integrate(t *rapid.T, id uuid.UUID) {
 		decided, _ = i.RevokeKey(keys[0], "", now)
 	default:
 		decided, _ = i.Change(integration.Change{
+			Name:    rapid.Ptr(rapid.SampledFrom([]string{w.prefix + " " + id.String(), w.prefix + " renamed " + id.String()}), true).Draw(t, "name"),
 			Enabled: rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"), PostsPerMinute: new(rapid.IntRange(0, 3).Draw(t, "limit")),
 			Capabilities: map[integration.Capability]bool{integration.Posts: rapid.Bool().Draw(t, "posts")},
 		})

@@ -28,7 +28,8 @@ SET stream_version    = $2,
     can_post          = coalesce($5, can_post),
     posts_per_minute  = coalesce($6, posts_per_minute),
     novels_per_minute = coalesce($7, novels_per_minute),
-    review            = coalesce($8, review)
+    review            = coalesce($8, review),
+    name              = coalesce($9, name)
 WHERE integration_id = $1 AND stream_version < $2`
 
 	keyInsertSQL = `INSERT INTO api_keys (key_id, key_hash, prefix, integration_id, issued_at, expires_at)
@@ -42,6 +43,7 @@ WHERE NOT EXISTS (SELECT FROM api_keys WHERE key_id = $1)`
 
 // settings are the columns that an event changes; nil stays.
 type settings struct {
+	name                            *string
 	enabled, novels, posts, review  *bool
 	postsPerMinute, novelsPerMinute *int
 }
@@ -68,6 +70,8 @@ func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) 
 	var s settings
 	yes, no := true, false
 	switch e := recorded.Event.(type) {
+	case events.IntegrationRenamed:
+		s.name = &e.Name
 	case events.IntegrationEnabled:
 		s.enabled = &yes
 	case events.IntegrationDisabled:
@@ -98,7 +102,7 @@ func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) 
 		}
 	default: // no event that changes an integration
 	}
-	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute, s.novelsPerMinute, s.review)
+	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute, s.novelsPerMinute, s.review, s.name)
 	return err
 }
 

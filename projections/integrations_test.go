@@ -81,6 +81,7 @@ func TestIntegrations(t *testing.T) {
 		events.IntegrationDisabled{},
 		events.IntegrationEnabled{},
 		events.ReviewModeSet{},
+		events.IntegrationRenamed{Name: "Another"},
 	}
 	pool := newPool(t)
 	applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, id, 1, stream[0]))
@@ -89,7 +90,7 @@ func TestIntegrations(t *testing.T) {
 		t.Errorf("fresh (-want +got):\n%s", diff)
 	}
 
-	want := integrationRow{Name: "Partner", Enabled: true, Posts: true, PostsPerMinute: 6000, Version: len(stream), RegisteredAt: noon}
+	want := integrationRow{Name: "Another", Enabled: true, Posts: true, PostsPerMinute: 6000, Version: len(stream), RegisteredAt: noon}
 	wantKeys := []keyRow{
 		{ID: uuid.UUID{5}, Hash: hash, Prefix: "ngp_AbC1", IntegrationID: id, IssuedAt: noon, RevokedAt: new(noon.Add(time.Minute))},
 		{ID: uuid.UUID{6}, Hash: other, Prefix: "ngp_XyZ9", IntegrationID: id, IssuedAt: noon, ExpiresAt: new(noon.Add(2 * time.Minute))},
@@ -104,7 +105,7 @@ func TestIntegrations(t *testing.T) {
 		}
 	}
 	if err := (projections.Integrations{}).Apply(t.Context(), pool, history(events.IntegrationStream, uuid.UUID{2}, 1,
-		events.IntegrationRegistered{Name: "PARTNER", RegisteredAt: noon})); constraint(err) != "integrations_name_key" {
+		events.IntegrationRegistered{Name: "ANOTHER", RegisteredAt: noon})); constraint(err) != "integrations_name_key" {
 		t.Errorf("a second integration of one name: %v", err)
 	}
 }

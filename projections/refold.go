@@ -29,10 +29,10 @@ const (
 	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
 	writeSettingSQL = `INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
-	// Of two novels with one title the one that came first is kept.
+	// Of two novels with one title the one that came first is kept; a free title, which has no novel, gives way to any.
 	titlesByAgeSQL = `SELECT t.novel_id, t.folded_title, t.title
 FROM title_lookup t JOIN events e ON e.stream_id = t.novel_id AND e.stream_version = 1
-ORDER BY e.transaction_id, e.position`
+ORDER BY t.state = 'free', e.transaction_id, e.position`
 
 	refoldSQL = `UPDATE title_lookup t SET folded_title = c.folded_title
 FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`

@@ -120,6 +120,42 @@ func TestRefold(t *testing.T) {
 	}
 }
 
+// TestRefoldPrefersNovels: a title that is free hides no novel, though it came first; one that is barred does.
+func TestRefoldPrefersNovels(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first []events.Event
+		kept  int
+	}{
+		"free":   {[]events.Event{events.NovelBarred{Title: "Straße", Slug: "kept"}, events.NovelUnbarred{}}, 2},
+		"barred": {[]events.Event{events.NovelBarred{Title: "Straße", Slug: "kept"}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			if err := appendInline(t.Context(), pool, history(events.NovelStream, novelNumber(1), 1, c.first...)); err != nil {
+				t.Fatal(err)
+			}
+			builtWith(t, pool, "another table", map[int]string{1: "straße"})
+			if err := appendInline(t.Context(), pool, history(events.NovelStream, novelNumber(2), 1,
+				events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})); err != nil {
+				t.Fatal(err)
+			}
+			merges, err := projections.Refold(t.Context(), pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []projections.Merge{{FoldedTitle: "strasse", Kept: novelNumber(c.kept), Hidden: novelNumber(3 - c.kept)}}
+			if diff := cmp.Diff(want, merges); diff != "" {
+				t.Errorf("merges (-want +got):\n%s", diff)
+			}
+			if got := keys(t, pool); got[c.kept] != "strasse" || got[3-c.kept] != hiddenKey(3-c.kept) {
+				t.Errorf("keys %v", got)
+			}
+		})
+	}
+}
+
 // TestRefoldMerges: the novel that came first keeps the title; the other one is reported and no longer found.
 func TestRefoldMerges(t *testing.T) {
 	t.Parallel()

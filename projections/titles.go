@@ -33,8 +33,11 @@ func (Titles) Name() string { return "titles" }
 // titleRow gathers what a batch does to one novel.
 type titleRow struct {
 	novelID uuid.UUID
-	created *events.NovelCreated // nil when the novel is older than the batch
-	state   string               // "" when it stays
+	opened  bool       // the batch has the first event of the stream
+	title   string     // "" when it stays, which it does once the novel is created
+	slug    string     // of an opened one
+	state   string     // "" when it stays
+	owner   *uuid.UUID // set by the creation
 	toHost  bool
 	version int
 	details titleDetails
@@ -78,9 +81,14 @@ func (Titles) Apply(ctx context.Context, tx Execer, batch []events.Recorded) err
 
 func (r *titleRow) add(recorded events.Recorded) {
 	r.version = recorded.StreamVersion
+	r.opened = r.opened || recorded.StreamVersion == 1
 	switch e := recorded.Event.(type) {
+	case events.NovelBarred:
+		r.title, r.slug, r.state = e.Title, e.Slug, "rejected"
+	case events.NovelUnbarred:
+		r.state = "free"
 	case events.NovelCreated:
-		r.created, r.state = &e, e.State
+		r.title, r.slug, r.state, r.owner = e.Title, e.Slug, e.State, e.OwnerID
 		r.details = titleDetails{&e.Author, &e.Synopsis, &e.CoverURL, &e.Genres, &e.Language, &e.ReadingStatus}
 	case events.NovelUpdated:
 		d := &r.details
@@ -100,31 +108,33 @@ func (r *titleRow) add(recorded events.Recorded) {
 	}
 }
 
+// newOwner is the owner that the batch gives the novel, NULL when it gives none.
+func (r *titleRow) newOwner() pgtype.UUID {
+	if r.owner == nil || r.toHost {
+		return pgtype.UUID{}
+	}
+	return pgtype.UUID{Bytes: *r.owner, Valid: true}
+}
+
 func insertTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 	var (
 		folded, slugs, titles, states, details []string
 		novelIDs, owners                       []pgtype.UUID
 		versions                               []int32
 	)
-	created := slices.DeleteFunc(slices.Clone(rows), func(r *titleRow) bool { return r.created == nil })
-	slices.SortFunc(created, func(a, b *titleRow) int {
-		return strings.Compare(title.Fold(a.created.Title), title.Fold(b.created.Title))
-	})
-	for _, r := range created {
+	opened := slices.DeleteFunc(slices.Clone(rows), func(r *titleRow) bool { return !r.opened })
+	slices.SortFunc(opened, func(a, b *titleRow) int { return strings.Compare(title.Fold(a.title), title.Fold(b.title)) })
+	for _, r := range opened {
 		encoded, err := json.Marshal(r.details)
 		if err != nil {
 			return fmt.Errorf("encode details of novel %s: %w", r.novelID, err)
 		}
-		folded = append(folded, title.Fold(r.created.Title))
+		folded = append(folded, title.Fold(r.title))
 		novelIDs = append(novelIDs, pgtype.UUID{Bytes: r.novelID, Valid: true})
-		slugs = append(slugs, r.created.Slug)
-		titles = append(titles, r.created.Title)
+		slugs = append(slugs, r.slug)
+		titles = append(titles, r.title)
 		states = append(states, r.state)
-		owner := pgtype.UUID{}
-		if r.created.OwnerID != nil && !r.toHost {
-			owner = pgtype.UUID{Bytes: *r.created.OwnerID, Valid: true}
-		}
-		owners = append(owners, owner)
+		owners = append(owners, r.newOwner())
 		versions = append(versions, int32(r.version)) //nolint:gosec // the column is an integer; its check refuses overflow
 		details = append(details, string(encoded))
 	}
@@ -139,15 +149,15 @@ func insertTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 
 func updateTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 	var (
-		novelIDs        []pgtype.UUID
-		states, patches []string
-		toHost          []bool
-		versions        []int32
+		novelIDs, owners        []pgtype.UUID
+		titles, states, patches []string
+		toHost                  []bool
+		versions                []int32
 	)
 	for _, r := range rows {
 		// What was inserted just now is up to date. But where an earlier delivery has inserted the novel, this batch
 		// may know more of it.
-		if r.created != nil && r.version == 1 {
+		if r.opened && r.version == 1 {
 			continue
 		}
 		patch, err := json.Marshal(r.details)
@@ -155,7 +165,9 @@ func updateTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 			return fmt.Errorf("encode details of novel %s: %w", r.novelID, err)
 		}
 		novelIDs = append(novelIDs, pgtype.UUID{Bytes: r.novelID, Valid: true})
+		titles = append(titles, r.title)
 		states = append(states, r.state)
+		owners = append(owners, r.newOwner())
 		toHost = append(toHost, r.toHost)
 		versions = append(versions, int32(r.version)) //nolint:gosec // the column is an integer; its check refuses overflow
 		patches = append(patches, string(patch))
@@ -163,7 +175,7 @@ func updateTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 	if len(novelIDs) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, titlesUpdateSQL, novelIDs, states, toHost, versions, patches); err != nil {
+	if _, err := tx.Exec(ctx, titlesUpdateSQL, novelIDs, titles, states, owners, toHost, versions, patches); err != nil {
 		return fmt.Errorf("update titles: %w", err)
 	}
 	return nil

@@ -79,6 +79,11 @@ func TestTitlesFollowANovel(t *testing.T) {
 	partner := uuid.UUID{1}
 	created := events.NovelCreated{Title: "Straße  ", Slug: "strasse", Author: "A", Synopsis: "S", Genres: []string{"g"}, OwnerID: &partner, State: "approved"}
 	updated := events.NovelUpdated{Author: new("B"), Synopsis: new(""), Genres: new([]string{})}
+	barred := events.NovelBarred{Title: "STRASSE", Slug: "strasse", Reason: "spam"}
+	hosts := events.NovelCreated{Title: "Straße  ", Slug: "strasse", Author: "H", State: "published"}
+	nobodys := func(state string) func(*titleLookup) {
+		return func(r *titleLookup) { r.State, r.Title, r.Owner = state, "STRASSE", uuid.NullUUID{} }
+	}
 	base := titleLookup{Folded: "strasse", Slug: "strasse", Title: "Straße  ", Owner: uuid.NullUUID{UUID: partner, Valid: true}}
 	for name, c := range map[string]struct {
 		history []events.Event
@@ -101,6 +106,21 @@ func TestTitlesFollowANovel(t *testing.T) {
 		}},
 		"adopted by the host": {[]events.Event{created, updated, events.NovelPublished{}}, func(r *titleLookup) {
 			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "B", Genres: []string{}}
+		}},
+		"barred":       {[]events.Event{barred}, nobodys("rejected")},
+		"free":         {[]events.Event{barred, events.NovelUnbarred{}}, nobodys("free")},
+		"barred again": {[]events.Event{barred, events.NovelUnbarred{}, barred}, nobodys("rejected")},
+		"free, then created by a partner": {[]events.Event{barred, events.NovelUnbarred{}, created}, func(r *titleLookup) {
+			r.State, r.Details = "approved", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
+		}},
+		"free, then created, changed and adopted": {[]events.Event{barred, events.NovelUnbarred{}, created, updated, events.NovelPublished{}}, func(r *titleLookup) {
+			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "B", Genres: []string{}}
+		}},
+		"free, then published": {[]events.Event{barred, events.NovelUnbarred{}, hosts}, func(r *titleLookup) {
+			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "H", Genres: []string{}}
+		}},
+		"free, then created and rejected": {[]events.Event{barred, events.NovelUnbarred{}, created, events.NovelRejected{}}, func(r *titleLookup) {
+			r.State, r.Details = "rejected", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
 		}},
 	} {
 		// Whether the events come in one batch, one by one, or in batches that overlap.

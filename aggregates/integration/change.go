@@ -10,6 +10,7 @@ import (
 
 // Change is what staff wants an integration to be like: nil leaves a setting as it is.
 type Change struct {
+	Name            *string
 	Enabled         *bool
 	Review          *bool
 	Capabilities    map[Capability]bool // to switch on (true) or off (false)
@@ -23,6 +24,15 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 		return nil, ErrNotFound
 	}
 	var decided []events.Event
+	if c.Name != nil {
+		name, err := cleanName(*c.Name)
+		if err != nil {
+			return nil, err
+		}
+		if name != i.Name {
+			decided = append(decided, events.IntegrationRenamed{Name: name})
+		}
+	}
 	if c.Enabled != nil && *c.Enabled != i.Enabled {
 		if *c.Enabled {
 			decided = append(decided, events.IntegrationEnabled{})

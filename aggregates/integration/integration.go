@@ -86,6 +86,8 @@ func (i *Integration) apply(event events.Event) {
 	switch e := event.(type) {
 	case events.IntegrationRegistered:
 		i.Name, i.Enabled = e.Name, true
+	case events.IntegrationRenamed:
+		i.Name = e.Name
 	case events.IntegrationEnabled:
 		i.Enabled = true
 	case events.IntegrationDisabled:
@@ -114,10 +116,19 @@ func (i *Integration) apply(event events.Event) {
 
 // Register decides that a partner platform is taken on.
 func Register(name string, at time.Time) ([]events.Event, error) {
+	name, err := cleanName(name)
+	if err != nil {
+		return nil, err
+	}
+	return []events.Event{events.IntegrationRegistered{Name: name, RegisteredAt: at}}, nil
+}
+
+// cleanName trims a name, and refuses one that cannot be shown in a line.
+func cleanName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable) {
-		return nil, ErrNameInvalid
+		return "", ErrNameInvalid
 	}
-	return []events.Event{events.IntegrationRegistered{Name: name, RegisteredAt: at}}, nil
+	return name, nil
 }

@@ -65,6 +65,13 @@ func TestChange(t *testing.T) {
 	}{
 		"nothing":               {},
 		"as it is already":      {when: integration.Change{Enabled: new(true), Review: new(false), PostsPerMinute: new(60), NovelsPerMinute: new(60), Capabilities: capabilities{integration.Posts: false}}},
+		"rename":                {when: integration.Change{Name: new(" Another ")}, then: []events.Event{events.IntegrationRenamed{Name: "Another"}}},
+		"rename, case alone":    {when: integration.Change{Name: new("PARTNER")}, then: []events.Event{events.IntegrationRenamed{Name: "PARTNER"}}},
+		"the same name":         {when: integration.Change{Name: new("Partner ")}},
+		"the first name again":  {given: []events.Event{events.IntegrationRenamed{Name: "Another"}}, when: integration.Change{Name: new("Partner")}, then: []events.Event{events.IntegrationRenamed{Name: "Partner"}}},
+		"no name":               {when: integration.Change{Name: new(" "), Enabled: new(false)}, refusal: integration.ErrNameInvalid},
+		"a name too long":       {when: integration.Change{Name: new(strings.Repeat("é", 101))}, refusal: integration.ErrNameInvalid},
+		"a name in two lines":   {when: integration.Change{Name: new("a\nb")}, refusal: integration.ErrNameInvalid},
 		"disable":               {when: integration.Change{Enabled: new(false)}, then: []events.Event{events.IntegrationDisabled{}}},
 		"enable":                {given: []events.Event{events.IntegrationDisabled{}}, when: integration.Change{Enabled: new(true)}, then: []events.Event{events.IntegrationEnabled{}}},
 		"enable capabilities":   {when: integration.Change{Capabilities: capabilities{integration.Posts: true, integration.Novels: true}}, then: []events.Event{events.CapabilityEnabled{Capability: "novels"}, events.CapabilityEnabled{Capability: "posts"}}},

@@ -14,12 +14,15 @@ import (
 // State is where a novel stands in moderation and publication.
 type State string
 
-// States. Moves: pending → approved | rejected, approved ↔ rejected, any but rejected → published.
+// States. Moves: pending → approved | rejected, approved ↔ rejected, any but rejected → published. A title that nobody
+// has imported goes from nothing or free to rejected and from there to free; a partner or the host platform creates its
+// novel when it is free.
 const (
 	Pending   State = "pending"   // waits for staff; only from integrations under review
 	Approved  State = "approved"  // a partner's, from creation
 	Published State = "published" // the host platform's: canonical
-	Rejected  State = "rejected"  // declined by staff; cannot be imported again
+	Rejected  State = "rejected"  // declined by staff; cannot be imported (again)
+	Free      State = "free"      // no novel: staff have lifted the bar on a title that nobody had imported
 )
 
 // DefaultAuthor is the author of a novel that was created without one (SPEC 2.1).
@@ -39,10 +42,10 @@ func (e *TransitionError) Error() string {
 type Novel struct {
 	ID      uuid.UUID
 	Title   string
-	Slug    string
+	Slug    string // kept for the title from its first event on
 	State   State
-	OwnerID *uuid.UUID // the owning integration; nil when the host platform owns it
-	Version int        // of its stream; 0 when it does not exist
+	OwnerID *uuid.UUID // the owning integration; nil when the host platform owns it, or nobody
+	Version int        // of its stream; 0 when there is none
 	Details Details
 }
 
@@ -62,8 +65,13 @@ type Fields struct {
 	Genres                                              *[]string
 }
 
-// Exists reports whether the novel was ever created.
-func (n Novel) Exists() bool { return n.Version > 0 }
+// Exists reports whether there is something to know about the title: a novel, or that it is barred. Otherwise the next
+// import creates the novel.
+func (n Novel) Exists() bool { return n.Version > 0 && n.State != Free }
+
+// Barred reports whether staff declined the title before anybody imported it. A novel of the host platform, which has no
+// owner either, is never rejected.
+func (n Novel) Barred() bool { return n.State == Rejected && n.OwnerID == nil }
 
 // Open reports whether comments may be imported: only published and approved novels match a comment (SPEC 2.5).
 func (n Novel) Open() bool { return n.State == Published || n.State == Approved }
@@ -83,6 +91,10 @@ func (n Novel) Apply(event events.Event) Novel {
 		n.State = Approved
 	case events.NovelRejected:
 		n.State = Rejected
+	case events.NovelBarred:
+		n.Title, n.Slug, n.State, n.OwnerID = e.Title, e.Slug, Rejected, nil
+	case events.NovelUnbarred:
+		n.State = Free
 	default: // no event of this stream
 	}
 	return n

@@ -55,7 +55,7 @@ func TestHistoriesOfDecisions(t *testing.T) {
 					n = n.Apply(event)
 				}
 				switch {
-				case m.state == "":
+				case m.state == "" || m.state == novel.Free:
 					m = model{state: novel.Approved, owner: cmd.IntegrationID, details: novel.Details{Author: "Unknown"}}
 					if cmd.Review {
 						m.state = novel.Pending
@@ -80,22 +80,52 @@ func TestHistoriesOfDecisions(t *testing.T) {
 				}
 			},
 			"publish": func(t *rapid.T) {
-				event, err := n.Publish("Genji", "genji", "")
-				if m.state == "" {
+				cmd := novel.Publication{Title: "Genji", Slug: "genji", Fields: fields(t)}
+				decided, err := n.Publish(cmd)
+				if err != nil {
+					move(t, novel.Published, nil, err, "", novel.Free, novel.Pending, novel.Approved)
+					return
+				}
+				if m.state == "" || m.state == novel.Free {
 					m.details.Author = "Unknown"
 				}
-				move(t, novel.Published, event, err, "", novel.Pending, novel.Approved)
-				if err == nil {
-					m.owner = uuid.Nil
+				move(t, novel.Published, decided[0], nil, "", novel.Free, novel.Pending, novel.Approved)
+				for _, event := range decided[1:] {
+					n = n.Apply(event)
 				}
+				m.owner = uuid.Nil
+				m.set(cmd.Fields)
 			},
 			"approve": func(t *rapid.T) {
 				event, err := n.Approve("why")
+				if m.state == novel.Rejected && m.owner == uuid.Nil {
+					move(t, novel.Free, event, err, novel.Rejected)
+					return
+				}
 				move(t, novel.Approved, event, err, novel.Pending, novel.Rejected)
 			},
 			"reject": func(t *rapid.T) {
 				event, err := n.Reject("why")
 				move(t, novel.Rejected, event, err, novel.Pending, novel.Approved)
+			},
+			"bar": func(t *rapid.T) {
+				event, err := n.Bar("Genji", "genji", "why")
+				move(t, novel.Rejected, event, err, "", novel.Free)
+			},
+			"edit": func(t *rapid.T) {
+				wanted := fields(t)
+				event, err := n.Edit(wanted, "why")
+				if m.state != novel.Published {
+					var refused *novel.EditError
+					if event != nil || !errors.As(err, &refused) {
+						t.Fatalf("%s was edited: %+v, %v", m.state, event, err)
+					}
+					return
+				}
+				if event != nil {
+					n = n.Apply(event)
+				}
+				m.set(wanted)
 			},
 			"": func(t *rapid.T) {
 				if n.State != m.state {

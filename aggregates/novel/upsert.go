@@ -1,6 +1,8 @@
 package novel
 
 import (
+	"cmp"
+
 	"github.com/google/uuid"
 
 	"novelgate/events"
@@ -11,7 +13,7 @@ type Upsert struct {
 	IntegrationID uuid.UUID
 	Review        bool   // the integration is under review: what it creates waits for staff
 	Title         string // cleaned; used on creation
-	Slug          string // used on creation
+	Slug          string // used on creation, unless one is kept for the title
 	Fields        Fields
 }
 
@@ -30,7 +32,7 @@ const (
 // refuses with ErrRejected.
 func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {
 	if !n.Exists() {
-		return Created, create(cmd), nil
+		return Created, n.create(cmd), nil
 	}
 	outcome, err := n.Standing(cmd.IntegrationID)
 	if err != nil || outcome != Updated {
@@ -54,14 +56,14 @@ func (n Novel) Standing(integrationID uuid.UUID) (Outcome, error) {
 	}
 }
 
-func create(cmd Upsert) events.NovelCreated {
+func (n Novel) create(cmd Upsert) events.NovelCreated {
 	state := Approved
 	if cmd.Review {
 		state = Pending
 	}
 	d := Details{Author: DefaultAuthor}.with(cmd.Fields)
 	return events.NovelCreated{
-		Title: cmd.Title, Slug: cmd.Slug, Author: d.Author, Synopsis: d.Synopsis, CoverURL: d.CoverURL, Genres: d.Genres,
+		Title: cmd.Title, Slug: cmp.Or(n.Slug, cmd.Slug), Author: d.Author, Synopsis: d.Synopsis, CoverURL: d.CoverURL, Genres: d.Genres,
 		Language: d.Language, ReadingStatus: d.ReadingStatus, OwnerID: &cmd.IntegrationID, State: string(state),
 	}
 }

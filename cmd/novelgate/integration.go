@@ -15,6 +15,7 @@ type IntegrationCommand struct {
 	Create     IntegrationCreate     `cmd:"" help:"Take a partner platform on and issue its first API key."`
 	List       IntegrationList       `cmd:"" help:"List all integrations."`
 	Show       IntegrationShow       `cmd:"" help:"Show one integration."`
+	Rename     IntegrationRename     `cmd:"" help:"Give an integration another name."`
 	Enable     IntegrationEnable     `cmd:"" help:"Let a disabled integration post again."`
 	Disable    IntegrationDisable    `cmd:"" help:"Accept nothing from an integration any more."`
 	Limit      IntegrationLimit      `cmd:"" help:"Set the limits per minute."`
@@ -102,6 +103,19 @@ func (c *IntegrationShow) Run(in *invocation) error {
 		}
 		return c.print(in, found, func() { printIntegrations(in, found) })
 	})
+}
+
+// IntegrationRename is `novelgate integration rename`.
+type IntegrationRename struct {
+	DatabaseFlags
+	OutputFlags
+	IntegrationArg
+	Name string `arg:"" name:"new-name" help:"The new name; unique."`
+}
+
+// Run renames the integration.
+func (c *IntegrationRename) Run(in *invocation) error {
+	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{Name: &c.Name})
 }
 
 // IntegrationEnable is `novelgate integration enable`.

@@ -11,8 +11,9 @@ import (
 // NovelCommand is `novelgate novel …`.
 type NovelCommand struct {
 	Publish NovelPublish `cmd:"" help:"Make a title canonical: adopt a partner's novel, or create an unknown title."`
-	Approve NovelApprove `cmd:"" help:"Let a pending or rejected novel in."`
-	Reject  NovelReject  `cmd:"" help:"Decline a novel; its title cannot be imported again."`
+	Edit    NovelEdit    `cmd:"" help:"Change fields of a canonical novel."`
+	Approve NovelApprove `cmd:"" help:"Let a pending or rejected novel in, or a title that was rejected before anybody imported it."`
+	Reject  NovelReject  `cmd:"" help:"Decline a novel, or a title that nobody has imported yet; it cannot be imported (again)."`
 	Show    NovelShow    `cmd:"" help:"Show a novel with all of its fields."`
 	List    NovelList    `cmd:"" help:"List novels."`
 }
@@ -27,13 +28,43 @@ type NovelPublish struct {
 	DatabaseFlags
 	OutputFlags
 	TitleArg
+	FieldFlags
 	Reason string `help:"Why, for the history."`
 }
 
 // Run publishes the novel.
 func (c *NovelPublish) Run(in *invocation) error {
+	fields, err := c.fields()
+	if err != nil {
+		return err
+	}
 	return c.withStaff(in, func(s *staff.Staff) error {
-		n, err := s.PublishNovel(in.ctx, c.Title, c.Reason)
+		n, err := s.PublishNovelWith(in.ctx, c.Title, fields, c.Reason)
+		return printNovel(in, c.OutputFlags, n, err)
+	})
+}
+
+// NovelEdit is `novelgate novel edit`.
+type NovelEdit struct {
+	DatabaseFlags
+	OutputFlags
+	TitleArg
+	FieldFlags
+	Reason string `help:"Why, for the history."`
+}
+
+// Run changes the fields that were given.
+func (c *NovelEdit) Run(in *invocation) error {
+	fields, err := c.fields()
+	if err != nil {
+		return err
+	}
+	return c.withStaff(in, func(s *staff.Staff) error {
+		found, err := s.Novel(in.ctx, c.Title)
+		if err != nil {
+			return err
+		}
+		n, err := s.EditNovel(in.ctx, found.NovelID, fields, c.Reason)
 		return printNovel(in, c.OutputFlags, n, err)
 	})
 }
@@ -89,7 +120,7 @@ func (c *NovelShow) Run(in *invocation) error {
 type NovelList struct {
 	DatabaseFlags
 	OutputFlags
-	State string `enum:",pending,approved,published,rejected" default:"" placeholder:"STATE" help:"Only novels in this state: pending, approved, published or rejected."`
+	State string `enum:",pending,approved,published,rejected,free" default:"" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel, no longer rejected)."`
 	Limit int    `default:"100" help:"At most so many."`
 }
 

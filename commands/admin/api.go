@@ -53,11 +53,13 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodDelete, keyPath, revokeKey},
 		{http.MethodPost, keyPath + "/rotate", rotateKey},
 		{http.MethodPost, novelsPath, publishTitle},
+		{http.MethodPost, novelsPath + "/reject", rejectTitle},
 		{http.MethodGet, novelsPath, listNovels},
 		{http.MethodGet, novelPath, showNovel},
-		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveNovel)},
-		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectNovel)},
-		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishNovel)},
+		{http.MethodPatch, novelPath, editNovel},
+		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveByID)},
+		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectByID)},
+		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishByID)},
 	} {
 		router.Handle(route.path, a.handler(route.handle)).Methods(route.method)
 	}

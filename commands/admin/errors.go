@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,11 +21,15 @@ import (
 func toProblem(err error) *problem.Error {
 	var refused *problem.Error
 	var transition *novel.TransitionError
+	var edit *novel.EditError
 	switch {
 	case errors.As(err, &refused):
 		return refused
 	case errors.As(err, &transition):
 		return problem.InvalidTransition(string(transition.From), string(transition.To))
+	case errors.As(err, &edit):
+		text := edit.Error()
+		return problem.Conflict(strings.ToUpper(text[:1]) + text[1:] + ".")
 	case errors.Is(err, staff.ErrNameTaken):
 		return problem.Conflict("An integration of this name exists already.")
 	case errors.Is(err, integration.ErrKeyRevoked):
@@ -39,7 +44,7 @@ func toProblem(err error) *problem.Error {
 		return problem.MalformedBody("postsPerMinute and novelsPerMinute: " + err.Error() + ".")
 	case errors.Is(err, integration.ErrExpiryPassed):
 		return invalid("expiresInSeconds", err)
-	case errors.Is(err, staff.ErrReasonRequired):
+	case errors.Is(err, staff.ErrReasonRequired), errors.Is(err, staff.ErrReasonInvalid):
 		return invalid("reason", err)
 	case errors.Is(err, staff.ErrTitleInvalid):
 		return invalid("novel", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -24,7 +25,7 @@ type settings struct {
 }
 
 func (s settings) change() integration.Change {
-	c := integration.Change{Enabled: s.Enabled, Review: s.Review, PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute}
+	c := integration.Change{Name: s.Name, Enabled: s.Enabled, Review: s.Review, PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute}
 	if s.Capabilities == nil {
 		return c
 	}
@@ -33,6 +34,20 @@ func (s settings) change() integration.Change {
 		c.Capabilities[capability] = true
 	}
 	return c
+}
+
+// canonical implements normalised: the order of capabilities says nothing, nor does white space around the name.
+func (s *settings) canonical() any {
+	same := *s
+	if s.Name != nil {
+		name := strings.TrimSpace(*s.Name)
+		same.Name = &name
+	}
+	if s.Capabilities != nil {
+		capabilities := slices.Compact(slices.Sorted(slices.Values(*s.Capabilities)))
+		same.Capabilities = &capabilities
+	}
+	return same
 }
 
 // created answers POST on integrations: apiKey is null when the command was carried out before.
@@ -56,43 +71,41 @@ func createIntegration(ctx context.Context, c *call) (*output, error) {
 	}
 	made, err := c.staff.CreateIntegration(ctx, *body.Name, body.change())
 	var replayed *staff.ReplayedError
+	mismatch := false
 	if errors.As(err, &replayed) {
+		mismatch = replayed.Mismatch
 		made, err = c.staff.Integration(ctx, replayed.StreamID.String())
 	}
 	if err != nil {
 		return nil, err
 	}
 	c.staff.Delivery.Source += "/key"
-	key, again, err := c.issue(ctx, made.ID, 0)
+	issued, secret, err := c.staff.IssueKey(ctx, made.ID, 0)
+	key, err := shownOnce(issued, secret, err)
 	if err != nil {
 		return nil, err
 	}
-	out := &output{status: http.StatusCreated, body: created{made, key.KeyID, key.APIKey}, replayed: again}
-	if again {
-		out.status = http.StatusOK
+	out := &output{status: http.StatusCreated, body: created{made, key.KeyID, key.APIKey}}
+	if key.again() {
+		out.status, out.replayed, out.mismatch = http.StatusOK, true, mismatch
 	}
 	return out, nil
 }
 
 func listIntegrations(ctx context.Context, c *call) (*output, error) {
-	after, limit, err := c.cursorAndLimit()
+	limit, err := c.limit()
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.staff.Integrations(ctx)
+	after, err := c.placeCursor()
 	if err != nil {
 		return nil, err
 	}
-	id := func(i staff.Integration) string { return i.ID.String() }
-	return &output{status: http.StatusOK, body: cut(all, after, limit, id)}, nil
-}
-
-// cut returns the page of a short list that follows the item with the key after.
-func cut[T any](all []T, after string, limit int, key func(T) string) page[T] {
-	if i := slices.IndexFunc(all, func(item T) bool { return key(item) == after }); i >= 0 {
-		all = all[i+1:]
+	found, err := c.staff.ListIntegrations(ctx, after, limit+1)
+	if err != nil {
+		return nil, err
 	}
-	return paginate(all, limit, key)
+	return &output{status: http.StatusOK, body: paginate(found, limit, byPlace)}, nil
 }
 
 func showIntegration(ctx context.Context, c *call) (*output, error) {
@@ -112,9 +125,6 @@ func changeIntegration(ctx context.Context, c *call) (*output, error) {
 	var body settings
 	if err := c.decode(&body); err != nil {
 		return nil, err
-	}
-	if body.Name != nil {
-		return nil, problem.InvalidRequest(problem.FieldError{Field: "name", Message: "cannot be changed"})
 	}
 	changed, err := c.staff.ChangeIntegration(ctx, id, body.change())
 	return &output{status: http.StatusOK, body: changed}, err

@@ -30,7 +30,12 @@ type issuedKey struct {
 	APIKey    *string    `json:"apiKey"`
 	Prefix    string     `json:"prefix"`
 	ExpiresAt *time.Time `json:"expiresAt"`
+
+	mismatch bool // … and was another one
 }
+
+// again reports whether the command was carried out before.
+func (k issuedKey) again() bool { return k.APIKey == nil }
 
 func issueKey(ctx context.Context, c *call) (*output, error) {
 	id, err := c.id("integrationId")
@@ -75,39 +80,34 @@ func rotateKey(ctx context.Context, c *call) (*output, error) {
 	return answerKey(issued, secret, err)
 }
 
-// issue issues a key, or says that this was done before.
-func (c *call) issue(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (key issuedKey, again bool, err error) {
-	issued, secret, err := c.staff.IssueKey(ctx, integrationID, lifetime)
-	return shownOnce(issued, secret, err)
-}
-
 // answerKey answers with a new key, or with one that the same command made before.
 func answerKey(issued staff.Key, secret apikey.Secret, err error) (*output, error) {
-	key, again, err := shownOnce(issued, secret, err)
+	key, err := shownOnce(issued, secret, err)
 	if err != nil {
 		return nil, err
 	}
-	if again {
-		return &output{status: http.StatusOK, body: key, replayed: true}, nil
+	out := &output{status: http.StatusCreated, body: key, replayed: key.again(), mismatch: key.mismatch}
+	if out.replayed {
+		out.status = http.StatusOK
 	}
-	return &output{status: http.StatusCreated, body: key}, nil
+	return out, nil
 }
 
 // shownOnce is a new key with its secret, or one that the same command made before, without it.
-func shownOnce(issued staff.Key, secret apikey.Secret, err error) (key issuedKey, again bool, _ error) {
+func shownOnce(issued staff.Key, secret apikey.Secret, err error) (issuedKey, error) {
 	var replayed *staff.ReplayedError
 	if errors.As(err, &replayed) {
 		before, ok := replayed.Event.(events.KeyIssued)
 		if !ok {
-			return issuedKey{}, false, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
+			return issuedKey{}, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
 		}
-		return issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}, true, nil
+		return issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt, mismatch: replayed.Mismatch}, nil
 	}
 	if err != nil {
-		return issuedKey{}, false, err
+		return issuedKey{}, err
 	}
 	revealed := secret.Reveal()
-	return issuedKey{issued.ID, &revealed, issued.Prefix, issued.ExpiresAt}, false, nil
+	return issuedKey{KeyID: issued.ID, APIKey: &revealed, Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt}, nil
 }
 
 func listKeys(ctx context.Context, c *call) (*output, error) {
@@ -115,18 +115,22 @@ func listKeys(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, limit, err := c.cursorAndLimit()
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.placeCursor()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := c.staff.Integration(ctx, id.String()); err != nil {
 		return nil, err
 	}
-	keys, err := c.staff.Keys(ctx, id)
+	keys, err := c.staff.ListKeys(ctx, id, after, limit+1)
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: cut(keys, after, limit, func(k staff.Key) string { return k.ID.String() })}, nil
+	return &output{status: http.StatusOK, body: paginate(keys, limit, byPlace)}, nil
 }
 
 // revokeKey ends a key. Repeated, it finds that done.

@@ -5,40 +5,89 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/problem"
+	"novelgate/commands/request"
 	"novelgate/commands/staff"
+	"novelgate/internal/title"
 )
 
-// decision is the body of approve, reject and publish.
+// decision is the body of approve, reject and publish on a novel.
 type decision struct {
 	Reason string `json:"reason"`
 }
 
-// publication is the body of POST /api/admin/novels.
-type publication struct {
+// rejection is the body of POST /api/admin/novels/reject.
+type rejection struct {
 	Novel  string `json:"novel"`
 	Reason string `json:"reason"`
 }
 
-// publishTitle makes a title canonical, whether it is known or not.
+// canonical implements normalised: titles match whatever their case.
+func (r *rejection) canonical() any { return rejection{title.Fold(r.Novel), r.Reason} }
+
+// publishTitle makes a title canonical, whether it is known or not, with the fields of the body.
 func publishTitle(ctx context.Context, c *call) (*output, error) {
 	if err := c.deliver("novels/publish"); err != nil {
 		return nil, err
 	}
-	var body publication
-	if err := c.decode(&body); err != nil {
+	raw, err := c.read()
+	if err != nil {
 		return nil, err
 	}
-	published, err := c.staff.PublishNovel(ctx, body.Novel, body.Reason)
+	body, err := request.DecodePublication(raw)
+	if err != nil {
+		return nil, err // already a problem
+	}
+	c.staff.Delivery.Canonical = body.Canonical()
+	published, err := c.staff.PublishNovelWith(ctx, body.Title, fields(body), body.Reason)
 	return c.answerNovel(ctx, published, err, http.StatusCreated)
 }
 
+// editNovel changes fields of a canonical novel.
+func editNovel(ctx context.Context, c *call) (*output, error) {
+	id, err := c.id("novelId")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	body, err := request.DecodeEdit(raw)
+	if err != nil {
+		return nil, err // already a problem
+	}
+	edited, err := c.staff.EditNovel(ctx, id, fields(body), body.Reason)
+	return &output{status: http.StatusOK, body: edited}, err
+}
+
+func fields(n request.StaffNovel) novel.Fields {
+	return novel.Fields{
+		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus, Genres: n.Genres,
+	}
+}
+
+// rejectTitle declines a title, whether it is known or not.
+func rejectTitle(ctx context.Context, c *call) (*output, error) {
+	if err := c.deliver("novels/reject"); err != nil {
+		return nil, err
+	}
+	var body rejection
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	rejected, err := c.staff.RejectNovel(ctx, body.Novel, body.Reason)
+	return c.answerNovel(ctx, rejected, err, http.StatusOK)
+}
+
 // moderate returns the operation that moves a novel to another state.
-func moderate(command func(s *staff.Staff, ctx context.Context, title, reason string) (staff.Novel, error)) operation {
+func moderate(command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Novel, error)) operation {
 	return func(ctx context.Context, c *call) (*output, error) {
 		id, err := c.id("novelId")
 		if err != nil {
@@ -51,11 +100,7 @@ func moderate(command func(s *staff.Staff, ctx context.Context, title, reason st
 		if err := c.decode(&body); err != nil {
 			return nil, err
 		}
-		found, err := c.staff.NovelByID(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		moved, err := command(c.staff, ctx, found.Title, body.Reason)
+		moved, err := command(c.staff, ctx, id, body.Reason)
 		return c.answerNovel(ctx, moved, err, http.StatusOK)
 	}
 }
@@ -65,39 +110,44 @@ func (c *call) answerNovel(ctx context.Context, n staff.Novel, err error, status
 	var replayed *staff.ReplayedError
 	if errors.As(err, &replayed) {
 		n, err := c.staff.NovelByID(ctx, replayed.StreamID)
-		return &output{status: http.StatusOK, body: n, replayed: true}, err
+		return &output{status: http.StatusOK, body: n, replayed: true, mismatch: replayed.Mismatch}, err
 	}
 	return &output{status: status, body: n}, err
 }
 
 func listNovels(ctx context.Context, c *call) (*output, error) {
-	after, limit, err := c.cursorAndLimit()
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.titleCursor()
 	if err != nil {
 		return nil, err
 	}
 	query := c.URL.Query()
-	filter := staff.NovelFilter{State: novel.State(query.Get("state")), Text: query.Get("text"), After: after, Limit: limit + 1}
+	filter := staff.NovelFilter{State: novel.State(query.Get("state")), Owner: query.Get("owner"), Text: query.Get("text"), After: after, Limit: limit + 1}
 	switch filter.State {
-	case "", novel.Pending, novel.Approved, novel.Published, novel.Rejected:
+	case "", novel.Pending, novel.Approved, novel.Published, novel.Rejected, novel.Free:
 	default:
-		return nil, problem.InvalidRequest(problem.FieldError{Field: "state", Message: "must be pending, approved, published or rejected"})
+		return nil, problem.InvalidRequest(problem.FieldError{Field: "state", Message: "must be pending, approved, published, rejected or free"})
 	}
-	switch owner := query.Get("owner"); owner {
-	case "":
-	case staff.Host:
-		filter.Owner.Valid = true
+	if !utf8.ValidString(filter.Text) || strings.ContainsRune(filter.Text, 0) {
+		return nil, problem.InvalidRequest(problem.FieldError{Field: "text", Message: "must be valid UTF-8 without the character NUL"})
+	}
+	switch filter.Owner {
+	case "", staff.Host, staff.Nobody:
 	default:
-		id, err := uuid.Parse(owner)
+		id, err := uuid.Parse(filter.Owner)
 		if err != nil {
-			return nil, problem.InvalidRequest(problem.FieldError{Field: "owner", Message: `must be the id of an integration or "host"`})
+			return nil, problem.InvalidRequest(problem.FieldError{Field: "owner", Message: `must be the id of an integration, "host" or "none"`})
 		}
-		filter.Owner = uuid.NullUUID{UUID: id, Valid: true}
+		filter.Owner = id.String()
 	}
 	found, err := c.staff.ListNovels(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(found, limit, func(n staff.Novel) string { return n.Title })}, nil
+	return &output{status: http.StatusOK, body: paginate(found, limit, byTitle)}, nil
 }
 
 // novelWithHistory is a novel and what happened to it.

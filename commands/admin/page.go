@@ -2,10 +2,17 @@ package admin
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"novelgate/commands/problem"
+	"novelgate/commands/staff"
 )
 
 // The sizes of pages.
@@ -20,28 +27,84 @@ type page[T any] struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// cursorAndLimit reads where a page starts, "" for the first, and how many items it has.
-func (c *call) cursorAndLimit() (after string, limit int, err error) {
-	query := c.URL.Query()
-	limit = defaultPage
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
-			return "", 0, problem.InvalidRequest(problem.FieldError{Field: "limit", Message: fmt.Sprintf("must be a number from 1 to %d", maxPage)})
-		}
+// limit reads how many items a page has.
+func (c *call) limit() (int, error) {
+	text := c.URL.Query().Get("limit")
+	if text == "" {
+		return defaultPage, nil
 	}
-	decoded, err := base64.RawURLEncoding.DecodeString(query.Get("cursor"))
-	if err != nil {
-		return "", 0, problem.InvalidRequest(problem.FieldError{Field: "cursor", Message: "is not the nextCursor of a page"})
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > maxPage {
+		return 0, problem.InvalidRequest(problem.FieldError{Field: "limit", Message: fmt.Sprintf("must be a number from 1 to %d", maxPage)})
 	}
-	return string(decoded), limit, nil
+	return limit, nil
+}
+
+// A cursor is what a list is ordered by, of the last item of a page, behind a byte that tells the kinds apart, in
+// base64url.
+const (
+	titleCursor = 't' // a folded title
+	placeCursor = 'p' // microseconds since 1970, big-endian, and an id
+)
+
+// cursor reads what follows the kind in a cursor, "" for that of the first page.
+func (c *call) cursor(kind byte) (payload string, first bool, err error) {
+	sent := c.URL.Query().Get("cursor")
+	if sent == "" {
+		return "", true, nil
+	}
+	decoded, err := base64.RawURLEncoding.Strict().DecodeString(sent)
+	if err != nil || len(decoded) < 2 || decoded[0] != kind {
+		return "", false, errCursor()
+	}
+	return string(decoded[1:]), false, nil
+}
+
+func errCursor() error {
+	return problem.InvalidRequest(problem.FieldError{Field: "cursor", Message: "is not the nextCursor of a page of this list"})
+}
+
+// titleCursor reads behind which folded title a page begins, "" for the first page.
+func (c *call) titleCursor() (string, error) {
+	after, _, err := c.cursor(titleCursor)
+	if err == nil && (!utf8.ValidString(after) || strings.ContainsRune(after, 0)) {
+		err = errCursor()
+	}
+	return after, err
+}
+
+// placeCursor reads behind which place a page begins.
+func (c *call) placeCursor() (staff.Place, error) {
+	payload, first, err := c.cursor(placeCursor)
+	if err != nil || first {
+		return staff.Place{}, err
+	}
+	if len(payload) != 8+len(uuid.UUID{}) {
+		return staff.Place{}, errCursor()
+	}
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(payload[:8])))) //nolint:gosec // the bits of a signed number
+	if at.Year() < 1 || at.Year() > 9999 {
+		return staff.Place{}, errCursor() // the database knows no such time
+	}
+	return staff.Place{At: at, ID: uuid.UUID([]byte(payload[8:]))}, nil
+}
+
+// byTitle makes the cursor behind a novel.
+func byTitle(n staff.Novel) []byte { return append([]byte{titleCursor}, n.FoldedTitle...) }
+
+// byPlace makes the cursor behind something with a place.
+func byPlace[T interface{ Place() staff.Place }](item T) []byte {
+	place := item.Place()
+	cursor := binary.BigEndian.AppendUint64([]byte{placeCursor}, uint64(place.At.UnixMicro()))
+	return append(cursor, place.ID[:]...)
 }
 
 // paginate cuts a list that was read with one item more than limit.
-func paginate[T any](items []T, limit int, key func(T) string) page[T] {
+func paginate[T any](items []T, limit int, behind func(T) []byte) page[T] {
 	if len(items) <= limit {
 		return page[T]{Items: items}
 	}
 	items = items[:limit]
-	cursor := base64.RawURLEncoding.EncodeToString([]byte(key(items[limit-1])))
+	cursor := base64.RawURLEncoding.EncodeToString(behind(items[limit-1]))
 	return page[T]{Items: items, NextCursor: &cursor}
 }

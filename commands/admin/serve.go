@@ -34,7 +34,8 @@ type call struct {
 type output struct {
 	status   int
 	body     any
-	replayed bool
+	replayed bool // the command was carried out before
+	mismatch bool // … and it was another one
 }
 
 // operation carries a request out.
@@ -54,6 +55,9 @@ func (a *API) handler(op operation) http.Handler {
 		w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
 		if out.replayed {
 			w.Header().Set("Idempotent-Replayed", "true")
+		}
+		if out.mismatch {
+			w.Header().Set("Idempotency-Mismatch", "true")
 		}
 		if out.body == nil {
 			w.WriteHeader(http.StatusNoContent)
@@ -134,17 +138,38 @@ func (c *call) id(name string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// decode reads a JSON body strictly: every error names the member.
+// normalised is implemented by bodies of which several mean the same command.
+type normalised interface {
+	// canonical returns what is equal for two of those.
+	canonical() any
+}
+
+// decode reads a JSON body strictly: every error names the member. The command of a delivery is its body.
 func (c *call) decode(target any) error {
-	if mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); strings.TrimSpace(mediaType) != "application/json" {
-		return problem.UnsupportedMediaType(c.Header.Get("Content-Type"))
-	}
-	body, err := request.ReadBody(c.writer, c.Request, maxBody)
+	body, err := c.read()
 	if err != nil {
-		return err // already a problem
+		return err
 	}
 	if err := json.Unmarshal(body, target, json.RejectUnknownMembers(true)); err != nil {
 		return malformed(err)
 	}
+	if c.staff.Delivery == nil {
+		return nil
+	}
+	command := target
+	if n, ok := target.(normalised); ok {
+		command = n.canonical()
+	}
+	if c.staff.Delivery.Canonical, err = json.Marshal(command, json.Deterministic(true)); err != nil {
+		return problem.Internal(err)
+	}
 	return nil
+}
+
+// read reads the bytes of a JSON body.
+func (c *call) read() ([]byte, error) {
+	if mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); strings.TrimSpace(mediaType) != "application/json" {
+		return nil, problem.UnsupportedMediaType(c.Header.Get("Content-Type"))
+	}
+	return request.ReadBody(c.writer, c.Request, maxBody) // an error is a problem already
 }

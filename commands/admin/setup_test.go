@@ -25,6 +25,7 @@ import (
 
 // desk is the admin API on a database of its own, with a key of every kind.
 type desk struct {
+	sent                   int // by post
 	handler                http.Handler
 	keys                   *access.Keys
 	staff                  *staff.Staff
@@ -128,4 +129,13 @@ func (d *desk) send(t *testing.T, key, method, path, idempotencyKey, body string
 		}
 	}
 	return a
+}
+
+// mistyped is a key with another last character.
+func mistyped(key string) string {
+	last := "x"
+	if strings.HasSuffix(key, last) {
+		last = "y"
+	}
+	return key[:len(key)-1] + last
 }

@@ -2,8 +2,6 @@ package committer
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 
 	"github.com/google/uuid"
@@ -39,6 +37,16 @@ func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited) ||
 		errors.Is(err, ErrUnavailable) // the limiter is
+}
+
+// claimTitle readies a title for the creation of its novel: it mints the identifier and takes a slug. A title that is
+// free again has kept both.
+func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
+	if n.Slug != "" {
+		return n.Slug
+	}
+	n.ID = events.NovelID(j.folded)
+	return st.takeSlug(j.title, n.ID)
 }
 
 // spend uses one of the caller's creations.
@@ -95,16 +103,7 @@ func (r *run) own(st *state, j *job, recorded events.Metadata) bool {
 // differs reports whether a retry is another command than the one on record. After erasure nothing is left to
 // compare with.
 func differs(j *job, u *used, recorded events.Metadata) bool {
-	return u.salt.Valid && recorded.Fingerprint != "" && recorded.Fingerprint != fingerprint(u.salt.UUID, j.canonical)
-}
-
-// fingerprint identifies a normalised command without revealing it: SHA-256 over the event's salt and the command,
-// cut to 128 bits. Once the salt is erased, nothing is left to try guesses on.
-func fingerprint(salt uuid.UUID, canonical []byte) string {
-	hash := sha256.New()
-	hash.Write(salt[:])
-	hash.Write(canonical)
-	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:16])
+	return events.Differs(recorded, u.salt, j.canonical)
 }
 
 // append adds an event that a job makes to what will be written.
@@ -115,7 +114,7 @@ func (r *run) append(st *state, j *job, streamType string, streamID uuid.UUID, v
 		Batch: st.id, TraceParent: j.caller.TraceParent,
 	}
 	if source == j.ref.source {
-		metadata.Fingerprint = fingerprint(salt, j.canonical)
+		metadata.Fingerprint = events.Fingerprint(salt, j.canonical)
 	} else {
 		metadata.Causation = j.ref.source
 	}

@@ -20,8 +20,7 @@ func (r *run) decideNovel(ctx context.Context, st *state, j *job) (NovelResult, 
 		if err := r.spend(ctx, st, j.caller); err != nil {
 			return NovelResult{}, err
 		}
-		n.ID = events.NovelID(j.folded)
-		cmd.Slug = st.takeSlug(j.title, n.ID)
+		cmd.Slug = st.claimTitle(j, n)
 	}
 	outcome, event, err := n.Upsert(cmd)
 	if err != nil {

@@ -59,10 +59,8 @@ func (r *run) createForPost(ctx context.Context, st *state, j *job, t *title) er
 	if err := r.spend(ctx, st, j.caller); err != nil {
 		return err
 	}
-	t.novel.ID = events.NovelID(j.folded)
-	_, created, err := t.novel.Upsert(novel.Upsert{
-		IntegrationID: j.caller.IntegrationID, Title: j.title, Slug: st.takeSlug(j.title, t.novel.ID),
-	})
+	slug := st.claimTitle(j, &t.novel)
+	_, created, err := t.novel.Upsert(novel.Upsert{IntegrationID: j.caller.IntegrationID, Title: j.title, Slug: slug})
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,49 @@ func TestDecisions(t *testing.T) {
 			when:  func(w world) []any { return []any{w.a.novel("1", "Title", x), w.b.post("1", "Title")} },
 			then:  []string{"updated replayed", "post"}, charged: 1,
 		},
+		"rejected before anybody imported it": {
+			given: func(world) []any { return []any{reject("Title")} },
+			when: func(w world) []any {
+				return []any{w.a.novel("1", " tITLE ", x), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.reviewed.novel("1", "Title", x), w.a.novel("1", "Other", x)}
+			},
+			then: []string{rejected, notFound, notFound, rejected, "created"}, charged: 1,
+		},
+		"free again": {
+			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
+			when: func(w world) []any {
+				return []any{
+					w.poster.post("1", "Title"), w.reviewed.post("1", "Title"), w.a.novel("1", "tITLE", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x), w.a.novel("1", "Title", x),
+					w.poster.post("1", "Title"),
+				}
+			},
+			then: []string{notFound, notFound, "created", "updated", "foreign", "updated replayed", "post"}, charged: 1,
+		},
+		"free again, and a comment creates it": {
+			given: func(world) []any { return []any{reject("Title"), approve("Title"), reject("title"), approve("Title")} },
+			when: func(w world) []any {
+				return []any{w.a.post("1", "Title"), w.a.novel("1", "Title", x), w.b.post("1", "Title")}
+			},
+			then: []string{"post", "updated", "post"}, charged: 1,
+		},
+		"free again, under review": {
+			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
+			when: func(w world) []any {
+				return []any{w.reviewed.novel("1", "Title", x), w.a.post("1", "Title"), w.a.novel("1", "Title", x)}
+			},
+			then: []string{"created", notFound, "foreign"}, charged: 1,
+		},
+		"free again, beyond the limit": {
+			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
+			when: func(w world) []any {
+				return []any{w.a.novel("1", "Other", x), w.a.novel("2", "Title", x), w.a.post("1", "Title")}
+			},
+			then: []string{"created", limited, limited}, limit: 1, charged: 1,
+		},
+		"free again, then published": {
+			given: func(world) []any { return []any{reject("Title"), approve("Title"), publish("TITLE")} },
+			when:  func(w world) []any { return []any{w.a.novel("1", "Title", x), w.poster.post("1", "Title")} },
+			then:  []string{"canonical", "post"},
+		},
 		"review mode": {
 			when: func(w world) []any {
 				return []any{

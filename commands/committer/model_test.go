@@ -60,6 +60,9 @@ func (m *model) create(p partner, folded string) error {
 
 var errLimited = errors.New("limited")
 
+// gone reports whether no novel has the title: it is unknown, or free again.
+func (n *modelNovel) gone() bool { return n == nil || n.state == novel.Free }
+
 // standing is the outcome of an upsert of an existing novel.
 func (n *modelNovel) standing(p partner) (novel.Outcome, error) {
 	switch {
@@ -85,7 +88,7 @@ func (m *model) upsert(p partner, cmd *committer.UpsertNovel) (want committer.No
 		want.Outcome, err = n.standing(p)
 		return want, err
 	}
-	if n == nil {
+	if n.gone() {
 		if err := m.create(p, cmd.FoldedTitle); err != nil {
 			return want, err
 		}
@@ -103,7 +106,7 @@ func (m *model) post(p partner, cmd *committer.ImportPost) (want committer.PostR
 		return committer.PostResult{PostID: used.id, ThreadID: used.thread, ParentPostID: used.parent, Replayed: true, Mismatch: used.canonical != string(cmd.Canonical)}, nil
 	}
 	n := m.novels[cmd.FoldedTitle]
-	if n == nil {
+	if n.gone() {
 		if !p.MayCreateNovels || p.UnderReview {
 			return want, post.ErrNovelNotFound
 		}
@@ -126,10 +129,14 @@ func (m *model) post(p partner, cmd *committer.ImportPost) (want committer.PostR
 func (m *model) moderate(step, folded string) bool {
 	n := m.novels[folded]
 	switch {
-	case n == nil && step == "publish":
+	case n.gone() && step == "publish":
 		m.novels[folded] = &modelNovel{state: novel.Published}
-	case n == nil:
+	case n.gone() && step == "reject":
+		m.novels[folded] = &modelNovel{state: novel.Rejected}
+	case n.gone():
 		return false
+	case step == "approve" && n.state == novel.Rejected && n.owner == uuid.Nil:
+		n.state = novel.Free
 	case step == "publish" && n.state != novel.Rejected && n.state != novel.Published:
 		n.state, n.owner = novel.Published, uuid.Nil
 	case step == "approve" && (n.state == novel.Pending || n.state == novel.Rejected):

@@ -114,7 +114,8 @@ func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs [
 	var candidates []string
 	counted := map[string]struct{}{}
 	for _, j := range jobs {
-		if st.titles[j.folded].novel.Exists() || !j.mayCreate() || st.used[j.ref] != nil {
+		n := &st.titles[j.folded].novel
+		if n.Exists() || !j.mayCreate() || st.used[j.ref] != nil {
 			continue
 		}
 		if _, ok := counted[j.folded]; ok {
@@ -123,13 +124,15 @@ func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs [
 		counted[j.folded] = struct{}{}
 		needed[j.caller.IntegrationID]++
 		limits[j.caller.IntegrationID] = j.caller.NovelsPerMinute
-		candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.title), events.NovelID(j.folded))...)
-	}
-	if len(candidates) == 0 {
-		return nil
+		if n.Slug == "" { // a title that is free again has kept its slug
+			candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.title), events.NovelID(j.folded))...)
+		}
 	}
 	for id, n := range needed {
 		r.permits.reserve(ctx, id, limits[id], n)
+	}
+	if len(candidates) == 0 {
+		return nil
 	}
 	rows, err := q.Query(ctx, readSlugsSQL, candidates)
 	if err != nil {

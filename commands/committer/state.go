@@ -21,7 +21,7 @@ type state struct {
 	claimed map[ref]struct{}       // keys of those that are answered as first delivery
 	sent    bool                   // the commit was sent
 
-	titles  map[string]*title   // by folded title; an unknown one has a zero novel
+	titles  map[string]*title   // by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
 	used    map[ref]*used       // deliveries on record, of commands and of parents
 	first   map[ref]*job        // commands of this batch that were accepted
 	parents map[ref]post.Parent // posts of this batch

@@ -50,20 +50,23 @@ func DecodeNovel(body []byte) (Novel, error) {
 	if err := o.parse(body, novelNames); err != nil {
 		return Novel{}, err
 	}
-	n := Novel{
-		Title:         o.title(novelTitle),
-		Author:        o.optionalLine(novelAuthor, 1, maxAuthor),
-		Synopsis:      o.optionalText(novelSynopsis, maxSynopsis),
-		CoverURL:      o.coverURL(novelCoverURL),
-		Genres:        o.genres(novelGenres),
-		Language:      o.optionalLine(novelLanguage, 0, maxLanguage),
-		ReadingStatus: o.readingStatus(novelReadingStatus),
-	}
+	n := o.details(Novel{Title: o.title(novelTitle)})
 	if err := o.err(); err != nil {
 		return Novel{}, err
 	}
 	n.FoldedTitle = title.Fold(n.Title)
 	return n, nil
+}
+
+// details reads all fields of a novel but its title.
+func (o *object) details(n Novel) Novel {
+	n.Author = o.optionalLine(novelAuthor, 1, maxAuthor)
+	n.Synopsis = o.optionalText(novelSynopsis, maxSynopsis)
+	n.CoverURL = o.coverURL(novelCoverURL)
+	n.Genres = o.genres(novelGenres)
+	n.Language = o.optionalLine(novelLanguage, 0, maxLanguage)
+	n.ReadingStatus = o.readingStatus(novelReadingStatus)
+	return n
 }
 
 // title reads the required novel title.

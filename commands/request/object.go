@@ -14,8 +14,11 @@ import (
 	"novelgate/commands/problem"
 )
 
-// maxMembers is the number of fields of the larger command.
-const maxMembers = 7
+// maxMembers is the number of fields of the largest command.
+const maxMembers = 8
+
+// maxUnknown is how many unknown members are told of at once, where they are refused.
+const maxUnknown = 20
 
 // object is a request body whose known members are found but not yet checked. The
 // checks are asked for in the order of the documentation, so that errs is in it too.
@@ -24,6 +27,7 @@ type object struct {
 	raw      [maxMembers]jsontext.Value // parts of the body; nil where a member is absent or null
 	null     [maxMembers]bool
 	miscased [maxMembers]string // a member that differs from names[i] in case alone
+	strict   bool               // an unknown member is a failure
 	errs     []problem.FieldError
 }
 
@@ -69,6 +73,8 @@ func (o *object) parse(body []byte, names []string) error {
 			return o.malformed(err)
 		}
 		switch {
+		case i < 0 && o.strict && len(o.errs) < maxUnknown:
+			o.failAt(clip(unquote(name)), "unknown member")
 		case i < 0:
 		case !exact:
 			o.miscased[i] = spelled

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -15,35 +16,44 @@ import (
 type Delivery struct {
 	Key    string // the Idempotency-Key, which becomes the id of the event
 	Source string // CloudEvents source of the command's first event
+	// Canonical is the same for two commands that mean the same; a fingerprint of it is kept. Nil: none.
+	Canonical []byte
 }
 
 // ReplayedError says that the command was carried out before, and what it recorded first.
 type ReplayedError struct {
 	StreamID uuid.UUID
 	Event    events.Event
+	Mismatch bool // the command on record was another one
 }
 
 func (e *ReplayedError) Error() string { return "the command was carried out before" }
 
-const findDeliverySQL = `SELECT stream_id, event_type, data FROM events WHERE event_id = $1 AND event_source = $2`
+const findDeliverySQL = `SELECT stream_id, event_type, data, salt, metadata FROM events WHERE event_id = $1 AND event_source = $2`
 
 // replayed fails with a ReplayedError when the delivery is on record.
 func (s *Staff) replayed(ctx context.Context) error {
 	if s.Delivery == nil {
 		return nil
 	}
-	var streamID uuid.UUID
+	found := &ReplayedError{}
 	var stored events.Stored
-	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&streamID, &stored.Type, &stored.Data)
+	var salt uuid.NullUUID
+	var encoded []byte
+	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type, &stored.Data, &salt, &encoded)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
 	case err != nil:
 		return fmt.Errorf("find delivery: %w", err)
 	}
-	event, err := events.Decode(stored)
-	if err != nil {
+	if found.Event, err = events.Decode(stored); err != nil {
 		return fmt.Errorf("decode delivery: %w", err)
 	}
-	return &ReplayedError{StreamID: streamID, Event: event}
+	var metadata events.Metadata
+	if err := json.Unmarshal(encoded, &metadata); err != nil {
+		return fmt.Errorf("decode metadata of a delivery: %w", err)
+	}
+	found.Mismatch = s.Delivery.Canonical != nil && events.Differs(metadata, salt, s.Delivery.Canonical)
+	return found
 }

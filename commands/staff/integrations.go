@@ -34,7 +34,7 @@ type Integration struct {
 	CreatedAt       time.Time `json:"createdAt"`
 }
 
-// CreateIntegration takes a partner platform on, with the settings in change.
+// CreateIntegration takes a partner platform on, with the settings in change; its name is the one beside them.
 func (s *Staff) CreateIntegration(ctx context.Context, name string, change integration.Change) (Integration, error) {
 	id := uuid.Must(uuid.NewV7())
 	err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(context.Context, []events.Recorded) ([]events.Event, error) {
@@ -42,6 +42,7 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change integ
 		if err != nil {
 			return nil, err
 		}
+		change.Name = nil
 		fresh := integration.Fold(id, []events.Recorded{{Event: registered[0]}})
 		settings, err := fresh.Change(change)
 		return append(registered, settings...), err
@@ -60,6 +61,9 @@ func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change inte
 	err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
 		return integration.Fold(id, history).Change(change)
 	})
+	if isNameTaken(err) {
+		return Integration{}, ErrNameTaken
+	}
 	if err != nil {
 		return Integration{}, err
 	}
@@ -78,8 +82,19 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 
 // Integrations lists all integrations, oldest first.
 func (s *Staff) Integrations(ctx context.Context) ([]Integration, error) {
-	return list(ctx, s, "integrations", scanIntegration, integrationColumns+` ORDER BY registered_at, integration_id`)
+	return s.ListIntegrations(ctx, Place{}, 0)
 }
+
+const listIntegrationsSQL = integrationColumns + ` WHERE (registered_at, integration_id) > ($1, $2)
+ORDER BY registered_at, integration_id LIMIT nullif($3::int, 0)`
+
+// ListIntegrations lists up to limit integrations behind a place, oldest first; a limit of 0 is none.
+func (s *Staff) ListIntegrations(ctx context.Context, after Place, limit int) ([]Integration, error) {
+	return list(ctx, s, "integrations", scanIntegration, listIntegrationsSQL, after.At, after.ID, limit)
+}
+
+// Place returns where the integration stands in the list.
+func (i Integration) Place() Place { return Place{i.CreatedAt, i.ID} }
 
 func scanIntegration(row pgx.CollectableRow) (Integration, error) {
 	var i Integration

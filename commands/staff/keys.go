@@ -100,8 +100,20 @@ func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 
 // Keys lists the keys of an integration, or of all when integrationID is uuid.Nil, oldest first.
 func (s *Staff) Keys(ctx context.Context, integrationID uuid.UUID) ([]Key, error) {
-	return list(ctx, s, "keys", scanKey, keyColumns+` WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1 ORDER BY k.issued_at, k.key_id`, integrationID)
+	return s.ListKeys(ctx, integrationID, Place{}, 0)
 }
+
+const listKeysSQL = keyColumns + `
+WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1) AND (k.issued_at, k.key_id) > ($2, $3)
+ORDER BY k.issued_at, k.key_id LIMIT nullif($4::int, 0)`
+
+// ListKeys lists up to limit keys behind a place, of an integration or of all as Keys does; a limit of 0 is none.
+func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after Place, limit int) ([]Key, error) {
+	return list(ctx, s, "keys", scanKey, listKeysSQL, integrationID, after.At, after.ID, limit)
+}
+
+// Place returns where the key stands in the list.
+func (k Key) Place() Place { return Place{k.CreatedAt, k.ID} }
 
 func scanKey(row pgx.CollectableRow) (Key, error) {
 	var k Key

@@ -3,32 +3,43 @@ package staff
 import (
 	"context"
 	"fmt"
-	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
-	"novelgate/events/eventlog"
 	"novelgate/internal/title"
 )
 
-// NovelFilter says which novels to list. The zero value is all of them.
-type NovelFilter struct {
-	State novel.State   // "" for every state
-	Owner uuid.NullUUID // an integration; uuid.Nil for the host platform
-	Text  string        // in the title, whatever the case
-	After string        // title of the last novel of the page before
-	Limit int           // 1 or more
+// Owners that are no integration.
+const (
+	Host   = "host" // the host platform, of a novel that it publishes
+	Nobody = "none" // of a title that nobody has imported
+)
+
+// Novel is a novel as staff see it, with the members of SPEC 2.1 and 2.2.
+type Novel struct {
+	NovelID       uuid.UUID   `json:"novelId"`
+	Slug          string      `json:"slug"`
+	Title         string      `json:"novel"`
+	Author        string      `json:"author"`
+	Synopsis      string      `json:"synopsis"`
+	CoverURL      string      `json:"coverUrl"`
+	Genres        []string    `json:"genres"`
+	Language      string      `json:"language"`
+	ReadingStatus string      `json:"readingStatus"`
+	Owner         string      `json:"owner"` // an integration's id, Host or Nobody
+	State         novel.State `json:"state"`
+	FoldedTitle   string      `json:"-"` // what lists are ordered by
 }
 
-const listNovelsSQL = novelColumns + `
-WHERE ($1 = '' OR state = $1) AND ($2::uuid IS NULL OR owner_id = $2 OR ($2 = '00000000-0000-0000-0000-000000000000' AND owner_id IS NULL))
-  AND ($3 = '' OR strpos(folded_title, $3) > 0) AND folded_title > $4
-ORDER BY folded_title LIMIT $5`
+const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details, folded_title FROM title_lookup`
 
-// ListNovels lists novels by folded title.
-func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
-	return list(ctx, s, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner, title.Fold(f.Text), title.Fold(f.After), f.Limit)
+// Novel finds a novel by its title; ErrNovelNotFound when there is none.
+func (s *Staff) Novel(ctx context.Context, spelling string) (Novel, error) {
+	return find(ctx, s, "novel", fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling)), scanNovel,
+		novelColumns+` WHERE folded_title = $1`, title.Fold(spelling))
 }
 
 // NovelByID finds a novel by its id; ErrNoSuchNovel when there is none.
@@ -36,24 +47,46 @@ func (s *Staff) NovelByID(ctx context.Context, id uuid.UUID) (Novel, error) {
 	return find(ctx, s, "novel", fmt.Errorf("%w: %s", ErrNoSuchNovel, id), scanNovel, novelColumns+` WHERE novel_id = $1`, id)
 }
 
-// HistoryEntry is one event of a novel.
-type HistoryEntry struct {
-	Version    int       `json:"version"`
-	Type       string    `json:"type"`
-	Actor      string    `json:"actor"`
-	RecordedAt time.Time `json:"recordedAt"`
-	Data       any       `json:"data"`
+// NovelFilter says which novels to list. The zero value is all of them.
+type NovelFilter struct {
+	State novel.State // "" for every state
+	Owner string      // the id of an integration, Host or Nobody; "" for every owner
+	Text  string      // in the title, whatever the case
+	After string      // folded title of the last novel of the page before
+	Limit int         // 1 or more
 }
 
-// NovelHistory returns what happened to a novel, oldest first.
-func (s *Staff) NovelHistory(ctx context.Context, id uuid.UUID) ([]HistoryEntry, error) {
-	recorded, err := eventlog.ReadStream(ctx, s.Pool, id, 0)
-	if err != nil {
-		return nil, err
+const listNovelsSQL = novelColumns + `
+WHERE ($1 = '' OR state = $1)
+  AND CASE $2 WHEN '' THEN true WHEN 'host' THEN state = 'published' WHEN 'none' THEN owner_id IS NULL AND state <> 'published' ELSE owner_id::text = $2 END
+  AND ($3 = '' OR strpos(folded_title, $3) > 0) AND folded_title > $4
+ORDER BY folded_title LIMIT $5`
+
+// ListNovels lists novels by folded title, titles that nobody has imported among them.
+func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
+	return list(ctx, s, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner, title.Fold(f.Text), f.After, f.Limit)
+}
+
+func scanNovel(row pgx.CollectableRow) (Novel, error) {
+	var n Novel
+	var owner uuid.NullUUID
+	var encoded []byte
+	if err := row.Scan(&n.NovelID, &n.Slug, &n.Title, &n.State, &owner, &encoded, &n.FoldedTitle); err != nil {
+		return Novel{}, fmt.Errorf("scan novel: %w", err)
 	}
-	history := make([]HistoryEntry, len(recorded))
-	for i, r := range recorded {
-		history[i] = HistoryEntry{r.StreamVersion, r.Event.Type(), r.Metadata.Actor, r.RecordedAt, r.Event}
+	switch {
+	case owner.Valid:
+		n.Owner = owner.UUID.String()
+	case n.State == novel.Published:
+		n.Owner = Host
+	default:
+		n.Owner = Nobody
 	}
-	return history, nil
+	var d novel.Details
+	if err := json.Unmarshal(encoded, &d); err != nil {
+		return Novel{}, fmt.Errorf("decode details of novel %s: %w", n.NovelID, err)
+	}
+	n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus = d.Author, d.Synopsis, d.CoverURL, d.Language, d.ReadingStatus
+	n.Genres = append([]string{}, d.Genres...) // never nil
+	return n, nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -22,69 +21,77 @@ var (
 	ErrNoSuchNovel    = errors.New("no such novel")
 	ErrTitleInvalid   = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 	ErrReasonRequired = errors.New("a reason is required")
+	ErrReasonInvalid  = errors.New("a reason must be valid UTF-8 without the character NUL")
 )
-
-// Host is the owner of a novel that the host platform publishes.
-const Host = "host"
-
-// Novel is a novel as staff see it, with the members of SPEC 2.1 and 2.2.
-type Novel struct {
-	NovelID       uuid.UUID   `json:"novelId"`
-	Slug          string      `json:"slug"`
-	Title         string      `json:"novel"`
-	Author        string      `json:"author"`
-	Synopsis      string      `json:"synopsis"`
-	CoverURL      string      `json:"coverUrl"`
-	Genres        []string    `json:"genres"`
-	Language      string      `json:"language"`
-	ReadingStatus string      `json:"readingStatus"`
-	Owner         string      `json:"owner"` // an integration's id, or "host"
-	State         novel.State `json:"state"`
-}
 
 // PublishNovel makes a title canonical: it creates an unknown one and adopts a partner's.
 func (s *Staff) PublishNovel(ctx context.Context, spelling, reason string) (Novel, error) {
+	return s.PublishNovelWith(ctx, spelling, novel.Fields{}, reason)
+}
+
+// PublishNovelWith publishes a title and gives the novel these fields, in one transaction. The fields are valid.
+func (s *Staff) PublishNovelWith(ctx context.Context, spelling string, fields novel.Fields, reason string) (Novel, error) {
+	return s.moderateTitle(ctx, spelling, reason, func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
+		cmd := novel.Publication{Title: cleaned, Fields: fields, Reason: reason}
+		var err error
+		if cmd.Slug, err = s.freeSlug(ctx, n, cleaned); err != nil {
+			return nil, err
+		}
+		return n.Publish(cmd)
+	})
+}
+
+// ApproveNovel lets a pending or rejected novel in. A title that was rejected before anybody imported it becomes free.
+func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Novel, error) {
+	if reason == "" {
+		return Novel{}, ErrReasonRequired
+	}
+	return s.moderateTitle(ctx, spelling, reason, func(_ context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
+		if n.Version == 0 {
+			return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, cleaned)
+		}
+		return one(n.Approve(reason))
+	})
+}
+
+// RejectNovel declines a pending or approved novel, or a title that nobody has imported: then nobody can.
+func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel, error) {
+	if reason == "" {
+		return Novel{}, ErrReasonRequired
+	}
+	return s.moderateTitle(ctx, spelling, reason, func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
+		return s.reject(ctx, n, cleaned, reason)
+	})
+}
+
+func (s *Staff) reject(ctx context.Context, n novel.Novel, cleaned, reason string) ([]events.Event, error) {
+	if n.Exists() {
+		return one(n.Reject(reason))
+	}
+	slug, err := s.freeSlug(ctx, n, cleaned)
+	if err != nil {
+		return nil, err
+	}
+	return one(n.Bar(cleaned, slug, reason))
+}
+
+// one is a decision of at most one event as a list.
+func one(event events.Event, err error) ([]events.Event, error) {
+	if event == nil || err != nil {
+		return nil, err
+	}
+	return []events.Event{event}, nil
+}
+
+// moderateTitle finds the novel with a title, minting its id when there is none, and appends what decide decides.
+func (s *Staff) moderateTitle(
+	ctx context.Context, spelling, reason string, decide func(_ context.Context, _ novel.Novel, cleaned string) ([]events.Event, error),
+) (Novel, error) {
 	cleaned := title.Clean(spelling)
 	if n := utf8.RuneCountInString(cleaned); n < 1 || n > title.MaxLen || !utf8.ValidString(cleaned) || strings.ContainsRune(cleaned, 0) {
 		return Novel{}, ErrTitleInvalid
 	}
-	return s.moderate(ctx, cleaned, func(ctx context.Context, n novel.Novel) (events.Event, error) {
-		slug := ""
-		if !n.Exists() {
-			var err error
-			if slug, err = s.freeSlug(ctx, cleaned, n.ID); err != nil {
-				return nil, err
-			}
-		}
-		return n.Publish(cleaned, slug, reason)
-	})
-}
-
-// ApproveNovel lets a pending or rejected novel in.
-func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	return s.moderateExisting(ctx, spelling, reason, novel.Novel.Approve)
-}
-
-// RejectNovel declines a pending or approved novel.
-func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	return s.moderateExisting(ctx, spelling, reason, novel.Novel.Reject)
-}
-
-func (s *Staff) moderateExisting(ctx context.Context, spelling, reason string, decide func(novel.Novel, string) (events.Event, error)) (Novel, error) {
-	if reason == "" {
-		return Novel{}, ErrReasonRequired
-	}
-	return s.moderate(ctx, spelling, func(_ context.Context, n novel.Novel) (events.Event, error) {
-		if !n.Exists() {
-			return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling))
-		}
-		return decide(n, reason)
-	})
-}
-
-// moderate finds the novel with a title, minting its id when there is none, and appends what decide decides.
-func (s *Staff) moderate(ctx context.Context, spelling string, decide func(context.Context, novel.Novel) (events.Event, error)) (Novel, error) {
-	folded := title.Fold(spelling)
+	folded := title.Fold(cleaned)
 	var id uuid.UUID
 	err := s.Pool.QueryRow(ctx, `SELECT novel_id FROM title_lookup WHERE folded_title = $1`, folded).Scan(&id)
 	switch {
@@ -93,25 +100,33 @@ func (s *Staff) moderate(ctx context.Context, spelling string, decide func(conte
 	case err != nil:
 		return Novel{}, fmt.Errorf("look up title: %w", err)
 	}
-	err = s.appendDecided(ctx, stream{events.NovelStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
+	return s.moderate(ctx, id, reason, func(ctx context.Context, n novel.Novel) ([]events.Event, error) { return decide(ctx, n, cleaned) })
+}
+
+// moderate appends to the stream of a novel what decide decides, and returns the novel as it is then.
+func (s *Staff) moderate(ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error)) (Novel, error) {
+	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
+		return Novel{}, ErrReasonInvalid
+	}
+	err := s.appendDecided(ctx, stream{events.NovelStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
 		n := novel.Novel{ID: id}
 		for _, recorded := range history {
 			n = n.Apply(recorded.Event)
 		}
-		event, err := decide(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		return []events.Event{event}, nil
+		return decide(ctx, n)
 	})
 	if err != nil {
 		return Novel{}, err
 	}
-	return s.Novel(ctx, spelling)
+	return s.NovelByID(ctx, id)
 }
 
-func (s *Staff) freeSlug(ctx context.Context, spelling string, id uuid.UUID) (string, error) {
-	candidates := novel.SlugCandidates(title.Slug(spelling), id)
+// freeSlug picks the slug of a novel or a bar that is going to be the first of its title, "" when it has one.
+func (s *Staff) freeSlug(ctx context.Context, n novel.Novel, spelling string) (string, error) {
+	if n.Slug != "" {
+		return "", nil
+	}
+	candidates := novel.SlugCandidates(title.Slug(spelling), n.ID)
 	rows, err := s.Pool.Query(ctx, `SELECT slug FROM title_lookup WHERE slug = ANY ($1::text[])`, candidates)
 	if err != nil {
 		return "", fmt.Errorf("read slugs: %w", err)
@@ -125,32 +140,4 @@ func (s *Staff) freeSlug(ctx context.Context, spelling string, id uuid.UUID) (st
 		taken[slug] = struct{}{}
 	}
 	return novel.PickSlug(candidates, taken), nil
-}
-
-const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details FROM title_lookup`
-
-// Novel finds a novel by its title; ErrNovelNotFound when there is none.
-func (s *Staff) Novel(ctx context.Context, spelling string) (Novel, error) {
-	return find(ctx, s, "novel", fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling)), scanNovel,
-		novelColumns+` WHERE folded_title = $1`, title.Fold(spelling))
-}
-
-func scanNovel(row pgx.CollectableRow) (Novel, error) {
-	var n Novel
-	var owner uuid.NullUUID
-	var encoded []byte
-	if err := row.Scan(&n.NovelID, &n.Slug, &n.Title, &n.State, &owner, &encoded); err != nil {
-		return Novel{}, fmt.Errorf("scan novel: %w", err)
-	}
-	n.Owner = Host
-	if owner.Valid {
-		n.Owner = owner.UUID.String()
-	}
-	var d novel.Details
-	if err := json.Unmarshal(encoded, &d); err != nil {
-		return Novel{}, fmt.Errorf("decode details of novel %s: %w", n.NovelID, err)
-	}
-	n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus = d.Author, d.Synopsis, d.CoverURL, d.Language, d.ReadingStatus
-	n.Genres = append([]string{}, d.Genres...) // never nil
-	return n, nil
 }

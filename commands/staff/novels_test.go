@@ -24,7 +24,7 @@ func TestPublishAnUnknownTitle(t *testing.T) {
 	}
 	want := staff.Novel{
 		NovelID: events.NovelID("the tale of genji"), Slug: "the-tale-of-genji", Title: "The Tale of Genji", Author: "Unknown",
-		Genres: []string{}, Owner: staff.Host, State: novel.Published,
+		Genres: []string{}, Owner: staff.Host, State: novel.Published, FoldedTitle: "the tale of genji",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -111,7 +111,10 @@ func TestModerateRefusals(t *testing.T) {
 		want          error
 	}{
 		"approve an unknown title": {s.ApproveNovel, "Nobody wrote this", "why", staff.ErrNovelNotFound},
-		"reject an unknown title":  {s.RejectNovel, "Nobody wrote this", "why", staff.ErrNovelNotFound},
+		"reject an empty title":    {s.RejectNovel, " ", "why", staff.ErrTitleInvalid},
+		"approve an empty title":   {s.ApproveNovel, "", "why", staff.ErrTitleInvalid},
+		"reject with NUL":          {s.RejectNovel, "Genji", "a\x00b", staff.ErrReasonInvalid},
+		"publish with bad UTF-8":   {s.PublishNovel, "Genji", "a\xffb", staff.ErrReasonInvalid},
 		"approve without a reason": {s.ApproveNovel, "Genji", "", staff.ErrReasonRequired},
 		"reject without a reason":  {s.RejectNovel, "Genji", "", staff.ErrReasonRequired},
 		"publish an empty title":   {s.PublishNovel, " \t", "", staff.ErrTitleInvalid},

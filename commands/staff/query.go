@@ -4,9 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
+
+// Place is where a row stands in a list that is ordered by when and, at the same moment, by id. Neither changes, so a row
+// keeps its place whatever is added. The zero Place is before every row.
+type Place struct {
+	At time.Time // whole microseconds, as rows have it
+	ID uuid.UUID
+}
 
 // find reads the one row that a query returns; it fails with notFound when there is none. what names the thing in errors.
 func find[T any](ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {

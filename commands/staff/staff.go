@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -85,10 +86,14 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 		if i > 0 {
 			source += "#" + strconv.Itoa(i+1)
 		}
+		salt := uuid.New()
+		metadata := events.Metadata{Actor: s.Actor, Correlation: commandID, Batch: batch}
+		if i == 0 && s.Delivery != nil && s.Delivery.Canonical != nil {
+			metadata.Fingerprint = events.Fingerprint(salt, s.Delivery.Canonical)
+		}
 		recorded[i] = events.Recorded{
 			StreamType: st.kind, StreamID: st.id, StreamVersion: version + i + 1, ID: commandID, Source: source, Event: event,
-			Salt:     uuid.NullUUID{UUID: uuid.New(), Valid: true},
-			Metadata: events.Metadata{Actor: s.Actor, Correlation: commandID, Batch: batch},
+			Salt: uuid.NullUUID{UUID: salt, Valid: true}, Metadata: metadata,
 		}
 	}
 	return recorded
@@ -97,8 +102,25 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 // notifyAccessSQL tells every replica that an integration, a person or a key has changed.
 const notifyAccessSQL = `SELECT pg_notify($1, '')`
 
+// lockNamesSQL makes those who give integrations names wait for each other before they write. Otherwise a name could be
+// given away again by a transaction that stands earlier in the log than the one that gave it up, and the table could not
+// be rebuilt in the order of the log. The lock takes no transaction id, so the append is still the first write.
+const lockNamesSQL = `SELECT pg_advisory_xact_lock(5282390713694157)`
+
+func namesIntegration(recorded events.Recorded) bool {
+	switch recorded.Event.(type) {
+	case events.IntegrationRegistered, events.IntegrationRenamed:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	batch := &pgx.Batch{}
+	if slices.ContainsFunc(recorded, namesIntegration) {
+		batch.Queue(lockNamesSQL)
+	}
 	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil { //nolint:contextcheck // queueing waits for nothing
 		return err
 	}

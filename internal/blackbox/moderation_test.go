@@ -163,6 +163,13 @@ func TestMovesBetweenStates(t *testing.T) {
 		"approved to published":             {p, []string{"publish"}, false, "published"},
 		"approved to rejected and back":     {p, []string{"reject", "approve"}, false, "approved"},
 		"unknown to published":              {nil, []string{"publish"}, false, "published"},
+		"unknown to rejected":               {nil, []string{"reject"}, false, "rejected"},
+		"unknown to rejected to free":       {nil, []string{"reject", "approve"}, false, "free"},
+		"free to rejected":                  {nil, []string{"reject", "approve", "reject"}, false, "rejected"},
+		"free to published":                 {nil, []string{"reject", "approve", "publish"}, false, "published"},
+		"free is not approved":              {nil, []string{"reject", "approve", "approve"}, true, "free"},
+		"rejected unseen is not published":  {nil, []string{"reject", "publish"}, true, "rejected"},
+		"rejected unseen likewise":          {nil, []string{"reject", "reject"}, true, "rejected"},
 		"rejected is not published":         {p, []string{"reject", "publish"}, true, "rejected"},
 		"published is not rejected":         {p, []string{"publish", "reject"}, true, "published"},
 		"published is not approved":         {p, []string{"publish", "approve"}, true, "published"},
@@ -199,7 +206,8 @@ func TestModerationNeedsAKnownTitleAndAReason(t *testing.T) {
 	for _, args := range [][]string{
 		{"novel", "show", unknown},
 		{"novel", "approve", unknown, "--reason", "test"},
-		{"novel", "reject", unknown, "--reason", "test"},
+		{"novel", "edit", unknown, "--author", "A"},
+		{"novel", "reject", unknown, "--reason", ""},
 	} {
 		if out := s.Refused(t, args...); out.Code != 1 {
 			t.Errorf("novelgate %v ended with %d, want 1", args, out.Code)

@@ -56,8 +56,8 @@ type StoredNovel struct {
 	Genres        []string `json:"genres"`
 	Language      string   `json:"language"`
 	ReadingStatus string   `json:"readingStatus"`
-	Owner         string   `json:"owner"` // an integration's ID, or "host"
-	State         string   `json:"state"` // approved, published, rejected or pending
+	Owner         string   `json:"owner"` // an integration's ID, "host" or "none"
+	State         string   `json:"state"` // approved, published, rejected, pending or free
 }
 
 // CreateIntegration runs `integration create`.

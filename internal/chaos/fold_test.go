@@ -14,9 +14,9 @@ import (
 // foldQueries render the rows of a table as the naive fold does. Times are microseconds.
 var foldQueries = map[string]string{
 	"title_lookup": `SELECT concat_ws('|', folded_title, novel_id, slug, title, state, coalesce(owner_id::text, '-'), stream_version,
-		details->>'author', details->>'synopsis', details->>'coverUrl',
+		coalesce(details->>'author', ''), coalesce(details->>'synopsis', ''), coalesce(details->>'coverUrl', ''),
 		coalesce((SELECT string_agg(g, ',' ORDER BY n) FROM jsonb_array_elements_text(details->'genres') WITH ORDINALITY AS x (g, n)), ''),
-		details->>'language', details->>'readingStatus') FROM title_lookup`,
+		coalesce(details->>'language', ''), coalesce(details->>'readingStatus', '')) FROM title_lookup`,
 	"threads":      `SELECT concat_ws('|', novel_id, thread_id) FROM threads`,
 	"integrations": `SELECT concat_ws('|', integration_id, name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, review, stream_version) FROM integrations`,
 	"api_keys":     `SELECT concat_ws('|', key_id, encode(key_hash, 'hex'), prefix, integration_id, revoked_at IS NOT NULL) FROM api_keys`,
@@ -110,6 +110,10 @@ func (c *catalogue) novel(r *events.Recorded) {
 		n.State = "approved"
 	case events.NovelRejected:
 		n.State = "rejected"
+	case events.NovelBarred:
+		n.Title, n.Slug, n.State = e.Title, e.Slug, "rejected"
+	case events.NovelUnbarred:
+		n.State = "free"
 	default: // no event of this stream
 	}
 }
@@ -123,6 +127,8 @@ func (c *catalogue) integration(r *events.Recorded) {
 	i.version++
 	switch e := r.Event.(type) {
 	case events.IntegrationRegistered:
+		i.name = e.Name
+	case events.IntegrationRenamed:
 		i.name = e.Name
 	case events.IntegrationEnabled:
 		i.enabled = true

@@ -38,8 +38,8 @@ var statements = []statement{
 		indexes: []string{"title_lookup_novel_key"},
 	},
 	{
-		file: "projections/titles_update.sql", parameters: "uuid[], text[], boolean[], integer[], text[]",
-		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['rejected',''], ARRAY[false,false], ARRAY[2,2], ARRAY['{}','{}']",
+		file: "projections/titles_update.sql", parameters: "uuid[], text[], text[], uuid[], boolean[], integer[], text[]",
+		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['','Title'], ARRAY['rejected',''], ARRAY[NULL,NULL]::uuid[], ARRAY[false,false], ARRAY[2,2], ARRAY['{}','{}']",
 		indexes:   []string{"title_lookup_novel_key"}, filters: true,
 	},
 	{

@@ -1,0 +1,99 @@
+package admin_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+)
+
+// TestPages walks every list by two while it grows, and compares with the list at the start.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
+	grow := map[string]func(n int){
+		"/api/admin/integrations": func(n int) { d.post(t, "/api/admin/integrations", fmt.Sprintf(`{"name":"Added %d"}`, n)) },
+		keys:                      func(int) { d.post(t, keys, `{}`) },
+		"/api/admin/novels":       func(n int) { d.post(t, "/api/admin/novels", fmt.Sprintf(`{"novel":"Zz added %d"}`, n)) },
+	}
+	names := map[string]string{"/api/admin/integrations": "integrationId", keys: "keyId", "/api/admin/novels": "novelId"}
+	for path, add := range grow {
+		for n := range 5 {
+			add(n)
+		}
+		var want, got []any
+		for _, item := range d.send(t, d.ada, http.MethodGet, path, "", "").items(t) {
+			want = append(want, item[names[path]])
+		}
+		query := "?limit=2"
+		for page := 0; ; page++ {
+			a := d.send(t, d.ada, http.MethodGet, path+query, "", "")
+			items := a.items(t)
+			for _, item := range items {
+				got = append(got, item[names[path]])
+			}
+			if len(items) < 2 && a.body["nextCursor"] != nil || page > 50 {
+				t.Fatalf("%s: page %d: %s", path, page, a.text)
+			}
+			if a.body["nextCursor"] == nil {
+				break
+			}
+			query = "?limit=2&cursor=" + url.QueryEscape(a.str("nextCursor"))
+			if page < 3 {
+				add(900 + page) // behind those before
+			}
+		}
+		if len(got) != len(want)+3 || fmt.Sprint(got[:len(want)]) != fmt.Sprint(want) {
+			t.Errorf("%s: %d items by two, %d at the start\n%v\n%v", path, len(got), len(want), got, want)
+		}
+	}
+}
+
+func TestBadCursors(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.post(t, "/api/admin/novels", `{"novel":"A"}`)
+	d.post(t, "/api/admin/novels", `{"novel":"B"}`)
+	d.post(t, "/api/admin/integrations", `{"name":"Second"}`)
+	title := d.send(t, d.ada, http.MethodGet, "/api/admin/novels?limit=1", "", "").str("nextCursor")
+	place := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations?limit=1", "", "").str("nextCursor")
+	if title == "" || place == "" {
+		t.Fatalf("no cursors: %q, %q", title, place)
+	}
+	encode := func(raw string) string { return base64.RawURLEncoding.EncodeToString([]byte(raw)) }
+	lists := map[string][]string{
+		"/api/admin/novels":                                    {place, encode("t"), encode("t\xff"), encode("ta\x00b")},
+		"/api/admin/integrations":                              {title, place + "AAAA", place[:len(place)-4], encode("p"), encode("p\x7f\xff\xff\xff\xff\xff\xff\xff0123456789abcdef"), encode("p\x80\x00\x00\x00\x00\x00\x00\x000123456789abcdef")},
+		"/api/admin/integrations/" + d.integrationID + "/keys": {title},
+	}
+	for path, cursors := range lists {
+		for _, cursor := range append(cursors, "%", "*", "AA==", "last", " ", d.integrationID) {
+			a := d.send(t, d.ada, http.MethodGet, path+"?cursor="+url.QueryEscape(cursor), "", "")
+			if a.status != http.StatusBadRequest || a.code() != "invalid_request" || a.str("field") != "cursor" {
+				t.Errorf("%s, cursor %q: %d %s", path, cursor, a.status, a.text)
+			}
+		}
+		if a := d.send(t, d.ada, http.MethodGet, path+"?cursor=", "", ""); a.status != http.StatusOK {
+			t.Errorf("%s, no cursor: %d %s", path, a.status, a.text)
+		}
+	}
+}
+
+// TestRenameOverHTTP renames together with another setting, and is refused as a whole.
+func TestRenameOverHTTP(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	path := "/api/admin/integrations/" + d.integrationID
+	d.post(t, "/api/admin/integrations", `{"name":"Taken"}`)
+	if a := d.send(t, d.ada, http.MethodPatch, path, "", `{"name":"  Reader App ","postsPerMinute":7}`); a.status != http.StatusOK || a.str("name") != "Reader App" || a.body["postsPerMinute"] != 7.0 {
+		t.Errorf("rename: %d %s", a.status, a.text)
+	}
+	if a := d.send(t, d.ada, http.MethodPatch, path, "", `{"name":"tAKEN","review":true}`); a.status != http.StatusConflict || a.code() != "conflict" {
+		t.Errorf("a name that is taken: %d %s", a.status, a.text)
+	}
+	if a := d.send(t, d.ada, http.MethodGet, path, "", ""); a.str("name") != "Reader App" || a.body["review"] != false {
+		t.Errorf("nothing of a refused change is kept: %s", a.text)
+	}
+}
