@@ -18,6 +18,7 @@ type desk struct {
 	novelID string
 	title   string // of the novel
 	hosted  string // title of the host's
+	hostID  string // of the host's
 
 	freeName, freeTitle string
 	delivered           string // Idempotency-Key of the novel
@@ -31,7 +32,11 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 	}
 	d.partner = hire(t, ada, blackbox.Fields{"review": true})
 	d.novelID = d.partner.Upsert(t, d.delivered, blackbox.Fields{"novel": d.title}).WantNovel(t, 201).NovelID
-	ada.Post(t, "/api/admin/novels", blackbox.Key(), blackbox.Fields{"novel": d.hosted}).WantJSON(t, 201, &struct{}{})
+	var hosted struct {
+		NovelID string `json:"novelId"`
+	}
+	ada.Post(t, "/api/admin/novels", blackbox.Key(), blackbox.Fields{"novel": d.hosted}).WantJSON(t, 201, &hosted)
+	d.hostID = hosted.NovelID
 	return d
 }
 
@@ -60,7 +65,11 @@ func (d *desk) path(t testing.TB, documented string) string {
 // request is a valid request to the route about what is on the desk, without an API key.
 func (d *desk) request(t testing.TB, route blackbox.Route, body func(*desk) blackbox.Fields) blackbox.Request {
 	t.Helper()
-	r := blackbox.Request{Method: route.Method, Path: d.path(t, route.Path)}
+	documented := route.Path
+	if route.String() == "PATCH /api/admin/novels/{novelId}" { // only the host's own novels can be edited
+		documented = "/api/admin/novels/" + d.hostID
+	}
+	r := blackbox.Request{Method: route.Method, Path: d.path(t, documented)}
 	if body != nil {
 		r.Body, r.ContentType = body(d).JSON(t), "application/json"
 	}
