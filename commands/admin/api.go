@@ -36,6 +36,7 @@ const (
 	keyPath             = "/api/admin/keys/{keyId}"
 	novelsPath          = "/api/admin/novels"
 	novelPath           = novelsPath + "/{novelId}"
+	postPath            = "/api/admin/posts/{postId}"
 )
 
 // Register adds the routes to router.
@@ -58,7 +59,11 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveNovel)},
 		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectNovel)},
 		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishNovel)},
+		{http.MethodGet, postPath, showPost},
+		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost)},
+		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost)},
 	} {
 		router.Handle(route.path, a.handler(route.handle)).Methods(route.method)
 	}
+	a.registerAuthorRoutes(router)
 }

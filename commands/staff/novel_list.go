@@ -3,7 +3,6 @@ package staff
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -36,24 +35,11 @@ func (s *Staff) NovelByID(ctx context.Context, id uuid.UUID) (Novel, error) {
 	return find(ctx, s, "novel", fmt.Errorf("%w: %s", ErrNoSuchNovel, id), scanNovel, novelColumns+` WHERE novel_id = $1`, id)
 }
 
-// HistoryEntry is one event of a novel.
-type HistoryEntry struct {
-	Version    int       `json:"version"`
-	Type       string    `json:"type"`
-	Actor      string    `json:"actor"`
-	RecordedAt time.Time `json:"recordedAt"`
-	Data       any       `json:"data"`
-}
-
 // NovelHistory returns what happened to a novel, oldest first.
 func (s *Staff) NovelHistory(ctx context.Context, id uuid.UUID) ([]HistoryEntry, error) {
 	recorded, err := eventlog.ReadStream(ctx, s.Pool, id, 0)
 	if err != nil {
 		return nil, err
 	}
-	history := make([]HistoryEntry, len(recorded))
-	for i, r := range recorded {
-		history[i] = HistoryEntry{r.StreamVersion, r.Event.Type(), r.Metadata.Actor, r.RecordedAt, r.Event}
-	}
-	return history, nil
+	return historyOf(recorded), nil
 }
