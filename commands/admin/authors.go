@@ -16,16 +16,17 @@ import (
 	"novelgate/events"
 )
 
-// The paths below integrationsPath. The uuid is the partner's and may hold anything, so it stays percent-encoded until
+// The paths of the routes. The uuid is the partner's and may hold anything, so it stays percent-encoded until
 // the route is found; an empty one is for the operation to refuse.
 const (
-	authorsPath = "/{integrationId}/authors"
+	authorsPath = integrationPath + "/authors"
 	authorPath  = authorsPath + "/{uuid:[^/]*}"
 	memberPath  = authorPath + "/member"
 )
 
 func (a *API) registerAuthorRoutes(router *mux.Router) {
-	encoded := router.PathPrefix(integrationsPath).Subrouter().UseEncodedPath()
+	// Without a prefix: mux forgets a method that does not match when another route shares a prefix.
+	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, route := range []struct {
 		method, path string
 		handle       operation

@@ -51,11 +51,12 @@ func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx co
 			// Jitter, so that two who collided do not collide again.
 			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
 		}
-		if readErr := s.replayed(ctx); readErr != nil {
-			return readErr
-		}
 		history, readErr := eventlog.ReadStream(ctx, s.Pool, st.id, 0)
 		if readErr != nil {
+			return readErr
+		}
+		// After the history: whoever sees what a twin of this command has done must also see that it was its twin.
+		if readErr := s.replayed(ctx); readErr != nil {
 			return readErr
 		}
 		decided, refusal := decide(ctx, history)
