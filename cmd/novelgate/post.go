@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"novelgate/aggregates/post"
 	"novelgate/commands/staff"
 )
 
@@ -79,7 +80,11 @@ func moderatePost(in *invocation, db DatabaseFlags, out OutputFlags, command fun
 func printPost(in *invocation, p staff.Post) {
 	rows := [][]any{{"state", p.State}}
 	if p.HiddenBy != nil {
-		rows = append(rows, []any{"hidden", "as a decision about the " + *p.HiddenBy}, []any{"reason", *p.Reason})
+		how := "by itself"
+		if *p.HiddenBy == post.ByItsAuthor {
+			how = "with all that its author had written by then"
+		}
+		rows = append(rows, []any{"hidden", how}, []any{"reason", *p.Reason})
 	}
 	rows = append(rows, []any{"novel", p.NovelID}, []any{"integration", p.IntegrationID}, []any{"received", moment(&p.ReceivedAt)})
 	if p.Author != nil {
