@@ -75,8 +75,8 @@ func TestPostIsHidden(t *testing.T) {
 	pool := newPool(t)
 	at := func(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
 	for received := 1; received <= 3; received++ {
-		for moderated := 0; moderated <= 4; moderated++ { // 0: never
-			for until := 0; until <= 4; until++ { // 0: never
+		for moderated := range 5 { // 0: never
+			for until := range 5 { // 0: never
 				for _, hides := range []bool{false, true} {
 					history := []events.Recorded{{Event: events.PostImported{}, RecordedAt: at(received)}}
 					var moderatedAt, hiddenUntil *time.Time

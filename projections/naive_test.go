@@ -41,6 +41,7 @@ func naivePosts(log []events.Recorded) map[uuid.UUID]postRow {
 			hidden[recorded.StreamID] = true
 		case events.PostRestored:
 			hidden[recorded.StreamID] = false
+		default: // says nothing about that
 		}
 		e, ok := recorded.Event.(events.PostImported)
 		if !ok {

@@ -135,7 +135,7 @@ func (a Author) Unblock(reason string) ([]events.Event, error) {
 }
 
 // HidePosts hides the comments of the author that were received until now. That can be done again: more may have come.
-func (a Author) HidePosts(reason string, now time.Time) ([]events.Event, error) { //nolint:unparam // one shape for all decisions
+func (a Author) HidePosts(reason string, now time.Time) ([]events.Event, error) {
 	return []events.Event{events.AuthorPostsHidden{AuthorRef: a.Ref, Until: now.UTC(), Reason: reason}}, nil
 }
 

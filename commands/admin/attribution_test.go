@@ -20,7 +20,7 @@ import (
 // no post.
 func TestLinkAttributesEverything(t *testing.T) {
 	t.Parallel()
-	posts := 100_000
+	posts := 100_000 / slow
 	if testing.Short() {
 		posts /= 10
 	}

@@ -271,7 +271,9 @@ func TestAuthorPages(t *testing.T) {
 	log = append(log, comment(other, "foreign", "k"))
 	appendAll(t, s, log...)
 	project(t, s)
-	name := func(external string) staff.AuthorName { return staff.AuthorName{IntegrationID: id, ExternalUUID: external} }
+	name := func(external string) staff.AuthorName {
+		return staff.AuthorName{IntegrationID: id, ExternalUUID: external}
+	}
 	for _, external := range []string{"a", "new"} {
 		if _, err := s.LinkAuthor(t.Context(), name(external), "m", ""); err != nil {
 			t.Fatal(err)
