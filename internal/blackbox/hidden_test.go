@@ -73,6 +73,7 @@ func TestStaffModerateAComment(t *testing.T) {
 	c.do(t, 200, http.MethodPut, author+"/member", blackbox.Fields{"memberId": "member-1"})
 	var attributed int
 	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.posts WHERE post_id = $1 AND member_id = 'member-1'`, made.PostID)
+	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.authors WHERE external_uuid = $1 AND integration_id = $2 AND member_id = 'member-1'`, external, p.IntegrationID)
 	if shown := c.do(t, 200, http.MethodGet, author, nil); shown["displayName"] != "Marlow" || shown["memberId"] != "member-1" || shown["uuid"] != external {
 		t.Errorf("author: %v", shown)
 	}
