@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/commands/committer"
@@ -31,6 +32,8 @@ func (a *API) toProblem(err error) *problem.Error {
 		return problem.NovelRejected()
 	case errors.Is(err, post.ErrNovelNotFound):
 		return problem.NovelNotFound()
+	case errors.Is(err, author.ErrBlocked):
+		return problem.AuthorBlocked()
 	case errors.Is(err, committer.ErrKeyMisused):
 		return problem.InvalidIdempotencyKey("This Idempotency-Key was used for a novel with another title.")
 	case errors.Is(err, committer.ErrOutcomeUnknown):

@@ -121,6 +121,7 @@ func TestDeliveryOfPost(t *testing.T) {
 		want := map[string]any{
 			"operation": "posts", "idempotencyKey": key, "postId": sent["postId"], "threadId": sent["threadId"], "parentPostId": sent["parentPostId"],
 			"novelId": resolved["novelId"], "slug": "genji", "url": sent["url"], "state": "rejected",
+			"postState": "visible", "reason": nil,
 		}
 		if diff := cmp.Diff(want, got); status != http.StatusOK || diff != "" {
 			t.Errorf("%s: %d (-want +got)\n%s", key, status, diff)

@@ -11,7 +11,9 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
 	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
@@ -30,7 +32,7 @@ type novelDelivery struct {
 	Reason         *string             `json:"reason"` // of the rejection; nil in any other state
 }
 
-// postDelivery is a recorded comment, and how its novel stands today.
+// postDelivery is a recorded comment, and how it and its novel stand today.
 type postDelivery struct {
 	Operation      ratelimit.Operation `json:"operation"`
 	IdempotencyKey string              `json:"idempotencyKey"`
@@ -41,7 +43,9 @@ type postDelivery struct {
 	NovelID        uuid.UUID           `json:"novelId"`
 	Slug           string              `json:"slug"`
 	URL            string              `json:"url"`
-	State          novel.State         `json:"state"`
+	State          novel.State         `json:"state"` // of the novel
+	PostState      post.State          `json:"postState"`
+	Reason         *string             `json:"reason"` // for which staff hid the post; nil when it is visible
 }
 
 // noDelivery also says why a delivery that was answered may not be on record.
@@ -145,11 +149,36 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 	if err != nil {
 		return nil, err
 	}
-	return postDelivery{
+	standing, err := a.postStanding(ctx, recorded.streamID)
+	if err != nil {
+		return nil, err
+	}
+	answer := postDelivery{
 		Operation: ratelimit.Posts, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
 		PostID: recorded.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
-		NovelID: n.ID, Slug: n.Slug, URL: a.postURL(n.Slug, recorded.streamID), State: n.State,
-	}, nil
+		NovelID: n.ID, Slug: n.Slug, URL: a.postURL(n.Slug, recorded.streamID), State: n.State, PostState: standing.State,
+	}
+	if standing.State == post.Hidden {
+		answer.Reason = &standing.Reason
+	}
+	return answer, nil
+}
+
+// postStanding says whether readers see a post, and why not. It reads the log, so it is never behind.
+func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, error) {
+	history, err := eventlog.ReadStream(ctx, a.Records, id, 0)
+	if err != nil {
+		return post.Standing{}, readProblem(err)
+	}
+	p := post.Fold(history)
+	authorID, ok := p.AuthorID()
+	if !ok {
+		return p.Standing(author.Author{}), nil
+	}
+	if history, err = eventlog.ReadStream(ctx, a.Records, authorID, 0); err != nil {
+		return post.Standing{}, readProblem(err)
+	}
+	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil
 }
 
 // currentNovel reads the identifiers and the state of a novel that is known to exist.

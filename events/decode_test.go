@@ -78,6 +78,36 @@ func TestErasedPersonalPartIsNil(t *testing.T) {
 	}
 }
 
+// TestPersonalPartGoesAsAWhole: of no event anything personal is left once its personal part is erased, and it can be read.
+func TestPersonalPartGoesAsAWhole(t *testing.T) {
+	t.Parallel()
+	personal := 0
+	for _, event := range samples() {
+		stored, err := events.Encode(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (stored.Personal != nil) != (events.Personal(event) != nil) {
+			t.Errorf("%s: stored %s, says %v", event.Type(), stored.Personal, events.Personal(event))
+		}
+		if stored.Personal == nil {
+			continue
+		}
+		personal++
+		stored.Personal = nil
+		erased, err := events.Decode(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := events.Personal(erased); left != nil {
+			t.Errorf("%s: %v is left", event.Type(), left)
+		}
+	}
+	if personal != 7 {
+		t.Errorf("%d events have a personal part", personal)
+	}
+}
+
 // TestUpdateKeepsClearedApartFromOmitted is what an upsert's "omitted fields stay unchanged" rests on.
 func TestUpdateKeepsClearedApartFromOmitted(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ const (
 	PostStream        = "post"
 	IntegrationStream = "integration"
 	PersonStream      = "person"
+	AuthorStream      = "author"
 )
 
 // withPersonal is implemented by events that carry something that identifies or was written by a person. It is
@@ -23,6 +24,15 @@ const (
 type withPersonal interface {
 	// personal returns the erasable part, nil after erasure.
 	personal() any
+}
+
+// Personal returns what an event carries that identifies or was written by a person; nil when there is nothing, or
+// nothing any more.
+func Personal(e Event) any {
+	if carrier, ok := e.(withPersonal); ok {
+		return carrier.personal()
+	}
+	return nil
 }
 
 // erasable is the decoding side of withPersonal.

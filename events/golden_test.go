@@ -25,6 +25,7 @@ var update = flag.Bool("update", false, "write golden files that do not exist ye
 func samples() []events.Event {
 	integrationID, other := id(1), id(2)
 	noon := time.Date(2026, 3, 4, 12, 30, 15, 123456000, time.UTC)
+	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "user/1 Ω"}}
 	return []events.Event{
 		events.NovelCreated{
 			Title: "The Tale of  Genji's “Æsir” <&>", Slug: "the-tale-of-genji", Author: "Murasaki 紫式部", Synopsis: "line\nline\t\"quoted\" \\",
@@ -60,6 +61,14 @@ func samples() []events.Event {
 			Name: "Zoë <Ops>", Role: "auditor", KeyID: id(6), Prefix: "nga_AbC1", SHA256: bytes.Repeat([]byte{0xcd}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
 		},
 		events.PersonKeyRevoked{KeyID: id(6), Reason: "left", RevokedAt: noon},
+		events.AuthorLinked{IntegrationID: integrationID, Reason: "signed in", Link: &events.AuthorLink{ExternalUUID: "user/1", MemberID: "member-7"}},
+		events.AuthorUnlinked{AuthorRef: ref, Reason: "asked for it"},
+		events.AuthorBlocked{AuthorRef: ref, Reason: "spam <b>"},
+		events.AuthorUnblocked{AuthorRef: ref, Reason: "appeal"},
+		events.AuthorPostsHidden{AuthorRef: ref, Until: noon, Reason: "spam"},
+		events.AuthorPostsRestored{AuthorRef: ref, Reason: "appeal"},
+		events.PostHidden{Reason: "insult"},
+		events.PostRestored{Reason: "misread"},
 	}
 }
 

@@ -52,3 +52,21 @@ func (p *PostImported) personalTarget() any {
 	p.Comment = new(Comment)
 	return p.Comment
 }
+
+// PostHidden records that staff hid a comment from readers.
+type PostHidden struct {
+	Reason string `json:"reason"`
+}
+
+// Type implements Event.
+func (PostHidden) Type() string { return "post.hidden.v1" }
+func (PostHidden) sealed()      {}
+
+// PostRestored records that a comment is visible again, though all of its author's up to then may have been hidden.
+type PostRestored struct {
+	Reason string `json:"reason"`
+}
+
+// Type implements Event.
+func (PostRestored) Type() string { return "post.restored.v1" }
+func (PostRestored) sealed()      {}

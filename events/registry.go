@@ -50,6 +50,14 @@ func current() Registry {
 	register[KeyRevoked](r)
 	register[PersonKeyIssued](r)
 	register[PersonKeyRevoked](r)
+	register[AuthorLinked](r)
+	register[AuthorUnlinked](r)
+	register[AuthorBlocked](r)
+	register[AuthorUnblocked](r)
+	register[AuthorPostsHidden](r)
+	register[AuthorPostsRestored](r)
+	register[PostHidden](r)
+	register[PostRestored](r)
 	return r
 }
 

@@ -11,7 +11,9 @@ import (
 )
 
 // Inline returns the projections that are written in the transaction that appends.
-func Inline() []Projection { return []Projection{Titles{}, Threads{}, Integrations{}, Persons{}} }
+func Inline() []Projection {
+	return []Projection{Titles{}, Threads{}, Integrations{}, Persons{}, AuthorDecisions{}}
+}
 
 // QueueInline adds to a batch the statements with which the inline projections follow the events.
 func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/integration"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/thread"
@@ -30,6 +31,7 @@ type world struct {
 	novels       map[string]novel.Novel
 	threads      map[string]thread.Thread
 	integrations map[uuid.UUID][]events.Recorded
+	authors      map[uuid.UUID][]events.Recorded
 	decided      []events.Recorded // not appended yet
 	n            int
 }
@@ -37,7 +39,8 @@ type world struct {
 func newWorld(prefix string) *world {
 	return &world{
 		prefix: prefix, owners: []uuid.UUID{uuid.New(), uuid.New()},
-		novels: map[string]novel.Novel{}, threads: map[string]thread.Thread{}, integrations: map[uuid.UUID][]events.Recorded{},
+		novels: map[string]novel.Novel{}, threads: map[string]thread.Thread{},
+		integrations: map[uuid.UUID][]events.Recorded{}, authors: map[uuid.UUID][]events.Recorded{},
 	}
 }
 
@@ -60,7 +63,7 @@ func (w *world) step(t *rapid.T) {
 	var event events.Event
 	var rest []events.Event
 	text := rapid.Ptr(rapid.SampledFrom([]string{"", "a", "b\" \\ é"}), true)
-	switch rapid.SampledFrom([]string{"upsert", "upsert", "publish", "approve", "reject", "bar", "edit", "thread", "integration"}).Draw(t, "step") {
+	switch rapid.SampledFrom([]string{"upsert", "upsert", "publish", "approve", "reject", "bar", "edit", "thread", "integration", "author"}).Draw(t, "step") {
 	case "upsert":
 		_, event, _ = n.Upsert(novel.Upsert{
 			IntegrationID: owner, Review: rapid.Bool().Draw(t, "review"), Title: spelled, Slug: title.Slug(folded),
@@ -93,6 +96,8 @@ func (w *world) step(t *rapid.T) {
 		w.threads[folded] = thread.Thread{ID: id}
 	case "integration":
 		w.integrate(t, owner)
+	case "author":
+		w.decideAuthor(t, owner)
 	}
 	if event == nil {
 		return
@@ -131,6 +136,40 @@ func (w *world) integrate(t *rapid.T, id uuid.UUID) {
 	w.integrations[id] = past
 }
 
+// decideAuthor is something that staff decide about one of a few authors, of whom parts may be erased later.
+func (w *world) decideAuthor(t *rapid.T, integrationID uuid.UUID) {
+	ref, err := author.Ref(integrationID, rapid.SampledFrom([]string{"a", "b/é \\", "c"}).Draw(t, "uuid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := events.AuthorID(integrationID, ref.Author.ExternalUUID)
+	past := w.authors[id]
+	a := author.Fold(ref, past)
+	var decided []events.Event
+	switch rapid.SampledFrom([]string{"link", "unlink", "block", "unblock", "hide", "restore"}).Draw(t, "decision") {
+	case "link":
+		decided, _ = a.Link(rapid.SampledFrom([]string{"m1", "m2"}).Draw(t, "member"), "why")
+	case "unlink":
+		decided, _ = a.Unlink("why")
+	case "block":
+		decided, _ = a.Block("why")
+	case "unblock":
+		decided, _ = a.Unblock("why")
+	case "hide":
+		decided, _ = a.HidePosts("why", time.Date(2026, 1, 2, 3, 4, len(past), 123_456_000, time.UTC))
+	case "restore":
+		decided, _ = a.RestorePosts("why")
+	}
+	for _, event := range decided {
+		if linked, ok := event.(events.AuthorLinked); ok && rapid.IntRange(0, 4).Draw(t, "erased") == 0 {
+			linked.Link = nil
+			event = linked
+		}
+		past = append(past, w.record(events.AuthorStream, id, len(past)+1, event))
+	}
+	w.authors[id] = past
+}
+
 // TestRebuildEqualsInline holds for any history, however it was cut into transactions, however the log is cut into
 // batches for the rebuild, and though batches are delivered again, overlapping.
 func TestRebuildEqualsInline(t *testing.T) {
@@ -165,7 +204,7 @@ func TestRebuildEqualsInline(t *testing.T) {
 	})
 }
 
-var inlineTables = []string{"title_lookup", "threads", "integrations", "api_keys"}
+var inlineTables = []string{"title_lookup", "threads", "integrations", "api_keys", "author_decisions"}
 
 // rebuiltTables returns a pool whose search path leads to empty copies of the inline tables.
 func rebuiltTables(t *testing.T, pool *pgxpool.Pool) *pgxpool.Pool {
@@ -231,7 +270,9 @@ func dump(t *testing.T, pool *pgxpool.Pool, table string, log []events.Recorded)
 	for _, recorded := range log {
 		streams = append(streams, recorded.StreamID)
 	}
-	key := map[string]string{"title_lookup": "novel_id", "threads": "thread_id", "integrations": "integration_id", "api_keys": "integration_id"}[table]
+	key := map[string]string{
+		"title_lookup": "novel_id", "threads": "thread_id", "integrations": "integration_id", "api_keys": "integration_id", "author_decisions": "author_id",
+	}[table]
 	rows, err := pool.Query(t.Context(), `SELECT r::text FROM `+table+` r WHERE `+key+` = ANY ($1::uuid[]) ORDER BY r::text`, streams)
 	if err != nil {
 		t.Fatal(err)

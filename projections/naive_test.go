@@ -21,6 +21,8 @@ type (
 		ChapterNumber, Content                   *string
 		WrittenAt, ReceivedAt                    time.Time
 		Key                                      string
+		Hidden                                   bool
+		MemberID                                 *string
 	}
 	authorRow struct {
 		AuthorID, IntegrationID   uuid.UUID
@@ -32,7 +34,15 @@ type (
 // naivePosts and naiveAuthors say, one event after another, what the projections must come to.
 func naivePosts(log []events.Recorded) map[uuid.UUID]postRow {
 	rows := map[uuid.UUID]postRow{}
+	hidden := map[uuid.UUID]bool{}
 	for _, recorded := range log {
+		switch recorded.Event.(type) {
+		case events.PostHidden:
+			hidden[recorded.StreamID] = true
+		case events.PostRestored:
+			hidden[recorded.StreamID] = false
+		default: // says nothing about that
+		}
 		e, ok := recorded.Event.(events.PostImported)
 		if !ok {
 			continue
@@ -53,6 +63,12 @@ func naivePosts(log []events.Recorded) map[uuid.UUID]postRow {
 			row.Content = &e.Comment.Content
 		}
 		rows[row.PostID] = row
+	}
+	for id, row := range rows {
+		if row.Hidden = hidden[id]; row.Hidden {
+			row.Content = nil
+			rows[id] = row
+		}
 	}
 	return rows
 }
@@ -82,14 +98,14 @@ func readTables(t testing.TB, pool *pgxpool.Pool) (posts map[uuid.UUID]postRow, 
 	t.Helper()
 	posts, authors = map[uuid.UUID]postRow{}, map[uuid.UUID]authorRow{}
 	rows, err := pool.Query(context.Background(), `SELECT post_id, thread_id, novel_id, integration_id, author_id, parent_post_id,
-		chapter_number::text, content, written_at, received_at, idempotency_key FROM analytics.posts`)
+		chapter_number::text, content, written_at, received_at, idempotency_key, hidden, member_id FROM analytics.posts`)
 	if err != nil {
 		t.Fatalf("read posts: %v", err)
 	}
 	var p postRow
 	_, err = pgx.ForEachRow(rows, []any{
 		&p.PostID, &p.ThreadID, &p.NovelID, &p.IntegrationID, &p.AuthorID, &p.ParentPostID,
-		&p.ChapterNumber, &p.Content, &p.WrittenAt, &p.ReceivedAt, &p.Key,
+		&p.ChapterNumber, &p.Content, &p.WrittenAt, &p.ReceivedAt, &p.Key, &p.Hidden, &p.MemberID,
 	}, func() error {
 		p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 		posts[p.PostID] = p

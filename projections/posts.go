@@ -1,9 +1,12 @@
 package projections
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,11 +15,15 @@ import (
 	"novelgate/events"
 )
 
-//go:embed posts.sql
-var postsSQL string
+var (
+	//go:embed posts.sql
+	postsSQL string
+	//go:embed posts_moderate.sql
+	postsModerateSQL string
+)
 
 // Posts is the projection posts: one row per imported comment. A comment that was erased keeps its row, without
-// author and content.
+// author and content. A comment that staff hid keeps them.
 type Posts struct{}
 
 // Name implements Projection.
@@ -30,12 +37,43 @@ func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) erro
 			rows.add(&batch[i], &e)
 		}
 	}
-	if len(rows.posts) == 0 {
+	if len(rows.posts) > 0 {
+		if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors, rows.parents,
+			rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs); err != nil {
+			return fmt.Errorf("insert posts: %w", err)
+		}
+	}
+	// A decision follows the import in the log, so the row is there by now.
+	return moderatePosts(ctx, tx, batch)
+}
+
+// moderatePosts applies what staff decided about posts one by one.
+func moderatePosts(ctx context.Context, tx Execer, batch []events.Recorded) error {
+	latest := map[uuid.UUID]*events.Recorded{}
+	for i := range batch {
+		switch batch[i].Event.(type) {
+		case events.PostHidden, events.PostRestored:
+			latest[batch[i].StreamID] = &batch[i]
+		default: // says nothing about the visibility of a post
+		}
+	}
+	if len(latest) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors, rows.parents,
-		rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs); err != nil {
-		return fmt.Errorf("insert posts: %w", err)
+	var (
+		posts    pgtype.FlatArray[pgtype.UUID]
+		hidden   []bool
+		at       pgtype.FlatArray[time.Time]
+		versions []int32
+	)
+	for _, id := range slices.SortedFunc(maps.Keys(latest), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+		recorded := latest[id]
+		_, hides := recorded.Event.(events.PostHidden)
+		posts, hidden = append(posts, present(id)), append(hidden, hides)
+		at, versions = append(at, recorded.RecordedAt), append(versions, int32(recorded.StreamVersion)) //nolint:gosec // an integer of the database
+	}
+	if _, err := tx.Exec(ctx, postsModerateSQL, posts, hidden, at, versions); err != nil {
+		return fmt.Errorf("moderate posts: %w", err)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // Package projections turns events into tables that commands, readers and analysts query.
 //
 // A projection is a name, its SQL, and Apply: batches of events in log order, deterministic, without reading the
-// clock. The inline ones (Titles, Threads, Integrations) run in the transaction that appends, because the next
-// command reads them; all others follow asynchronously (see Runner). Both kinds can be rebuilt from the log alone.
+// clock. The inline ones (see Inline) run in the transaction that appends, because the next command reads them; all
+// others follow asynchronously (see Runner). Both kinds can be rebuilt from the log alone.
 package projections
 
 import (

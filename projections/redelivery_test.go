@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
@@ -46,10 +47,11 @@ func TestErasedCommentStaysErased(t *testing.T) {
 	log := fewAuthors(1, 4)
 	erased := make([]events.Recorded, len(log))
 	for i := range log {
-		e, _ := log[i].Event.(events.PostImported)
-		e.Comment = nil
 		erased[i] = log[i]
-		erased[i].Event = e
+		if e, ok := log[i].Event.(events.PostImported); ok {
+			e.Comment = nil
+			erased[i].Event = e
+		}
 	}
 	applyAsync(t, pool, log)
 	applyAsync(t, pool, erased)
@@ -61,10 +63,12 @@ func TestErasedCommentStaysErased(t *testing.T) {
 }
 
 // fewAuthors returns a log in which authors often change their names, also at the same instant, some comments are erased, and
-// other events lie between.
+// other events lie between: threads, and what staff decided about comments before.
 func fewAuthors(seed uint64, n int) []events.Recorded {
 	random := seeded(seed)
 	log := comments(random, "key", n)
+	versions := map[uuid.UUID]int{}
+	var posts []uuid.UUID
 	for i := range log {
 		e, _ := log[i].Event.(events.PostImported)
 		e.WrittenAt = e.WrittenAt.Truncate(1000e9)
@@ -77,6 +81,17 @@ func fewAuthors(seed uint64, n int) []events.Recorded {
 		log[i].RecordedAt = e.WrittenAt.AddDate(1, 0, i)
 		if random.IntN(6) == 0 {
 			log[i].Event = events.ThreadOpened{NovelID: e.NovelID}
+		} else if len(posts) > 0 && random.IntN(3) == 0 {
+			id := posts[random.IntN(len(posts))]
+			versions[id]++
+			log[i].StreamID, log[i].StreamVersion = id, versions[id]
+			log[i].Event = events.PostHidden{}
+			if random.IntN(2) == 0 {
+				log[i].Event = events.PostRestored{}
+			}
+		} else {
+			posts = append(posts, log[i].StreamID)
+			versions[log[i].StreamID] = 1
 		}
 	}
 	return log

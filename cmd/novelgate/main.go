@@ -35,6 +35,8 @@ type CLI struct {
 	Staff       PersonCommand      `cmd:"" help:"Manage the API keys of staff."`
 	Auditor     PersonCommand      `cmd:"" help:"Manage the API keys of auditors."`
 	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
+	Author      AuthorCommand      `cmd:"" help:"Link, block and unblock partners' users; hide what they wrote."`
+	Post        PostCommand        `cmd:"" help:"Hide and restore posts; look at them."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
 }

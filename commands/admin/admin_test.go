@@ -31,6 +31,17 @@ func TestPrincipals(t *testing.T) {
 		{http.MethodPost, "/api/admin/novels/" + some + "/approve"},
 		{http.MethodPost, "/api/admin/novels/" + some + "/reject"},
 		{http.MethodPost, "/api/admin/novels/" + some + "/publish"},
+		{http.MethodGet, "/api/admin/posts/" + some},
+		{http.MethodPost, "/api/admin/posts/" + some + "/hide"},
+		{http.MethodPost, "/api/admin/posts/" + some + "/restore"},
+		{http.MethodGet, "/api/admin/integrations/" + some + "/authors"},
+		{http.MethodGet, "/api/admin/integrations/" + some + "/authors/u"},
+		{http.MethodPut, "/api/admin/integrations/" + some + "/authors/u/member"},
+		{http.MethodDelete, "/api/admin/integrations/" + some + "/authors/u/member"},
+		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/block"},
+		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/unblock"},
+		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/hide-posts"},
+		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/restore-posts"},
 	}
 	for _, route := range routes {
 		for name, c := range map[string]struct {

@@ -36,6 +36,7 @@ const (
 	keyPath             = "/api/admin/keys/{keyId}"
 	novelsPath          = "/api/admin/novels"
 	novelPath           = novelsPath + "/{novelId}"
+	postPath            = "/api/admin/posts/{postId}"
 )
 
 // Register adds the routes to router.
@@ -60,7 +61,11 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveByID)},
 		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectByID)},
 		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishByID)},
+		{http.MethodGet, postPath, showPost},
+		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost)},
+		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost)},
 	} {
 		router.Handle(route.path, a.handler(route.handle)).Methods(route.method)
 	}
+	a.registerAuthorRoutes(router)
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/integration"
 	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
 	"novelgate/commands/problem"
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
@@ -22,20 +24,33 @@ func toProblem(err error) *problem.Error {
 	var refused *problem.Error
 	var transition *novel.TransitionError
 	var edit *novel.EditError
+	var ofAuthor *author.TransitionError
+	var ofPost *post.TransitionError
 	switch {
 	case errors.As(err, &refused):
 		return refused
 	case errors.As(err, &transition):
 		return problem.InvalidTransition(string(transition.From), string(transition.To))
 	case errors.As(err, &edit):
-		text := edit.Error()
-		return problem.Conflict(strings.ToUpper(text[:1]) + text[1:] + ".")
+		return problem.Conflict(sentence(edit))
+	case errors.As(err, &ofAuthor):
+		return problem.InvalidTransition(string(ofAuthor.From), string(ofAuthor.To)).WithDetail(sentence(ofAuthor))
+	case errors.As(err, &ofPost):
+		return problem.InvalidTransition(string(ofPost.From), string(ofPost.To)).WithDetail(sentence(ofPost))
 	case errors.Is(err, staff.ErrNameTaken):
 		return problem.Conflict("An integration of this name exists already.")
 	case errors.Is(err, integration.ErrKeyRevoked):
 		return problem.Conflict("The key is revoked already.")
 	case errors.Is(err, integration.ErrNotFound), errors.Is(err, integration.ErrKeyNotFound), errors.Is(err, staff.ErrNoSuchNovel):
 		return problem.NotFound().WithDetail("There is no such integration, key or novel.")
+	case errors.Is(err, staff.ErrNoSuchAuthor):
+		return problem.NotFound().WithDetail("This author has not commented, and nothing was decided about them.")
+	case errors.Is(err, post.ErrNotFound):
+		return problem.NotFound().WithDetail("There is no such post.")
+	case errors.Is(err, author.ErrUUIDInvalid):
+		return invalid("uuid", err)
+	case errors.Is(err, author.ErrMemberInvalid):
+		return invalid("memberId", err)
 	case errors.Is(err, integration.ErrNameInvalid):
 		return invalid("name", err)
 	case errors.Is(err, integration.ErrCapability):
@@ -53,6 +68,12 @@ func toProblem(err error) *problem.Error {
 	default:
 		return problem.Internal(err)
 	}
+}
+
+// sentence makes a sentence of an error.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 func invalid(field string, err error) *problem.Error {

@@ -120,7 +120,7 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := c.titleCursor()
+	after, err := c.textCursor(titleCursor)
 	if err != nil {
 		return nil, err
 	}

@@ -43,8 +43,9 @@ func (c *call) limit() (int, error) {
 // A cursor is what a list is ordered by, of the last item of a page, behind a byte that tells the kinds apart, in
 // base64url.
 const (
-	titleCursor = 't' // a folded title
-	placeCursor = 'p' // microseconds since 1970, big-endian, and an id
+	titleCursor  = 't' // a folded title
+	authorCursor = 'a' // a partner's identifier of an author
+	placeCursor  = 'p' // microseconds since 1970, big-endian, and an id
 )
 
 // cursor reads what follows the kind in a cursor, "" for that of the first page.
@@ -64,9 +65,9 @@ func errCursor() error {
 	return problem.InvalidRequest(problem.FieldError{Field: "cursor", Message: "is not the nextCursor of a page of this list"})
 }
 
-// titleCursor reads behind which folded title a page begins, "" for the first page.
-func (c *call) titleCursor() (string, error) {
-	after, _, err := c.cursor(titleCursor)
+// textCursor reads behind which text, such as a folded title, a page begins, "" for the first page.
+func (c *call) textCursor(kind byte) (string, error) {
+	after, _, err := c.cursor(kind)
 	if err == nil && (!utf8.ValidString(after) || strings.ContainsRune(after, 0)) {
 		err = errCursor()
 	}
@@ -91,6 +92,9 @@ func (c *call) placeCursor() (staff.Place, error) {
 
 // byTitle makes the cursor behind a novel.
 func byTitle(n staff.Novel) []byte { return append([]byte{titleCursor}, n.FoldedTitle...) }
+
+// byExternalUUID makes the cursor behind an author.
+func byExternalUUID(a staff.Author) []byte { return append([]byte{authorCursor}, a.ExternalUUID...) }
 
 // byPlace makes the cursor behind something with a place.
 func byPlace[T interface{ Place() staff.Place }](item T) []byte {

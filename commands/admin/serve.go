@@ -113,9 +113,19 @@ func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Person
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, err error) {
 	p := toProblem(err)
 	if p.Code == problem.CodeInternal {
-		a.Logger.ErrorContext(ctx, "staff request failed", slog.String("path", r.URL.Path), slog.String("requestId", commands.RequestID(ctx)), slog.Any("error", err))
+		a.Logger.ErrorContext(ctx, "staff request failed", slog.String("route", route(r)), slog.String("requestId", commands.RequestID(ctx)), slog.Any("error", err))
 	}
 	commands.Refuse(w, r, p)
+}
+
+// route is the template of a request's path: the path itself may name a person.
+func route(r *http.Request) string {
+	if matched := mux.CurrentRoute(r); matched != nil {
+		if template, err := matched.GetPathTemplate(); err == nil {
+			return template
+		}
+	}
+	return ""
 }
 
 // deliver makes the command of a request idempotent by its Idempotency-Key. Keys are scoped to the person and to the

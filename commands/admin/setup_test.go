@@ -47,6 +47,8 @@ func newDesk(t *testing.T) *desk {
 	api := &admin.API{Keys: d.keys, Pool: pool, Logger: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Timeout: 5 * time.Second, Now: time.Now}
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
+	router.NotFoundHandler = http.HandlerFunc(commands.NotFound)
+	router.MethodNotAllowedHandler = commands.MethodNotAllowed(router)
 	d.handler = commands.WithRequestID(router)
 
 	d.ada = d.person(t, person.Staff, "ada", 0)

@@ -98,6 +98,7 @@ type job struct {
 	title     string
 	folded    string
 	canonical []byte
+	author    uuid.UUID // who wrote the comment
 	novel     *UpsertNovel
 	post      *ImportPost
 
@@ -117,7 +118,7 @@ func (cmd *UpsertNovel) job() *job {
 func (cmd *ImportPost) job() *job {
 	return &job{
 		caller: &cmd.Caller, ref: ref{cmd.Key, events.PostsSource(cmd.Caller.IntegrationID)}, title: cmd.Title, folded: cmd.FoldedTitle,
-		canonical: cmd.Canonical, post: cmd, done: make(chan struct{}),
+		canonical: cmd.Canonical, author: events.AuthorID(cmd.Caller.IntegrationID, cmd.Import.Comment.ExternalUUID), post: cmd, done: make(chan struct{}),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/events"
@@ -35,7 +36,7 @@ func (r *run) decide(ctx context.Context, st *state, jobs []*job) error {
 // isRefusal reports whether err is an answer to a command rather than trouble on the way.
 func isRefusal(err error) bool {
 	var limited *RateLimitedError
-	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited) ||
+	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) || errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited) ||
 		errors.Is(err, ErrUnavailable) // the limiter is
 }
 

@@ -3,6 +3,7 @@ package committer
 import (
 	"context"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/aggregates/thread"
@@ -17,6 +18,10 @@ func (r *run) decidePost(ctx context.Context, st *state, j *job) (PostResult, er
 		result := first.postResult
 		result.Replayed, result.Mismatch = true, string(j.canonical) != string(first.canonical)
 		return result, nil
+	}
+	// Before the novel is looked at: a blocked author creates nothing.
+	if err := (author.Author{Blocked: st.blocked[j.author]}).Comment(); err != nil {
+		return PostResult{}, err
 	}
 	t := st.titles[j.folded]
 	if !t.novel.Exists() {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/thread"
@@ -22,6 +23,8 @@ var (
 	readKeysSQL string
 	//go:embed read_slugs.sql
 	readSlugsSQL string
+	//go:embed read_blocked.sql
+	readBlockedSQL string
 )
 
 // querier is a connection or a transaction.
@@ -38,6 +41,7 @@ func (r *run) load(ctx context.Context, q querier, st *state, jobs []*job) error
 	// Keys first: the title of a delivery that is on record by then is seen by the later statement.
 	queueKeys(batch, st, jobs)
 	queueTitles(batch, st, jobs)
+	queueBlocked(batch, st, jobs)
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("load batch: %w", err)
 	}
@@ -107,6 +111,31 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 	})
 }
 
+func queueBlocked(batch *pgx.Batch, st *state, jobs []*job) {
+	authors := make(pgtype.FlatArray[pgtype.UUID], 0, len(jobs))
+	for _, j := range jobs {
+		if j.post != nil {
+			authors = append(authors, pgtype.UUID{Bytes: j.author, Valid: true})
+		}
+	}
+	if len(authors) == 0 {
+		return
+	}
+	batch.Queue(readBlockedSQL, authors).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var id uuid.UUID
+			if err := rows.Scan(&id); err != nil {
+				return fmt.Errorf("scan blocked author: %w", err)
+			}
+			if st.blocked == nil {
+				st.blocked = map[uuid.UUID]bool{}
+			}
+			st.blocked[id] = true
+		}
+		return rows.Err()
+	})
+}
+
 // prepareCreations reserves permits and reads which slugs are taken for those novels that the batch may create.
 func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs []*job) error {
 	needed := map[uuid.UUID]int{}
@@ -115,7 +144,7 @@ func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs [
 	counted := map[string]struct{}{}
 	for _, j := range jobs {
 		n := &st.titles[j.folded].novel
-		if n.Exists() || !j.mayCreate() || st.used[j.ref] != nil {
+		if n.Exists() || !j.mayCreate() || st.used[j.ref] != nil || st.blocked[j.author] {
 			continue
 		}
 		if _, ok := counted[j.folded]; ok {

@@ -24,6 +24,7 @@ type state struct {
 	titles  map[string]*title   // by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
 	used    map[ref]*used       // deliveries on record, of commands and of parents
 	first   map[ref]*job        // commands of this batch that were accepted
+	blocked map[uuid.UUID]bool  // authors, of those who wrote comments of this batch
 	parents map[ref]post.Parent // posts of this batch
 	slugs   map[string]struct{} // taken ones among the candidates
 	decided []events.Recorded   // in decision order

@@ -17,6 +17,7 @@ const (
 	CodeInvalidIdempotencyKey Code = "invalid_idempotency_key"
 	CodeNovelNotFound         Code = "novel_not_found"
 	CodeNovelRejected         Code = "novel_rejected"
+	CodeAuthorBlocked         Code = "author_blocked"
 	CodePayloadTooLarge       Code = "payload_too_large"
 	CodeUnsupportedMediaType  Code = "unsupported_media_type"
 	CodeRateLimited           Code = "rate_limited"
@@ -46,6 +47,7 @@ var kinds = [...]kind{
 	{CodeInvalidIdempotencyKey, http.StatusBadRequest, "Bad Request", false},
 	{CodeNovelNotFound, http.StatusNotFound, "Not Found", false},
 	{CodeNovelRejected, http.StatusConflict, "Conflict", false},
+	{CodeAuthorBlocked, http.StatusForbidden, "Forbidden", false},
 	{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "Content Too Large", false},
 	{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "Unsupported Media Type", false},
 	{CodeRateLimited, http.StatusTooManyRequests, "Too Many Requests", true},

@@ -74,6 +74,11 @@ func NovelRejected() *Error {
 	return &Error{Code: CodeNovelRejected, Detail: "The staff of the host platform declined this title. It cannot be imported again."}
 }
 
+// AuthorBlocked says that staff blocked the author of a comment.
+func AuthorBlocked() *Error {
+	return &Error{Code: CodeAuthorBlocked, Detail: "The staff of the host platform blocked this author. Comments of theirs are not accepted."}
+}
+
 // PayloadTooLarge says that the body has more than limit bytes.
 func PayloadTooLarge(limit int64) *Error {
 	return &Error{Code: CodePayloadTooLarge, Detail: fmt.Sprintf("The request body is larger than %d bytes.", limit)}

@@ -54,6 +54,7 @@ func TestWrite(t *testing.T) {
 		{problem.InvalidIdempotencyKey("No."), 400, "Bad Request", false, nil},
 		{problem.NovelNotFound(), 404, "Not Found", false, nil},
 		{problem.NovelRejected(), 409, "Conflict", false, nil},
+		{problem.AuthorBlocked(), 403, "Forbidden", false, nil},
 		{problem.PayloadTooLarge(32_768), 413, "Content Too Large", false, nil},
 		{problem.UnsupportedMediaType("text/plain"), 415, "Unsupported Media Type", false, nil},
 		{problem.Forbidden("No."), 403, "Forbidden", false, nil},
@@ -99,8 +100,8 @@ func TestWrite(t *testing.T) {
 			}
 		})
 	}
-	if got := len(problem.All()); got != 16 {
-		t.Errorf("All has %d codes, this test 16", got)
+	if got := len(problem.All()); got != 17 {
+		t.Errorf("All has %d codes, this test 17", got)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 // desk is what a request of any route can be about: an integration under review with a key and a pending novel, a novel of the
-// host's, and two names that nothing has yet.
+// host's with a comment and a hidden one, an author whom staff have linked and one whom they have blocked with all comments hidden,
+// and two names that nothing has yet.
 type desk struct {
 	ada     *blackbox.Person
 	partner *blackbox.Partner
@@ -19,6 +20,9 @@ type desk struct {
 	title   string // of the novel
 	hosted  string // title of the host's
 	hostID  string // of the host's
+
+	post, hiddenPost string // ids of comments on the host's novel, by …
+	linked, blocked  string // … these authors
 
 	freeName, freeTitle string
 	delivered           string // Idempotency-Key of the novel
@@ -37,6 +41,20 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 	}
 	ada.Post(t, "/api/admin/novels", blackbox.Key(), blackbox.Fields{"novel": d.hosted}).WantJSON(t, 201, &hosted)
 	d.hostID = hosted.NovelID
+	d.linked, d.blocked = blackbox.Unique("linked"), blackbox.Unique("blocked")
+	d.post, d.hiddenPost = d.comment(t, d.linked), d.comment(t, d.blocked)
+	authors := "/api/admin/integrations/" + d.partner.IntegrationID + "/authors/"
+	ada.Put(t, authors+d.linked+"/member", blackbox.Fields{"memberId": "member"}).WantJSON(t, 200, &struct{}{})
+	for _, path := range []string{authors + d.blocked + "/block", authors + d.blocked + "/hide-posts", "/api/admin/posts/" + d.hiddenPost + "/hide"} {
+		ada.Post(t, path, blackbox.Key(), because(d)).WantJSON(t, 200, &struct{}{})
+	}
+	for _, author := range []string{d.linked, d.blocked} { // their names come from a table that follows
+		blackbox.Eventually(t, time.Minute, "the name of "+author, func() bool {
+			var known struct{ DisplayName *string }
+			ada.Get(t, authors+author).WantJSON(t, 200, &known)
+			return known.DisplayName != nil
+		})
+	}
 	return d
 }
 
@@ -49,11 +67,17 @@ func hire(t testing.TB, ada *blackbox.Person, settings blackbox.Fields) *blackbo
 	return p
 }
 
+// comment imports a comment of an author on the host's novel and returns its id.
+func (d *desk) comment(t testing.TB, author string) string {
+	t.Helper()
+	return d.partner.Import(t, blackbox.Key(), blackbox.Comment(d.hosted).With(blackbox.Fields{"uuid": author})).WantPost(t, 201).PostID
+}
+
 // path fills the parameters of a documented path in. A parameter that it does not know fails the test: a new one needs a line here.
 func (d *desk) path(t testing.TB, documented string) string {
 	t.Helper()
 	filled := strings.NewReplacer(
-		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID,
+		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post, "{uuid}", d.linked,
 		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",
 	).Replace(documented)
 	if strings.Contains(filled, "{") {
@@ -62,14 +86,25 @@ func (d *desk) path(t testing.TB, documented string) string {
 	return filled
 }
 
+// fitting names what a route demands to be in another state than the rest of the desk.
+func (d *desk) fitting(route blackbox.Route) string {
+	switch route.String() {
+	case "PATCH /api/admin/novels/{novelId}": // only the host's own novels can be edited
+		return strings.Replace(route.Path, "{novelId}", d.hostID, 1)
+	case "POST /api/admin/posts/{postId}/restore":
+		return strings.Replace(route.Path, "{postId}", d.hiddenPost, 1)
+	case "POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock",
+		"POST /api/admin/integrations/{integrationId}/authors/{uuid}/restore-posts":
+		return strings.Replace(route.Path, "{uuid}", d.blocked, 1)
+	default:
+		return route.Path
+	}
+}
+
 // request is a valid request to the route about what is on the desk, without an API key.
 func (d *desk) request(t testing.TB, route blackbox.Route, body func(*desk) blackbox.Fields) blackbox.Request {
 	t.Helper()
-	documented := route.Path
-	if route.String() == "PATCH /api/admin/novels/{novelId}" { // only the host's own novels can be edited
-		documented = "/api/admin/novels/" + d.hostID
-	}
-	r := blackbox.Request{Method: route.Method, Path: d.path(t, documented)}
+	r := blackbox.Request{Method: route.Method, Path: d.path(t, d.fitting(route))}
 	if body != nil {
 		r.Body, r.ContentType = body(d).JSON(t), "application/json"
 	}
@@ -85,6 +120,7 @@ type standing struct {
 	Keys               []map[string]any // of the integration, without their last use
 	Integrated         int              // integrations that have the free name
 	Published          int              // novels that have the free title
+	Posts, Authors     []map[string]any // moderated ones and others
 }
 
 func (d *desk) standing(t testing.TB) standing {
@@ -100,6 +136,16 @@ func (d *desk) standing(t testing.TB) standing {
 		if integration["name"] == d.freeName {
 			s.Integrated++
 		}
+	}
+	for _, post := range []string{d.post, d.hiddenPost} {
+		var state map[string]any
+		d.ada.Get(t, "/api/admin/posts/"+post).WantJSON(t, 200, &state)
+		s.Posts = append(s.Posts, state)
+	}
+	for _, author := range []string{d.linked, d.blocked} {
+		var state map[string]any
+		d.ada.Get(t, "/api/admin/integrations/"+d.partner.IntegrationID+"/authors/"+author).WantJSON(t, 200, &state)
+		s.Authors = append(s.Authors, state)
 	}
 	s.Published = len(page(t, d.ada, "/api/admin/novels?text="+url.QueryEscape(d.freeTitle)))
 	return s

@@ -32,6 +32,10 @@ var statements = []statement{
 		indexes: []string{"title_lookup_slug_key"},
 	},
 	{
+		file: "commands/committer/read_blocked.sql", parameters: "uuid[]", arguments: "ARRAY[md5('1')::uuid,md5('2')::uuid,gen_random_uuid()]",
+		indexes: []string{"author_decisions_blocked_idx"},
+	},
+	{
 		file: "projections/titles_insert.sql", parameters: "text[], uuid[], text[], text[], text[], uuid[], integer[], text[]",
 		arguments: `ARRAY['new 1','new 2'], ARRAY[gen_random_uuid(),gen_random_uuid()], ARRAY['new-1','new-2'], ARRAY['New 1','New 2'],
 			ARRAY['approved','pending'], ARRAY[NULL,NULL]::uuid[], ARRAY[1,1], ARRAY['{}','{}']`,
@@ -125,6 +129,8 @@ func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 		 SELECT n, 'post', gen_random_uuid(), 1, 'key-' || n, 'source', 'post.imported.v1', '{}', '{}' FROM generate_series(1, $1::int) n`,
 		`INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
+		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked, stream_version)
+		 SELECT md5(n::text)::uuid, gen_random_uuid(), 'user-' || n, 'member-' || n, n % 2 = 0, 1 FROM generate_series(1, $1::int) n`,
 		`INSERT INTO threads (novel_id, thread_id) SELECT md5(n::text)::uuid, md5('t' || n)::uuid FROM generate_series(1, $1::int) n`,
 	} {
 		if _, err := pool.Exec(t.Context(), statement, rows); err != nil {

@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/commands/problem"
+	"novelgate/commands/staff"
+	"novelgate/events"
+)
+
+// The paths of the routes. The uuid is the partner's and may hold anything, so it stays percent-encoded until
+// the route is found; an empty one is for the operation to refuse.
+const (
+	authorsPath = integrationPath + "/authors"
+	authorPath  = authorsPath + "/{uuid:[^/]*}"
+	memberPath  = authorPath + "/member"
+)
+
+func (a *API) registerAuthorRoutes(router *mux.Router) {
+	// Without a prefix: mux forgets a method that does not match when another route shares a prefix.
+	encoded := router.NewRoute().Subrouter().UseEncodedPath()
+	for _, route := range []struct {
+		method, path string
+		handle       operation
+	}{
+		{http.MethodGet, authorsPath, listAuthors},
+		{http.MethodGet, authorPath, showAuthor},
+		{http.MethodPut, memberPath, linkAuthor},
+		{http.MethodDelete, memberPath, unlinkAuthor},
+		{http.MethodPost, authorPath + "/block", moderateAuthor("block", (*staff.Staff).BlockAuthor)},
+		{http.MethodPost, authorPath + "/unblock", moderateAuthor("unblock", (*staff.Staff).UnblockAuthor)},
+		{http.MethodPost, authorPath + "/hide-posts", moderateAuthor("hide-posts", (*staff.Staff).HideAuthorPosts)},
+		{http.MethodPost, authorPath + "/restore-posts", moderateAuthor("restore-posts", (*staff.Staff).RestoreAuthorPosts)},
+	} {
+		encoded.Handle(route.path, a.handler(route.handle)).Methods(route.method)
+	}
+}
+
+// author returns whom a path names.
+func (c *call) author() (staff.AuthorName, error) {
+	id, err := c.id("integrationId")
+	if err != nil {
+		return staff.AuthorName{}, err
+	}
+	external, err := url.PathUnescape(mux.Vars(c.Request)["uuid"])
+	if err != nil {
+		return staff.AuthorName{}, problem.NotFound() // the server has read the address, so this does not happen
+	}
+	return staff.AuthorName{IntegrationID: id, ExternalUUID: external}, nil
+}
+
+// moderateAuthor returns the operation that carries out a decision about an author.
+func moderateAuthor(name string, command func(s *staff.Staff, ctx context.Context, name staff.AuthorName, reason string) (staff.Author, error)) operation {
+	return func(ctx context.Context, c *call) (*output, error) {
+		who, err := c.author()
+		if err != nil {
+			return nil, err
+		}
+		// The partner's identifier is personal and a source is for ever, so it is not in there.
+		if err := c.deliver("authors/" + events.AuthorID(who.IntegrationID, who.ExternalUUID).String() + "/" + name); err != nil {
+			return nil, err
+		}
+		var body decision
+		if err := c.decode(&body); err != nil {
+			return nil, err
+		}
+		decided, err := command(c.staff, ctx, who, body.Reason)
+		var replayed *staff.ReplayedError
+		if errors.As(err, &replayed) {
+			decided, err = c.staff.Author(ctx, who)
+		}
+		out := &output{status: http.StatusOK, body: decided}
+		if replayed != nil {
+			out.replayed, out.mismatch = true, replayed.Mismatch
+		}
+		return out, err
+	}
+}
+
+// link is the body of PUT on the member of an author.
+type link struct {
+	MemberID string `json:"memberId"`
+	Reason   string `json:"reason"`
+}
+
+// linkAuthor attributes an author's comments to a member. Repeated, it finds that done.
+func linkAuthor(ctx context.Context, c *call) (*output, error) {
+	who, err := c.author()
+	if err != nil {
+		return nil, err
+	}
+	var body link
+	if err := c.decode(&body); err != nil {
+		return nil, err
+	}
+	linked, err := c.staff.LinkAuthor(ctx, who, body.MemberID, body.Reason)
+	return &output{status: http.StatusOK, body: linked}, err
+}
+
+func unlinkAuthor(ctx context.Context, c *call) (*output, error) {
+	who, err := c.author()
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.staff.UnlinkAuthor(ctx, who, c.URL.Query().Get("reason"))
+	return &output{}, err
+}
+
+// authorWithHistory is an author and what was decided about them.
+type authorWithHistory struct {
+	staff.Author
+	History []staff.HistoryEntry `json:"history"`
+}
+
+func showAuthor(ctx context.Context, c *call) (*output, error) {
+	who, err := c.author()
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.staff.Author(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	history, err := c.staff.AuthorHistory(ctx, who)
+	return &output{status: http.StatusOK, body: authorWithHistory{found, history}}, err
+}
+
+func listAuthors(ctx context.Context, c *call) (*output, error) {
+	id, err := c.id("integrationId")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.textCursor(authorCursor)
+	if err != nil {
+		return nil, err
+	}
+	filter := staff.AuthorFilter{IntegrationID: id, After: after, Limit: limit + 1}
+	if filter.Linked, err = c.flag("linked"); err != nil {
+		return nil, err
+	}
+	if filter.Blocked, err = c.flag("blocked"); err != nil {
+		return nil, err
+	}
+	found, err := c.staff.ListAuthors(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	return &output{status: http.StatusOK, body: paginate(found, limit, byExternalUUID)}, nil
+}
+
+// flag reads true or false from the query; nil when it is not there.
+func (c *call) flag(name string) (*bool, error) {
+	text := c.URL.Query().Get(name)
+	if text == "" {
+		return nil, nil //nolint:nilnil // said above
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil || text != "true" && text != "false" {
+		return nil, problem.InvalidRequest(problem.FieldError{Field: name, Message: "must be true or false"})
+	}
+	return &value, nil
+}

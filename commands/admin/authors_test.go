@@ -1,0 +1,205 @@
+package admin_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+func (d *desk) authors() string { return "/api/admin/integrations/" + d.integrationID + "/authors" }
+
+// author is the address of an author, whatever their identifier.
+func (d *desk) author(external string) string { return d.authors() + "/" + segment(external) }
+
+// segment encodes every byte that a path might give a meaning to.
+func segment(s string) string {
+	return strings.NewReplacer(".", "%2E").Replace(url.PathEscape(s))
+}
+
+func TestAuthorOverHTTP(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	path := d.author("user-1")
+	if a := d.send(t, d.ada, http.MethodGet, path, "", ""); a.code() != "not_found" {
+		t.Errorf("unknown: %d %s", a.status, a.text)
+	}
+	for range 2 { // PUT is idempotent
+		a := d.send(t, d.ada, http.MethodPut, path+"/member", "", `{"memberId":"member-7","reason":"signed in"}`)
+		if a.status != http.StatusOK || a.str("memberId") != "member-7" || a.str("uuid") != "user-1" || a.body["blocked"] != false || a.body["displayName"] != nil {
+			t.Errorf("link: %d %s", a.status, a.text)
+		}
+	}
+	for _, step := range []struct {
+		verb, member string
+		want         any
+	}{
+		{"block", "blocked", true}, {"unblock", "blocked", false}, {"hide-posts", "postsHidden", true}, {"restore-posts", "postsHidden", false},
+	} {
+		a := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, step.verb, `{"reason":"r"}`)
+		if a.status != http.StatusOK || a.body[step.member] != step.want || a.header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("%s: %d %s", step.verb, a.status, a.text)
+		}
+		again := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, step.verb, `{"reason":"r"}`)
+		if again.status != http.StatusOK || again.body[step.member] != step.want || again.header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s with the same key: %d %s", step.verb, again.status, again.text)
+		}
+		if none := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, "x"+step.verb, `{}`); none.code() != "invalid_request" || none.str("field") != "reason" {
+			t.Errorf("%s without reason: %d %s", step.verb, none.status, none.text)
+		}
+	}
+	for verb, detail := range map[string]string{
+		"unblock":       "An author who is unblocked cannot become unblocked.",
+		"restore-posts": "Comments of an author that are visible cannot become visible.",
+	} {
+		if a := d.send(t, d.ada, http.MethodPost, path+"/"+verb, "again-"+verb, `{"reason":"r"}`); a.status != http.StatusConflict || a.code() != "invalid_transition" || a.str("detail") != detail {
+			t.Errorf("%s again: %d %s", verb, a.status, a.text)
+		}
+	}
+	shown := d.send(t, d.ada, http.MethodGet, path, "", "")
+	history, _ := shown.body["history"].([]any)
+	if len(history) != 5 {
+		t.Fatalf("history: %s", shown.text)
+	}
+	first, _ := history[0].(map[string]any)
+	if personal, _ := first["personal"].(map[string]any); first["type"] != "author.linked.v1" || first["actor"] != "staff:ada" || personal["memberId"] != "member-7" || personal["uuid"] != "user-1" {
+		t.Errorf("history begins with %v", first)
+	}
+	if data := fmt.Sprint(first["data"]); strings.Contains(data, "member-7") || strings.Contains(data, "user-1") {
+		t.Errorf("what is personal is in the data: %s", data)
+	}
+	if a := d.send(t, d.ada, http.MethodDelete, path+"/member?reason=asked", "", ""); a.status != http.StatusNoContent {
+		t.Errorf("unlink: %d %s", a.status, a.text)
+	}
+	if a := d.send(t, d.ada, http.MethodDelete, path+"/member", "", ""); a.code() != "invalid_transition" || a.str("detail") != "An author who is unlinked cannot become unlinked." {
+		t.Errorf("unlink again: %d %s", a.status, a.text)
+	}
+	if list := d.send(t, d.ada, http.MethodGet, d.authors()+"?linked=false&blocked=false", "", "").items(t); len(list) != 1 || list[0]["uuid"] != "user-1" {
+		t.Errorf("list: %v", list)
+	}
+}
+
+// TestAuthorAddresses: the partner's identifier may hold anything that a comment may carry, and nothing else.
+func TestAuthorAddresses(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	names := []string{
+		"a/b", "/", "//", ".", "..", "../..", "a/../b", "%", "%2F", "a%2Fb", "?", "#", "a b", "+", ";=,", "{uuid}", "member", "block", "日本", "a\nb", "\\", `"'<>`,
+		"x" + strings.Repeat("é", 254),
+	}
+	for i, name := range names {
+		put := d.send(t, d.ada, http.MethodPut, d.author(name)+"/member", "", fmt.Sprintf(`{"memberId":"member-%d"}`, i))
+		if put.status != http.StatusOK || put.str("uuid") != name {
+			t.Errorf("%q: %d %s", name, put.status, put.text)
+			continue
+		}
+		if put.str("authorId") != events.AuthorID(uuid.MustParse(d.integrationID), name).String() {
+			t.Errorf("%q: author %s", name, put.str("authorId"))
+		}
+	}
+	for i, name := range names { // each is somebody else
+		if a := d.send(t, d.ada, http.MethodGet, d.author(name), "", ""); a.str("memberId") != fmt.Sprintf("member-%d", i) {
+			t.Errorf("%q: %d %s", name, a.status, a.text)
+		}
+	}
+	const member, reason = `{"memberId":"m"}`, `{"reason":"r"}`
+	for _, name := range []string{
+		"", "%20%09", "a%00b", "%FF", strings.Repeat("x", 256), strings.Repeat("x", 32<<10), strings.Repeat("%F0%9F%8E%89", 256),
+	} {
+		for _, request := range [][3]string{{http.MethodGet, "", ""}, {http.MethodPut, "/member", member}, {http.MethodDelete, "/member", ""}, {http.MethodPost, "/block", reason}} {
+			a := d.send(t, d.ada, request[0], d.authors()+"/"+name+request[1], "key", request[2])
+			if a.code() != "invalid_request" || a.str("field") != "uuid" {
+				t.Errorf("%s %.30q%s: %d %s", request[0], name, request[1], a.status, a.text)
+			}
+		}
+	}
+	for _, request := range [][2]string{
+		{http.MethodGet, d.authors() + "/a/b"}, // not encoded: another address
+		{http.MethodGet, "/api/admin/integrations/" + uuid.NewString() + "/authors"},
+		{http.MethodPut, "/api/admin/integrations/" + uuid.NewString() + "/authors/u/member"},
+		{http.MethodGet, "/api/admin/integrations/nobody/authors/u"},
+	} {
+		if a := d.send(t, d.ada, request[0], request[1], "", member); a.status != http.StatusNotFound {
+			t.Errorf("%s %s: %d %s", request[0], request[1], a.status, a.text)
+		}
+	}
+}
+
+func TestAuthorMethods(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for path, allowed := range map[string]string{d.author("a/b") + "/member": "PUT, DELETE", d.author("u") + "/block": "POST", d.author("u"): "GET", d.authors(): "GET"} {
+		if a := d.send(t, d.ada, http.MethodPatch, path, "", "{}"); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allowed {
+			t.Errorf("PATCH %s: %d, allowed %q", path, a.status, a.header.Get("Allow"))
+		}
+	}
+}
+
+func TestAuthorBadRequests(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, c := range []struct{ method, path, key, body, code, field string }{
+		{http.MethodPut, d.author("u") + "/member", "", `{}`, "invalid_request", "memberId"},
+		{http.MethodPut, d.author("u") + "/member", "", `{"memberId":7}`, "invalid_request", "memberId"},
+		{http.MethodPut, d.author("u") + "/member", "", `{"memberId":" m"}`, "invalid_request", "memberId"},
+		{http.MethodPut, d.author("u") + "/member", "", `{"memberId":"a\u0000"}`, "invalid_request", "memberId"},
+		{http.MethodPut, d.author("u") + "/member", "", `{"memberId":"m","more":1}`, "invalid_request", "more"},
+		{http.MethodPost, d.author("u") + "/block", "", `{"reason":"r"}`, "invalid_idempotency_key", ""},
+		{http.MethodPost, d.author("u") + "/block", "k", `{"reason":"  "}`, "invalid_request", "reason"},
+		{http.MethodGet, d.authors() + "?linked=1", "", "", "invalid_request", "linked"},
+		{http.MethodGet, d.authors() + "?blocked=yes", "", "", "invalid_request", "blocked"},
+		{http.MethodGet, d.authors() + "?limit=501", "", "", "invalid_request", "limit"},
+		{http.MethodGet, d.authors() + "?cursor=AA", "", "", "invalid_request", "cursor"}, // NUL
+		{http.MethodGet, d.authors() + "?cursor=_w", "", "", "invalid_request", "cursor"}, // no UTF-8
+		{http.MethodGet, "/api/admin/posts/" + uuid.NewString(), "", "", "not_found", ""},
+		{http.MethodGet, "/api/admin/posts/nonsense", "", "", "not_found", ""},
+		{http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/hide", "k", `{"reason":"r"}`, "not_found", ""},
+		{http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/hide", "", `{"reason":"r"}`, "invalid_idempotency_key", ""},
+		{http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/restore", "k", `{"reason":""}`, "invalid_request", "reason"},
+	} {
+		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {
+			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, a.status, a.text)
+		}
+	}
+}
+
+// TestRacingBlocks: of many commands one blocks; of one command sent many times one does, and the others repeat its answer.
+func TestRacingBlocks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for name, key := range map[string]func(int) string{"own": func(i int) string { return fmt.Sprint("key-", i) }, "same": func(int) string { return "key" }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answers := make([]answer, 8)
+			var wg sync.WaitGroup
+			for i := range answers {
+				wg.Go(func() {
+					answers[i] = d.send(t, d.ada, http.MethodPost, d.author(name)+"/block", key(i), `{"reason":"r"}`)
+				})
+			}
+			wg.Wait()
+			blocked, refused, replayed := 0, 0, 0
+			for _, a := range answers {
+				switch {
+				case a.code() == "invalid_transition":
+					refused++
+				case a.status == http.StatusOK && a.header.Get("Idempotent-Replayed") == "true":
+					replayed++
+				case a.status == http.StatusOK:
+					blocked++
+				default:
+					t.Errorf("%d %s", a.status, a.text)
+				}
+			}
+			if blocked != 1 || name == "own" && replayed > 0 || name == "same" && refused > 0 {
+				t.Errorf("%d blocked, %d were refused, %d repeated", blocked, refused, replayed)
+			}
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/author"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// ErrNoSuchAuthor is returned for a partner's user who has not commented and about whom nothing was decided.
+var ErrNoSuchAuthor = errors.New("no such author")
+
+// AuthorName names a partner's user. One of the same identifier at another partner is somebody else.
+type AuthorName struct {
+	IntegrationID uuid.UUID
+	ExternalUUID  string // the partner's identifier
+}
+
+func (n AuthorName) id() uuid.UUID { return events.AuthorID(n.IntegrationID, n.ExternalUUID) }
+
+// Author is a partner's user as staff see them.
+type Author struct {
+	ID               uuid.UUID  `json:"authorId"`
+	IntegrationID    uuid.UUID  `json:"integrationId"`
+	ExternalUUID     string     `json:"uuid"`
+	DisplayName      *string    `json:"displayName"` // nil, as firstSeenAt, of one who has not commented
+	MemberID         *string    `json:"memberId"`    // nil: attributed to the partner platform
+	Blocked          bool       `json:"blocked"`
+	PostsHidden      bool       `json:"postsHidden"`
+	PostsHiddenUntil *time.Time `json:"postsHiddenUntil"` // those received later are visible
+	FirstSeenAt      *time.Time `json:"firstSeenAt"`
+}
+
+// LinkAuthor attributes the comments of an author, those that came before as well, to a member of the host platform.
+// Linking to the same member again records nothing.
+func (s *Staff) LinkAuthor(ctx context.Context, name AuthorName, memberID, reason string) (Author, error) {
+	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Link(memberID, reason) })
+}
+
+// UnlinkAuthor attributes the comments of an author to the partner platform again.
+func (s *Staff) UnlinkAuthor(ctx context.Context, name AuthorName, reason string) (Author, error) {
+	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Unlink(reason) })
+}
+
+// BlockAuthor refuses further comments of an author, from the next request on.
+func (s *Staff) BlockAuthor(ctx context.Context, name AuthorName, reason string) (Author, error) {
+	return s.moderateAuthor(ctx, name, reason, author.Author.Block)
+}
+
+// UnblockAuthor lets an author comment again.
+func (s *Staff) UnblockAuthor(ctx context.Context, name AuthorName, reason string) (Author, error) {
+	return s.moderateAuthor(ctx, name, reason, author.Author.Unblock)
+}
+
+// RestoreAuthorPosts ends what HideAuthorPosts began. Posts that were hidden one by one stay hidden.
+func (s *Staff) RestoreAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
+	return s.moderateAuthor(ctx, name, reason, author.Author.RestorePosts)
+}
+
+// HideAuthorPosts hides all posts of an author that were received until now: one event, however many they are.
+func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
+	if strings.TrimSpace(reason) == "" {
+		return Author{}, ErrReasonRequired
+	}
+	return s.decideAuthor(ctx, name, func(ctx context.Context, a author.Author) ([]events.Event, error) {
+		// What it is compared with, recorded_at, is of the same clock.
+		var now time.Time
+		if err := s.Pool.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
+			return nil, fmt.Errorf("read the clock of the database: %w", err)
+		}
+		return a.HidePosts(reason, now)
+	})
+}
+
+func (s *Staff) moderateAuthor(ctx context.Context, name AuthorName, reason string, decide func(author.Author, string) ([]events.Event, error)) (Author, error) {
+	if strings.TrimSpace(reason) == "" {
+		return Author{}, ErrReasonRequired
+	}
+	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return decide(a, reason) })
+}
+
+// decideAuthor appends what decide decides about an author, of whom nobody need have heard before.
+func (s *Staff) decideAuthor(ctx context.Context, name AuthorName, decide func(context.Context, author.Author) ([]events.Event, error)) (Author, error) {
+	ref, err := author.Ref(name.IntegrationID, name.ExternalUUID)
+	if err != nil {
+		return Author{}, err
+	}
+	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
+		return Author{}, err
+	}
+	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
+		return decide(ctx, author.Fold(ref, history))
+	})
+	if err != nil {
+		return Author{}, err
+	}
+	return s.Author(ctx, name)
+}
+
+// Author finds an author; ErrNoSuchAuthor when they have not commented and nothing was decided about them.
+func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
+	if _, err := author.Ref(name.IntegrationID, name.ExternalUUID); err != nil {
+		return Author{}, err
+	}
+	found, err := find(ctx, s, "author", ErrNoSuchAuthor, scanAuthor, authorSQL, name.id())
+	if err == nil {
+		found.ID, found.IntegrationID, found.ExternalUUID = name.id(), name.IntegrationID, name.ExternalUUID
+	}
+	return found, err
+}
+
+// AuthorHistory returns what was decided about an author, oldest first.
+func (s *Staff) AuthorHistory(ctx context.Context, name AuthorName) ([]HistoryEntry, error) {
+	recorded, err := eventlog.ReadStream(ctx, s.Pool, name.id(), 0)
+	if err != nil {
+		return nil, err
+	}
+	return historyOf(recorded), nil
+}
+
+func scanAuthor(row pgx.CollectableRow) (Author, error) {
+	var a Author
+	var external *string
+	if err := row.Scan(&a.ID, &a.IntegrationID, &external, &a.DisplayName, &a.MemberID, &a.Blocked, &a.PostsHiddenUntil, &a.FirstSeenAt); err != nil {
+		return Author{}, fmt.Errorf("scan author: %w", err)
+	}
+	if external != nil {
+		a.ExternalUUID = *external
+	}
+	a.PostsHidden = a.PostsHiddenUntil != nil
+	return a, nil
+}

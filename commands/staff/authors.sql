@@ -1,0 +1,21 @@
+-- A page of the authors of an integration, by the partner's identifier: those who have commented, and those of whom staff have
+-- decided something before. $1: integration; $2: identifier of the last author of the page before; $3, $4: linked, blocked, NULL
+-- for either; $5: how many. The limits are inside, so that no more rows than those are ever sorted.
+SELECT author_id, integration_id, external_uuid, display_name, member_id, blocked, posts_hidden_until, first_seen_at
+FROM (
+    (SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, d.member_id, coalesce(d.blocked, false) AS blocked,
+            d.posts_hidden_until, a.first_seen_at
+     FROM authors a
+     LEFT JOIN author_decisions d ON d.author_id = a.author_id
+     WHERE a.integration_id = $1::uuid AND a.external_uuid COLLATE "C" > $2::text
+       AND ($3::boolean IS NULL OR (d.member_id IS NOT NULL) = $3) AND ($4::boolean IS NULL OR coalesce(d.blocked, false) = $4)
+     ORDER BY a.external_uuid COLLATE "C" LIMIT $5)
+    UNION ALL
+    (SELECT d.author_id, d.integration_id, d.external_uuid, NULL, d.member_id, d.blocked, d.posts_hidden_until, NULL
+     FROM author_decisions d
+     WHERE d.integration_id = $1 AND d.external_uuid COLLATE "C" > $2
+       AND ($3 IS NULL OR (d.member_id IS NOT NULL) = $3) AND ($4 IS NULL OR d.blocked = $4)
+       AND NOT EXISTS (SELECT FROM authors a WHERE a.author_id = d.author_id)
+     ORDER BY d.external_uuid COLLATE "C" LIMIT $5)
+) AS both_kinds
+ORDER BY external_uuid COLLATE "C" LIMIT $5

@@ -1,0 +1,342 @@
+package staff_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/author"
+	"novelgate/aggregates/integration"
+	"novelgate/aggregates/post"
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/projections"
+)
+
+func newIntegration(t *testing.T, s *staff.Staff, name string) uuid.UUID {
+	t.Helper()
+	made, err := s.CreateIntegration(t.Context(), name, integration.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.ID
+}
+
+// comment is the import of a comment.
+func comment(integrationID uuid.UUID, external, key string) events.Recorded {
+	return events.Recorded{
+		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key, Source: events.PostsSource(integrationID),
+		Event: events.PostImported{
+			IntegrationID: integrationID, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2}, WrittenAt: noon,
+			Comment: &events.Comment{ExternalUUID: external, Username: "name of " + external, Content: "content of " + key},
+		},
+	}
+}
+
+// appendAll appends events in one transaction.
+func appendAll(t *testing.T, s *staff.Staff, recorded ...events.Recorded) {
+	t.Helper()
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// project brings the asynchronous tables up to date.
+func project(t *testing.T, s *staff.Staff) {
+	t.Helper()
+	var settled bool
+	for deadline := time.Now().Add(time.Minute); !settled; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the log has not settled")
+		}
+		err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`).Scan(&settled)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	log, err := eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range projections.All() {
+		if err := p.Apply(t.Context(), s.Pool, log); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPostLife(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id := newIntegration(t, s, "Partner")
+	who := staff.AuthorName{IntegrationID: id, ExternalUUID: "u"}
+	appendAll(t, s, comment(id, "u", "k"))
+	postID := events.PostID(id, "k")
+	for _, step := range []struct {
+		name    string
+		do      func() error
+		refused bool
+		state   post.State
+		by      string
+	}{
+		{"restore", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, true, post.Visible, ""},
+		{"hide", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, false, post.Hidden, post.ByItself},
+		{"hide again", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, true, post.Hidden, post.ByItself},
+		{"restore", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, false, post.Visible, ""},
+		{"hide all", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false, post.Hidden, post.ByItsAuthor},
+		{"restore one of all", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, false, post.Visible, ""},
+		{"restore one again", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, true, post.Visible, ""},
+		{"hide all again", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false, post.Hidden, post.ByItsAuthor},
+		{"restore all", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, false, post.Visible, ""},
+		{"restore all again", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, true, post.Visible, ""},
+		{"hide without reason", func() error { _, err := s.HidePost(t.Context(), postID, " "); return err }, true, post.Visible, ""},
+	} {
+		if err := step.do(); (err != nil) != step.refused {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		p, err := s.Post(t.Context(), postID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := ""
+		if p.HiddenBy != nil {
+			by = *p.HiddenBy
+		}
+		if p.State != step.state || by != step.by || *p.Content != "content of k" || p.Author.ExternalUUID != "u" {
+			t.Errorf("after %s: %s by %q: %+v", step.name, p.State, by, p)
+		}
+		project(t, s) // what readers see is the same
+		var hidden bool
+		var content *string
+		if err := s.Pool.QueryRow(t.Context(), `SELECT hidden, content FROM analytics.posts WHERE post_id = $1`, postID).Scan(&hidden, &content); err != nil {
+			t.Fatal(err)
+		}
+		if hidden != (step.state == post.Hidden) || (content == nil) != hidden {
+			t.Errorf("after %s: readers see hidden %t, content %v", step.name, hidden, content)
+		}
+	}
+	p, err := s.Post(t.Context(), postID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, entry := range p.History {
+		types = append(types, entry.Type)
+	}
+	if diff := cmp.Diff([]string{"post.imported.v1", "post.hidden.v1", "post.restored.v1", "post.restored.v1"}, types); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	if _, err := s.HidePost(t.Context(), uuid.New(), "r"); !errors.Is(err, post.ErrNotFound) {
+		t.Errorf("hide nothing: %v", err)
+	}
+	if _, err := s.HidePost(t.Context(), id, "r"); !errors.Is(err, post.ErrNotFound) {
+		t.Errorf("hide an integration: %v", err)
+	}
+}
+
+func TestAuthorLife(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id, other := newIntegration(t, s, "Partner"), newIntegration(t, s, "Other")
+	who := staff.AuthorName{IntegrationID: id, ExternalUUID: "u/1"}
+	if _, err := s.Author(t.Context(), who); !errors.Is(err, staff.ErrNoSuchAuthor) {
+		t.Errorf("before anything: %v", err)
+	}
+	linked, err := s.LinkAuthor(t.Context(), who, "member-1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := staff.Author{ID: events.AuthorID(id, "u/1"), IntegrationID: id, ExternalUUID: "u/1", MemberID: new("member-1")}
+	if diff := cmp.Diff(want, linked); diff != "" {
+		t.Errorf("linked before a comment (-want +got):\n%s", diff)
+	}
+	for _, step := range []struct {
+		member string
+		events int
+	}{{"member-1", 1}, {"member-2", 2}, {"member-2", 2}, {"member-1", 3}} {
+		if _, err := s.LinkAuthor(t.Context(), who, step.member, "r"); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(stream(t, s, linked.ID)); n != step.events {
+			t.Errorf("%d events after a link to %s, want %d", n, step.member, step.events)
+		}
+	}
+	if _, err := s.Author(t.Context(), staff.AuthorName{IntegrationID: other, ExternalUUID: "u/1"}); !errors.Is(err, staff.ErrNoSuchAuthor) {
+		t.Errorf("the same uuid at another partner: %v", err)
+	}
+	appendAll(t, s, comment(id, "u/1", "k"))
+	project(t, s)
+	if _, err := s.BlockAuthor(t.Context(), who, "spam"); err != nil {
+		t.Fatal(err)
+	}
+	blocked, err := s.UnlinkAuthor(t.Context(), who, "asked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blocked.MemberID != nil || !blocked.Blocked || blocked.DisplayName == nil || *blocked.DisplayName != "name of u/1" || blocked.FirstSeenAt == nil {
+		t.Errorf("%+v", blocked)
+	}
+	for name, err := range map[string]error{
+		"no integration": second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: uuid.New(), ExternalUUID: "u"}, "r")),
+		"empty uuid":     second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: id}, "r")),
+		"long uuid":      second(s.Author(t.Context(), staff.AuthorName{IntegrationID: id, ExternalUUID: strings.Repeat("x", 32<<10)})),
+		"NUL":            second(s.Author(t.Context(), staff.AuthorName{IntegrationID: id, ExternalUUID: "a\x00"})),
+		"no reason":      second(s.UnblockAuthor(t.Context(), who, "")),
+		"no member":      second(s.LinkAuthor(t.Context(), who, "", "")),
+	} {
+		want := map[string]error{"no integration": integration.ErrNotFound, "no reason": staff.ErrReasonRequired, "no member": author.ErrMemberInvalid}[name]
+		if want == nil {
+			want = author.ErrUUIDInvalid
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestAuthorsAreDecidedInTurn: of many who block at once, one does; and nothing is lost of what many decide at once.
+func TestAuthorsAreDecidedInTurn(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	who := staff.AuthorName{IntegrationID: newIntegration(t, s, "Partner"), ExternalUUID: "u"}
+	const rivals = 6
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	done, refused := 0, 0
+	for i := range rivals {
+		wg.Go(func() {
+			_, err := s.BlockAuthor(t.Context(), who, "r")
+			var transition *author.TransitionError
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				done++
+			case errors.As(err, &transition) && transition.From == author.Blocked:
+				refused++
+			default:
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := s.LinkAuthor(t.Context(), who, fmt.Sprint("member-", i), "r"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if done != 1 || refused != rivals-1 {
+		t.Errorf("%d blocked, %d were refused", done, refused)
+	}
+	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.AuthorID(who.IntegrationID, "u"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(recorded) != rivals+1 {
+		t.Errorf("%d events", len(recorded))
+	}
+	folded := author.Fold(events.AuthorRef{}, recorded)
+	found, err := s.Author(t.Context(), who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !found.Blocked || found.MemberID == nil || *found.MemberID != folded.MemberID {
+		t.Errorf("the table says %+v, the stream %+v", found, folded)
+	}
+}
+
+// TestAuthorPages goes through the pages of every filter and expects each author once, in order.
+func TestAuthorPages(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	id, other := newIntegration(t, s, "Partner"), newIntegration(t, s, "Other")
+	var log []events.Recorded
+	for _, external := range []string{"a", "B", "c/d", "é", "Z", "z"} {
+		log = append(log, comment(id, external, "key of "+external))
+	}
+	log = append(log, comment(other, "foreign", "k"))
+	appendAll(t, s, log...)
+	project(t, s)
+	name := func(external string) staff.AuthorName {
+		return staff.AuthorName{IntegrationID: id, ExternalUUID: external}
+	}
+	for _, external := range []string{"a", "new"} {
+		if _, err := s.LinkAuthor(t.Context(), name(external), "m", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, external := range []string{"a", "Z", "%"} {
+		if _, err := s.BlockAuthor(t.Context(), name(external), "r"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.HideAuthorPosts(t.Context(), name("z"), "r"); err != nil {
+		t.Fatal(err)
+	}
+	yes, no := true, false
+	for _, c := range []struct {
+		linked, blocked *bool
+		want            string
+	}{
+		{nil, nil, "% B Z a c/d new z é"},
+		{&yes, nil, "a new"},
+		{&no, nil, "% B Z c/d z é"},
+		{nil, &yes, "% Z a"},
+		{nil, &no, "B c/d new z é"},
+		{&yes, &yes, "a"},
+		{&yes, &no, "new"},
+		{&no, &yes, "% Z"},
+		{&no, &no, "B c/d z é"},
+	} {
+		for _, size := range []int{1, 2, 3, 100} {
+			var got []string
+			after := ""
+			for {
+				list, err := s.ListAuthors(t.Context(), staff.AuthorFilter{IntegrationID: id, Linked: c.linked, Blocked: c.blocked, After: after, Limit: size})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, a := range list {
+					if a.ID != events.AuthorID(id, a.ExternalUUID) || a.IntegrationID != id || a.PostsHidden != (a.ExternalUUID == "z") || a.Blocked != strings.Contains("aZ%", a.ExternalUUID) {
+						t.Errorf("%+v", a)
+					}
+					if seen := a.DisplayName != nil && a.FirstSeenAt != nil; seen != (a.ExternalUUID != "new" && a.ExternalUUID != "%") {
+						t.Errorf("%+v", a)
+					}
+					got = append(got, a.ExternalUUID)
+				}
+				if len(list) < size {
+					break
+				}
+				after = list[len(list)-1].ExternalUUID
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("linked %v, blocked %v, pages of %d: %q, want %q", show(c.linked), show(c.blocked), size, got, c.want)
+			}
+		}
+	}
+	if _, err := s.ListAuthors(t.Context(), staff.AuthorFilter{IntegrationID: uuid.New(), Limit: 1}); !errors.Is(err, integration.ErrNotFound) {
+		t.Errorf("of nobody: %v", err)
+	}
+}
+
+func show(b *bool) any {
+	if b == nil {
+		return "any"
+	}
+	return *b
+}

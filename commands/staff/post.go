@@ -1,0 +1,124 @@
+package staff
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/author"
+	"novelgate/aggregates/post"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// Post is a comment as staff see it, hidden or not.
+type Post struct {
+	PostID        uuid.UUID      `json:"postId"`
+	ThreadID      uuid.UUID      `json:"threadId"`
+	NovelID       uuid.UUID      `json:"novelId"`
+	IntegrationID uuid.UUID      `json:"integrationId"`
+	ParentPostID  *uuid.UUID     `json:"parentPostId"`
+	ChapterNumber jsontext.Value `json:"chapterNumber"`
+	WrittenAt     time.Time      `json:"writtenAt"`
+	ReceivedAt    time.Time      `json:"receivedAt"`
+	Content       *string        `json:"content"` // nil, as author, once the comment was erased
+	Author        *PostAuthor    `json:"author"`
+	State         post.State     `json:"state"`
+	HiddenBy      *string        `json:"hiddenBy"` // post.ByItself or post.ByItsAuthor; nil, as reason, when visible
+	Reason        *string        `json:"reason"`
+	History       []HistoryEntry `json:"history"`
+}
+
+// PostAuthor is who wrote a post.
+type PostAuthor struct {
+	ID           uuid.UUID `json:"authorId"`
+	ExternalUUID string    `json:"uuid"`
+	Username     string    `json:"username"` // on this comment
+	MemberID     *string   `json:"memberId"`
+	Blocked      bool      `json:"blocked"`
+}
+
+// HidePost hides a post from readers.
+func (s *Staff) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
+	return s.moderatePost(ctx, id, reason, func(p post.Post, _ author.Author) (events.Event, error) { return p.Hide(reason) })
+}
+
+// RestorePost makes a post visible again, also one that is hidden with all of its author's.
+func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
+	return s.moderatePost(ctx, id, reason, func(p post.Post, by author.Author) (events.Event, error) { return p.Restore(by, reason) })
+}
+
+func (s *Staff) moderatePost(ctx context.Context, id uuid.UUID, reason string, decide func(post.Post, author.Author) (events.Event, error)) (Post, error) {
+	if strings.TrimSpace(reason) == "" {
+		return Post{}, ErrReasonRequired
+	}
+	err := s.appendDecided(ctx, stream{events.PostStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
+		p := post.Fold(history)
+		if !p.Exists() {
+			return nil, post.ErrNotFound
+		}
+		by, err := s.authorOf(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		event, err := decide(p, by)
+		if err != nil {
+			return nil, err
+		}
+		return []events.Event{event}, nil
+	})
+	if err != nil {
+		return Post{}, err
+	}
+	return s.Post(ctx, id)
+}
+
+// Post finds a post; post.ErrNotFound when there is none. It reads the log, so it is never behind.
+func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
+	history, err := eventlog.ReadStream(ctx, s.Pool, id, 0)
+	if err != nil {
+		return Post{}, err
+	}
+	p := post.Fold(history)
+	if !p.Exists() {
+		return Post{}, post.ErrNotFound
+	}
+	by, err := s.authorOf(ctx, p)
+	if err != nil {
+		return Post{}, err
+	}
+	standing := p.Standing(by)
+	found := Post{
+		PostID: id, ThreadID: p.Imported.ThreadID, NovelID: p.Imported.NovelID, IntegrationID: p.Imported.IntegrationID,
+		ParentPostID: p.Imported.ParentPostID, ChapterNumber: p.Imported.ChapterNumber,
+		WrittenAt: p.Imported.WrittenAt, ReceivedAt: p.ReceivedAt.UTC(), State: standing.State, History: historyOf(history),
+	}
+	if standing.State == post.Hidden {
+		found.HiddenBy, found.Reason = &standing.By, &standing.Reason
+	}
+	if authorID, ok := p.AuthorID(); ok {
+		comment := p.Imported.Comment
+		found.Content = &comment.Content
+		found.Author = &PostAuthor{ID: authorID, ExternalUUID: comment.ExternalUUID, Username: comment.Username, Blocked: by.Blocked}
+		if by.MemberID != "" {
+			found.Author.MemberID = &by.MemberID
+		}
+	}
+	return found, nil
+}
+
+// authorOf returns what was decided about the author of a post: nothing once the comment was erased.
+func (s *Staff) authorOf(ctx context.Context, p post.Post) (author.Author, error) {
+	id, ok := p.AuthorID()
+	if !ok {
+		return author.Author{}, nil
+	}
+	history, err := eventlog.ReadStream(ctx, s.Pool, id, 0)
+	if err != nil {
+		return author.Author{}, err
+	}
+	return author.Fold(events.AuthorRef{}, history), nil
+}

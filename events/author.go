@@ -1,0 +1,113 @@
+package events
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// AuthorRef says which user of a partner an event is about.
+type AuthorRef struct {
+	IntegrationID uuid.UUID `json:"integrationId"`
+
+	Author *ExternalAuthor `json:"-"` // nil when erased
+}
+
+// ExternalAuthor is the erasable part of an event about an author.
+type ExternalAuthor struct {
+	ExternalUUID string `json:"uuid"` // the partner's identifier of the author
+}
+
+func (r AuthorRef) personal() any {
+	if r.Author == nil {
+		return nil
+	}
+	return r.Author
+}
+
+func (r *AuthorRef) personalTarget() any {
+	r.Author = new(ExternalAuthor)
+	return r.Author
+}
+
+// AuthorLinked records that what an author has written and will write is attributed to a member of the host platform.
+type AuthorLinked struct {
+	IntegrationID uuid.UUID `json:"integrationId"`
+	Reason        string    `json:"reason,omitempty"`
+
+	Link *AuthorLink `json:"-"` // nil when erased
+}
+
+// AuthorLink is the erasable part of AuthorLinked.
+type AuthorLink struct {
+	ExternalUUID string `json:"uuid"`     // the partner's identifier of the author
+	MemberID     string `json:"memberId"` // the host platform's identifier of the member
+}
+
+// Type implements Event.
+func (AuthorLinked) Type() string { return "author.linked.v1" }
+func (AuthorLinked) sealed()      {}
+
+func (e AuthorLinked) personal() any {
+	if e.Link == nil {
+		return nil
+	}
+	return e.Link
+}
+
+func (e *AuthorLinked) personalTarget() any {
+	e.Link = new(AuthorLink)
+	return e.Link
+}
+
+// AuthorUnlinked records that what an author writes is attributed to the partner platform again.
+type AuthorUnlinked struct {
+	AuthorRef
+	Reason string `json:"reason,omitempty"`
+}
+
+// Type implements Event.
+func (AuthorUnlinked) Type() string { return "author.unlinked.v1" }
+func (AuthorUnlinked) sealed()      {}
+
+// AuthorBlocked records that comments of an author are refused from now on.
+type AuthorBlocked struct {
+	AuthorRef
+	Reason string `json:"reason"`
+}
+
+// Type implements Event.
+func (AuthorBlocked) Type() string { return "author.blocked.v1" }
+func (AuthorBlocked) sealed()      {}
+
+// AuthorUnblocked records that an author may comment again.
+type AuthorUnblocked struct {
+	AuthorRef
+	Reason string `json:"reason"`
+}
+
+// Type implements Event.
+func (AuthorUnblocked) Type() string { return "author.unblocked.v1" }
+func (AuthorUnblocked) sealed()      {}
+
+// AuthorPostsHidden records that all comments of an author that were received up to a moment are hidden: one event,
+// however many they are.
+type AuthorPostsHidden struct {
+	AuthorRef
+	Until  time.Time `json:"until"` // on the clock of the database, as recorded_at is; UTC, whole microseconds
+	Reason string    `json:"reason"`
+}
+
+// Type implements Event.
+func (AuthorPostsHidden) Type() string { return "author.posts_hidden.v1" }
+func (AuthorPostsHidden) sealed()      {}
+
+// AuthorPostsRestored records the end of the latest AuthorPostsHidden. Comments that were hidden one by one stay so.
+type AuthorPostsRestored struct {
+	AuthorRef
+	Reason string `json:"reason"`
+}
+
+// Type implements Event.
+func (AuthorPostsRestored) Type() string { return "author.posts_restored.v1" }
+func (AuthorPostsRestored) sealed()      {}

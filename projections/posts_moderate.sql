@@ -1,0 +1,6 @@
+-- What staff decided about posts one by one. $1: posts, sorted; $3: when it was recorded; $4: version of the post's stream, so
+-- that redelivery brings nothing older back. Table names are unqualified: search_path decides which generation is written.
+UPDATE posts p
+SET hidden = m.hidden, moderated_at = m.moderated_at, moderated_version = m.moderated_version
+FROM unnest($1::uuid[], $2::boolean[], $3::timestamptz[], $4::integer[]) AS m (post_id, hidden, moderated_at, moderated_version)
+WHERE p.post_id = m.post_id AND (p.moderated_version IS NULL OR p.moderated_version < m.moderated_version)
