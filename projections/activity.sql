@@ -9,17 +9,18 @@ WITH event AS MATERIALIZED (
     FROM unnest($1::xid8[], $2::integer[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::uuid[], $8::boolean[], $9::timestamptz[],
                 $10::timestamptz[], $11::boolean[])
          AS e (transaction_id, position, integration_id, novel_id, thread_id, post_id, author_id, reply, at, recorded_at, created)
-    LEFT JOIN activity_applied AS a ON true
-    WHERE a.transaction_id IS NULL OR (e.transaction_id, e.position) > (a.transaction_id, a.position)
+    -- Two probes of one row, not a join: the planner would take the table for a large one until it is analysed.
+    WHERE (e.transaction_id, e.position) > (coalesce((SELECT a.transaction_id FROM activity_applied AS a WHERE a.one_row), '0'),
+                                            coalesce((SELECT a.position FROM activity_applied AS a WHERE a.one_row), -1))
 ), counted AS MATERIALIZED (
     -- One event of each author, of each author on each novel, and of each author on each novel on each day is marked as the one that
     -- makes the author new there, unless the set knows better. A scalar subquery is a probe of the index at every size of the
     -- table; a join might be planned while the table is empty and read all of it ever after.
     SELECT e.*,
            e.author_id IS NOT NULL AND row_number() OVER (PARTITION BY e.author_id ORDER BY e.novel_id, e.day) = 1
-               AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id LIMIT 1) IS NULL AS new_author,
+               AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id ORDER BY d.novel_id, d.day LIMIT 1) IS NULL AS new_author,
            e.author_id IS NOT NULL AND row_number() OVER (PARTITION BY e.author_id, e.novel_id ORDER BY e.day) = 1
-               AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id AND d.novel_id = e.novel_id LIMIT 1) IS NULL AS new_to_novel,
+               AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id AND d.novel_id = e.novel_id ORDER BY d.day LIMIT 1) IS NULL AS new_to_novel,
            e.author_id IS NOT NULL AND row_number() OVER (PARTITION BY e.author_id, e.novel_id, e.day) = 1
                AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id AND d.novel_id = e.novel_id AND d.day = e.day) IS NULL AS new_that_day
     FROM event AS e

@@ -26,7 +26,7 @@ func TestModelsEqualANaiveFold(t *testing.T) {
 	pool := newPool(t)
 	createMicros(t, pool)
 	rapid.Check(t, func(rt *rapid.T) {
-		log := catalogueLog(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(1, 80).Draw(rt, "events"))
+		log := catalogueLog(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(1, 50).Draw(rt, "events"))
 		truncateModels(t, pool)
 		for done := 0; done < len(log); {
 			from := done
