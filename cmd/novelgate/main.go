@@ -35,6 +35,7 @@ type CLI struct {
 	Auditor     PersonCommand      `cmd:"" help:"Manage the API keys of auditors."`
 	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
+	Analytics   AnalyticsCommand   `cmd:"" help:"Export what analysts query."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
 }
 
