@@ -187,3 +187,49 @@ func moderated(random *rand.Rand, novel uuid.UUID) events.Recorded {
 		Event: []events.Event{events.NovelRejected{}, events.NovelApproved{}, events.NovelPublished{}}[random.IntN(3)],
 	}
 }
+
+// TestFreshness: analysts see how far a projection has come, whatever rights they have.
+func TestFreshness(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Novels{}}})
+	append1(t, pool, comments(seeded(1), "one", 5)...)
+	eventually(t, "caught up", caughtUp(t, pool, "novels"))
+	stop()
+	type freshness struct {
+		Projection, State, Position string
+		Generation                  int
+		LagEvents                   int64
+		LagSeconds                  float64
+		AsOf                        time.Time
+	}
+	read := func() (f freshness, now time.Time) {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE novelgate_analytics`); err != nil {
+			t.Fatal(err)
+		}
+		err = tx.QueryRow(t.Context(), `SELECT projection, state, position, generation, lag_events, lag_seconds, as_of, statement_timestamp() FROM analytics.freshness`).
+			Scan(&f.Projection, &f.State, &f.Position, &f.Generation, &f.LagEvents, &f.LagSeconds, &f.AsOf, &now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, now
+	}
+	got, now := read()
+	want := freshness{Projection: "novels", State: projections.Running, Position: readAll(t, pool)[4].Position.String(), Generation: 1, AsOf: now}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("when caught up (-want +got):\n%s", diff)
+	}
+	append1(t, pool, comments(seeded(2), "two", 3)...)
+	append1(t, pool, comments(seeded(3), "three", 3)...)
+	got, now = read()
+	want.LagEvents, want.AsOf = 6, readAll(t, pool)[5].RecordedAt
+	want.LagSeconds = now.Sub(want.AsOf).Seconds()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("when behind (-want +got):\n%s", diff)
+	}
+}
