@@ -97,6 +97,9 @@ CREATE TABLE integration_activity (
 
 COMMENT ON TABLE integration_activity IS 'Projection activity: what each integration delivered. Rebuildable from events.';
 
+COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
+COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: authors.';
+
 CREATE VIEW analytics.novels AS
 SELECT novel_id, title, slug, author, nullif(synopsis, '') AS synopsis, nullif(cover_url, '') AS cover_url, genres,
        nullif(language, '') AS language, nullif(reading_status, '') AS reading_status, state, owner_id, created_by,
@@ -121,7 +124,7 @@ COMMENT ON COLUMN analytics.novels.updated_at IS 'When it was last updated, thou
 COMMENT ON COLUMN analytics.novels.updates IS 'How often it was updated, those times included at which nothing changed.';
 COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, rejected or published it; NULL when never since it was created.';
 COMMENT ON COLUMN analytics.novels.moderations IS 'How often staff approved, rejected or published it since it was created.';
-COMMENT ON COLUMN analytics.novels.version IS 'Number of events in the history of the novel.';
+COMMENT ON COLUMN analytics.novels.version IS 'Number of events in the history of its title.';
 
 CREATE VIEW analytics.thread_activity AS
 SELECT thread_id, novel_id, posts, replies, participants, first_post_id, first_post_at, last_post_id, last_post_at,
@@ -241,12 +244,19 @@ BEGIN
         ALTER DEFAULT PRIVILEGES IN SCHEMA analytics GRANT SELECT ON TABLES TO novelgate_analytics;
     END IF;
 
-    -- Everybody may execute a function unless told otherwise; those of extensions are not ours to restrict.
+    -- Everybody may execute a function unless told otherwise; those of extensions are not ours to restrict. A function that a view
+    -- calls runs with the rights of whoever reads the view: those of the views here stay as they are, and a later one needs
+    -- GRANT EXECUTE TO PUBLIC.
     FOR routine IN
         SELECT p.oid::regprocedure FROM pg_proc AS p
         WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace)
           AND pg_has_role(p.proowner, 'USAGE')
           AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+          AND NOT EXISTS (
+              SELECT FROM pg_depend AS d
+              JOIN pg_rewrite AS w ON w.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
+              JOIN pg_class AS v ON v.oid = w.ev_class AND v.relnamespace = 'analytics'::regnamespace
+              WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = p.oid)
     LOOP
         EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', routine);
     END LOOP;

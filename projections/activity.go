@@ -27,6 +27,17 @@ type Activity struct{}
 // Name implements Projection.
 func (Activity) Name() string { return "activity" }
 
+// Generation is the generation of this code: a change that makes other rows of the same events raises it.
+func (Activity) Generation() int { return 1 }
+
+// Tables names what the projection writes.
+func (Activity) Tables() []string {
+	return []string{"activity_applied", "daily_authors", "daily_facts", "thread_activity", "integration_activity"}
+}
+
+// Streams names the kinds of stream that the projection looks at.
+func (Activity) Streams() []string { return []string{events.NovelStream, events.PostStream} }
+
 // Apply implements Projection.
 func (Activity) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
 	var rows activityRows

@@ -29,6 +29,15 @@ type Novels struct{}
 // Name implements Projection.
 func (Novels) Name() string { return "novels" }
 
+// Generation is the generation of this code: a change that makes other rows of the same events raises it.
+func (Novels) Generation() int { return 1 }
+
+// Tables names what the projection writes.
+func (Novels) Tables() []string { return []string{"novels"} }
+
+// Streams names the kinds of stream that the projection looks at.
+func (Novels) Streams() []string { return []string{events.NovelStream} }
+
 // Apply implements Projection.
 func (Novels) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
 	changes := foldNovels(batch)
@@ -43,6 +52,7 @@ type novelChange struct {
 	novelID   uuid.UUID
 	created   *events.NovelCreated // nil when the novel is older than the batch
 	createdAt time.Time
+	createdAs int // version
 
 	// What came after the creation.
 	version              int // 0 when nothing did
@@ -78,7 +88,8 @@ func foldNovels(batch []events.Recorded) []*novelChange {
 func (c *novelChange) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.NovelCreated:
-		c.created, c.createdAt = &e, recorded.RecordedAt
+		// Whatever the stream holds before it was not about a novel.
+		*c = novelChange{novelID: c.novelID, created: &e, createdAt: recorded.RecordedAt, createdAs: recorded.StreamVersion}
 		return
 	case events.NovelUpdated:
 		p := &c.patch
@@ -135,7 +146,7 @@ func insertNovels(ctx context.Context, tx Execer, changes []*novelChange) error 
 		}
 		owners = append(owners, owner)
 		createdAt = append(createdAt, c.createdAt)
-		versions = append(versions, 1)
+		versions = append(versions, int32(c.createdAs)) //nolint:gosec // the column is an integer; its check refuses overflow
 	}
 	if len(ids) == 0 {
 		return nil
