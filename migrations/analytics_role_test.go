@@ -82,7 +82,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 		`COMMENT ON VIEW analytics.posts IS ''`, `CREATE ROLE novelgate_mine`, `COPY (SELECT 1) TO PROGRAM 'true'`,
 		// Views that could be written through.
 		`INSERT INTO analytics.daily_authors (day, integration_id, novel_id, author_id) VALUES (now(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid())`,
-		`UPDATE analytics.posts SET content = ''`, `DELETE FROM analytics.authors`, `SELECT FROM analytics.posts FOR UPDATE`,
+		`UPDATE analytics.daily_facts SET posts = 0`, `DELETE FROM analytics.daily_facts`, `SELECT FROM analytics.daily_facts FOR UPDATE`,
 	}
 	for _, table := range tables {
 		refused = append(refused, `SELECT * FROM `+table, `INSERT INTO `+table+` DEFAULT VALUES`, `DELETE FROM `+table, `TRUNCATE `+table, `LOCK TABLE `+table)
