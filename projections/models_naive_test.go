@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -163,6 +164,7 @@ func (m *models) novel(r *events.Recorded) {
 		moderate("approved")
 	case events.NovelRejected:
 		moderate("rejected")
+	default: // no event of this stream
 	}
 	// Only partners' commands have such a source.
 	text, isPartner := strings.CutPrefix(r.Source, "integrations/")
@@ -178,6 +180,7 @@ func (m *models) novel(r *events.Recorded) {
 	case events.NovelUpdated:
 		i.updated++
 		d.updated++
+	default: // only these have a partner's source
 	}
 }
 
@@ -197,11 +200,6 @@ func (m *models) rows() map[string][]string {
 				if c != nil {
 					text[i] = c.String()
 				}
-			case string:
-				text[i] = c
-				if c == "" {
-					text[i] = "-"
-				}
 			default:
 				text[i] = fmt.Sprint(c)
 			}
@@ -209,9 +207,8 @@ func (m *models) rows() map[string][]string {
 		rows[table] = append(rows[table], strings.Join(text, "|"))
 	}
 	for id, n := range m.novels {
-		genres := []rune(strings.Join(n.Genres, ","))
-		add("novels", id, n.Title, n.Slug, n.Author, n.Synopsis, n.CoverURL, fmt.Stringer(text(genres)), n.Language, n.ReadingStatus, n.State, n.OwnerID,
-			n.createdBy, n.created, n.updated, n.updates, n.moderated, n.moderations, n.version)
+		add("novels", id, n.Title, n.Slug, n.Author, optional(n.Synopsis), optional(n.CoverURL), strings.Join(n.Genres, ","), optional(n.Language),
+			optional(n.ReadingStatus), n.State, n.OwnerID, n.createdBy, n.created, n.updated, n.updates, n.moderated, n.moderations, n.version)
 	}
 	for id, t := range m.threads {
 		add("thread_activity", id, t.novel, t.posts, t.replies, len(t.authors), t.first, t.firstAt, t.last, t.lastAt, t.firstSeen, t.lastSeen)
@@ -231,7 +228,5 @@ func (m *models) rows() map[string][]string {
 	return rows
 }
 
-// text is a string that may be empty.
-type text []rune
-
-func (t text) String() string { return string(t) }
+// optional is what analysts see of a text that may be missing.
+func optional(text string) string { return cmp.Or(text, "-") }
