@@ -43,6 +43,10 @@ lint: ## Run the linters, and check that the rules on imports are alive.
 fmt: ## Format the code.
 	.ci/golangci-lint fmt
 
+.PHONY: docs
+docs: ## Make docs/analytics.md from the database's comments and the example queries.
+	go generate ./docs/...
+
 .PHONY: fuzz
 fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 	.ci/fuzz $(FUZZTIME)

@@ -61,3 +61,17 @@ func PostNovelSource(integrationID uuid.UUID) string { return source(integration
 func source(integrationID uuid.UUID, suffix string) string {
 	return "integrations/" + integrationID.String() + suffix
 }
+
+// SourceIntegration returns the integration whose command an event's source names; false when it was nobody's but staff's.
+func SourceIntegration(source string) (uuid.UUID, bool) {
+	rest, ok := strings.CutPrefix(source, "integrations/")
+	if !ok {
+		return uuid.UUID{}, false
+	}
+	id, _, ok := strings.Cut(rest, "/")
+	if !ok {
+		return uuid.UUID{}, false
+	}
+	parsed, err := uuid.Parse(id)
+	return parsed, err == nil
+}

@@ -53,6 +53,20 @@ func TestSourcesAreUnique(t *testing.T) {
 	}
 }
 
+func TestSourceIntegration(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{events.NovelsSource(id(1)), events.PostsSource(id(1)), events.PostThreadSource(id(1)), events.PostNovelSource(id(1)) + "#2"} {
+		if got, ok := events.SourceIntegration(source); !ok || got != id(1) {
+			t.Errorf("%s: %s, %t", source, got, ok)
+		}
+	}
+	for _, source := range []string{"", "staff/integrations/" + id(1).String(), "integrations/" + id(1).String(), "integrations/nobody/posts"} {
+		if got, ok := events.SourceIntegration(source); ok {
+			t.Errorf("%q: %s", source, got)
+		}
+	}
+}
+
 func TestPositionsCompareAsTheLogDoes(t *testing.T) {
 	t.Parallel()
 	ascending := []events.Position{{}, {0, 1}, {1, 0}, {1, 1}, {1, 1 << 30}, {2, 0}, {1 << 63, 0}, {1 << 63, 1}}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -28,10 +29,15 @@ var files embed.FS
 // connectTimeout bounds the wait for a server that takes connections and says nothing, unless the URL has one.
 const connectTimeout = 5 * time.Second
 
+// raised is the SQLSTATE of RAISE NOTICE.
+const raised = "00000"
+
 // Result says what Apply did.
 type Result struct {
 	Version int64    `json:"version"` // schema version now in force
 	Applied []string `json:"applied"` // names of the steps that this call applied, in order; empty when none was due
+	// Notices say what a step had to leave out, for lack of a right, and what to do about it.
+	Notices []string `json:"notices,omitempty"`
 }
 
 // Up brings the database at databaseURL to the newest schema. It is safe to call from several replicas at once:
@@ -49,6 +55,12 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
+	}
+	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+		// Of the steps' own only: IF EXISTS and the like say much that does not matter.
+		if notice.Code == raised {
+			result.Notices = append(result.Notices, strings.TrimSpace(notice.Message+" "+notice.Hint))
+		}
 	}
 	db := stdlib.OpenDB(*config)
 	defer func() { err = errors.Join(err, db.Close()) }()

@@ -5,5 +5,7 @@ func All() []Projection {
 	return []Projection{
 		Posts{},
 		Authors{},
+		Novels{},
+		Activity{},
 	}
 }

@@ -17,7 +17,8 @@ import (
 // BenchmarkCatchUp applies a backlog, one projection alone and all together. One operation is one event.
 func BenchmarkCatchUp(b *testing.B) {
 	for name, which := range map[string][]projections.Projection{
-		"posts": {projections.Posts{}}, "authors": {projections.Authors{}}, "all": projections.All(),
+		"posts": {projections.Posts{}}, "authors": {projections.Authors{}}, "novels": {projections.Novels{}}, "activity": {projections.Activity{}},
+		"all": projections.All(),
 	} {
 		b.Run(name, func(b *testing.B) {
 			pool := newPool(b)

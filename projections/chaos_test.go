@@ -65,6 +65,9 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	}
 	counting{name: "chaos"}.assertAll(t, writing)
 	assertTables(t, writing)
+	if diff := modelsDiff(t, writing, readAll(t, writing)); diff != "" {
+		t.Error(diff)
+	}
 	if n := count(t, writing, "events"); n < writers*transactions {
 		t.Errorf("only %d events were written", n)
 	}

@@ -38,6 +38,7 @@ type CLI struct {
 	Author      AuthorCommand      `cmd:"" help:"Link, block and unblock partners' users; hide what they wrote."`
 	Post        PostCommand        `cmd:"" help:"Hide and restore posts; look at them."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
+	Analytics   AnalyticsCommand   `cmd:"" help:"Export what analysts query."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
 }
 

@@ -33,6 +33,9 @@ func (c *MigrateCommand) Run(in *invocation) error {
 		for _, step := range result.Applied {
 			fmt.Fprintln(in.stdout, "applied", step)
 		}
+		for _, notice := range result.Notices {
+			fmt.Fprintln(in.stdout, "notice:", notice)
+		}
 		fmt.Fprintln(in.stdout, "schema version", result.Version)
 	})
 }

@@ -47,8 +47,12 @@ func (c *ServeCommand) openDatabase(ctx context.Context, logger *slog.Logger) (_
 	if err := database.CheckServer(ctx, db.pools.Append, c.AllowUnsafeDurability); err != nil {
 		return nil, fmt.Errorf("check the database: %w", err)
 	}
-	if err := migrations.Up(ctx, db.url); err != nil {
+	migrated, err := migrations.Apply(ctx, db.url)
+	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	for _, notice := range migrated.Notices {
+		logger.WarnContext(ctx, "a migration left something out", slog.String("notice", notice))
 	}
 	if err := database.CheckLog(ctx, db.pools.General); err != nil {
 		return nil, fmt.Errorf("check the database: %w", err)

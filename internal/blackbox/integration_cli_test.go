@@ -76,7 +76,7 @@ func TestProjectionsRun(t *testing.T) {
 			t.Errorf("projection %+v, want it running without an error", projection)
 		}
 	}
-	for _, name := range []string{"posts", "authors"} {
+	for _, name := range []string{"posts", "authors", "novels", "activity"} {
 		if !names[name] {
 			t.Errorf("projection list leaves out %s", name)
 		}

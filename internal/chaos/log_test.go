@@ -18,7 +18,10 @@ import (
 )
 
 // readModels are the tables that derive from the log.
-var readModels = []string{"title_lookup", "threads", "integrations", "api_keys", "posts", "authors"}
+var readModels = []string{
+	"title_lookup", "threads", "integrations", "api_keys", "posts", "authors",
+	"novels", "daily_authors", "daily_facts", "thread_activity", "integration_activity",
+}
 
 // wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a replay, both
 // through the projections and through the naive fold. It waits until the projections have caught up, and returns how many

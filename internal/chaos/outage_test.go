@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
+	"novelgate/projections"
 )
 
 // The service promises an answer within two seconds; a busy machine adds to what we measure.
@@ -109,7 +110,7 @@ func TestDatabaseCrashes(t *testing.T) {
 		recorded := readLog(t, database.url())
 		blackbox.Eventually(t, 15*time.Second, "the projections go on", func() bool {
 			end := recorded[len(recorded)-1].Position
-			return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`, end.TransactionID, end.Ordinal) == 2
+			return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`, end.TransactionID, end.Ordinal) == len(projections.All())
 		})
 		o.projectedSoon = time.Since(started)
 		t.Logf("away for %v, recovery of PostgreSQL took %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v, projections %v",

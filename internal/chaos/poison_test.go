@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
+	"novelgate/projections"
 )
 
 // poisonSQL appends an event that this program would never write.
@@ -44,7 +45,7 @@ func TestPoisonEvent(t *testing.T) {
 		says            string
 	}{
 		"one projection cannot apply it": {"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts"}, "numeric"},
-		"nobody can decode it":           {"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`, []string{"posts", "authors"}, "post.imported.v1"},
+		"nobody can decode it":           {"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`, []string{"posts", "authors", "novels", "activity"}, "post.imported.v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			post()
@@ -86,8 +87,11 @@ func TestPoisonEvent(t *testing.T) {
 					t.Errorf("projection retry ends with %d\n%s", out.Code, out.Stderr)
 				}
 			}
-			// What one projection made of the poison goes with it.
-			execute(t, database.url(), `DELETE FROM authors WHERE integration_id = '00000000-0000-0000-0000-000000000001'`)
+			// What the other projections made of the poison goes with it.
+			for _, table := range []string{"authors", "daily_authors", "daily_facts", "integration_activity"} {
+				execute(t, database.url(), `DELETE FROM `+table+` WHERE integration_id = '00000000-0000-0000-0000-000000000001'`)
+			}
+			execute(t, database.url(), `DELETE FROM thread_activity WHERE thread_id = '00000000-0000-0000-0000-000000000003'`)
 			count := wantSoundLog(t, database.url())
 			t.Logf("%d comments were taken; %d events", sent, count)
 		})
@@ -98,8 +102,8 @@ func TestPoisonEvent(t *testing.T) {
 		execute(t, database.url(), fmt.Sprintf(poisonSQL, "post.imported.v99", `{}`))
 		post()
 		blackbox.Eventually(t, 10*time.Second, "the projections wait for a newer replica", func() bool {
-			out := r.CLI(t, "projection", "list", "--json")
-			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == 2 && strings.Count(out.Stdout, `"running"`) == 2
+			out, all := r.CLI(t, "projection", "list", "--json"), len(projections.All())
+			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == all && strings.Count(out.Stdout, `"running"`) == all
 		})
 		execute(t, database.url(), repair...)
 		wantSoundLog(t, database.url())

@@ -25,6 +25,6 @@
 // # A server of your own
 //
 // With NOVELGATE_TEST_DATABASE_URL set to the URL of a maintenance database, tests use that server
-// (PostgreSQL 15 or newer, a role with CREATEDB). Templates stay there, named
+// (PostgreSQL 15 or newer, a role with CREATEDB and CREATEROLE). Templates stay there, named
 // novelgate_template_<hash>; databases of tests that were killed stay too, named novelgate_test_….
 package testdb

@@ -1,0 +1,40 @@
+package analytics
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// writeCSV lets the server format the rows.
+func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (int64, error) {
+	buffered := bufio.NewWriterSize(out, 1<<16)
+	tag, err := tx.Conn().PgConn().CopyTo(ctx, &rowWriter{out: buffered, progress: progress}, "COPY ("+view.query()+") TO STDOUT WITH (FORMAT csv, HEADER)")
+	if err != nil {
+		return 0, fmt.Errorf("copy: %w", err)
+	}
+	if err := buffered.Flush(); err != nil {
+		return 0, fmt.Errorf("write: %w", err)
+	}
+	progress(tag.RowsAffected(), true)
+	return tag.RowsAffected(), nil
+}
+
+// rowWriter counts rows: the server sends each in a message of its own (protocol, COPY operations), and a message is written at once.
+type rowWriter struct {
+	out      io.Writer
+	progress func(int64, bool)
+	messages int64 // the first is the header
+}
+
+// Write implements io.Writer.
+func (w *rowWriter) Write(message []byte) (int, error) {
+	if w.messages > 0 {
+		w.progress(w.messages, false)
+	}
+	w.messages++
+	return w.out.Write(message)
+}

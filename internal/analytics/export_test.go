@@ -1,0 +1,350 @@
+package analytics_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/parquet-go/parquet-go"
+
+	"novelgate/internal/analytics"
+	"novelgate/internal/testdb"
+)
+
+func newPool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(context.Background(), testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func execute(t testing.TB, pool *pgxpool.Pool, statement string) {
+	t.Helper()
+	if _, err := pool.Exec(context.Background(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// everything has a column of each type that views have, each with a NULL and with what is easily got wrong.
+const everything = `CREATE VIEW analytics.everything AS SELECT * FROM (VALUES
+	(1, 'c0ffee00-0000-4000-8000-000000000001'::uuid, timestamptz '2026-01-02 03:04:05.678901+09', date '2026-02-28', 'plain', ARRAY['a', 'b,"c"', ''], 1.50::numeric, 7::bigint, 0.1::float8, true),
+	(2, 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1969-12-31 23:59:59.999999Z', '1969-12-31', '', '{}', 1000000, -9223372036854775808, 'NaN', false),
+	(3, '00000000-0000-0000-0000-000000000000', '9999-12-31 23:59:59.999999Z', '0001-01-01', E'two\nlines, "quoted"; \u00e9\U0001F600 =1+1', ARRAY['x'], 0.00000000000000000001, 9223372036854775807, -1.5e300, true),
+	(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+) AS v (zebra, id, at, day, body, list, chapter, count, ratio, flag)`
+
+func TestExportEqualsSelect(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	execute(t, pool, everything)
+	execute(t, pool, `CREATE VIEW analytics.nothing AS SELECT * FROM analytics.everything WHERE false`)
+	execute(t, pool, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content, written_at, recorded_at, event_id)
+		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), nullif(n % 7, 0) / 2.0,
+			repeat('text ' || n, n % 100), now() - n * interval '1 second', now(), 'key-' || n FROM generate_series(1, 5000) AS n`)
+	for _, view := range []string{"everything", "nothing", "posts", "novels"} {
+		t.Run(view, func(t *testing.T) {
+			t.Parallel()
+			want := selected(t, pool, view)
+			if diff := cmp.Diff(want, csvRows(t, export(t, pool, view, analytics.CSV))); diff != "" {
+				t.Errorf("CSV differs (-SELECT +file):\n%.2000s", diff)
+			}
+			if diff := cmp.Diff(want, parquetRows(t, export(t, pool, view, analytics.Parquet))); diff != "" {
+				t.Errorf("Parquet differs (-SELECT +file):\n%.2000s", diff)
+			}
+		})
+	}
+}
+
+func export(t testing.TB, pool *pgxpool.Pool, view string, format analytics.Format) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if _, err := (analytics.Export{View: view, Format: format}).Run(context.Background(), pool, &file); err != nil {
+		t.Fatalf("export %s: %v", view, err)
+	}
+	return file.Bytes()
+}
+
+// null is what the tests show for NULL.
+const null = "∅"
+
+// selected returns the names of the columns, and the rows as text, sorted.
+func selected(t *testing.T, pool *pgxpool.Pool, view string) [][]string {
+	t.Helper()
+	config := pool.Config().ConnConfig.Copy()
+	config.RuntimeParams["timezone"] = "UTC"
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	rows, err := conn.Query(t.Context(), `SELECT * FROM analytics.`+view, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, field := range rows.FieldDescriptions() {
+		names = append(names, field.Name)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) ([]string, error) {
+		var texts []string
+		for _, raw := range row.RawValues() {
+			if raw == nil {
+				texts = append(texts, null)
+				continue
+			}
+			texts = append(texts, string(raw))
+		}
+		return texts, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([][]string{names}, sorted(all)...)
+}
+
+func sorted(rows [][]string) [][]string {
+	slices.SortFunc(rows, slices.Compare)
+	return rows
+}
+
+// csvRows reads a file with Go's reader, to which an empty field is what NULL and the empty string have in common: the test view
+// has both, so quotes are looked for.
+func csvRows(t *testing.T, file []byte) [][]string {
+	t.Helper()
+	file = bytes.ReplaceAll(file, []byte(`,"",`), []byte(`,empty,`))
+	rows, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows[1:] {
+		for i := range row {
+			switch row[i] {
+			case "":
+				row[i] = null
+			case "empty":
+				row[i] = ""
+			}
+		}
+	}
+	return append(rows[:1:1], sorted(rows[1:])...)
+}
+
+// parquetRows reads a file by what its schema says, and writes values as PostgreSQL does.
+func parquetRows(t *testing.T, file []byte) [][]string {
+	t.Helper()
+	opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	fields := opened.Schema().Fields()
+	for _, field := range fields {
+		names = append(names, field.Name())
+	}
+	reader := parquet.NewGenericReader[any](bytes.NewReader(file), opened.Schema())
+	defer func() { _ = reader.Close() }()
+	var all [][]string
+	buffer := make([]parquet.Row, 64)
+	for {
+		n, err := reader.ReadRows(buffer)
+		for _, row := range buffer[:n] {
+			texts := make([]string, len(fields))
+			row.Range(func(column int, values []parquet.Value) bool {
+				texts[column] = rendered(t, fields[column], values)
+				return true
+			})
+			all = append(all, texts)
+		}
+		if errors.Is(err, io.EOF) {
+			return append([][]string{names}, sorted(all)...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func rendered(t *testing.T, field parquet.Field, values []parquet.Value) string {
+	t.Helper()
+	value := values[0]
+	if !field.Optional() {
+		t.Errorf("%s is not optional", field.Name())
+	}
+	if value.DefinitionLevel() == 0 {
+		return null
+	}
+	if !field.Leaf() {
+		var elements []string
+		for _, element := range values {
+			if element.DefinitionLevel() < 2 {
+				continue
+			}
+			text := element.String()
+			if strings.ContainsAny(text, `",`) || text == "" {
+				text = `"` + strings.ReplaceAll(text, `"`, `\"`) + `"`
+			}
+			elements = append(elements, text)
+		}
+		return "{" + strings.Join(elements, ",") + "}"
+	}
+	switch logical := field.Type().LogicalType(); {
+	case logical == nil && value.Kind() == parquet.Boolean:
+		return value.String()[:1]
+	case logical == nil, strings.HasPrefix(logical.String(), "INT("):
+		return value.String()
+	case strings.HasPrefix(logical.String(), "UUID"):
+		id, err := uuid.FromBytes(value.ByteArray())
+		if err != nil {
+			t.Error(err)
+		}
+		return id.String()
+	case strings.HasPrefix(logical.String(), "TIMESTAMP(isAdjustedToUTC=true,unit=MICROS)"):
+		return time.UnixMicro(value.Int64()).UTC().Format("2006-01-02 15:04:05.999999+00")
+	case strings.HasPrefix(logical.String(), "DATE"):
+		return time.Unix(int64(value.Int32())*86400, 0).UTC().Format(time.DateOnly)
+	case strings.HasPrefix(logical.String(), "STRING"):
+		return string(value.ByteArray())
+	default:
+		t.Errorf("%s has the type %s", field.Name(), logical)
+		return ""
+	}
+}
+
+func TestUnknownViewIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := analytics.Export{View: "events", Format: analytics.CSV}.Run(t.Context(), newPool(t), io.Discard)
+	if !errors.Is(err, analytics.ErrUnknownView) || !strings.Contains(err.Error(), "daily_facts") || !strings.Contains(err.Error(), "posts") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestExportIsOneSnapshot: rows that are added after the count are not in the file.
+func TestExportIsOneSnapshot(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	execute(t, pool, `CREATE TABLE growing (n integer); INSERT INTO growing SELECT generate_series(1, 20000); CREATE VIEW analytics.growing AS SELECT n FROM growing`)
+	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
+		var end atomic.Bool
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for !end.Load() {
+				execute(t, pool, `INSERT INTO growing VALUES (0)`)
+			}
+		}()
+		var last, total int64
+		rows, err := analytics.Export{View: "growing", Format: format, Progress: func(done, of int64) { last, total = done, of }}.Run(t.Context(), pool, io.Discard)
+		end.Store(true)
+		<-ended
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows < 20000 || last != rows || total != rows {
+			t.Errorf("%s: wrote %d rows, reported %d of %d", format, rows, last, total)
+		}
+	}
+}
+
+// TestMemoryDoesNotGrowWithTheRows: ten times the rows take no more of it.
+func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
+	pool := newPool(t)
+	execute(t, pool, `CREATE VIEW analytics.many AS SELECT n, md5(n::text) || repeat('x', 2000) AS body FROM generate_series(1, 100000) AS n`)
+	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
+		file, err := os.Create(filepath.Join(t.TempDir(), "many"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		peak := watchHeap()
+		if _, err := (analytics.Export{View: "many", Format: format}).Run(t.Context(), pool, file); err != nil {
+			t.Fatal(err)
+		}
+		const bound = 100 << 20 // of over 200 MB
+		if got := peak(); got > bound {
+			t.Errorf("%s: %d MiB of memory", format, got>>20)
+		} else {
+			t.Logf("%s: %d MiB of memory", format, got>>20)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// watchHeap returns a function that ends the watch and returns the most heap that was in use.
+func watchHeap() (peak func() uint64) {
+	end, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		var highest uint64
+		var stats runtime.MemStats
+		for {
+			runtime.ReadMemStats(&stats)
+			highest = max(highest, stats.HeapInuse)
+			select {
+			case <-end:
+				most <- highest
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 {
+		close(end)
+		return <-most
+	}
+}
+
+// BenchmarkExport writes comments to a file. One operation is one row: -benchtime 1000000x.
+func BenchmarkExport(b *testing.B) {
+	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
+		b.Run(string(format), func(b *testing.B) {
+			pool := newPool(b)
+			_, err := pool.Exec(context.Background(), `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content, written_at, recorded_at, event_id)
+				SELECT gen_random_uuid(), md5((n % 500)::text)::uuid, md5((n % 500)::text)::uuid, md5((n % 3)::text)::uuid, md5((n % 20000)::text)::uuid, n % 300,
+					(SELECT string_agg(md5((n + i)::text), ' ') FROM generate_series(1, 2 + n % 12) AS i), now() - n * interval '1 second', now(), 'comment-' || n
+				FROM generate_series(1, $1::integer) AS n`, b.N)
+			if err != nil {
+				b.Fatal(err)
+			}
+			file, err := os.Create(filepath.Join(b.TempDir(), "posts"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			runtime.GC()
+			peak := watchHeap()
+			b.ResetTimer()
+			rows, err := analytics.Export{View: "posts", Format: format}.Run(context.Background(), pool, file)
+			b.StopTimer()
+			if err != nil || rows != int64(b.N) {
+				b.Fatalf("wrote %d rows: %v", rows, err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+			b.ReportMetric(float64(peak())/(1<<20), "peak-MiB")
+			info, err := file.Stat()
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(info.Size())/(1<<20), "file-MiB")
+			if err := file.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package analytics
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/parquet-go/parquet-go"
+)
+
+// A row group is kept in memory until it is complete: after so many bytes of values, or rows.
+const (
+	rowGroupBytes = 16 << 20
+	rowGroupRows  = 1 << 20
+)
+
+func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (count int64, err error) {
+	columns, err := parquetColumns(view)
+	if err != nil {
+		return 0, err
+	}
+	writer := parquet.NewGenericWriter[any](out, schemaOf(view, columns), parquet.Compression(&parquet.Zstd),
+		parquet.CreatedBy("novelgate", "", ""), parquet.KeyValueMetadata("view", "analytics."+view.Name))
+	formats := make(pgx.QueryResultFormats, len(columns))
+	for i, c := range columns {
+		formats[i] = c.wire
+	}
+	rows, err := tx.Query(ctx, view.query(), formats)
+	if err != nil {
+		return 0, fmt.Errorf("select: %w", err)
+	}
+	defer rows.Close()
+	var row parquet.Row
+	size, grouped := 0, 0
+	for rows.Next() {
+		row = row[:0]
+		for i, raw := range rows.RawValues() {
+			if row, err = columns[i].append(row, i, raw); err != nil {
+				return count, fmt.Errorf("column %s: %w", view.Columns[i].Name, err)
+			}
+			size += len(raw)
+		}
+		// It copies the values: raw ones are overwritten by those of the next row.
+		if _, err := writer.WriteRows([]parquet.Row{row}); err != nil {
+			return count, fmt.Errorf("write row: %w", err)
+		}
+		count++
+		grouped++
+		if size >= rowGroupBytes || grouped >= rowGroupRows {
+			if err := writer.Flush(); err != nil {
+				return count, fmt.Errorf("write row group: %w", err)
+			}
+			size, grouped = 0, 0
+		}
+		progress(count, false)
+	}
+	if err := rows.Err(); err != nil {
+		return count, fmt.Errorf("select: %w", err)
+	}
+	if err := writer.Close(); err != nil {
+		return count, fmt.Errorf("write end of file: %w", err)
+	}
+	progress(count, true)
+	return count, nil
+}
+
+// inOrder is a group whose fields keep the order of the view: those of a plain Group are sorted by name.
+type inOrder struct {
+	parquet.Group
+	names []string
+}
+
+// Fields implements parquet.Node.
+func (g inOrder) Fields() []parquet.Field {
+	fields := g.Group.Fields()
+	slices.SortFunc(fields, func(a, b parquet.Field) int { return slices.Index(g.names, a.Name()) - slices.Index(g.names, b.Name()) })
+	return fields
+}
+
+func schemaOf(view View, columns []parquetColumn) *parquet.Schema {
+	root := inOrder{Group: parquet.Group{}}
+	for i, c := range columns {
+		root.Group[view.Columns[i].Name] = parquet.Optional(c.node)
+		root.names = append(root.names, view.Columns[i].Name)
+	}
+	return parquet.NewSchema(view.Name, root)
+}

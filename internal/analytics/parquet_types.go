@@ -1,0 +1,126 @@
+package analytics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetColumn says how values of a PostgreSQL type become those of a Parquet type.
+type parquetColumn struct {
+	node parquet.Node
+	wire int16 // format in which the server sends the values
+	// convert turns a value that is not NULL into a Parquet value. The result may share its bytes.
+	convert func(raw []byte) (parquet.Value, error)
+	// elements returns those of a list that is not NULL; nil for a column that is no list.
+	elements func(raw []byte) ([]string, error)
+}
+
+// parquetColumns returns the Parquet types of a view's columns:
+//
+//	uuid                        UUID
+//	timestamp with time zone    TIMESTAMP, microseconds, UTC
+//	date                        DATE
+//	text                        STRING
+//	text[]                      LIST of STRING
+//	numeric                     STRING: the decimal digits, exactly; a DECIMAL has a fixed number of places, chapter numbers have not
+//	integer, bigint             INT32, INT64
+//	double precision            DOUBLE
+//	boolean                     BOOLEAN
+func parquetColumns(view View) ([]parquetColumn, error) {
+	columns := make([]parquetColumn, len(view.Columns))
+	types := parquetTypes()
+	for i := range view.Columns {
+		c := &view.Columns[i]
+		column, ok := types[c.oid]
+		if !ok {
+			return nil, fmt.Errorf("column %s has the type %s, which has no counterpart in Parquet here", c.Name, c.Type)
+		}
+		columns[i] = column
+	}
+	return columns, nil
+}
+
+// Days and microseconds from 1970, where Parquet counts from, to 2000, where PostgreSQL does.
+const (
+	epochDays   = 10957
+	epochMicros = epochDays * 24 * 60 * 60 * 1_000_000
+)
+
+var errInfinite = errors.New("infinity has no counterpart in Parquet")
+
+func parquetTypes() map[uint32]parquetColumn {
+	arrays := pgtype.NewMap()
+	text := func(raw []byte) (parquet.Value, error) { return parquet.ByteArrayValue(raw), nil }
+	return map[uint32]parquetColumn{
+		pgtype.UUIDOID: {node: parquet.UUID(), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
+			return parquet.FixedLenByteArrayValue(raw), nil
+		}},
+		pgtype.TimestamptzOID: {node: parquet.Timestamp(parquet.Microsecond), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
+			micros := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // two's complement, as the server sends it
+			if micros == math.MaxInt64 || micros == math.MinInt64 {
+				return parquet.Value{}, errInfinite
+			}
+			return parquet.Int64Value(micros + epochMicros), nil
+		}},
+		pgtype.DateOID: {node: parquet.Date(), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
+			days := int32(binary.BigEndian.Uint32(raw)) //nolint:gosec // two's complement, as the server sends it
+			if days == math.MaxInt32 || days == math.MinInt32 {
+				return parquet.Value{}, errInfinite
+			}
+			return parquet.Int32Value(days + epochDays), nil
+		}},
+		pgtype.TextOID:    {node: parquet.String(), wire: pgx.BinaryFormatCode, convert: text},
+		pgtype.NumericOID: {node: parquet.String(), wire: pgx.TextFormatCode, convert: text},
+		pgtype.Int4OID: {node: parquet.Leaf(parquet.Int32Type), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
+			return parquet.Int32Value(int32(binary.BigEndian.Uint32(raw))), nil //nolint:gosec // two's complement, as the server sends it
+		}},
+		pgtype.Int8OID: {node: parquet.Leaf(parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
+			return parquet.Int64Value(int64(binary.BigEndian.Uint64(raw))), nil //nolint:gosec // two's complement, as the server sends it
+		}},
+		pgtype.Float8OID: {node: parquet.Leaf(parquet.DoubleType), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
+			return parquet.DoubleValue(math.Float64frombits(binary.BigEndian.Uint64(raw))), nil
+		}},
+		pgtype.BoolOID: {node: parquet.Leaf(parquet.BooleanType), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
+			return parquet.BooleanValue(raw[0] != 0), nil
+		}},
+		pgtype.TextArrayOID: {node: parquet.List(parquet.String()), wire: pgx.BinaryFormatCode, elements: func(raw []byte) (list []string, err error) {
+			return list, arrays.Scan(pgtype.TextArrayOID, pgx.BinaryFormatCode, raw, &list)
+		}},
+	}
+}
+
+// append adds the value of a column to a row, with the levels of its type: 0 for NULL, 1 for a value, or for an empty list, and
+// 2 for an element of one.
+func (c *parquetColumn) append(row parquet.Row, column int, raw []byte) (parquet.Row, error) {
+	switch {
+	case raw == nil:
+		return append(row, parquet.NullValue().Level(0, 0, column)), nil
+	case c.elements != nil:
+		elements, err := c.elements(raw)
+		if err != nil {
+			return nil, fmt.Errorf("read array: %w", err)
+		}
+		return appendList(row, column, elements), nil
+	}
+	value, err := c.convert(raw)
+	if err != nil {
+		return nil, err
+	}
+	return append(row, value.Level(0, 1, column)), nil
+}
+
+func appendList(row parquet.Row, column int, elements []string) parquet.Row {
+	if len(elements) == 0 {
+		return append(row, parquet.NullValue().Level(0, 1, column))
+	}
+	for i, element := range elements {
+		row = append(row, parquet.ByteArrayValue([]byte(element)).Level(min(i, 1), 2, column))
+	}
+	return row
+}

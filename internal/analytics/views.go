@@ -1,0 +1,89 @@
+// Package analytics knows the views that analysts query, the contract of the schema analytics, and exports them to files.
+package analytics
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrUnknownView is returned for a name that is no view of the schema analytics.
+var ErrUnknownView = errors.New("unknown view")
+
+// View is a view of the schema analytics.
+type View struct {
+	Name        string   `json:"view"`
+	Description string   `json:"description"` // its COMMENT
+	Columns     []Column `json:"columns"`     // in their order
+}
+
+// Column is a column of a view.
+type Column struct {
+	Name        string `json:"column"`
+	Type        string `json:"type"` // as PostgreSQL names it: "uuid", "timestamp with time zone", …
+	Description string `json:"description"`
+
+	oid uint32 // of the type
+}
+
+// Querier is what reading the catalogue needs: a connection, a pool or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+//go:embed views.sql
+var viewsSQL string
+
+// Views returns the views of the schema analytics by name, as the database describes them.
+func Views(ctx context.Context, q Querier) ([]View, error) {
+	rows, err := q.Query(ctx, viewsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("list views: %w", err)
+	}
+	var views []View
+	var view View
+	var column Column
+	_, err = pgx.ForEachRow(rows, []any{&view.Name, &view.Description, &column.Name, &column.Type, &column.oid, &column.Description}, func() error {
+		if len(views) == 0 || views[len(views)-1].Name != view.Name {
+			views = append(views, view)
+		}
+		last := &views[len(views)-1]
+		last.Columns = append(last.Columns, column)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list views: %w", err)
+	}
+	return views, nil
+}
+
+// find returns the view of this name. It fails with ErrUnknownView, and says which there are.
+func find(ctx context.Context, q Querier, name string) (View, error) {
+	views, err := Views(ctx, q)
+	if err != nil {
+		return View{}, err
+	}
+	names := make([]string, len(views))
+	for i := range views {
+		if views[i].Name == name {
+			return views[i], nil
+		}
+		names[i] = views[i].Name
+	}
+	return View{}, fmt.Errorf("%w %q: there are %s", ErrUnknownView, name, strings.Join(names, ", "))
+}
+
+// query returns the SELECT of all columns. Names come from the catalogue.
+func (v View) query() string {
+	columns := make([]string, len(v.Columns))
+	for i := range v.Columns {
+		columns[i] = pgx.Identifier{v.Columns[i].Name}.Sanitize()
+	}
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + v.table()
+}
+
+func (v View) table() string { return pgx.Identifier{"analytics", v.Name}.Sanitize() }

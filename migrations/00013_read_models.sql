@@ -1,0 +1,295 @@
+-- The asynchronous projections novels and activity, the views that analysts query, and the role that may.
+
+-- +goose Up
+CREATE TABLE novels (
+    novel_id       uuid        NOT NULL,
+    title          text        NOT NULL,
+    slug           text        NOT NULL,
+    author         text        NOT NULL,
+    synopsis       text        NOT NULL,
+    cover_url      text        NOT NULL,
+    genres         text[]      NOT NULL,
+    language       text        NOT NULL,
+    reading_status text        NOT NULL,
+    state          text        NOT NULL,
+    owner_id       uuid,
+    created_by     uuid,
+    created_at     timestamptz NOT NULL,
+    updated_at     timestamptz,
+    updates        integer     NOT NULL DEFAULT 0,
+    moderated_at   timestamptz,
+    moderations    integer     NOT NULL DEFAULT 0,
+    stream_version integer     NOT NULL CHECK (stream_version > 0),
+    CONSTRAINT novels_pkey PRIMARY KEY (novel_id)
+) WITH (fillfactor = 80);
+
+COMMENT ON TABLE novels IS 'Projection novels: one row per novel, as it is now, with a summary of its history. Rebuildable from events.';
+COMMENT ON COLUMN novels.synopsis IS 'Empty when there is none; so are cover_url, language and reading_status.';
+COMMENT ON COLUMN novels.owner_id IS 'Integration that owns the novel now; NULL when the host platform does.';
+COMMENT ON COLUMN novels.created_by IS 'Integration that created the novel; NULL when the host platform did.';
+COMMENT ON COLUMN novels.updates IS 'How often it was updated, those times included at which nothing changed.';
+COMMENT ON COLUMN novels.moderations IS 'How often staff approved, rejected or published it after it was created.';
+COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects: events up to it are not applied again.';
+
+-- The counters below are one projection, activity: the same events make them all, so they are read once, and the counters always
+-- agree with one another. Each row is rewritten in place as long as its page has room (HOT): no counter is in an index.
+CREATE TABLE activity_applied (
+    one_row        boolean NOT NULL DEFAULT true CHECK (one_row),
+    transaction_id xid8    NOT NULL,
+    position       integer NOT NULL,
+    CONSTRAINT activity_applied_pkey PRIMARY KEY (one_row)
+) WITH (fillfactor = 10);
+
+COMMENT ON TABLE activity_applied IS 'Projection activity: the last event that its tables have counted. Events up to it are not counted again.';
+
+CREATE TABLE daily_authors (
+    author_id      uuid NOT NULL,
+    novel_id       uuid NOT NULL,
+    day            date NOT NULL,
+    integration_id uuid NOT NULL,
+    -- In this order: whether an author is new at all, new to a novel, or new that day is one probe of this index each.
+    CONSTRAINT daily_authors_pkey PRIMARY KEY (author_id, novel_id, day)
+);
+
+COMMENT ON TABLE daily_authors IS 'Projection activity: who wrote comments on which novel on which UTC day. The set behind all counts of distinct authors. Rebuildable from events.';
+
+CREATE TABLE daily_facts (
+    day            date    NOT NULL,
+    integration_id uuid    NOT NULL,
+    novel_id       uuid    NOT NULL,
+    posts          integer NOT NULL,
+    authors        integer NOT NULL,
+    novels_created integer NOT NULL,
+    novels_updated integer NOT NULL,
+    CONSTRAINT daily_facts_pkey PRIMARY KEY (day, integration_id, novel_id)
+) WITH (fillfactor = 70);
+
+COMMENT ON TABLE daily_facts IS 'Projection activity: what each integration did to each novel on each UTC day. Rebuildable from events.';
+
+CREATE TABLE thread_activity (
+    thread_id         uuid        NOT NULL,
+    novel_id          uuid        NOT NULL,
+    posts             bigint      NOT NULL,
+    replies           bigint      NOT NULL,
+    participants      bigint      NOT NULL,
+    first_post_id     uuid        NOT NULL,
+    first_post_at     timestamptz NOT NULL,
+    last_post_id      uuid        NOT NULL,
+    last_post_at      timestamptz NOT NULL,
+    first_received_at timestamptz NOT NULL,
+    last_received_at  timestamptz NOT NULL,
+    CONSTRAINT thread_activity_pkey PRIMARY KEY (thread_id)
+) WITH (fillfactor = 50);
+
+COMMENT ON TABLE thread_activity IS 'Projection activity: what was imported into each thread. Rebuildable from events.';
+
+CREATE TABLE integration_activity (
+    integration_id    uuid        NOT NULL,
+    posts             bigint      NOT NULL,
+    replies           bigint      NOT NULL,
+    authors           bigint      NOT NULL,
+    novels_created    bigint      NOT NULL,
+    novels_updated    bigint      NOT NULL,
+    first_activity_at timestamptz NOT NULL,
+    last_activity_at  timestamptz NOT NULL,
+    CONSTRAINT integration_activity_pkey PRIMARY KEY (integration_id)
+) WITH (fillfactor = 20);
+
+COMMENT ON TABLE integration_activity IS 'Projection activity: what each integration delivered. Rebuildable from events.';
+
+COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
+COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: authors.';
+
+CREATE VIEW analytics.novels AS
+SELECT novel_id, title, slug, author, nullif(synopsis, '') AS synopsis, nullif(cover_url, '') AS cover_url, genres,
+       nullif(language, '') AS language, nullif(reading_status, '') AS reading_status, state, owner_id, created_by,
+       created_at, updated_at, updates, moderated_at, moderations, stream_version AS version
+FROM novels;
+
+COMMENT ON VIEW analytics.novels IS 'One row per novel, as it is now, with a summary of its history. Projection: novels.';
+COMMENT ON COLUMN analytics.novels.novel_id IS 'The novel, as the API returned it (novelId).';
+COMMENT ON COLUMN analytics.novels.title IS 'Title as first spelled; never changes.';
+COMMENT ON COLUMN analytics.novels.slug IS 'Part of the novel''s URL; never changes.';
+COMMENT ON COLUMN analytics.novels.author IS 'Author of the novel; Unknown when nobody said.';
+COMMENT ON COLUMN analytics.novels.synopsis IS 'Plain text; NULL when there is none.';
+COMMENT ON COLUMN analytics.novels.cover_url IS 'Address of the cover; NULL when there is none.';
+COMMENT ON COLUMN analytics.novels.genres IS 'Genres in the order given; empty when there are none.';
+COMMENT ON COLUMN analytics.novels.language IS 'Original language as given; NULL when nobody said.';
+COMMENT ON COLUMN analytics.novels.reading_status IS 'ongoing, completed or hiatus; NULL when nobody said.';
+COMMENT ON COLUMN analytics.novels.state IS 'pending, approved (a partner''s), published (the host platform''s, canonical) or rejected.';
+COMMENT ON COLUMN analytics.novels.owner_id IS 'Integration that owns the novel now: analytics.integrations.integration_id. NULL when the host platform does.';
+COMMENT ON COLUMN analytics.novels.created_by IS 'Integration that created the novel; NULL when the host platform did. Stays when the host platform adopts the novel.';
+COMMENT ON COLUMN analytics.novels.created_at IS 'When the novel was created.';
+COMMENT ON COLUMN analytics.novels.updated_at IS 'When it was last updated, though perhaps nothing changed; NULL when never.';
+COMMENT ON COLUMN analytics.novels.updates IS 'How often it was updated, those times included at which nothing changed.';
+COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, rejected or published it; NULL when never since it was created.';
+COMMENT ON COLUMN analytics.novels.moderations IS 'How often staff approved, rejected or published it since it was created.';
+COMMENT ON COLUMN analytics.novels.version IS 'Number of events in the history of its title.';
+
+CREATE VIEW analytics.thread_activity AS
+SELECT thread_id, novel_id, posts, replies, participants, first_post_id, first_post_at, last_post_id, last_post_at,
+       first_received_at, last_received_at
+FROM thread_activity;
+
+COMMENT ON VIEW analytics.thread_activity IS 'One row per thread with comments: how many, by how many, from when to when. What staff hid and what was erased counts: it was imported. Projection: activity.';
+COMMENT ON COLUMN analytics.thread_activity.thread_id IS 'Discussion thread, as the API returned it (threadId).';
+COMMENT ON COLUMN analytics.thread_activity.novel_id IS 'Novel that the thread discusses; a novel has one thread.';
+COMMENT ON COLUMN analytics.thread_activity.posts IS 'Imported comments, replies, hidden and erased ones included.';
+COMMENT ON COLUMN analytics.thread_activity.replies IS 'Those of them that reply to another comment.';
+COMMENT ON COLUMN analytics.thread_activity.participants IS 'Distinct authors of the comments. A person who writes on two partner platforms is two authors.';
+COMMENT ON COLUMN analytics.thread_activity.first_post_id IS 'Comment that was written first; of several at the same instant, the one received first.';
+COMMENT ON COLUMN analytics.thread_activity.first_post_at IS 'When it was written, according to the partner.';
+COMMENT ON COLUMN analytics.thread_activity.last_post_id IS 'Comment that was written last; of several at the same instant, the one received last.';
+COMMENT ON COLUMN analytics.thread_activity.last_post_at IS 'When it was written, according to the partner.';
+COMMENT ON COLUMN analytics.thread_activity.first_received_at IS 'When the first comment was received, whenever it was written.';
+COMMENT ON COLUMN analytics.thread_activity.last_received_at IS 'When the latest comment was received, whenever it was written.';
+
+CREATE VIEW analytics.integration_activity AS
+SELECT integration_id, posts, replies, authors, novels_created, novels_updated, first_activity_at, last_activity_at
+FROM integration_activity;
+
+COMMENT ON VIEW analytics.integration_activity IS 'One row per partner integration that has delivered something: how much, from when to when. What staff hid, rejected or erased later counts: it was delivered. Projection: activity.';
+COMMENT ON COLUMN analytics.integration_activity.integration_id IS 'Partner integration: analytics.integrations has its name.';
+COMMENT ON COLUMN analytics.integration_activity.posts IS 'Imported comments, replies, hidden and erased ones included.';
+COMMENT ON COLUMN analytics.integration_activity.replies IS 'Those of them that reply to another comment.';
+COMMENT ON COLUMN analytics.integration_activity.authors IS 'Distinct users of the partner who have commented.';
+COMMENT ON COLUMN analytics.integration_activity.novels_created IS 'Novels that the integration created, those included that came into being with a comment.';
+COMMENT ON COLUMN analytics.integration_activity.novels_updated IS 'Updates of novels by the integration, those included that changed nothing.';
+COMMENT ON COLUMN analytics.integration_activity.first_activity_at IS 'When the first of all this was received.';
+COMMENT ON COLUMN analytics.integration_activity.last_activity_at IS 'When the latest of all this was received.';
+
+CREATE VIEW analytics.daily_facts AS
+SELECT day, integration_id, novel_id, posts, authors, novels_created, novels_updated
+FROM daily_facts;
+
+COMMENT ON VIEW analytics.daily_facts IS 'One row per UTC day, partner integration and novel with anything to count. A comment counts on the day on which it was written, according to the partner: one that is delivered late or backdated adds to a day long past, so no day is ever final. What staff hid and what was erased counts. Projection: activity.';
+COMMENT ON COLUMN analytics.daily_facts.day IS 'UTC day on which the comments were written, and on which creations and updates of novels were received.';
+COMMENT ON COLUMN analytics.daily_facts.integration_id IS 'Partner integration that delivered them. What staff do to novels is not counted here.';
+COMMENT ON COLUMN analytics.daily_facts.novel_id IS 'Novel that they are about.';
+COMMENT ON COLUMN analytics.daily_facts.posts IS 'Comments written that day, replies, hidden and erased ones included.';
+COMMENT ON COLUMN analytics.daily_facts.authors IS 'Distinct authors of these comments. Not to be added up over days or novels: count analytics.daily_authors instead.';
+COMMENT ON COLUMN analytics.daily_facts.novels_created IS '1 when the integration created the novel that day, else 0.';
+COMMENT ON COLUMN analytics.daily_facts.novels_updated IS 'Updates of the novel by the integration that day, those included that changed nothing.';
+
+CREATE VIEW analytics.daily_authors AS
+SELECT day, integration_id, novel_id, author_id
+FROM daily_authors;
+
+COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC day on which the author wrote at least one comment on the novel: the set to count distinct authors in, over any span of days. Projection: activity.';
+COMMENT ON COLUMN analytics.daily_authors.day IS 'UTC day on which the comments were written.';
+COMMENT ON COLUMN analytics.daily_authors.integration_id IS 'Partner integration whose user the author is.';
+COMMENT ON COLUMN analytics.daily_authors.novel_id IS 'Novel that the comments are about.';
+COMMENT ON COLUMN analytics.daily_authors.author_id IS 'The author: analytics.authors.author_id. An author whose comments were erased since stays until the projection is rebuilt.';
+
+CREATE VIEW analytics.integrations AS
+SELECT integration_id, name, enabled, can_create_novels, can_post, review, registered_at
+FROM integrations;
+
+COMMENT ON VIEW analytics.integrations IS 'One row per partner integration. Always current: written together with the events.';
+COMMENT ON COLUMN analytics.integrations.integration_id IS 'The integration.';
+COMMENT ON COLUMN analytics.integrations.name IS 'Name of the partner platform, as staff call it.';
+COMMENT ON COLUMN analytics.integrations.enabled IS 'Whether anything is accepted from it.';
+COMMENT ON COLUMN analytics.integrations.can_create_novels IS 'Whether it may create novels.';
+COMMENT ON COLUMN analytics.integrations.can_post IS 'Whether it may import comments.';
+COMMENT ON COLUMN analytics.integrations.review IS 'Whether its new novels wait for staff.';
+COMMENT ON COLUMN analytics.integrations.registered_at IS 'When the partner platform was taken on.';
+
+-- Not by projection_lag: a function that a view calls runs with the rights of whoever asks, and analysts have none on events.
+CREATE VIEW analytics.freshness AS
+SELECT p.name AS projection, p.generation, p.state, p.transaction_id::text || '/' || p.position AS position,
+       behind.events AS lag_events,
+       coalesce(greatest(extract(epoch FROM statement_timestamp() - oldest.recorded_at), 0), 0)::double precision AS lag_seconds,
+       least(coalesce(oldest.recorded_at, statement_timestamp()), statement_timestamp()) AS as_of
+FROM projections AS p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS events
+    FROM (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (p.transaction_id, p.position)
+          ORDER BY e.transaction_id, e.position LIMIT 100000) AS counted
+) AS behind
+LEFT JOIN LATERAL (
+    SELECT e.recorded_at FROM events AS e WHERE (e.transaction_id, e.position) > (p.transaction_id, p.position)
+    ORDER BY e.transaction_id, e.position LIMIT 1
+) AS oldest ON true;
+
+COMMENT ON VIEW analytics.freshness IS 'One row per projection: how far behind the events the views are that it feeds. The description of each view names its projection.';
+COMMENT ON COLUMN analytics.freshness.projection IS 'Name of the projection.';
+COMMENT ON COLUMN analytics.freshness.generation IS 'Which build of its tables the views show; a rebuild makes the next one.';
+COMMENT ON COLUMN analytics.freshness.state IS 'running, or why not: failed means that it has stopped before an event that it cannot apply, until an operator intervenes.';
+COMMENT ON COLUMN analytics.freshness.position IS 'Last event that it has applied, transaction/ordinal in the event log; 0/0 before the first.';
+COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded and not applied yet, at most 100000.';
+COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of them; 0 when there are none.';
+COMMENT ON COLUMN analytics.freshness.as_of IS 'What was received before this moment is in the views.';
+
+-- The role of analysts: reads schema analytics, and nothing else. Roles belong to the whole cluster, and other databases may be
+-- migrated at this very moment. Without the right to make one, or to change what everybody may do, this step says so and
+-- goes on; docs/operations.md has the statements for whoever has that right.
+-- +goose StatementBegin
+DO $$
+DECLARE
+    routine regprocedure;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'novelgate_analytics') THEN
+        BEGIN
+            CREATE ROLE novelgate_analytics NOLOGIN;
+        EXCEPTION
+            WHEN duplicate_object OR unique_violation THEN NULL; -- the migration of another database was faster
+            WHEN insufficient_privilege THEN
+                RAISE NOTICE 'The role novelgate_analytics was not created: % may not create roles.', current_user
+                    USING HINT = 'See "Analysts" in docs/operations.md.';
+        END;
+    END IF;
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'novelgate_analytics') THEN
+        GRANT USAGE ON SCHEMA analytics TO novelgate_analytics;
+        GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO novelgate_analytics;
+        ALTER DEFAULT PRIVILEGES IN SCHEMA analytics GRANT SELECT ON TABLES TO novelgate_analytics;
+    END IF;
+
+    -- Everybody may execute a function unless told otherwise; those of extensions are not ours to restrict. A function that a view
+    -- calls runs with the rights of whoever reads the view: those of the views here stay as they are, and a later one needs
+    -- GRANT EXECUTE TO PUBLIC.
+    FOR routine IN
+        SELECT p.oid::regprocedure FROM pg_proc AS p
+        WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace)
+          AND pg_has_role(p.proowner, 'USAGE')
+          AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+          AND NOT EXISTS (
+              SELECT FROM pg_depend AS d
+              JOIN pg_rewrite AS w ON w.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
+              JOIN pg_class AS v ON v.oid = w.ev_class AND v.relnamespace = 'analytics'::regnamespace
+              WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = p.oid)
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', routine);
+    END LOOP;
+    ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON ROUTINES FROM PUBLIC;
+
+    IF (SELECT pg_has_role(n.nspowner, 'USAGE') FROM pg_namespace AS n WHERE n.nspname = 'public') THEN
+        REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+    ELSE
+        RAISE NOTICE 'Everybody may still create tables in schema public if its owner lets them: % does not own it.', current_user;
+    END IF;
+    IF (SELECT pg_has_role(d.datdba, 'USAGE') FROM pg_database AS d WHERE d.datname = current_database()) THEN
+        EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    ELSE
+        RAISE NOTICE 'Everybody may still create temporary tables: % does not own the database.', current_user;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+-- The role stays: it belongs to the cluster.
+-- +goose StatementBegin
+DO $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'novelgate_analytics') THEN
+        ALTER DEFAULT PRIVILEGES IN SCHEMA analytics REVOKE SELECT ON TABLES FROM novelgate_analytics;
+        REVOKE SELECT ON ALL TABLES IN SCHEMA analytics FROM novelgate_analytics;
+        REVOKE USAGE ON SCHEMA analytics FROM novelgate_analytics;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON ROUTINES TO PUBLIC;
+DROP VIEW analytics.freshness, analytics.integrations, analytics.daily_authors, analytics.daily_facts,
+          analytics.integration_activity, analytics.thread_activity, analytics.novels;
+DROP TABLE integration_activity, thread_activity, daily_facts, daily_authors, activity_applied, novels;

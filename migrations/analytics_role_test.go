@@ -1,0 +1,223 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
+	"novelgate/migrations"
+)
+
+const insufficientPrivilege = "42501"
+
+func connect(t *testing.T, databaseURL string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func execute(t *testing.T, conn *pgx.Conn, statement string) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func names(t *testing.T, conn *pgx.Conn, query string) []string {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s: found %v, %v", query, found, err)
+	}
+	return found
+}
+
+// TestAnalystsReadTheViewsAndNothingElse: every table and function that there is, and all other ways to write.
+func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.NewEmpty(t) // what everybody may do in a database is not cloned with it
+	if err := migrations.Up(t.Context(), databaseURL); err != nil {
+		t.Fatal(err)
+	}
+	owner := connect(t, databaseURL)
+	// What comes later is covered too.
+	execute(t, owner, `CREATE VIEW analytics.later AS SELECT 1 AS n; CREATE TABLE later (n integer);
+		CREATE FUNCTION later() RETURNS integer LANGUAGE sql AS 'SELECT 1'`)
+	views := names(t, owner, `SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'analytics'::regnamespace`)
+	tables := names(t, owner, `SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')`)
+	functions := names(t, owner, `SELECT p.proname || '(' || array_to_string(array_fill('NULL'::text, ARRAY[p.pronargs::integer]), ', ') || ')'
+		FROM pg_proc p WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace) AND p.prorettype <> 'trigger'::regtype
+		AND p.oid NOT IN (SELECT d.refobjid FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid JOIN pg_class v ON v.oid = w.ev_class
+			WHERE d.refclassid = 'pg_proc'::regclass AND v.relnamespace = 'analytics'::regnamespace)`) // whoever reads a view may call what it calls
+
+	analyst := connect(t, databaseURL)
+	execute(t, analyst, `SET ROLE novelgate_analytics`)
+	for _, view := range views {
+		execute(t, analyst, `SELECT * FROM `+view)
+	}
+	refused := []string{
+		`CREATE TABLE mine (n integer)`, `CREATE TABLE analytics.mine (n integer)`, `CREATE TEMPORARY TABLE mine (n integer)`,
+		`CREATE SCHEMA mine`, `CREATE VIEW analytics.mine AS SELECT 1`, `CREATE FUNCTION mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'`,
+		`ALTER VIEW analytics.posts RENAME TO mine`, `DROP VIEW analytics.posts`,
+		`COMMENT ON VIEW analytics.posts IS ''`, `CREATE ROLE novelgate_mine`, `COPY (SELECT 1) TO PROGRAM 'true'`,
+		// Views that could be written through.
+		`INSERT INTO analytics.daily_authors (day, integration_id, novel_id, author_id) VALUES (now(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid())`,
+		`UPDATE analytics.daily_facts SET posts = 0`, `DELETE FROM analytics.daily_facts`, `SELECT FROM analytics.daily_facts FOR UPDATE`,
+	}
+	for _, table := range tables {
+		refused = append(refused, `SELECT * FROM `+table, `INSERT INTO `+table+` DEFAULT VALUES`, `DELETE FROM `+table, `TRUNCATE `+table, `LOCK TABLE `+table)
+	}
+	for _, function := range functions {
+		refused = append(refused, `SELECT public.`+function)
+	}
+	for _, statement := range refused {
+		tx, err := analyst.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(t.Context(), statement)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.Code != insufficientPrivilege {
+			t.Errorf("%s: %v", statement, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMigratingWithoutTheRightToMakeRoles, then making up for it as the documentation says.
+func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
+	t.Parallel()
+	// A server of its own: roles belong to all databases of a server, and others have made this one.
+	server, err := pgserver.Start(t.Context(), pgserver.Config{
+		DataDir: serverDir(t), Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	admin := connect(t, server.URL())
+	execute(t, admin, `CREATE ROLE plain LOGIN`)
+	execute(t, admin, `CREATE DATABASE theirs OWNER plain`)
+	execute(t, admin, `CREATE DATABASE foreign_soil`)
+
+	theirs := inDatabase(t, server.URL(), "theirs")
+	asPlain := inDatabase(t, server.URL(), "theirs", "plain")
+	result, err := migrations.Apply(t.Context(), asPlain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Notices) != 1 || !strings.Contains(result.Notices[0], "novelgate_analytics") {
+		t.Errorf("notices %q", result.Notices)
+	}
+	execute(t, connect(t, asPlain), `SELECT FROM analytics.posts`)
+
+	// An administrator makes up for it.
+	statements := documented(t)
+	execute(t, connect(t, theirs), strings.ReplaceAll(statements, "SERVICE", "plain"))
+	execute(t, connect(t, asPlain), `CREATE VIEW analytics.later AS SELECT 1 AS n`)
+	analyst := connect(t, theirs)
+	execute(t, analyst, `SET ROLE novelgate_analytics`)
+	for _, view := range []string{"posts", "freshness", "later"} {
+		execute(t, analyst, `SELECT FROM analytics.`+view)
+	}
+
+	// Where the role of the service owns nothing but what it makes.
+	execute(t, admin, `GRANT CREATE ON DATABASE foreign_soil TO plain`)
+	execute(t, connect(t, inDatabase(t, server.URL(), "foreign_soil")), `GRANT CREATE ON SCHEMA public TO plain`)
+	result, err = migrations.Apply(t.Context(), inDatabase(t, server.URL(), "foreign_soil", "plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Notices) != 2 {
+		t.Errorf("notices %q", result.Notices)
+	}
+}
+
+// TestDatabasesAreMigratedTogether: they race for the role.
+func TestDatabasesAreMigratedTogether(t *testing.T) {
+	t.Parallel()
+	server, err := pgserver.Start(t.Context(), pgserver.Config{
+		DataDir: serverDir(t), Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	admin := connect(t, server.URL())
+	failures := make(chan error)
+	const databases = 6
+	for i := range databases {
+		execute(t, admin, fmt.Sprintf(`CREATE DATABASE d%d`, i))
+	}
+	for i := range databases {
+		go func() {
+			failures <- migrations.Up(context.Background(), inDatabase(t, server.URL(), fmt.Sprintf("d%d", i)))
+		}()
+	}
+	for range databases {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// serverDir is short: the path of a unix socket may have some 100 bytes.
+func serverDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "ng-"+uuid.NewString()[:8])
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func inDatabase(t *testing.T, serverURL, database string, user ...string) string {
+	t.Helper()
+	parsed, err := url.Parse(serverURL)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	parsed.Path = "/" + database
+	query := parsed.Query()
+	for _, name := range user {
+		parsed.User = nil
+		query.Set("user", name)
+	}
+	parsed.RawQuery = query.Encode()
+	return parsed.String()
+}
+
+// documented returns the statements of docs/operations.md that make the role.
+func documented(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```sql\n(CREATE ROLE novelgate_analytics.*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("docs/operations.md does not say how to make the role")
+	}
+	return string(block[1])
+}

@@ -1,0 +1,230 @@
+package projections_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"novelgate/events"
+	"novelgate/projections"
+)
+
+// However the log is cut into batches, whichever come again and however they overlap, the read models are what a naive fold
+// makes of the log.
+func TestModelsEqualANaiveFold(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		log := catalogueLog(rapid.Uint64().Draw(rt, "seed"), rapid.IntRange(1, 50).Draw(rt, "events"))
+		truncateModels(t, pool)
+		for done := 0; done < len(log); {
+			from := done
+			if rapid.Bool().Draw(rt, "again") {
+				from = rapid.IntRange(0, done).Draw(rt, "from")
+			}
+			to := rapid.IntRange(from+1, len(log)).Draw(rt, "to")
+			applyModels(t, pool, log[from:to])
+			done = max(done, to)
+		}
+		if diff := modelsDiff(t, pool, log); diff != "" {
+			rt.Error(diff)
+		}
+	})
+}
+
+// TestModelsFollowTheLog: through the runner, from the log itself.
+func TestModelsFollowTheLog(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	log := catalogueLog(1, 2000)
+	for part := range slices.Chunk(log, 97) {
+		append1(t, pool, part...)
+	}
+	run(t, projections.Config{Pool: pool, Limit: 100})
+	for _, name := range []string{"novels", "activity"} {
+		eventually(t, name+" catches up", caughtUp(t, pool, name))
+	}
+	if diff := modelsDiff(t, pool, readAll(t, pool)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// modelsDiff compares the read models with the naive fold by digest, and shows the rows where they differ.
+func modelsDiff(t *testing.T, pool *pgxpool.Pool, log []events.Recorded) string {
+	t.Helper()
+	want := naiveModels(log)
+	for table, query := range modelQueries {
+		rows, err := pool.Query(context.Background(), micros.ReplaceAllString(query, "(extract(epoch FROM $1) * 1000000)::bigint"))
+		if err != nil {
+			t.Fatalf("read %s: %v", table, err)
+		}
+		got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatalf("read %s: %v", table, err)
+		}
+		slices.Sort(got)
+		if digest(got) != digest(want[table]) {
+			return fmt.Sprintf("%s differs (-naive fold +table):\n%.3000s", table, cmp.Diff(want[table], got))
+		}
+	}
+	return ""
+}
+
+// micros stands for the whole microseconds of a time in modelQueries.
+var micros = regexp.MustCompile(`micros\((\w+)\)`)
+
+func digest(rows []string) [sha256.Size]byte { return sha256.Sum256(fmt.Append(nil, rows)) }
+
+func applyModels(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
+	t.Helper()
+	for _, p := range []projections.Projection{projections.Novels{}, projections.Activity{}} {
+		if err := p.Apply(context.Background(), pool, batch); err != nil {
+			t.Fatalf("apply to %s: %v", p.Name(), err)
+		}
+	}
+}
+
+func truncateModels(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(context.Background(), `TRUNCATE novels, activity_applied, daily_authors, daily_facts, thread_activity, integration_activity`)
+	if err != nil {
+		t.Fatalf("truncate: %v", err)
+	}
+}
+
+// catalogueLog is a log of three partners and of staff, who create, change and moderate a handful of novels, and of few authors who
+// comment within few days, around midnight, often at the same instant. Some comments are erased.
+func catalogueLog(seed uint64, n int) []events.Recorded {
+	random := seeded(seed)
+	versions := map[uuid.UUID]int{}
+	log := make([]events.Recorded, n)
+	for i := range log {
+		r := &log[i]
+		novel := events.NovelID(fmt.Sprintf("novel %d", random.IntN(5)))
+		integration := uuid.UUID{8: 0x80, 15: byte(1 + random.IntN(3))}
+		key := fmt.Sprintf("key-%d", i)
+		switch {
+		case random.IntN(3) > 0:
+			*r = importedBy(random, integration, novel, key)
+		case versions[novel] == 0 || random.IntN(2) == 0:
+			*r = changed(random, integration, novel, versions[novel] == 0)
+		default:
+			*r = moderated(random, novel)
+		}
+		r.ID = key
+		if r.StreamType == events.NovelStream {
+			versions[novel]++
+			r.StreamVersion = versions[novel]
+		}
+		r.Position = events.Position{TransactionID: uint64(10 + i/3), Ordinal: int32(i % 3)}
+		r.RecordedAt = time.Date(2026, 3, 1, 23, 50+i, 0, 0, time.UTC)
+	}
+	return log
+}
+
+func importedBy(random *rand.Rand, integration, novel uuid.UUID, key string) events.Recorded {
+	e := events.PostImported{
+		IntegrationID: integration, NovelID: novel, ThreadID: events.ThreadID(novel),
+		WrittenAt: time.Date(2026, 3, 1, random.IntN(72), 59*random.IntN(2), 0, 0, time.UTC),
+		Comment:   &events.Comment{ExternalUUID: fmt.Sprintf("user-%d", random.IntN(4)), Username: "Name", Content: "text"},
+	}
+	if random.IntN(3) == 0 {
+		e.ParentPostID = &uuid.UUID{1}
+	}
+	if random.IntN(6) == 0 {
+		e.Comment = nil
+	}
+	return events.Recorded{
+		StreamType: events.PostStream, StreamID: events.PostID(integration, key), StreamVersion: 1, Source: events.PostsSource(integration), Event: e,
+	}
+}
+
+func changed(random *rand.Rand, integration, novel uuid.UUID, create bool) events.Recorded {
+	r := events.Recorded{StreamType: events.NovelStream, StreamID: novel, Source: events.NovelsSource(integration)}
+	switch byStaff := random.IntN(4) == 0; {
+	case create && byStaff:
+		r.Event = events.NovelCreated{Title: "Title", Slug: novel.String(), Author: "Unknown", State: "published"}
+		r.Source = "staff/novels/" + novel.String()
+	case create:
+		r.Event = events.NovelCreated{
+			Title: "Title", Slug: novel.String(), Author: "Somebody", Synopsis: "About", Genres: []string{"a", "b"}, Language: "ja", OwnerID: &integration, State: "approved",
+		}
+		if random.IntN(2) == 0 {
+			r.Source = events.PostNovelSource(integration)
+		}
+	default:
+		value := func() *string {
+			return []*string{nil, nil, new(""), new(fmt.Sprint(random.IntN(100)))}[random.IntN(4)]
+		}
+		e := events.NovelUpdated{Synopsis: value(), CoverURL: value(), Language: value(), ReadingStatus: value()}
+		if random.IntN(2) == 0 {
+			e.Author, e.Genres = new("Another"), []*[]string{{}, {"c"}, {"d", "e", "f"}}[random.IntN(3)]
+		}
+		r.Event = e
+	}
+	return r
+}
+
+func moderated(random *rand.Rand, novel uuid.UUID) events.Recorded {
+	return events.Recorded{
+		StreamType: events.NovelStream, StreamID: novel, Source: "staff/novels/" + novel.String(),
+		Event: []events.Event{events.NovelRejected{}, events.NovelApproved{}, events.NovelPublished{}}[random.IntN(3)],
+	}
+}
+
+// TestFreshness: analysts see how far a projection has come, whatever rights they have.
+func TestFreshness(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Novels{}}})
+	append1(t, pool, comments(seeded(1), "one", 5)...)
+	eventually(t, "caught up", caughtUp(t, pool, "novels"))
+	stop()
+	type freshness struct {
+		Projection, State, Position string
+		Generation                  int
+		LagEvents                   int64
+		LagSeconds                  float64
+		AsOf                        time.Time
+	}
+	read := func() (f freshness, now time.Time) {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE novelgate_analytics`); err != nil {
+			t.Fatal(err)
+		}
+		err = tx.QueryRow(t.Context(), `SELECT projection, state, position, generation, lag_events, lag_seconds, as_of, statement_timestamp() FROM analytics.freshness`).
+			Scan(&f.Projection, &f.State, &f.Position, &f.Generation, &f.LagEvents, &f.LagSeconds, &f.AsOf, &now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, now
+	}
+	got, now := read()
+	want := freshness{Projection: "novels", State: projections.Running, Position: readAll(t, pool)[4].Position.String(), Generation: 1, AsOf: now}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("when caught up (-want +got):\n%s", diff)
+	}
+	append1(t, pool, comments(seeded(2), "two", 3)...)
+	append1(t, pool, comments(seeded(3), "three", 3)...)
+	got, now = read()
+	want.LagEvents, want.AsOf = 6, readAll(t, pool)[5].RecordedAt
+	want.LagSeconds = now.Sub(want.AsOf).Seconds()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("when behind (-want +got):\n%s", diff)
+	}
+}
