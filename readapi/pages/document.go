@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 
 	"novelgate/commands/problem"
 )
@@ -39,11 +40,23 @@ func parse(names ...string) map[string]*template.Template {
 
 // render writes a page.
 func (p *Pages) render(w io.Writer, d *document) error {
+	d.Title, d.Description = plain(d.Title), plain(d.Description)
 	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
 	if err := templates[d.Template].Execute(w, d); err != nil {
 		return fmt.Errorf("render %s: %w", d.Template, err)
 	}
 	return nil
+}
+
+// plain removes the characters that change the direction of text from what is shown where nothing can contain them: in the title of a
+// window, in a link preview.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // failure is the body of a page about an error.
