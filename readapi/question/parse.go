@@ -1,6 +1,7 @@
 package question
 
 import (
+	"bytes"
 	"encoding/base64"
 	"net/url"
 	"time"
@@ -18,7 +19,7 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 		Text: v.text("q"), State: v.oneOf("state", "approved", "published"), Owner: v.text("owner"), Limit: v.limit(),
 	}
 	after, err := base64.RawURLEncoding.DecodeString(v.text("cursor"))
-	if err != nil || !utf8.Valid(after) {
+	if err != nil || !utf8.Valid(after) || bytes.IndexByte(after, 0) >= 0 {
 		v.refuse("cursor", reading.ErrCursor.Error())
 	}
 	c.After = string(after)
