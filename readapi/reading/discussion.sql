@@ -1,7 +1,8 @@
 -- One page of a discussion: a row for each comment, and at least one for the novel. The order of the rows does not matter.
 -- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: moment after which nothing counts; $5: how many
 -- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id.
--- :compare and :direction are >= and ASC, or <= and DESC; :chapter is nothing or a condition on $11.
+-- :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $11:
+-- written as a range, because an order behind an equation would be read from either index, and the other one holds all chapters.
 SELECT n.novel_id, n.slug, n.title, n.state, n.language, n.cover_url, t.thread_id,
        s.post_id, s.parent_post_id, s.root_post_id, s.depth, s.chapter_number::text, s.written_at, s.recorded_at, s.author_id,
        post_is_hidden(s.hidden, s.moderated_at, s.recorded_at, d.posts_hidden_until), s.content, d.member_id, a.display_name, i.name
@@ -16,8 +17,9 @@ LEFT JOIN LATERAL (
            p.hidden, p.moderated_at, p.content, p.integration_id
     FROM posts p
     WHERE p.thread_id = t.thread_id AND p.root_post_id IS NULL AND p.recorded_at <= $4
-      AND (p.written_at, p.post_id) :compare ($2::timestamptz, $3::uuid) :chapter
-    ORDER BY p.written_at :direction, p.post_id :direction LIMIT $5
+      AND ({coalesce(p.chapter_number, -1), }p.written_at, p.post_id) :compare ({$11::text::numeric, }$2::timestamptz, $3::uuid)
+      {AND coalesce(p.chapter_number, -1) :opposite $11::text::numeric}
+    ORDER BY {coalesce(p.chapter_number, -1) :direction, }p.written_at :direction, p.post_id :direction LIMIT $5
 ) AS r ON true
 LEFT JOIN LATERAL (
     SELECT r.post_id, r.parent_post_id, r.root_post_id, r.depth, r.chapter_number, r.written_at, r.recorded_at, r.author_id,

@@ -3,6 +3,7 @@ package reading
 import (
 	"context"
 	_ "embed"
+	"regexp"
 	"strings"
 
 	"github.com/google/uuid"
@@ -15,17 +16,22 @@ var discussionSQL string
 
 // statements are discussionSQL by descending order and by whether there is a chapter.
 var statements = map[[2]bool]string{
-	{false, false}: discussionStatement(">=", "ASC", ""),
-	{true, false}:  discussionStatement("<=", "DESC", ""),
-	{false, true}:  discussionStatement(">=", "ASC", ofChapter),
-	{true, true}:   discussionStatement("<=", "DESC", ofChapter),
+	{false, false}: discussionStatement(ascending, allChapters),
+	{true, false}:  discussionStatement(descending, allChapters),
+	{false, true}:  discussionStatement(ascending, oneChapter),
+	{true, true}:   discussionStatement(descending, oneChapter),
 }
 
-const ofChapter = "AND coalesce(p.chapter_number, -1) = $11::text::numeric"
+var (
+	ascending   = strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
+	descending  = strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
+	oneChapter  = regexp.MustCompile(`[{}]`)
+	allChapters = regexp.MustCompile(`\{[^}]*\}`)
+)
 
-func discussionStatement(compare, direction, chapter string) string {
-	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // what is above explains the marks, and must not be replaced
-	return strings.NewReplacer(":compare", compare, ":direction", direction, ":chapter", chapter).Replace("SELECT" + statement)
+func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string {
+	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // what is above explains the marks
+	return remove.ReplaceAllString(order.Replace("SELECT"+statement), "")
 }
 
 // Statement returns the one statement that reads the first page of a discussion, and its arguments: what a benchmark compares with.
