@@ -57,7 +57,9 @@ func TestHostileTextIsText(t *testing.T) {
 }
 
 // normalise is what an HTML parser makes of the line ends of a text.
-func normalise(text string) string { return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text) }
+func normalise(text string) string {
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
+}
 
 // shows reports whether one of the elements, by name or by name and class, has exactly a text.
 func shows(found []element, selector, want string) bool {

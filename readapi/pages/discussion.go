@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"html/template"
 	"net/http"
 	"net/url"
 	"time"
@@ -25,7 +26,7 @@ type discussionBody struct {
 	Oldest, NewestFirst          string // paths in either order
 	Previous, Next               string // paths of other pages; "" without
 	Alone                        bool   // one thread, with its replies page by page
-	Posts                        []postView
+	Comments                     template.HTML
 }
 
 // discussion handles GET /novels/{slug}/discussion.
@@ -58,7 +59,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 	if page.Next != "" {
 		body.Next = links.with("cursor", page.Next)
 	}
-	body.Posts = flatten(page, links)
+	body.Comments = comments(page, links)
 	d := &document{
 		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL, NoIndex: !asked.AsOf.IsZero(), Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
@@ -123,34 +124,4 @@ func chapterName(chapter string) string {
 
 func asOfQuery(asOf time.Time) string {
 	return url.Values{"asOf": {asOf.UTC().Format(time.RFC3339Nano)}}.Encode()
-}
-
-// links are the addresses of other parts of the discussion, under the same question.
-type links struct {
-	path string
-	kept url.Values // sort, chapter, limit, asOf, under
-}
-
-func newLinks(path string, query url.Values) links {
-	l := links{path, url.Values{}}
-	keep(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
-	if l.kept.Has("under") {
-		l.kept.Del("chapter")
-	}
-	return l
-}
-
-// with returns the address of a part, by pairs of parameters. Without a cursor it is not of the replies to one comment.
-func (l links) with(pairs ...string) string {
-	query := url.Values{}
-	for name, values := range l.kept {
-		query[name] = values
-	}
-	if len(pairs) == 0 || pairs[0] != "cursor" {
-		query.Del("under")
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		query.Set(pairs[i], pairs[i+1])
-	}
-	return address(l.path, query)
 }

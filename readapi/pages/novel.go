@@ -73,15 +73,15 @@ type moment struct {
 	Machine, Human string
 }
 
-func newMoment(t time.Time) moment {
-	t = t.UTC()
-	return moment{t.Format("2006-01-02T15:04:05Z"), t.Format("2 January 2006, 15:04") + " UTC"}
-}
+// Layouts of times in UTC.
+const (
+	machineTime = "2006-01-02T15:04:05Z"
+	humanTime   = "2 January 2006, 15:04 UTC"
+)
 
 func momentOrNil(t time.Time) *moment {
 	if t.IsZero() {
 		return nil
 	}
-	m := newMoment(t)
-	return &m
+	return &moment{t.UTC().Format(machineTime), t.UTC().Format(humanTime)}
 }

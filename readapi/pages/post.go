@@ -1,95 +1,130 @@
 package pages
 
 import (
+	"bytes"
+	"html/template"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
 	"novelgate/readapi/reading"
 )
 
-// deepest is the greatest indentation: what is deeper stands below at the same distance, and says what it replies to.
+// deepest is the greatest indentation: what is deeper stands below at the same distance.
 const deepest = 5
 
-// postView is a comment as a template shows it, or the link to further replies.
-type postView struct {
-	ID          string
-	Indent      int
-	Name        string // "" when withheld
-	From        string // of the author
-	Written     moment
-	Link        string // permanent address
-	Chapter     string
-	ChapterLink string
-	Parent      string // address of what it replies to; "" when that stands right above or there is nothing
-	ParentName  string
-	Content     string
-	Withheld    string // why there is no content
-	Path        string // of further replies; then nothing else is set but Text and Indent
-	Text        string
+// commentWriter writes comments as HTML. A template would take most of the time that a page takes, for the same dozen values fifty times
+// over. Its text goes through html/template's own escaping; there is nothing but text and attributes in double quotes to escape.
+type commentWriter struct {
+	bytes.Buffer
+
+	links links
+	names map[uuid.UUID]string // of the authors of this thread
 }
 
-// flatten lists the comments of a page in the order in which they are read.
-func flatten(page *reading.Page, l links) []postView {
-	posts := make([]postView, 0, 2*len(page.Threads))
-	names := map[uuid.UUID]string{}
+// comments renders the comments of a page in the order in which they are read.
+func comments(page *reading.Page, l links) template.HTML {
+	w := commentWriter{links: l, names: map[uuid.UUID]string{}}
 	for i := range page.Threads {
-		t := &page.Threads[i]
-		names[t.ID] = nameOf(&t.Post)
-		for j := range t.Replies {
-			names[t.Replies[j].ID] = nameOf(&t.Replies[j])
-		}
-		above := uuid.Nil
-		add := func(p *reading.Post) {
-			view := newPostView(p, l)
-			if p.ParentID.Valid && p.ParentID.UUID != above {
-				name, shown := names[p.ParentID.UUID]
-				view.Parent, view.ParentName = "#post-"+p.ParentID.UUID.String(), name
-				if !shown {
-					view.Parent = l.post(p.ParentID.UUID.String())
-				}
-			}
-			above = p.ID
-			posts = append(posts, view)
-		}
-		add(&t.Post)
-		id := t.ID.String()
-		if t.Later {
-			posts = append(posts, postView{Indent: 1, Path: l.under(id, ""), Text: "All replies from the first"})
-			above = uuid.Nil
-		}
-		for j := range t.Replies {
-			add(&t.Replies[j])
-		}
-		if t.More != "" {
-			posts = append(posts, postView{Indent: 1, Path: l.under(id, t.More), Text: "More replies"})
-		}
+		w.thread(&page.Threads[i])
 	}
-	return posts
+	return template.HTML(w.String()) //nolint:gosec // what is not written here went through escape
 }
 
-func newPostView(p *reading.Post, l links) postView {
-	id := p.ID.String()
-	view := postView{ID: id, Indent: min(p.Depth, deepest), Written: newMoment(p.WrittenAt), Link: l.post(id), Content: p.Content}
-	if p.Chapter != "" {
-		view.Chapter, view.ChapterLink = chapterName(p.Chapter), l.chapter(p.Chapter)
+func (w *commentWriter) thread(t *reading.Thread) {
+	clear(w.names)
+	w.names[t.ID] = nameOf(&t.Post)
+	for i := range t.Replies {
+		w.names[t.Replies[i].ID] = nameOf(&t.Replies[i])
 	}
+	w.comment(&t.Post, uuid.Nil)
+	above := t.ID
+	if t.Later {
+		w.further(w.links.under(t.ID.String(), ""), "All replies from the first")
+		above = uuid.Nil
+	}
+	for i := range t.Replies {
+		w.comment(&t.Replies[i], above)
+		above = t.Replies[i].ID
+	}
+	if t.More != "" {
+		w.further(w.links.under(t.ID.String(), t.More), "More replies")
+	}
+}
+
+func (w *commentWriter) further(path, text string) {
+	w.raw(`<p class="further d1"><a href="`, escape(path), `">`, text, "</a></p>\n")
+}
+
+// comment writes a comment that stands below another one.
+func (w *commentWriter) comment(p *reading.Post, above uuid.UUID) {
+	id := p.ID.String()
+	w.raw(`<article class="post d`, strconv.Itoa(min(p.Depth, deepest)), `" id="post-`, id, "\">\n<header>")
+	if p.Hidden || p.Erased {
+		w.raw(`<h3 class="withheld">Withheld</h3>`)
+	} else {
+		w.author(p)
+	}
+	w.raw(` <a class="when" href="`, escape(w.links.post(id)), `"><time datetime="`)
+	w.time(p.WrittenAt, machineTime)
+	w.raw(`">`)
+	w.time(p.WrittenAt, humanTime)
+	w.raw(`</time></a>`)
+	if p.Chapter != "" {
+		w.raw(` <a class="chapter" href="`, escape(w.links.chapter(p.Chapter)), `">`, escape(chapterName(p.Chapter)), `</a>`)
+	}
+	if p.ParentID.Valid && p.ParentID.UUID != above {
+		w.parent(p.ParentID.UUID)
+	}
+	w.raw("</header>\n")
 	switch {
 	case p.Hidden:
-		view.Withheld = "The staff of this platform hid this comment."
+		w.raw(`<p class="withheld">The staff of this platform hid this comment.</p>`)
 	case p.Erased:
-		view.Withheld = "This comment was erased."
+		w.raw(`<p class="withheld">This comment was erased.</p>`)
 	default:
-		view.Name = nameOf(p)
-		view.From = "via " + p.Author.Platform
-		if p.Author.MemberID != "" {
-			view.From = "member"
-		} else if p.Author.Platform == "" {
-			view.From = ""
-		}
+		w.raw(`<div class="text" lang="" dir="auto">`, escape(p.Content), `</div>`)
 	}
-	return view
+	w.raw("\n</article>\n")
 }
+
+func (w *commentWriter) author(p *reading.Post) {
+	w.raw(`<h3><bdi>`, escape(nameOf(p)), `</bdi></h3> <span class="from">`)
+	if p.Author.MemberID != "" {
+		w.raw(`member</span>`)
+		return
+	}
+	w.raw(`via <bdi>`, escape(p.Author.Platform), `</bdi></span>`)
+}
+
+// parent links to what a comment replies to, which does not stand right above.
+func (w *commentWriter) parent(id uuid.UUID) {
+	name, shown := w.names[id]
+	link := "#post-" + id.String()
+	if !shown {
+		link = w.links.post(id.String())
+	}
+	w.raw(` <a class="parent" href="`, escape(link), `">in reply to `)
+	if name == "" {
+		w.raw(`another comment</a>`)
+		return
+	}
+	w.raw(`<bdi>`, escape(name), `</bdi></a>`)
+}
+
+// raw writes what was escaped or needs no escaping.
+func (w *commentWriter) raw(parts ...string) {
+	for _, part := range parts {
+		w.WriteString(part)
+	}
+}
+
+func (w *commentWriter) time(t time.Time, layout string) {
+	w.Write(t.UTC().AppendFormat(w.AvailableBuffer(), layout))
+}
+
+func escape(text string) string { return template.HTMLEscapeString(text) }
 
 // nameOf is what an author is called; "" when that is withheld.
 func nameOf(p *reading.Post) string {
@@ -97,44 +132,4 @@ func nameOf(p *reading.Post) string {
 		return p.Author.MemberID
 	}
 	return p.Author.Name
-}
-
-// IndentClass is the class of the indentation.
-func (v *postView) IndentClass() string { return "d" + strconv.Itoa(v.Indent) }
-
-// post is the address of a comment.
-func (l links) post(id string) string {
-	if asOf := l.kept.Get("asOf"); asOf != "" {
-		return address(l.path, map[string][]string{"asOf": {asOf}, "post": {id}}) + "#post-" + id
-	}
-	return l.path + "?post=" + id + "#post-" + id
-}
-
-// under is the address of the replies to a top-level comment from a cursor on.
-func (l links) under(id, cursor string) string {
-	query := map[string][]string{"under": {id}}
-	for _, name := range []string{"sort", "asOf"} {
-		if value := l.kept.Get(name); value != "" {
-			query[name] = []string{value}
-		}
-	}
-	if cursor != "" {
-		query["cursor"] = []string{cursor}
-	}
-	return address(l.path, query)
-}
-
-// chapter is the address of the comments on a chapter.
-func (l links) chapter(chapter string) string {
-	return links{l.path, without(l.kept, "under")}.with("chapter", chapter)
-}
-
-func without(values map[string][]string, name string) map[string][]string {
-	rest := map[string][]string{}
-	for key, value := range values {
-		if key != name {
-			rest[key] = value
-		}
-	}
-	return rest
 }

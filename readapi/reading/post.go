@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Post is a comment as the public sees it.
@@ -38,25 +39,18 @@ func (p *Post) Top() uuid.UUID {
 	return p.ID
 }
 
-// show fills in what may be seen of a comment. The texts are nil where there are none.
-func (p *Post) show(hidden bool, content, member, name, platform *string) {
+// show fills in what may be seen of a comment. The texts are null where there are none.
+func (p *Post) show(hidden bool, content, member, name, platform pgtype.Text) {
 	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
-	p.Erased = content == nil
+	p.Erased = !content.Valid
 	p.Hidden = hidden && !p.Erased
-	if p.Erased || p.Hidden {
-		p.authorID = uuid.NullUUID{}
-		return
-	}
-	p.Content = *content
 	switch {
-	case member != nil:
-		p.Author.MemberID = *member
+	case p.Erased, p.Hidden:
+		p.authorID = uuid.NullUUID{}
+	case member.Valid:
+		p.Content, p.Author = content.String, Author{MemberID: member.String}
 		p.authorID = uuid.NullUUID{} // their names on the partner platform are not shown any more
-		return
-	case name != nil:
-		p.Author.Name = *name
-	}
-	if platform != nil {
-		p.Author.Platform = *platform
+	default:
+		p.Content, p.Author = content.String, Author{Name: name.String, Platform: platform.String}
 	}
 }

@@ -91,13 +91,12 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 	defer rows.Close()
 	n := &page.Novel
 	var (
-		p                               Post
-		id                              uuid.NullUUID
-		depth                           *int32
-		chapter                         *string
-		hidden                          *bool
-		content, member, name, platform *string
-		written, received               pgtype.Timestamptz
+		p                                        Post
+		id                                       uuid.NullUUID
+		depth                                    pgtype.Int4
+		hidden                                   pgtype.Bool
+		chapter, content, member, name, platform pgtype.Text // no pointers: those would be allocated
+		written, received                        pgtype.Timestamptz
 	)
 	comment := []any{
 		nil, nil, nil, nil, nil, nil, nil,
@@ -111,14 +110,10 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		if !id.Valid {
 			continue // a novel without comments
 		}
-		p.ID, p.Depth, p.Chapter = id.UUID, int(*depth), ""
+		p.ID, p.Depth, p.Chapter = id.UUID, int(depth.Int32), chapter.String
 		p.WrittenAt, p.ReceivedAt = written.Time, received.Time
-		if chapter != nil {
-			p.Chapter = *chapter
-		}
-		post := p
-		post.show(hidden != nil && *hidden, content, member, name, platform)
-		posts = append(posts, post)
+		posts = append(posts, p)
+		posts[len(posts)-1].show(hidden.Bool, content, member, name, platform)
 	}
 	return posts, rows.Err() //nolint:wrapcheck // likewise
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -56,7 +56,7 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 		f.ParentID = uuid.NullUUID{UUID: *e.ParentPostID, Valid: true}
 	}
 	if e.Comment == nil {
-		f.show(false, nil, nil, nil, nil)
+		f.show(false, pgtype.Text{}, pgtype.Text{}, pgtype.Text{}, pgtype.Text{})
 		return f, nil
 	}
 	f.authorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
@@ -68,8 +68,8 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 // attribute shows a comment as the decisions about its author allow.
 func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, hidden bool) error {
 	type attribution struct {
-		platform, name, member *string
-		hiddenUntil            *time.Time
+		platform, name, member pgtype.Text
+		hiddenUntil            pgtype.Timestamptz
 	}
 	a, err := one(ctx, r.DB, func(row pgx.CollectableRow) (a attribution, err error) {
 		err = row.Scan(&a.platform, &a.name, &a.member, &a.hiddenUntil)
@@ -78,11 +78,11 @@ func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, 
 	if err != nil {
 		return fmt.Errorf("read attribution: %w", err)
 	}
-	if a.name == nil {
-		a.name = &e.Comment.Username
+	if !a.name.Valid {
+		a.name.String = e.Comment.Username
 	}
-	hidden = hidden || a.hiddenUntil != nil && !p.ReceivedAt.After(*a.hiddenUntil)
-	p.show(hidden, &e.Comment.Content, a.member, a.name, a.platform)
+	hidden = hidden || a.hiddenUntil.Valid && !p.ReceivedAt.After(a.hiddenUntil.Time)
+	p.show(hidden, pgtype.Text{String: e.Comment.Content, Valid: true}, a.member, a.name, a.platform)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 //go:embed single.sql
@@ -35,7 +36,7 @@ func (r *Reader) Post(ctx context.Context, id uuid.UUID) (Single, error) {
 func scanSingle(row pgx.CollectableRow) (Single, error) {
 	var s Single
 	var hidden bool
-	var content, member, name, platform *string
+	var content, member, name, platform pgtype.Text
 	p := &s.Post
 	if err := row.Scan(&s.Novel.ID, &s.Novel.Slug, &s.Novel.Title, &s.Novel.state, &s.ThreadID,
 		&p.ID, &p.ParentID, &p.RootID, &p.Depth, &p.Chapter, &p.WrittenAt, &p.ReceivedAt, &p.authorID,
