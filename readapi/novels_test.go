@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/events"
+	"novelgate/readapi/reading"
 )
 
 func hosted(e *events.NovelCreated) { e.State, e.OwnerID = "published", nil }
@@ -70,6 +71,32 @@ func TestNovelsArePaged(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
 		}
+	}
+}
+
+// However rare what is asked for, a page costs no more than looking at so many titles; the next one goes on from there.
+func TestASearchIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 9 {
+		w.novel(t, fmt.Sprintf("Volume %d", i), nil)
+	}
+	reader := &reading.Reader{DB: w.Read}
+	got, pages := []string{}, 0
+	for c := (reading.Catalogue{Text: "8", Limit: 5, Look: 3}); ; pages++ {
+		page, err := reader.Novels(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range page.Novels {
+			got = append(got, n.Title)
+		}
+		if c.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{"Volume 8"}, got); diff != "" || pages != 3 {
+		t.Errorf("%d further pages (-want +got):\n%s", pages, diff)
 	}
 }
 

@@ -69,7 +69,7 @@ var novelSQL string
 
 // Novel returns a novel by its slug, as it was at a moment in the past unless that is zero. It fails with ErrNotFound or ErrGone.
 func (r *Reader) Novel(ctx context.Context, slug string, asOf time.Time) (Novel, error) {
-	n, err := one(ctx, r.DB, func(row pgx.CollectableRow) (Novel, error) { return scanNovel(row) }, novelSQL, slug)
+	n, err := one(ctx, r.DB, scanNovel, novelSQL, slug)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Novel{}, ErrNotFound
 	}
@@ -85,11 +85,11 @@ func (r *Reader) Novel(ctx context.Context, slug string, asOf time.Time) (Novel,
 	return r.novelAsOf(ctx, n, asOf)
 }
 
-// scanNovel reads a row of novel.sql or novels.sql, and what was selected behind a novel into more.
-func scanNovel(row pgx.CollectableRow, more ...any) (Novel, error) {
+// scanNovel reads a row of novel.sql.
+func scanNovel(row pgx.CollectableRow) (Novel, error) {
 	var n Novel
 	var details []byte
-	if err := row.Scan(append([]any{&n.ID, &n.Slug, &n.Title, &n.State, &n.Platform, &details}, more...)...); err != nil {
+	if err := row.Scan(&n.ID, &n.Slug, &n.Title, &n.State, &n.Platform, &details); err != nil {
 		return Novel{}, fmt.Errorf("scan novel: %w", err)
 	}
 	if err := json.Unmarshal(details, &n.Details); err != nil {
