@@ -12,7 +12,7 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT l.novel_id, l.slug, l.title, l.state, l.owner_id, l.details, l.folded_title
     FROM title_lookup l
-    WHERE l.folded_title > $4 AND (w.reached IS NULL OR l.folded_title <= w.reached)
+    WHERE l.folded_title > $4 AND l.folded_title <= coalesce(w.reached, U&'\+10FFFF\+10FFFF\+10FFFF' COLLATE "C")
       AND l.state IN ('approved', 'published') AND ($1::text IS NULL OR l.state = $1)
       AND ($2 = '' OR strpos(l.folded_title, $2) > 0)
       AND ($3::text IS NULL OR CASE WHEN $3 = '' THEN l.owner_id IS NULL ELSE l.owner_id = w.owner_id END)
