@@ -47,6 +47,10 @@ fmt: ## Format the code.
 fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 	.ci/fuzz $(FUZZTIME)
 
+.PHONY: look
+look: ## Open the pages in chromium and check them; pictures go to bin/look.
+	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags look -run TestLook ./readapi
+
 .PHONY: bench
 bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
 	go run -buildvcs=false ./internal/bench $(ARGS)
