@@ -52,7 +52,7 @@ func (a *API) handler(answerTo query) http.Handler {
 			a.refuse(w, r, err)
 			return
 		}
-		buffer, _ := buffers.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
+		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)
 		buffer.Reset()
 		if err := json.MarshalWrite(buffer, body); err != nil {

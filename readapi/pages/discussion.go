@@ -51,7 +51,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 		body.NovelPath += "?" + asOfQuery(asked.AsOf)
 	}
 	if asked.Cursor != "" || asked.Post != uuid.Nil || body.Alone {
-		body.Whole = links.with()
+		body.Whole = links.whole()
 	}
 	if page.Previous != "" {
 		body.Previous = links.with("cursor", page.Previous)

@@ -1,6 +1,9 @@
 package pages
 
-import "net/url"
+import (
+	"maps"
+	"net/url"
+)
 
 // links are the addresses of other parts of the discussion, under the same question.
 type links struct {
@@ -17,18 +20,20 @@ func newLinks(path string, query url.Values) links {
 	return l
 }
 
-// with returns the address of a part, by pairs of parameters. Without a cursor it is not of the replies to one comment.
-func (l links) with(pairs ...string) string {
-	query := url.Values{}
-	for name, values := range l.kept {
-		query[name] = values
-	}
-	if len(pairs) == 0 || pairs[0] != "cursor" {
+// with returns the address of a part. Only a cursor stays with the replies to one comment.
+func (l links) with(name, value string) string {
+	query := maps.Clone(l.kept)
+	if name != "cursor" {
 		query.Del("under")
 	}
-	for i := 0; i < len(pairs); i += 2 {
-		query.Set(pairs[i], pairs[i+1])
-	}
+	query.Set(name, value)
+	return address(l.path, query)
+}
+
+// whole returns the address of the beginning.
+func (l links) whole() string {
+	query := maps.Clone(l.kept)
+	query.Del("under")
 	return address(l.path, query)
 }
 

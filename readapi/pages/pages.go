@@ -55,7 +55,7 @@ func (p *Pages) handler(answerTo query) http.Handler {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
-		buffer, _ := buffers.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
+		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)
 		buffer.Reset()
 		page, err := answerTo(ctx, r)

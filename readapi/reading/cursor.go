@@ -63,8 +63,8 @@ const cursorLength = 1 + 8 + 4 + 16
 func encodeCursor(kind byte, at time.Time, depth int, id uuid.UUID) string {
 	b := make([]byte, 0, cursorLength)
 	b = append(b, kind)
-	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMicro())) //nolint:gosec // back and forth
-	b = binary.BigEndian.AppendUint32(b, uint32(depth))          //nolint:gosec // never negative
+	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMicro()))
+	b = binary.BigEndian.AppendUint32(b, uint32(depth)) //nolint:gosec // never negative
 	b = append(b, id[:]...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }

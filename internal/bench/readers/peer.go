@@ -27,7 +27,7 @@ func Peer(pool *pgxpool.Pool, slug string) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		buffer, _ := buffers.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
+		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)
 		buffer.Reset()
 		if err := printRows(buffer, rows); err != nil {
