@@ -20,23 +20,13 @@ var namesSQL string
 
 const platformSQL = `SELECT name FROM integrations WHERE integration_id = $1`
 
-// novelAsOf folds the history of a novel up to a moment. What was not public then, or did not exist, is not found.
+// novelAsOf is a novel as it was at a moment.
 func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (Novel, error) {
-	history, err := eventlog.ReadStream(ctx, r.DB, today.ID, 0)
+	then, owner, err := r.foldNovel(ctx, today.ID, asOf)
 	if err != nil {
-		return Novel{}, fmt.Errorf("read history of novel: %w", err)
+		return Novel{}, err
 	}
-	then := Novel{ID: today.ID, Slug: today.Slug, Title: today.Title}
-	var owner *uuid.UUID
-	for _, recorded := range history {
-		if recorded.RecordedAt.After(asOf) {
-			break
-		}
-		then.apply(recorded.Event, &owner)
-	}
-	if visible(then.State) != nil {
-		return Novel{}, ErrNotFound
-	}
+	then.ID, then.Slug, then.Title = today.ID, today.Slug, today.Title
 	if owner == nil {
 		return then, nil
 	}
@@ -45,6 +35,25 @@ func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (No
 		return Novel{}, fmt.Errorf("read partner platform: %w", err)
 	}
 	return then, nil
+}
+
+// foldNovel folds the history of a novel up to a moment, and says which integration owned it. What was not public then, or did not
+// exist, is not found.
+func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (then Novel, owner *uuid.UUID, err error) {
+	history, err := eventlog.ReadStream(ctx, r.DB, id, 0)
+	if err != nil {
+		return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
+	}
+	for _, recorded := range history {
+		if recorded.RecordedAt.After(asOf) {
+			break
+		}
+		then.apply(recorded.Event, &owner)
+	}
+	if visible(then.State) != nil {
+		return Novel{}, nil, ErrNotFound
+	}
+	return then, owner, nil
 }
 
 // apply changes n as one more event of its stream says.
@@ -84,7 +93,7 @@ func (n *Novel) update(e events.NovelUpdated) {
 // asOf completes a page whose comments are those of a moment in the past: the novel must have been public, and the authors go by
 // their names of then.
 func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
-	then, err := r.novelAsOf(ctx, Novel{ID: page.Novel.ID, Slug: page.Novel.Slug, Title: page.Novel.Title}, asOf)
+	then, _, err := r.foldNovel(ctx, page.Novel.ID, asOf)
 	if err != nil {
 		return err
 	}
