@@ -2,6 +2,7 @@ package readapi_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +29,25 @@ func TestReadersProbeIndexes(t *testing.T) {
 		"newest": {Slug: "a", Newest: true, Limit: 50}, "oldest": {Slug: "a", Limit: 50}, "chapter": {Slug: "a", Limit: 50, Chapter: "7"},
 		"no chapter, newest": {Slug: "a", Limit: 50, Newest: true, Chapter: reading.NoChapter},
 	}
+	files := map[string][]any{
+		"reading/locate.sql": {"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10},
+		"reading/single.sql": {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
+		"reading/novel.sql":  {"a"},
+	}
 	check := func(when string, rows int) {
 		t.Helper()
+		for path, args := range files {
+			sql, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := explain(t, conn.Conn(), path, string(sql), args)
+			for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Sort", "Bitmap", "Materialize", "Rows Removed by Filter: 1"} {
+				if strings.Contains(plan, bad) {
+					t.Errorf("%s, %s: there is a %s:\n%s", path, when, bad, plan)
+				}
+			}
+		}
 		for name, q := range questions {
 			sql, args := reading.Statement(q)
 			plan := explain(t, conn.Conn(), name, sql, args)
