@@ -51,6 +51,10 @@ docs: ## Make docs/analytics.md from the database's comments and the example que
 fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 	.ci/fuzz $(FUZZTIME)
 
+.PHONY: look
+look: ## Open the pages in chromium and check them; pictures go to bin/look.
+	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags look -run TestLook ./readapi
+
 .PHONY: bench
 bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
 	go run -buildvcs=false ./internal/bench $(ARGS)

@@ -101,7 +101,7 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 
 // Refuse answers a request with an error, and lets the metrics know its code.
 func Refuse(w http.ResponseWriter, r *http.Request, err *problem.Error) {
-	noteError(r.Context(), err.Code)
+	NoteError(r.Context(), err.Code)
 	problem.Write(w, RequestID(r.Context()), err)
 }
 

@@ -49,8 +49,8 @@ func infoOf(ctx context.Context) *requestInfo {
 // RequestID returns the id that WithRequestID gave.
 func RequestID(ctx context.Context) string { return infoOf(ctx).id }
 
-// noteError records the error code of the answer for the metrics.
-func noteError(ctx context.Context, code problem.Code) { infoOf(ctx).code = code }
+// NoteError records the error code of the answer for the metrics.
+func NoteError(ctx context.Context, code problem.Code) { infoOf(ctx).code = code }
 
 func validRequestID(id string) bool {
 	if id == "" || len(id) > maxRequestID {

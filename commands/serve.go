@@ -109,7 +109,7 @@ func checkMediaType(r *http.Request) error {
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, op operation, err error) {
 	p := a.toProblem(err)
 	a.Metrics.command(op.name, string(p.Code))
-	noteError(ctx, p.Code)
+	NoteError(ctx, p.Code)
 	switch p.Code {
 	case problem.CodeInternal:
 		a.Logger.ErrorContext(ctx, "command failed", slog.String("operation", string(op.name)), slog.String("requestId", RequestID(ctx)), slog.Any("error", err))

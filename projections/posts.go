@@ -38,8 +38,9 @@ func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) erro
 		}
 	}
 	if len(rows.posts) > 0 {
+		above := rows.ancestry()
 		if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors, rows.parents,
-			rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs); err != nil {
+			rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs, above.tops, above.anchors, above.steps); err != nil {
 			return fmt.Errorf("insert posts: %w", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"runtime/debug"
+	"time"
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,10 +16,13 @@ import (
 	"novelgate/commands/admin"
 	"novelgate/commands/problem"
 	"novelgate/readapi"
+	"novelgate/readapi/answer"
+	"novelgate/readapi/pages"
+	"novelgate/readapi/reading"
 )
 
 // publicHandler serves partners, staff and readers.
-func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics *commands.Metrics) http.Handler {
+func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics *commands.Metrics, timeout time.Duration) http.Handler {
 	// Without cleaning: a path is what it says, and a POST is never redirected.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, s.recoverPanics)
@@ -26,9 +30,25 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics 
 	staffAPI.Register(router)
 	s.health().Register(router)
 	readapi.RegisterOpenAPI(router)
+	s.registerReaders(router, timeout)
 	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))
 	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
 	return s.sayGoodbye(commands.WithRequestID(router))
+}
+
+// registerReaders adds what readers see, as JSON and as pages.
+func (s *service) registerReaders(router *mux.Router, timeout time.Duration) {
+	reader, addresses := &reading.Reader{DB: s.db.pools.Read}, answer.NewAddresses(s.publicURL)
+	api := &readapi.API{Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Refuse: commands.Refuse}
+	api.Register(router)
+	p := &pages.Pages{
+		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout,
+		Refused: func(r *http.Request, refused *problem.Error) string {
+			commands.NoteError(r.Context(), refused.Code)
+			return commands.RequestID(r.Context())
+		},
+	}
+	p.Register(router)
 }
 
 // opsHandler serves operators.

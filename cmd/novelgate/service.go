@@ -83,7 +83,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		PublicURL: s.publicURL, Timeout: c.RequestTimeout, Now: in.now,
 	}
 	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}
-	s.public = newServer(s.publicHandler(api, staffAPI, requests), logger)
+	s.public = newServer(s.publicHandler(api, staffAPI, requests, c.RequestTimeout), logger)
 	s.ops = newServer(s.opsHandler(registry), logger)
 	return s, nil
 }

@@ -23,6 +23,7 @@ const (
 	CodeRateLimited           Code = "rate_limited"
 	CodeUnavailable           Code = "unavailable"
 	CodeNotFound              Code = "not_found"
+	CodeGone                  Code = "gone"
 	CodeMethodNotAllowed      Code = "method_not_allowed"
 	CodeForbidden             Code = "forbidden"
 	CodeInvalidTransition     Code = "invalid_transition"
@@ -53,6 +54,7 @@ var kinds = [...]kind{
 	{CodeRateLimited, http.StatusTooManyRequests, "Too Many Requests", true},
 	{CodeUnavailable, http.StatusServiceUnavailable, "Service Unavailable", true},
 	{CodeNotFound, http.StatusNotFound, "Not Found", false},
+	{CodeGone, http.StatusGone, "Gone", false},
 	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method Not Allowed", false},
 	{CodeForbidden, http.StatusForbidden, "Forbidden", false},
 	{CodeInvalidTransition, http.StatusConflict, "Conflict", false},

@@ -119,6 +119,11 @@ func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "There is nothing at this address."}
 }
 
+// Gone says that the address was that of something which staff removed.
+func Gone() *Error {
+	return &Error{Code: CodeGone, Detail: "The staff of the host platform removed what was at this address."}
+}
+
 // MethodNotAllowed says which methods the path has.
 func MethodNotAllowed(allow ...string) *Error {
 	return &Error{

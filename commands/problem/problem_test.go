@@ -63,6 +63,7 @@ func TestWrite(t *testing.T) {
 		{problem.RateLimited(1500 * time.Millisecond), 429, "Too Many Requests", true, map[string]string{"Retry-After": "2"}},
 		{problem.Unavailable(0), 503, "Service Unavailable", true, map[string]string{"Retry-After": "1"}},
 		{problem.NotFound(), 404, "Not Found", false, nil},
+		{problem.Gone(), 410, "Gone", false, nil},
 		{problem.MethodNotAllowed("GET", "HEAD"), 405, "Method Not Allowed", false, map[string]string{"Allow": "GET, HEAD"}},
 		{problem.Internal(io.ErrUnexpectedEOF), 500, "Internal Server Error", false, nil},
 	} {

@@ -1,11 +1,12 @@
 // Command bench measures how fast novelgate takes comments in, against a CRUD peer on the same PostgreSQL server; and
-// loads a catalogue of real novels into a running service.
+// loads a catalogue of real novels into a running service; and how fast it is read.
 //
 //	go run ./internal/bench                                  # compare at 1, 64 and 256 connections
 //	go run ./internal/bench --pairs 3 --connections 256 --paused
 //	go run ./internal/bench --preload 1000000                # with a million comments in the log
 //	go run ./internal/bench pools                            # find the best pool for the peer
 //	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
+//	go run ./internal/bench read                             # pages and JSON of a large discussion
 //	go run ./internal/bench catalogue --csv books.csv --url http://127.0.0.1:8080 --key ngp_…
 package main
 
@@ -29,6 +30,8 @@ type CLI struct {
 	Compare   CompareCommand   `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer, pair by pair."`
 	Pools     PoolsCommand     `cmd:"" help:"Measure the CRUD peer with pools of several sizes."`
 	Profile   ProfileCommand   `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
+	Read      ReadCommand      `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
+	ReadPeer  ReadPeerCommand  `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Catalogue CatalogueCommand `cmd:"" help:"Load a CSV file of novels into a running service, and comments on them; then the same once more."`
 	Peer      PeerCommand      `cmd:"" hidden:"" help:"Be the CRUD peer."`
 	Load      LoadCommand      `cmd:"" hidden:"" help:"Be the load generator."`

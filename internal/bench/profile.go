@@ -66,7 +66,8 @@ func (c *ProfileCommand) profile(in *invocation, arena *contest.Arena, service *
 		}
 	}
 	group, ctx := errgroup.WithContext(in.ctx)
-	group.Go(func() error { return c.save(ctx, service.OpsURL) })
+	url := service.OpsURL + "/debug/pprof/" + c.Kind + "?seconds=" + strconv.Itoa(int(c.Duration/time.Second))
+	group.Go(func() error { return saveProfile(ctx, url, c.Output) })
 	var figures contest.Figures
 	group.Go(func() (err error) {
 		figures, err = arena.Measure(ctx, service, c.Connections, c.Duration+time.Second)
@@ -86,9 +87,8 @@ func (c *ProfileCommand) profile(in *invocation, arena *contest.Arena, service *
 	return in.print(text)
 }
 
-// save fetches the profile.
-func (c *ProfileCommand) save(ctx context.Context, opsURL string) (err error) {
-	url := opsURL + "/debug/pprof/" + c.Kind + "?seconds=" + strconv.Itoa(int(c.Duration/time.Second))
+// saveProfile fetches a profile into a file.
+func saveProfile(ctx context.Context, url, output string) (err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("ask for the profile: %w", err)
@@ -101,7 +101,7 @@ func (c *ProfileCommand) save(ctx context.Context, opsURL string) (err error) {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("ask for the profile: status %s", answer.Status) // nobody tells it apart
 	}
-	file, err := os.Create(c.Output)
+	file, err := os.Create(output)
 	if err != nil {
 		return fmt.Errorf("save the profile: %w", err)
 	}

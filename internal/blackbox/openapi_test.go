@@ -64,7 +64,7 @@ func details(example blackbox.Problem) map[problems.Code]string {
 	texts := map[problems.Code]string{}
 	for _, p := range []*problems.Error{
 		problems.NovelNotFound(), problems.NovelRejected(), problems.AuthorBlocked(), problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("text/plain"),
-		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
+		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.Gone(), problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
 	} {
 		texts[p.Code] = p.Detail
 	}

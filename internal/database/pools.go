@@ -16,6 +16,7 @@ import (
 type Pools struct {
 	Append  *pgxpool.Pool // the committer's
 	Limits  *pgxpool.Pool // the rate limiter's: losing its last moments in a crash of the database does no harm
+	Read    *pgxpool.Pool // the readers': however many they are, they take no connection from anybody else
 	General *pgxpool.Pool // everything else
 }
 
@@ -39,6 +40,21 @@ var limitsSettings = map[string]string{
 	"application_name":   "novelgate-limits",
 }
 
+// readSettings are for the statements of readers, which are few, too, and all of them index probes at every size. They
+// write nothing.
+var readSettings = map[string]string{
+	"plan_cache_mode":               "force_generic_plan",
+	"enable_seqscan":                "off",
+	"enable_bitmapscan":             "off",
+	"enable_hashjoin":               "off",
+	"enable_mergejoin":              "off",
+	"enable_material":               "off",
+	"enable_memoize":                "off",
+	"jit":                           "off",
+	"default_transaction_read_only": "on",
+	"application_name":              "novelgate-read",
+}
+
 var generalSettings = map[string]string{
 	"application_name": "novelgate",
 }
@@ -55,6 +71,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		// The committer finds out by itself that a connection is dead, and within its own time.
 		{&p.Append, lanes + 1, appendSettings, false},
 		{&p.Limits, 3, limitsSettings, true},
+		{&p.Read, 10, readSettings, true},
 		{&p.General, 10, generalSettings, true},
 	} {
 		opened, err := open(ctx, url, pool.size, pool.settings, pool.ping)
@@ -69,7 +86,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 
 // Close closes what is open. It waits for connections that are in use.
 func (p *Pools) Close() {
-	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.General} {
+	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Read, p.General} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -78,7 +95,7 @@ func (p *Pools) Close() {
 
 // Named returns the pools by the names that metrics use.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
-	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "general": p.General}
+	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "read": p.Read, "general": p.General}
 }
 
 // OpenGeneral connects with one pool for everything, as a command-line tool needs it.

@@ -1,0 +1,72 @@
+package readapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/gorilla/mux"
+
+	"novelgate/commands/problem"
+	"novelgate/readapi/answer"
+	"novelgate/readapi/reading"
+)
+
+// API serves the public as JSON: novels, discussions, comments. No key is needed.
+type API struct {
+	Reader    *reading.Reader
+	Addresses answer.Addresses
+	Logger    *slog.Logger
+	Timeout   time.Duration                                                  // within which every request is answered
+	Refuse    func(w http.ResponseWriter, r *http.Request, p *problem.Error) // answers with an error, as all routes do
+}
+
+// Register adds the routes to router.
+func (a *API) Register(router *mux.Router) {
+	for path, answer := range map[string]query{
+		"/api/novels":                   a.novels,
+		"/api/novels/{slug}":            a.novel,
+		"/api/novels/{slug}/discussion": a.discussion,
+		"/api/posts/{postId}":           a.post,
+	} {
+		router.Handle(path, a.handler(answer)).Methods(http.MethodGet, http.MethodHead)
+	}
+}
+
+// query answers a request with what becomes the JSON body.
+type query func(ctx context.Context, r *http.Request) (any, error)
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func (a *API) handler(answerTo query) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+		defer cancel()
+		body, err := answerTo(ctx, r)
+		if err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+		buffer, _ := buffers.Get().(*bytes.Buffer)
+		defer buffers.Put(buffer)
+		buffer.Reset()
+		if err := json.MarshalWrite(buffer, body); err != nil {
+			a.refuse(w, r, fmt.Errorf("encode answer: %w", err))
+			return
+		}
+		answer.Send(w, r, "application/json", buffer.Bytes())
+	})
+}
+
+func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := answer.Problem(err)
+	if p.Code == problem.CodeInternal {
+		a.Logger.ErrorContext(r.Context(), "reading failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	a.Refuse(w, r, p)
+}

@@ -1,0 +1,97 @@
+package readapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"novelgate/readapi/answer"
+	"novelgate/readapi/question"
+	"novelgate/readapi/reading"
+)
+
+// novelBody is a novel with the members of SPEC 2.1 and 2.2.
+type novelBody struct {
+	NovelID       uuid.UUID `json:"novelId"`
+	Slug          string    `json:"slug"`
+	URL           string    `json:"url"`
+	DiscussionURL string    `json:"discussionUrl"`
+	Novel         string    `json:"novel"`
+	Author        string    `json:"author"`
+	Synopsis      string    `json:"synopsis"`
+	CoverURL      string    `json:"coverUrl"`
+	Genres        []string  `json:"genres"` // never null
+	Language      string    `json:"language"`
+	ReadingStatus string    `json:"readingStatus"`
+	State         string    `json:"state"`
+	Platform      *string   `json:"platform"` // null when it is the host platform's
+}
+
+func newNovelBody(a answer.Addresses, n *reading.Novel) novelBody {
+	return novelBody{
+		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title, Author: n.Author,
+		Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language, ReadingStatus: n.ReadingStatus,
+		State: n.State, Platform: orNull(n.Platform),
+	}
+}
+
+// novelPage is a part of a list of novels.
+type novelPage struct {
+	Items      []novelBody `json:"items"`
+	NextCursor *string     `json:"nextCursor"` // null on the last
+}
+
+// novels handles GET /api/novels.
+func (a *API) novels(ctx context.Context, r *http.Request) (any, error) {
+	asked, err := question.Catalogue(r.URL.Query())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	found, err := a.Reader.Novels(ctx, asked)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was reading
+	}
+	page := novelPage{Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(question.CatalogueCursor(found.Next))}
+	for i := range found.Novels {
+		page.Items[i] = newNovelBody(a.Addresses, &found.Novels[i])
+	}
+	return page, nil
+}
+
+// novelAsOfBody is a novel as it was at a moment in the past.
+type novelAsOfBody struct {
+	novelBody `json:",inline"`
+
+	AsOf *time.Time `json:"asOf,omitzero"`
+}
+
+// novel handles GET /api/novels/{slug}.
+func (a *API) novel(ctx context.Context, r *http.Request) (any, error) {
+	asOf, err := question.Novel(r.URL.Query())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	found, err := a.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was reading
+	}
+	return novelAsOfBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf)}, nil
+}
+
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func momentOrNull(moment time.Time) *time.Time {
+	if moment.IsZero() {
+		return nil
+	}
+	utc := moment.UTC()
+	return &utc
+}

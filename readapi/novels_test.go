@@ -1,0 +1,175 @@
+package readapi_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/events"
+	"novelgate/readapi/reading"
+)
+
+func hosted(e *events.NovelCreated) { e.State, e.OwnerID = "published", nil }
+
+func titles(list listAnswer) []string {
+	got := []string{}
+	for _, n := range list.Items {
+		got = append(got, n.Novel)
+	}
+	return got
+}
+
+func TestNovelsAreListedByTitle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "beta Straße", nil)
+	w.novel(t, "Alpha", hosted)
+	w.novel(t, "GAMMA", nil)
+	w.novel(t, "Pending", func(e *events.NovelCreated) { e.State = "pending" })
+	w.append(t, events.NovelStream, w.novel(t, "Rejected", nil), events.NovelRejected{Reason: "no"})
+	for query, want := range map[string][]string{
+		"":                                     {"Alpha", "beta Straße", "GAMMA"},
+		"?state=approved":                      {"beta Straße", "GAMMA"},
+		"?state=published":                     {"Alpha"},
+		"?owner=host":                          {"Alpha"},
+		"?owner=fan+SITE":                      {"beta Straße", "GAMMA"},
+		"?owner=nobody":                        {},
+		"?q=STRASSE":                           {"beta Straße"},
+		"?q=m":                                 {"GAMMA"},
+		"?q=" + url.QueryEscape("%"):           {},
+		"?q=pend":                              {},
+		"?q=a&state=approved&owner=Fan%20Site": {"beta Straße", "GAMMA"},
+		"?limit=100&cursor=":                   {"Alpha", "beta Straße", "GAMMA"},
+	} {
+		if diff := cmp.Diff(want, titles(read[listAnswer](t, w, "/api/novels"+query))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+func TestNovelsArePaged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	want := []string{}
+	for i := range 7 {
+		name := fmt.Sprintf("Volume %d", i)
+		w.novel(t, name, nil)
+		want = append(want, name)
+	}
+	for limit := 1; limit <= 8; limit++ {
+		got := []string{}
+		for cursor := ""; ; {
+			page := read[listAnswer](t, w, fmt.Sprintf("/api/novels?q=volume&limit=%d&cursor=%s", limit, cursor))
+			got = append(got, titles(page)...)
+			if page.NextCursor == nil {
+				break
+			}
+			cursor = *page.NextCursor
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
+// However rare what is asked for, a page costs no more than looking at so many titles; the next one goes on from there.
+func TestASearchIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 9 {
+		w.novel(t, fmt.Sprintf("Volume %d", i), nil)
+	}
+	reader := &reading.Reader{DB: w.Read}
+	got, pages := []string{}, 0
+	for c := (reading.Catalogue{Text: "8", Limit: 5, Look: 3}); ; pages++ {
+		page, err := reader.Novels(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range page.Novels {
+			got = append(got, n.Title)
+		}
+		if c.After = page.Next; page.Next == "" {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{"Volume 8"}, got); diff != "" || pages != 3 {
+		t.Errorf("%d further pages (-want +got):\n%s", pages, diff)
+	}
+}
+
+func TestNovelAsThePublicSeesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.novel(t, "The Clockmaker's Apprentice", func(e *events.NovelCreated) {
+		e.Author, e.Synopsis, e.Genres, e.ReadingStatus = "Ida Verne", "A watch.", []string{"Fantasy"}, "ongoing"
+	})
+	platform := "Fan Site"
+	want := novelAnswer{
+		NovelID: id, Slug: "the-clockmakers-apprentice", URL: public + "/novels/the-clockmakers-apprentice", Novel: "The Clockmaker's Apprentice",
+		Author: "Ida Verne", Synopsis: "A watch.", Genres: []string{"Fantasy"}, ReadingStatus: "ongoing", State: "approved", Platform: &platform,
+	}
+	if diff := cmp.Diff(want, read[novelAnswer](t, w, "/api/novels/the-clockmakers-apprentice")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	w.append(t, events.NovelStream, id, events.NovelPublished{})
+	want.State, want.Platform = "published", nil
+	if diff := cmp.Diff(want, read[novelAnswer](t, w, "/api/novels/the-clockmakers-apprentice")); diff != "" {
+		t.Errorf("adopted (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsNotPublic(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "Pending", func(e *events.NovelCreated) { e.State = "pending" })
+	rejected := w.novel(t, "Rejected", nil)
+	gone := w.comment(t, rejected, events.PostImported{})
+	pending := w.comment(t, events.NovelID("pending"), events.PostImported{})
+	w.append(t, events.NovelStream, rejected, events.NovelRejected{Reason: "no"})
+	for _, title := range []string{"barred", "free"} {
+		w.append(t, events.NovelStream, events.NovelID(title), events.NovelBarred{Title: title, Slug: title, Reason: "no"})
+	}
+	w.append(t, events.NovelStream, events.NovelID("free"), events.NovelUnbarred{Reason: "after all"})
+	check := func(when string) {
+		t.Helper()
+		for _, path := range []string{"/api/novels/", "/novels/"} {
+			for slug, status := range map[string]int{"pending": 404, "unknown": 404, "barred": 404, "free": 404, "rejected": 410} {
+				for _, rest := range []string{"", "/discussion", "?asOf=2999-01-01T00:00:00Z", "/discussion?post=" + gone.String()} {
+					if got := w.get(t, path+slug+rest); got.Code != status {
+						t.Errorf("%s: GET %s: %d, want %d", when, path+slug+rest, got.Code, status)
+					}
+				}
+			}
+		}
+		wantProblem(t, w, "/api/posts/"+gone.String(), 410, "gone")
+		wantProblem(t, w, "/api/posts/"+pending.String(), 404, "not_found")
+	}
+	check("before the projection")
+	w.project(t)
+	check("after it")
+	wantProblem(t, w, "/api/novels/unknown", 404, "not_found")
+	wantProblem(t, w, "/api/novels/rejected", 410, "gone")
+}
+
+func TestParametersAreChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "A", nil)
+	for _, path := range []string{
+		"/api/novels?limit=0", "/api/novels?limit=101", "/api/novels?limit=x", "/api/novels?state=rejected", "/api/novels?cursor=%21", "/api/novels?q=a&q=b",
+		"/api/novels?q=%ff", "/api/novels?q=%00", "/api/novels?cursor=_w", "/api/novels?cursor=AA",
+		"/api/novels/a?asOf=yesterday", "/api/novels/a?asOf=2025-03-01",
+		"/api/novels/a/discussion?sort=best", "/api/novels/a/discussion?chapter=-1", "/api/novels/a/discussion?chapter=1e3",
+		"/api/novels/a/discussion?chapter=12345678", "/api/novels/a/discussion?cursor=abc", "/api/novels/a/discussion?post=7", "/api/novels/a/discussion?under=x",
+		"/api/novels/a/discussion?under=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02&post=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02",
+		"/api/novels/a/discussion?cursor=eAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+		"/api/novels/a/discussion?cursor=bn9______________________________________",
+	} {
+		wantProblem(t, w, path, 400, "invalid_request")
+	}
+	wantProblem(t, w, "/api/posts/7", 404, "not_found")
+	wantProblem(t, w, "/api/posts/7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02", 404, "not_found")
+}

@@ -1,0 +1,75 @@
+package pages
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/readapi/reading"
+)
+
+//go:embed assets/*
+var assetFiles embed.FS
+
+// asset is a file that never changes under its name, which holds a digest of it.
+type asset struct {
+	name    string // style.1a2b3c4d5e6f.css
+	content []byte
+}
+
+// assets are the files by their plain names.
+var assets = loadAssets()
+
+func loadAssets() map[string]asset {
+	entries, err := assetFiles.ReadDir("assets")
+	if err != nil {
+		panic(err) // the files are compiled in
+	}
+	loaded := map[string]asset{}
+	for _, entry := range entries {
+		content, err := assetFiles.ReadFile("assets/" + entry.Name())
+		if err != nil {
+			panic(err) // likewise
+		}
+		digest := sha256.Sum256(content)
+		stem, extension, _ := strings.Cut(entry.Name(), ".")
+		loaded[entry.Name()] = asset{stem + "." + hex.EncodeToString(digest[:6]) + "." + extension, content}
+	}
+	return loaded
+}
+
+// assetPath is the path of an asset, with the digest.
+func (p *Pages) assetPath(name string) string {
+	return p.Addresses.Base() + "/assets/" + assets[name].name
+}
+
+// asset handles GET /assets/{name}. During a roll-out a page of another version may ask for another digest: it gets what there is,
+// for the moment.
+func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
+	name := mux.Vars(r)["name"]
+	parts := strings.Split(name, ".")
+	known, ok := assets[parts[0]+"."+parts[len(parts)-1]]
+	if len(parts) != 3 || !ok {
+		p.handler(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound }).ServeHTTP(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-cache")
+	if name == known.name {
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document, too
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Etag", `"`+known.name+`"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(known.content))
+}

@@ -1,0 +1,86 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"novelgate/readapi/question"
+	"novelgate/readapi/reading"
+)
+
+// catalogueBody is the body of the list of novels.
+type catalogueBody struct {
+	Text, State, Owner string // as asked
+	Filtered           bool
+	Novels             []novelView
+	First, Next        string // paths of other pages; "" without
+}
+
+// catalogue handles GET /novels.
+func (p *Pages) catalogue(ctx context.Context, r *http.Request) (*document, error) {
+	query := r.URL.Query()
+	asked, err := question.Catalogue(query)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	found, err := p.Reader.Novels(ctx, asked)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was reading
+	}
+	body := catalogueBody{Text: asked.Text, State: asked.State, Owner: asked.Owner, Novels: make([]novelView, len(found.Novels))}
+	for i := range found.Novels {
+		body.Novels[i] = p.view(&found.Novels[i])
+	}
+	filter := url.Values{}
+	keep(filter, query, "q", "state", "owner", "limit")
+	body.Filtered = asked.Text != "" || asked.State != "" || asked.Owner != ""
+	d := &document{
+		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
+		Canonical: p.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
+	}
+	if asked.Text != "" {
+		d.Title = "Search: " + asked.Text
+	}
+	path := p.Addresses.Base() + "/novels"
+	if asked.After != "" {
+		body.First = address(path, filter)
+		d.NoIndex = true
+	}
+	if found.Next != "" {
+		filter.Set("cursor", question.CatalogueCursor(found.Next))
+		body.Next = address(path, filter)
+	}
+	return d, nil
+}
+
+// keep copies the parameters that are given.
+func keep(to, from url.Values, names ...string) {
+	for _, name := range names {
+		if value := from.Get(name); value != "" {
+			to.Set(name, value)
+		}
+	}
+}
+
+func address(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// novelView is a novel as a template shows it.
+type novelView struct {
+	*reading.Novel
+
+	Path, DiscussionPath string
+	Lang                 string // of the title
+	Status               string
+}
+
+func (p *Pages) view(n *reading.Novel) novelView {
+	return novelView{n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), statuses[n.ReadingStatus]}
+}
+
+var statuses = map[string]string{"ongoing": "Ongoing", "completed": "Completed", "hiatus": "On hiatus"}

@@ -1,0 +1,127 @@
+package pages
+
+import (
+	"context"
+	"html/template"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"novelgate/readapi/question"
+	"novelgate/readapi/reading"
+)
+
+// discussionBody is the body of a page of a discussion.
+type discussionBody struct {
+	Title, Lang, NovelPath, Path string
+	AsOf                         *moment
+	AsOfText                     string // the parameter
+	Chapter                      string // as asked: a number, "none" or ""
+	ChapterName                  string
+	Newest                       bool
+	Whole                        string // path of the beginning of the discussion; "" on it
+	Oldest, NewestFirst          string // paths in either order
+	Previous, Next               string // paths of other pages; "" without
+	Alone                        bool   // one thread, with its replies page by page
+	Comments                     template.HTML
+}
+
+// discussion handles GET /novels/{slug}/discussion.
+func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, error) {
+	query := r.URL.Query()
+	asked, err := question.Discussion(mux.Vars(r)["slug"], query)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	page, err := p.Reader.Discussion(ctx, asked)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was reading
+	}
+	n := &page.Novel
+	links := newLinks(p.Addresses.DiscussionPath(n.Slug), query)
+	body := discussionBody{
+		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path, AsOf: momentOrNil(asked.AsOf),
+		AsOfText: query.Get("asOf"), Chapter: asked.Chapter, ChapterName: chapterName(asked.Chapter), Newest: asked.Newest,
+		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: asked.Under != uuid.Nil,
+	}
+	if !asked.AsOf.IsZero() {
+		body.NovelPath += "?" + asOfQuery(asked.AsOf)
+	}
+	if asked.Cursor != "" || asked.Post != uuid.Nil || body.Alone {
+		body.Whole = links.whole()
+	}
+	if page.Previous != "" {
+		body.Previous = links.with("cursor", page.Previous)
+	}
+	if page.Next != "" {
+		body.Next = links.with("cursor", page.Next)
+	}
+	body.Comments = comments(page, links)
+	d := &document{
+		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL, NoIndex: !asked.AsOf.IsZero(), Body: &body,
+		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
+	}
+	p.name(d, page, asked)
+	return d, nil
+}
+
+// name gives a page of a discussion that is not its beginning an address and a description of its own. All links to comments under one
+// top-level comment lead to the same page, or to its continuations.
+func (p *Pages) name(d *document, page *reading.Page, asked reading.Question) {
+	query := url.Values{}
+	switch {
+	case asked.Post != uuid.Nil && asked.Cursor == "":
+		if len(page.Threads) > 0 {
+			query.Set("post", page.Threads[0].ID.String())
+		}
+		if text := find(page, asked.Post); text != "" {
+			d.Description = excerpt(text)
+		}
+	case asked.Under != uuid.Nil:
+		query.Set("under", asked.Under.String())
+	case asked.Chapter != "":
+		query.Set("chapter", asked.Chapter)
+	}
+	if asked.Cursor != "" {
+		query.Set("cursor", asked.Cursor)
+		if !asked.Newest {
+			query.Set("sort", "oldest")
+		}
+	}
+	d.Canonical = address(d.Canonical, query)
+}
+
+// find returns the text of a comment on a page.
+func find(page *reading.Page, id uuid.UUID) string {
+	for i := range page.Threads {
+		if page.Threads[i].ID == id {
+			return page.Threads[i].Content
+		}
+		for j := range page.Threads[i].Replies {
+			if page.Threads[i].Replies[j].ID == id {
+				return page.Threads[i].Replies[j].Content
+			}
+		}
+	}
+	return ""
+}
+
+func chapterName(chapter string) string {
+	switch chapter {
+	case "":
+		return ""
+	case reading.NoChapter:
+		return "The novel as a whole"
+	case "0":
+		return "Prologue"
+	default:
+		return "Chapter " + chapter
+	}
+}
+
+func asOfQuery(asOf time.Time) string {
+	return url.Values{"asOf": {asOf.UTC().Format(time.RFC3339Nano)}}.Encode()
+}

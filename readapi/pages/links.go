@@ -1,0 +1,59 @@
+package pages
+
+import (
+	"maps"
+	"net/url"
+)
+
+// links are the addresses of other parts of the discussion, under the same question.
+type links struct {
+	path string
+	kept url.Values // sort, chapter, limit, asOf, under
+}
+
+func newLinks(path string, query url.Values) links {
+	l := links{path, url.Values{}}
+	keep(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
+	if l.kept.Has("under") {
+		l.kept.Del("chapter")
+	}
+	return l
+}
+
+// with returns the address of a part. Only a cursor stays with the replies to one comment.
+func (l links) with(name, value string) string {
+	query := maps.Clone(l.kept)
+	if name != "cursor" {
+		query.Del("under")
+	}
+	query.Set(name, value)
+	return address(l.path, query)
+}
+
+// whole returns the address of the beginning.
+func (l links) whole() string {
+	query := maps.Clone(l.kept)
+	query.Del("under")
+	return address(l.path, query)
+}
+
+// post is the address of a comment.
+func (l links) post(id string) string {
+	if asOf := l.kept.Get("asOf"); asOf != "" {
+		return address(l.path, url.Values{"asOf": {asOf}, "post": {id}}) + "#post-" + id
+	}
+	return l.path + "?post=" + id + "#post-" + id
+}
+
+// under is the address of the replies to a top-level comment from a cursor on.
+func (l links) under(id, cursor string) string {
+	query := url.Values{"under": {id}}
+	keep(query, l.kept, "sort", "asOf")
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	return address(l.path, query)
+}
+
+// chapter is the address of the comments on a chapter.
+func (l links) chapter(chapter string) string { return l.with("chapter", chapter) }

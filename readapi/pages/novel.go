@@ -1,0 +1,87 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/readapi/question"
+)
+
+// novelBody is the body of the page of a novel.
+type novelBody struct {
+	novelView
+
+	AsOf *moment
+}
+
+// novel handles GET /novels/{slug}.
+func (p *Pages) novel(ctx context.Context, r *http.Request) (*document, error) {
+	asOf, err := question.Novel(r.URL.Query())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	found, err := p.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was reading
+	}
+	body := novelBody{novelView: p.view(&found), AsOf: momentOrNil(asOf)}
+	if body.AsOf != nil {
+		body.DiscussionPath += "?" + asOfQuery(asOf)
+	}
+	return &document{
+		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis), Image: found.CoverURL,
+		Canonical: p.Addresses.Novel(found.Slug), NoIndex: !asOf.IsZero(), Body: body,
+	}, nil
+}
+
+// languageTag is the shape of the language tags of BCP 47; a partner may call a language anything.
+var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$`)
+
+// lang returns the lang attribute of what is in the original language: "", which means unknown, unless that is a language tag.
+func lang(language string) string {
+	if languageTag.MatchString(language) {
+		return language
+	}
+	return ""
+}
+
+// excerptLength is how much of a text a link preview shows, in characters.
+const excerptLength = 200
+
+// excerpt is the beginning of a text.
+func excerpt(text string) string {
+	n := 0
+	for i := range text {
+		if n == excerptLength {
+			return text[:i] + "…"
+		}
+		n++
+	}
+	if !utf8.ValidString(text) {
+		return ""
+	}
+	return text
+}
+
+// moment is a time as a template shows it.
+type moment struct {
+	Machine, Human string
+}
+
+// Layouts of times in UTC.
+const (
+	machineTime = "2006-01-02T15:04:05Z"
+	humanTime   = "2 January 2006, 15:04 UTC"
+)
+
+func momentOrNil(t time.Time) *moment {
+	if t.IsZero() {
+		return nil
+	}
+	return &moment{t.UTC().Format(machineTime), t.UTC().Format(humanTime)}
+}

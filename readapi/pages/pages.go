@@ -1,0 +1,98 @@
+// Package pages serves readers with HTML: the catalogue, novels and their discussions, at the addresses that the commands return.
+//
+// What partners send is text: html/template escapes it, <bdi> and dir=auto keep its directions to itself, and the style sheet keeps
+// its sizes. Pages hold no script, and their Content-Security-Policy allows none.
+package pages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/commands/problem"
+	"novelgate/readapi/answer"
+	"novelgate/readapi/reading"
+)
+
+// Pages are the routes.
+type Pages struct {
+	Reader    *reading.Reader
+	Addresses answer.Addresses
+	Logger    *slog.Logger
+	Timeout   time.Duration                                  // within which every request is answered
+	Refused   func(r *http.Request, p *problem.Error) string // is told about an error that a page shows; returns the id of the request
+}
+
+// Register adds the routes to router.
+func (p *Pages) Register(router *mux.Router) {
+	get := func(path string, handler http.Handler) {
+		router.Handle(path, handler).Methods(http.MethodGet, http.MethodHead)
+	}
+	get("/novels", p.handler(p.catalogue))
+	get("/novels/{slug}", p.handler(p.novel))
+	get("/novels/{slug}/discussion", p.handler(p.discussion))
+	get("/assets/{name}", http.HandlerFunc(p.asset))
+}
+
+// policy lets a page load its own style sheet and icon, and covers from anywhere; nothing else, and nothing may frame it.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// query answers a request with a page.
+type query func(ctx context.Context, r *http.Request) (*document, error)
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func (p *Pages) handler(answerTo query) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), p.Timeout)
+		defer cancel()
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
+		buffer, _ := buffers.Get().(*bytes.Buffer)
+		defer buffers.Put(buffer)
+		buffer.Reset()
+		page, err := answerTo(ctx, r)
+		if err == nil {
+			err = p.render(buffer, page)
+		}
+		if err != nil {
+			p.refuse(w, r, buffer, err)
+			return
+		}
+		answer.Send(w, r, contentType, buffer.Bytes())
+	})
+}
+
+const contentType = "text/html; charset=utf-8"
+
+// refuse answers with a page that says what is wrong.
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, buffer *bytes.Buffer, err error) {
+	refused := answer.Problem(err)
+	requestID := p.Refused(r, refused)
+	if refused.Code == problem.CodeInternal {
+		p.Logger.ErrorContext(r.Context(), "page failed", slog.String("path", r.URL.Path), slog.String("requestId", requestID), slog.Any("error", err))
+	}
+	buffer.Reset()
+	if err := p.render(buffer, p.problem(refused, requestID)); err != nil {
+		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if refused.Code.Retryable() {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(refused.Code.Status())
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(buffer.Bytes()) // a failing connection is the client's affair
+	}
+}

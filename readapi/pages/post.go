@@ -1,0 +1,135 @@
+package pages
+
+import (
+	"bytes"
+	"html/template"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/readapi/reading"
+)
+
+// deepest is the greatest indentation: what is deeper stands below at the same distance.
+const deepest = 5
+
+// commentWriter writes comments as HTML. A template would take most of the time that a page takes, for the same dozen values fifty times
+// over. Its text goes through html/template's own escaping; there is nothing but text and attributes in double quotes to escape.
+type commentWriter struct {
+	bytes.Buffer
+
+	links links
+	names map[uuid.UUID]string // of the authors of this thread
+}
+
+// comments renders the comments of a page in the order in which they are read.
+func comments(page *reading.Page, l links) template.HTML {
+	w := commentWriter{links: l, names: map[uuid.UUID]string{}}
+	for i := range page.Threads {
+		w.thread(&page.Threads[i])
+	}
+	return template.HTML(w.String()) //nolint:gosec // what is not written here went through escape
+}
+
+func (w *commentWriter) thread(t *reading.Thread) {
+	clear(w.names)
+	w.names[t.ID] = nameOf(&t.Post)
+	for i := range t.Replies {
+		w.names[t.Replies[i].ID] = nameOf(&t.Replies[i])
+	}
+	w.comment(&t.Post, uuid.Nil)
+	above := t.ID
+	if t.Later {
+		w.further(w.links.under(t.ID.String(), ""), "All replies from the first")
+		above = uuid.Nil
+	}
+	for i := range t.Replies {
+		w.comment(&t.Replies[i], above)
+		above = t.Replies[i].ID
+	}
+	if t.More != "" {
+		w.further(w.links.under(t.ID.String(), t.More), "More replies")
+	}
+}
+
+func (w *commentWriter) further(path, text string) {
+	w.raw(`<p class="further d1"><a href="`, escape(path), `">`, text, "</a></p>\n")
+}
+
+// comment writes a comment that stands below another one.
+func (w *commentWriter) comment(p *reading.Post, above uuid.UUID) {
+	id := p.ID.String()
+	w.raw(`<article class="post d`, strconv.Itoa(min(p.Depth, deepest)), `" id="post-`, id, "\">\n<header>")
+	if p.Hidden || p.Erased {
+		w.raw(`<h3 class="withheld">Withheld</h3>`)
+	} else {
+		w.author(p)
+	}
+	w.raw(` <a class="when" href="`, escape(w.links.post(id)), `"><time datetime="`)
+	w.time(p.WrittenAt, machineTime)
+	w.raw(`">`)
+	w.time(p.WrittenAt, humanTime)
+	w.raw(`</time></a>`)
+	if p.Chapter != "" {
+		w.raw(` <a class="chapter" href="`, escape(w.links.chapter(p.Chapter)), `">`, escape(chapterName(p.Chapter)), `</a>`)
+	}
+	if p.ParentID.Valid && p.ParentID.UUID != above {
+		w.parent(p.ParentID.UUID)
+	}
+	w.raw("</header>\n")
+	switch {
+	case p.Hidden:
+		w.raw(`<p class="withheld">The staff of this platform hid this comment.</p>`)
+	case p.Erased:
+		w.raw(`<p class="withheld">This comment was erased.</p>`)
+	default:
+		w.raw(`<div class="text" lang="" dir="auto">`, escape(p.Content), `</div>`)
+	}
+	w.raw("\n</article>\n")
+}
+
+func (w *commentWriter) author(p *reading.Post) {
+	w.raw(`<h3><bdi>`, escape(nameOf(p)), `</bdi></h3> <span class="from">`)
+	if p.Author.MemberID != "" {
+		w.raw(`member</span>`)
+		return
+	}
+	w.raw(`via <bdi>`, escape(p.Author.Platform), `</bdi></span>`)
+}
+
+// parent links to what a comment replies to, which does not stand right above.
+func (w *commentWriter) parent(id uuid.UUID) {
+	name, shown := w.names[id]
+	link := "#post-" + id.String()
+	if !shown {
+		link = w.links.post(id.String())
+	}
+	w.raw(` <a class="parent" href="`, escape(link), `">in reply to `)
+	if name == "" {
+		w.raw(`another comment</a>`)
+		return
+	}
+	w.raw(`<bdi>`, escape(name), `</bdi></a>`)
+}
+
+// raw writes what was escaped or needs no escaping.
+func (w *commentWriter) raw(parts ...string) {
+	for _, part := range parts {
+		w.WriteString(part)
+	}
+}
+
+func (w *commentWriter) time(t time.Time, layout string) {
+	w.Write(t.UTC().AppendFormat(w.AvailableBuffer(), layout))
+}
+
+func escape(text string) string { return template.HTMLEscapeString(text) }
+
+// nameOf is what an author is called; "" when that is withheld.
+func nameOf(p *reading.Post) string {
+	if p.Author.MemberID != "" {
+		return p.Author.MemberID
+	}
+	return p.Author.Name
+}

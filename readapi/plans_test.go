@@ -1,0 +1,128 @@
+package readapi_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/readapi/reading"
+)
+
+// TestReadersProbeIndexes: nothing has ever analysed this database, and the statement is planned once, while it is empty. It must be
+// index probes all the same, then and when the discussion has grown.
+func TestReadersProbeIndexes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "A", nil)
+	conn, err := w.Read.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	questions := map[string]reading.Question{
+		"newest": {Slug: "a", Newest: true, Limit: 50}, "oldest": {Slug: "a", Limit: 50}, "chapter": {Slug: "a", Limit: 50, Chapter: "7"},
+		"no chapter, newest": {Slug: "a", Limit: 50, Newest: true, Chapter: reading.NoChapter},
+	}
+	files := map[string][]any{
+		"reading/locate.sql": {"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10},
+		"reading/single.sql": {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
+		"reading/novel.sql":  {"a"},
+	}
+	check := func(when string, rows int) {
+		t.Helper()
+		for path, args := range files {
+			sql, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := explain(t, conn.Conn(), path, string(sql), args)
+			for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Sort", "Bitmap", "Materialize", "Rows Removed by Filter: 1"} {
+				if strings.Contains(plan, bad) {
+					t.Errorf("%s, %s: there is a %s:\n%s", path, when, bad, plan)
+				}
+			}
+		}
+		for name, q := range questions {
+			sql, args := reading.Statement(q)
+			plan := explain(t, conn.Conn(), name, sql, args)
+			for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Sort", "Bitmap", "Materialize"} {
+				if strings.Contains(plan, bad) {
+					t.Errorf("%s, %s: there is a %s:\n%s", name, when, bad, plan)
+				}
+			}
+			index := "posts_top_level"
+			if q.Chapter != "" {
+				index += "_by_chapter"
+			}
+			for _, used := range []string{index, "posts_replies", "title_lookup_slug_key", "threads_pkey", "authors_pkey", "integrations_pkey", "author_decisions_pkey"} {
+				if !strings.Contains(plan, "using "+used+" on ") && !strings.Contains(plan, "using "+used+"\n") {
+					t.Errorf("%s, %s: index %s is not probed:\n%s", name, when, used, plan)
+				}
+			}
+			if rows > 0 && !strings.Contains(plan, "actual rows=51") {
+				t.Errorf("%s, %s: more or less was read than the page takes:\n%s", name, when, plan)
+			}
+		}
+	}
+	check("empty", 0)
+	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, chapter_number, written_at, recorded_at, event_id, root_post_id, depth)
+		SELECT md5(n::text)::uuid, t.thread_id, t.novel_id, $1, md5('a' || n % 99)::uuid, 'text', CASE WHEN n % 2 = 0 THEN 7 END,
+			timestamptz '2025-01-01' + n * interval '1 minute', timestamptz '2025-01-01' + n * interval '1 minute', n::text,
+			CASE WHEN n % 5 = 0 THEN md5('1')::uuid END, CASE WHEN n % 5 = 0 THEN 1 ELSE 0 END
+		FROM threads t, generate_series(1, 20000) n`, w.platform)
+	check("grown, planned while empty", 20_000)
+	if err := conn.Conn().DeallocateAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("grown", 20_000)
+}
+
+// explain executes a statement that was prepared under its name on this connection, once.
+func explain(t *testing.T, conn *pgx.Conn, name, sql string, args []any) string {
+	t.Helper()
+	var prepared bool
+	if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1)`, name).Scan(&prepared); err != nil {
+		t.Fatal(err)
+	}
+	quoted := pgx.Identifier{name}.Sanitize()
+	if !prepared {
+		if _, err := conn.Exec(t.Context(), "PREPARE "+quoted+" AS "+sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	literals := make([]string, len(args))
+	for i, arg := range args {
+		literals[i] = literal(t, arg)
+	}
+	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE "+quoted+" ("+strings.Join(literals, ", ")+")", pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("explain: %v", err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func literal(t *testing.T, arg any) string {
+	t.Helper()
+	switch v := arg.(type) {
+	case pgtype.Timestamptz:
+		if v.InfinityModifier != pgtype.Finite {
+			return "'" + v.InfinityModifier.String() + "'"
+		}
+		return "'" + v.Time.Format(time.RFC3339Nano) + "'"
+	case uuid.UUID, string, int, int32:
+		return fmt.Sprintf("'%v'", v)
+	default:
+		t.Fatalf("%T", arg)
+		return ""
+	}
+}

@@ -1,0 +1,53 @@
+package question
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/url"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"novelgate/readapi/reading"
+)
+
+// Catalogue reads the parameters of a list of novels: q, state, owner, cursor, limit.
+func Catalogue(query url.Values) (reading.Catalogue, error) {
+	v := &values{Values: query}
+	c := reading.Catalogue{
+		Text: v.text("q"), State: v.oneOf("state", "approved", "published"), Owner: v.text("owner"), Limit: v.limit(),
+	}
+	after, err := base64.RawURLEncoding.DecodeString(v.text("cursor"))
+	if err != nil || !utf8.Valid(after) || bytes.IndexByte(after, 0) >= 0 {
+		v.refuse("cursor", reading.ErrCursor.Error())
+	}
+	c.After = string(after)
+	return c, v.err()
+}
+
+// CatalogueCursor is the cursor parameter of the page that starts after a place; "" for none.
+func CatalogueCursor(next string) string { return base64.RawURLEncoding.EncodeToString([]byte(next)) }
+
+// Novel reads the parameters of a novel: asOf.
+func Novel(query url.Values) (asOf time.Time, err error) {
+	v := &values{Values: query}
+	asOf = v.asOf()
+	return asOf, v.err()
+}
+
+// Discussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit, under, post, asOf.
+func Discussion(slug string, query url.Values) (reading.Question, error) {
+	v := &values{Values: query}
+	q := reading.Question{
+		Slug: slug, Newest: v.oneOf("sort", "newest", "oldest") != "oldest", Chapter: v.chapter(), Cursor: v.text("cursor"), Limit: v.limit(),
+		Under: v.id("under"), Post: v.id("post"), AsOf: v.asOf(),
+	}
+	if q.Under != uuid.Nil && v.text("limit") == "" {
+		q.Limit = defaultReplies
+	}
+	if q.Under != uuid.Nil && q.Post != uuid.Nil {
+		v.refuse("post", "cannot be given together with under")
+	}
+	return q, v.err()
+}

@@ -1,0 +1,157 @@
+package reading
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+//go:embed names.sql
+var namesSQL string
+
+const platformSQL = `SELECT name FROM integrations WHERE integration_id = $1`
+
+// novelAsOf is a novel as it was at a moment.
+func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (Novel, error) {
+	then, owner, err := r.foldNovel(ctx, today.ID, asOf)
+	if err != nil {
+		return Novel{}, err
+	}
+	then.ID, then.Slug, then.Title = today.ID, today.Slug, today.Title
+	if owner == nil {
+		return then, nil
+	}
+	then.Platform, err = one(ctx, r.DB, pgx.RowTo[string], platformSQL, *owner)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return Novel{}, fmt.Errorf("read partner platform: %w", err)
+	}
+	return then, nil
+}
+
+// foldNovel folds the history of a novel up to a moment, and says which integration owned it. What was not public then, or did not
+// exist, is not found.
+func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (then Novel, owner *uuid.UUID, err error) {
+	history, err := eventlog.ReadStream(ctx, r.DB, id, 0)
+	if err != nil {
+		return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
+	}
+	for _, recorded := range history {
+		if recorded.RecordedAt.After(asOf) {
+			break
+		}
+		then.apply(recorded.Event, &owner)
+	}
+	if visible(then.State) != nil {
+		return Novel{}, nil, ErrNotFound
+	}
+	return then, owner, nil
+}
+
+// apply changes n as one more event of its stream says.
+func (n *Novel) apply(event events.Event, owner **uuid.UUID) {
+	switch e := event.(type) {
+	case events.NovelCreated:
+		n.State, *owner = e.State, e.OwnerID
+		n.Details = Details{e.Author, e.Synopsis, e.CoverURL, e.Genres, e.Language, e.ReadingStatus}
+	case events.NovelUpdated:
+		n.update(e)
+	case events.NovelPublished:
+		n.State, *owner = published, nil
+	case events.NovelApproved:
+		n.State = approved
+	case events.NovelRejected, events.NovelBarred:
+		n.State = rejected
+	case events.NovelUnbarred:
+		n.State = "" // there is no novel
+	default: // no event of this stream
+	}
+}
+
+func (n *Novel) update(e events.NovelUpdated) {
+	set := func(field, value *string) {
+		if value != nil {
+			*field = *value
+		}
+	}
+	set(&n.Author, e.Author)
+	set(&n.Synopsis, e.Synopsis)
+	set(&n.CoverURL, e.CoverURL)
+	set(&n.Language, e.Language)
+	set(&n.ReadingStatus, e.ReadingStatus)
+	if e.Genres != nil {
+		n.Genres = *e.Genres
+	}
+}
+
+// asOf completes a page whose comments are those of a moment in the past: the novel must have been public, and the authors go by
+// their names of then.
+func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
+	then, _, err := r.foldNovel(ctx, page.Novel.ID, asOf)
+	if err != nil {
+		return err
+	}
+	page.Novel.Language, page.Novel.CoverURL = then.Language, then.CoverURL
+	names, err := r.names(ctx, page.authors(), asOf)
+	if err != nil {
+		return err
+	}
+	page.each(func(p *Post) {
+		if name, ok := names[p.authorID.UUID]; ok && p.authorID.Valid {
+			p.Author.Name = name
+		}
+	})
+	return nil
+}
+
+func (p *Page) each(do func(p *Post)) {
+	for i := range p.Threads {
+		do(&p.Threads[i].Post)
+		for j := range p.Threads[i].Replies {
+			do(&p.Threads[i].Replies[j])
+		}
+	}
+}
+
+// authors lists those whose names are shown.
+func (p *Page) authors() []uuid.UUID {
+	var ids []uuid.UUID
+	p.each(func(p *Post) {
+		if p.authorID.Valid && !slices.Contains(ids, p.authorID.UUID) {
+			ids = append(ids, p.authorID.UUID)
+		}
+	})
+	return ids
+}
+
+func (r *Reader) names(ctx context.Context, authors []uuid.UUID, asOf time.Time) (map[uuid.UUID]string, error) {
+	names := make(map[uuid.UUID]string, len(authors))
+	rows, err := r.DB.Query(ctx, namesSQL, authors, asOf)
+	if err != nil {
+		return nil, fmt.Errorf("read names: %w", err)
+	}
+	var id uuid.UUID
+	var stored events.Stored
+	if _, err := pgx.ForEachRow(rows, []any{&id, &stored.Type, &stored.Data, &stored.Personal}, func() error {
+		event, err := events.Decode(stored)
+		if err != nil {
+			return fmt.Errorf("decode comment: %w", err)
+		}
+		if e, ok := event.(events.PostImported); ok && e.Comment != nil {
+			names[id] = e.Comment.Username
+		}
+		stored = events.Stored{}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read names: %w", err)
+	}
+	return names, nil
+}

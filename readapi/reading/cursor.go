@@ -1,0 +1,88 @@
+package reading
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// ErrCursor refuses a cursor that no page has named.
+var ErrCursor = errors.New("is not a cursor of a page")
+
+// place is where a page starts: at a comment, the comment included. Top-level comments are in the order of (at, id), at being when
+// they were written; replies in that of (at, depth, id), at being when they arrived.
+type place struct {
+	at    pgtype.Timestamptz
+	depth int32
+	id    uuid.UUID
+}
+
+// The ends of every order.
+var (
+	first = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
+	last  = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, id: uuid.Max}
+)
+
+func placeOf(at time.Time, depth int, id uuid.UUID) place {
+	return place{at: pgtype.Timestamptz{Time: at, Valid: true}, depth: int32(depth), id: id} //nolint:gosec // read from an integer of the database
+}
+
+// beside returns the place right behind p, or right before it. Times are whole microseconds.
+func (p place) beside(behind bool) place {
+	step, wrapped := byte(1), byte(0)
+	if !behind {
+		step, wrapped = 255, 255
+	}
+	for i := len(p.id) - 1; i >= 0; i-- {
+		p.id[i] += step
+		if p.id[i] != wrapped {
+			return p
+		}
+	}
+	move := time.Microsecond
+	if !behind {
+		move = -move
+	}
+	p.at.Time = p.at.Time.Add(move)
+	return p
+}
+
+// Kinds of cursor.
+const (
+	onward   = 'n' // top-level comments behind one, in the order asked for
+	backward = 'p' // top-level comments before one
+	replies  = 'r' // replies behind one
+)
+
+const cursorLength = 1 + 8 + 4 + 16
+
+func encodeCursor(kind byte, at time.Time, depth int, id uuid.UUID) string {
+	b := make([]byte, 0, cursorLength)
+	b = append(b, kind)
+	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMicro()))
+	b = binary.BigEndian.AppendUint32(b, uint32(depth)) //nolint:gosec // never negative
+	b = append(b, id[:]...)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func decodeCursor(text string) (kind byte, p place, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != cursorLength {
+		return 0, place{}, ErrCursor
+	}
+	micros := int64(binary.BigEndian.Uint64(b[1:])) //nolint:gosec // back and forth
+	at := time.UnixMicro(micros).UTC()
+	if at.Year() < earliestYear || at.Year() > latestYear {
+		return 0, place{}, ErrCursor // what a comment is never dated, and the database might not take
+	}
+	return b[0], placeOf(at, int(int32(binary.BigEndian.Uint32(b[9:]))), uuid.UUID(b[13:])), nil //nolint:gosec // back and forth
+}
+
+const (
+	earliestYear = -1
+	latestYear   = 10_000
+)

@@ -1,0 +1,39 @@
+-- One page of a discussion: a row for each comment, and at least one for the novel. The order of the rows does not matter.
+-- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: moment after which nothing counts; $5: how many
+-- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id.
+-- :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $11:
+-- written as a range, because an order behind an equation would be read from either index, and the other one holds all chapters.
+SELECT n.novel_id, n.slug, n.title, n.state, n.language, n.cover_url, t.thread_id,
+       s.post_id, s.parent_post_id, s.root_post_id, s.depth, s.chapter_number::text, s.written_at, s.recorded_at, s.author_id,
+       post_is_hidden(s.hidden, s.moderated_at, s.recorded_at, d.posts_hidden_until), s.content, d.member_id, a.display_name, i.name
+FROM (
+    -- OFFSET keeps the details from being unpacked for every row.
+    SELECT l.novel_id, l.slug, l.title, l.state, coalesce(l.details->>'language', '') AS language, coalesce(l.details->>'coverUrl', '') AS cover_url
+    FROM title_lookup l WHERE l.slug = $1 AND NOT (l.state = 'rejected' AND l.owner_id IS NULL) OFFSET 0
+) AS n
+LEFT JOIN threads t ON t.novel_id = n.novel_id
+LEFT JOIN LATERAL (
+    SELECT p.post_id, p.parent_post_id, p.root_post_id, p.depth, p.chapter_number, p.written_at, p.recorded_at, p.author_id,
+           p.hidden, p.moderated_at, p.content, p.integration_id
+    FROM posts p
+    WHERE p.thread_id = t.thread_id AND p.root_post_id IS NULL AND p.recorded_at <= $4
+      AND ({coalesce(p.chapter_number, -1), }p.written_at, p.post_id) :compare ({$11::text::numeric, }$2::timestamptz, $3::uuid)
+      {AND coalesce(p.chapter_number, -1) :opposite $11::text::numeric}
+    ORDER BY {coalesce(p.chapter_number, -1) :direction, }p.written_at :direction, p.post_id :direction LIMIT $5
+) AS r ON true
+LEFT JOIN LATERAL (
+    SELECT r.post_id, r.parent_post_id, r.root_post_id, r.depth, r.chapter_number, r.written_at, r.recorded_at, r.author_id,
+           r.hidden, r.moderated_at, r.content, r.integration_id
+    UNION ALL
+    (SELECT q.post_id, q.parent_post_id, q.root_post_id, q.depth, q.chapter_number, q.written_at, q.recorded_at, q.author_id,
+            q.hidden, q.moderated_at, q.content, q.integration_id
+     FROM posts q
+     WHERE q.root_post_id = r.post_id AND q.recorded_at <= $4
+       AND (q.recorded_at, q.depth, q.post_id) >= (CASE WHEN r.post_id = $7 THEN $8 ELSE timestamptz '-infinity' END,
+                                                   CASE WHEN r.post_id = $7 THEN $9::integer ELSE 0 END,
+                                                   CASE WHEN r.post_id = $7 THEN $10 ELSE uuid '00000000-0000-0000-0000-000000000000' END)
+     ORDER BY q.recorded_at, q.depth, q.post_id LIMIT $6)
+) AS s ON r.post_id IS NOT NULL
+LEFT JOIN author_decisions d ON d.author_id = s.author_id
+LEFT JOIN authors a ON a.author_id = s.author_id
+LEFT JOIN integrations i ON i.integration_id = s.integration_id

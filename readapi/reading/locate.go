@@ -1,0 +1,55 @@
+package reading
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+//go:embed locate.sql
+var locateSQL string
+
+// errNotProjected says that the read model does not have a comment in a discussion, yet or at all.
+var errNotProjected = errors.New("the comment is not in the read model")
+
+// located is where a comment stands.
+type located struct {
+	root          uuid.UUID // its top-level comment
+	rootWrittenAt time.Time
+	id            uuid.UUID
+	at            time.Time // of arrival
+	depth         int
+	beyond        bool // the replies that come with a top-level comment do not reach it
+	older, newer  bool // whether there are top-level comments before and after root
+}
+
+func (l located) start() place { return placeOf(l.rootWrittenAt, 0, l.root) }
+
+// locate finds a comment in the discussion of a novel.
+func (r *Reader) locate(ctx context.Context, q Question, id uuid.UUID) (located, error) {
+	var state string
+	found, err := one(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
+		err = row.Scan(&state, &l.root, &l.rootWrittenAt, &l.id, &l.at, &l.depth, &l.beyond, &l.older, &l.newer)
+		return l, err
+	}, locateSQL, q.Slug, id, until(q.AsOf), FirstReplies)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return located{}, errNotProjected
+	case err != nil:
+		return located{}, fail(err)
+	}
+	return found, visible(state)
+}
+
+// until is the moment after which nothing counts.
+func until(asOf time.Time) pgtype.Timestamptz {
+	if asOf.IsZero() {
+		return last.at
+	}
+	return pgtype.Timestamptz{Time: asOf, Valid: true}
+}

@@ -1,0 +1,119 @@
+package reading
+
+import (
+	"context"
+	_ "embed"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+//go:embed discussion.sql
+var discussionSQL string
+
+// statements are discussionSQL by descending order and by whether there is a chapter.
+var statements = map[[2]bool]string{
+	{false, false}: discussionStatement(ascending, allChapters),
+	{true, false}:  discussionStatement(descending, allChapters),
+	{false, true}:  discussionStatement(ascending, oneChapter),
+	{true, true}:   discussionStatement(descending, oneChapter),
+}
+
+var (
+	ascending   = strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
+	descending  = strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
+	oneChapter  = regexp.MustCompile(`[{}]`)
+	allChapters = regexp.MustCompile(`\{[^}]*\}`)
+)
+
+func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string {
+	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // what is above explains the marks
+	return remove.ReplaceAllString(order.Replace("SELECT"+statement), "")
+}
+
+// Statement returns the one statement that reads the first page of a discussion, and its arguments: what a benchmark compares with.
+func Statement(q Question) (sql string, args []any) {
+	s := scan{Question: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
+	if q.Newest {
+		s.start = last
+	}
+	return s.statement()
+}
+
+// statement asks for one top-level comment and one reply of each more than the page shows: whether there are more.
+func (s *scan) statement() (sql string, args []any) {
+	args = []any{
+		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
+		s.window, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id,
+	}
+	if s.alone {
+		args[4] = 1
+	}
+	switch s.Chapter {
+	case "":
+	case NoChapter:
+		args = append(args, "-1")
+	default:
+		args = append(args, s.Chapter)
+	}
+	return statements[[2]bool{s.descending, s.Chapter != ""}], args
+}
+
+// read reads and arranges a page.
+func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
+	sql, args := s.statement()
+	rows, err := r.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fail(err)
+	}
+	page := new(Page)
+	posts, err := collect(rows, page, make([]Post, 0, s.Limit*2))
+	if err != nil {
+		return nil, fail(err)
+	}
+	if page.Novel.ID == uuid.Nil {
+		return nil, ErrNotFound
+	}
+	if err := visible(page.Novel.state); err != nil {
+		return nil, err
+	}
+	if err := s.arrange(page, posts); err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// collect reads the novel into page and appends the comments to posts.
+func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
+	defer rows.Close()
+	n := &page.Novel
+	var (
+		p                                        Post
+		id                                       uuid.NullUUID
+		depth                                    pgtype.Int4
+		hidden                                   pgtype.Bool
+		chapter, content, member, name, platform pgtype.Text // no pointers: those would be allocated
+		written, received                        pgtype.Timestamptz
+	)
+	comment := []any{
+		nil, nil, nil, nil, nil, nil, nil,
+		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &content, &member, &name, &platform,
+	}
+	whole := append([]any{&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID}, comment[7:]...)
+	for target := whole; rows.Next(); target = comment { // the novel is the same in every row
+		if err := rows.Scan(target...); err != nil {
+			return nil, err //nolint:wrapcheck // the caller says what it was reading
+		}
+		if !id.Valid {
+			continue // a novel without comments
+		}
+		p.ID, p.Depth, p.Chapter = id.UUID, int(depth.Int32), chapter.String
+		p.WrittenAt, p.ReceivedAt = written.Time, received.Time
+		posts = append(posts, p)
+		posts[len(posts)-1].show(hidden.Bool, content, member, name, platform)
+	}
+	return posts, rows.Err() //nolint:wrapcheck // likewise
+}

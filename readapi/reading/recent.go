@@ -1,0 +1,203 @@
+package reading
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// The address of a comment is valid the moment its 201 arrives. The read model shows it about a millisecond later, or much later if
+// the projection has been stopped; until then the comment is read from its stream.
+
+var (
+	//go:embed recent_attribution.sql
+	attributionSQL string
+	//go:embed recent_novel.sql
+	recentNovelSQL string
+)
+
+const placeSQL = `SELECT coalesce(root_post_id, post_id), depth FROM posts WHERE post_id = $1`
+
+// farthestUp is how many comments that the read model lacks are followed from one to what it replies to.
+const farthestUp = 32
+
+// fromStream is a comment as its stream has it.
+type fromStream struct {
+	Post
+	novelID, threadID uuid.UUID
+}
+
+// stream reads a comment from its stream; ErrNotFound when there is none.
+func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
+	history, err := eventlog.ReadStream(ctx, r.DB, id, 0)
+	if err != nil {
+		return fromStream{}, fmt.Errorf("read comment: %w", err)
+	}
+	if len(history) == 0 {
+		return fromStream{}, ErrNotFound
+	}
+	e, ok := history[0].Event.(events.PostImported)
+	if !ok {
+		return fromStream{}, ErrNotFound // the identifier of something else
+	}
+	f := fromStream{novelID: e.NovelID, threadID: e.ThreadID, Post: Post{
+		ID: id, Chapter: string(e.ChapterNumber), WrittenAt: e.WrittenAt, ReceivedAt: history[0].RecordedAt,
+	}}
+	if e.ParentPostID != nil {
+		f.ParentID = uuid.NullUUID{UUID: *e.ParentPostID, Valid: true}
+	}
+	if e.Comment == nil {
+		f.show(false, pgtype.Text{}, pgtype.Text{}, pgtype.Text{}, pgtype.Text{})
+		return f, nil
+	}
+	f.authorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
+	// If staff has said anything about a comment as young as this, the read model must tell what; until then it is withheld.
+	hidden := len(history) > 1
+	return f, r.attribute(ctx, &f.Post, e, hidden)
+}
+
+// attribute shows a comment as the decisions about its author allow.
+func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, hidden bool) error {
+	type attribution struct {
+		platform, name, member pgtype.Text
+		hiddenUntil            pgtype.Timestamptz
+	}
+	a, err := one(ctx, r.DB, func(row pgx.CollectableRow) (a attribution, err error) {
+		err = row.Scan(&a.platform, &a.name, &a.member, &a.hiddenUntil)
+		return a, err
+	}, attributionSQL, e.IntegrationID, p.authorID)
+	if err != nil {
+		return fmt.Errorf("read attribution: %w", err)
+	}
+	if !a.name.Valid {
+		a.name.String = e.Comment.Username
+	}
+	hidden = hidden || a.hiddenUntil.Valid && !p.ReceivedAt.After(a.hiddenUntil.Time)
+	p.show(hidden, pgtype.Text{String: e.Comment.Content, Valid: true}, a.member, a.name, a.platform)
+	return nil
+}
+
+// recentPost is Post for a comment that the read model lacks.
+func (r *Reader) recentPost(ctx context.Context, id uuid.UUID) (Single, error) {
+	chain, _, err := r.chain(ctx, id)
+	if err != nil {
+		return Single{}, err
+	}
+	found := chain[len(chain)-1]
+	n, err := one(ctx, r.DB, func(row pgx.CollectableRow) (h Heading, err error) {
+		err = row.Scan(&h.ID, &h.Slug, &h.Title, &h.state)
+		return h, err
+	}, recentNovelSQL, found.novelID)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Single{}, ErrNotFound
+	case err != nil:
+		return Single{}, fmt.Errorf("read novel of comment: %w", err)
+	}
+	return Single{Novel: n, ThreadID: found.threadID, Post: found.Post}, visible(n.state)
+}
+
+// chain reads a comment that the read model lacks, and those that it lacks above it, each the reply of the one before. anchor is what
+// the first of them replies to; uuid.Nil when that is top-level.
+func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, anchor uuid.UUID, err error) {
+	var root uuid.UUID
+	depth := 0
+	for next := id; ; {
+		f, err := r.stream(ctx, next)
+		if err != nil {
+			return nil, uuid.Nil, err
+		}
+		chain = append(chain, f)
+		if !f.ParentID.Valid || len(chain) == farthestUp {
+			root = f.ID
+			break
+		}
+		next = f.ParentID.UUID
+		err = func() error {
+			_, err := one(ctx, r.DB, func(row pgx.CollectableRow) (struct{}, error) {
+				return struct{}{}, row.Scan(&root, &depth)
+			}, placeSQL, next)
+			return err
+		}()
+		if err == nil {
+			anchor, depth = next, depth+1
+			break
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return nil, uuid.Nil, fmt.Errorf("read place of comment: %w", err)
+		}
+	}
+	slices.Reverse(chain)
+	for i := range chain {
+		chain[i].Depth = depth + i
+		if chain[i].Depth > 0 {
+			chain[i].RootID = uuid.NullUUID{UUID: root, Valid: true}
+		}
+	}
+	return chain, anchor, nil
+}
+
+// aroundRecent is around for a comment that the read model lacks.
+func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
+	chain, anchor, err := r.chain(ctx, s.Post)
+	if err != nil {
+		return scan{}, err
+	}
+	if !s.AsOf.IsZero() && chain[len(chain)-1].ReceivedAt.After(s.AsOf) {
+		return scan{}, ErrNotFound
+	}
+	for _, f := range chain {
+		s.recent, s.recentThread = append(s.recent, f.Post), f.threadID
+	}
+	if anchor == uuid.Nil {
+		top := &s.recent[0]
+		s.start = placeOf(top.WrittenAt, 0, top.ID)
+		return s, nil
+	}
+	found, err := r.locate(ctx, s.Question, anchor)
+	if errors.Is(err, errNotProjected) {
+		return scan{}, ErrNotFound // it is in another discussion
+	}
+	if err != nil {
+		return scan{}, err
+	}
+	s.begin(found)
+	return s, nil
+}
+
+// addRecent puts the comments that the read model lacked on the page that begins where they belong.
+func (s *scan) addRecent(page *Page) error {
+	if len(s.recent) == 0 {
+		return nil
+	}
+	if page.ThreadID.UUID != s.recentThread {
+		return ErrNotFound // it is in another discussion
+	}
+	recent := s.recent
+	if top := recent[0]; !top.RootID.Valid {
+		if len(page.Threads) == 0 || page.Threads[0].ID != top.ID { // else the read model has it by now
+			page.Threads = slices.Insert(page.Threads, 0, Thread{Post: top})
+		}
+		recent = recent[1:]
+	}
+	if len(page.Threads) == 0 {
+		return ErrNotFound
+	}
+	t := &page.Threads[0]
+	for _, p := range recent {
+		if !slices.ContainsFunc(t.Replies, func(known Post) bool { return known.ID == p.ID }) {
+			t.Replies = append(t.Replies, p)
+		}
+	}
+	t.Replies = preorder(t.Replies)
+	return nil
+}

@@ -1,0 +1,174 @@
+package readapi_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/commands"
+	"novelgate/commands/problem"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+	"novelgate/internal/title"
+	"novelgate/projections"
+	"novelgate/readapi"
+	"novelgate/readapi/answer"
+	"novelgate/readapi/pages"
+	"novelgate/readapi/reading"
+)
+
+const public = "https://host.example/books"
+
+// world is a database with its readers' routes, wired as the binary wires them.
+type world struct {
+	*database.Pools
+
+	handler  http.Handler
+	platform uuid.UUID // an integration named "Fan Site"
+	versions map[uuid.UUID]int
+	log      []events.Recorded // everything appended, as it was read back
+	serial   int
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	pools, err := database.Open(t.Context(), testdb.New(t), 2)
+	if err != nil {
+		t.Fatalf("open pools: %v", err)
+	}
+	t.Cleanup(pools.Close)
+	w := &world{Pools: pools, platform: uuid.New(), versions: map[uuid.UUID]int{}}
+	address, err := url.Parse(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.handler = routes(&reading.Reader{DB: pools.Read}, answer.NewAddresses(address))
+	w.append(t, events.IntegrationStream, w.platform, events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
+	return w
+}
+
+func routes(reader *reading.Reader, addresses answer.Addresses) http.Handler {
+	logger := slog.New(slog.DiscardHandler)
+	router := mux.NewRouter().SkipClean(true)
+	(&readapi.API{Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Refuse: commands.Refuse}).Register(router)
+	(&pages.Pages{
+		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute,
+		Refused: func(r *http.Request, refused *problem.Error) string {
+			commands.NoteError(r.Context(), refused.Code)
+			return commands.RequestID(r.Context())
+		},
+	}).Register(router)
+	return commands.WithRequestID(router)
+}
+
+// append records one event, with the inline projections, and returns it as the log has it. The asynchronous ones lag behind until
+// project is called.
+func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event events.Event) events.Recorded {
+	t.Helper()
+	w.versions[stream]++
+	w.serial++
+	key := fmt.Sprintf("key-%d", w.serial)
+	recorded := []events.Recorded{{
+		StreamType: streamType, StreamID: stream, StreamVersion: w.versions[stream], ID: key, Source: "test", Event: event,
+		Metadata: events.Metadata{Actor: "test"},
+	}}
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil {
+		t.Fatalf("queue event: %v", err)
+	}
+	if err := projections.QueueInline(context.Background(), &batch, recorded); err != nil {
+		t.Fatalf("queue projections: %v", err)
+	}
+	if err := w.General.SendBatch(context.Background(), &batch).Close(); err != nil {
+		t.Fatalf("append %s: %v", event.Type(), err)
+	}
+	history, err := eventlog.ReadStream(context.Background(), w.General, stream, w.versions[stream]-1)
+	if err != nil || len(history) != 1 {
+		t.Fatalf("read back %s: %d events, %v", event.Type(), len(history), err)
+	}
+	w.log = append(w.log, history[0])
+	return history[0]
+}
+
+// project applies everything that was appended to the asynchronous projections.
+func (w *world) project(t testing.TB) {
+	t.Helper()
+	tx, err := w.General.Begin(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, projection := range projections.All() {
+		if err := projection.Apply(context.Background(), tx, w.log); err != nil {
+			t.Fatalf("apply %s: %v", projection.Name(), err)
+		}
+	}
+	if err := tx.Commit(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// novel creates a partner's novel with its thread, unless change says otherwise.
+func (w *world) novel(t testing.TB, spelling string, change func(*events.NovelCreated)) uuid.UUID {
+	t.Helper()
+	id := events.NovelID(title.Fold(spelling))
+	e := events.NovelCreated{Title: spelling, Slug: title.Slug(spelling), Author: "Unknown", OwnerID: &w.platform, State: "approved"}
+	if e.Slug == "" {
+		e.Slug = "novel-" + id.String()[:8]
+	}
+	if change != nil {
+		change(&e)
+	}
+	w.append(t, events.NovelStream, id, e)
+	w.append(t, events.ThreadStream, events.ThreadID(id), events.ThreadOpened{NovelID: id})
+	return id
+}
+
+// comment imports a comment and returns its identifier. Zero members are filled in.
+func (w *world) comment(t testing.TB, novel uuid.UUID, e events.PostImported) uuid.UUID {
+	t.Helper()
+	id := events.PostID(w.platform, fmt.Sprintf("comment-%d", w.serial))
+	e.IntegrationID, e.NovelID, e.ThreadID = w.platform, novel, events.ThreadID(novel)
+	if e.Comment == nil {
+		e.Comment = &events.Comment{ExternalUUID: "secret-uuid", Username: "Marlow", Content: fmt.Sprintf("Comment %d.", w.serial)}
+	}
+	if e.WrittenAt.IsZero() {
+		e.WrittenAt = start.Add(time.Duration(w.serial) * time.Minute)
+	}
+	w.append(t, events.PostStream, id, e)
+	return id
+}
+
+var start = time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func reply(parent uuid.UUID) events.PostImported { return events.PostImported{ParentPostID: &parent} }
+
+func (w *world) exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	if _, err := w.General.Exec(context.Background(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// get sends a request; pairs are headers.
+func (w *world) get(t testing.TB, path string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	checkDescribed(t, r, recorder)
+	return recorder
+}
