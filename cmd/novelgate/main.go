@@ -35,6 +35,7 @@ type CLI struct {
 	Auditor     PersonCommand      `cmd:"" help:"Manage the API keys of auditors."`
 	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
+	Ledger      LedgerCommand      `cmd:"" help:"Look after the ledger, which makes the event history tamper-evident."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
 }
 

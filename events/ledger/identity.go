@@ -22,10 +22,8 @@ var (
 	ErrOldOrigin = errors.New("the ledger has left this origin")
 )
 
-// Why a replica does not sign.
-var (
-	errKeyElsewhere = errors.New("the key of the ledger was made by another replica or is lost")
-)
+// errKeyElsewhere is why a replica does not sign.
+var errKeyElsewhere = errors.New("the key of the ledger was made by another replica or is lost")
 
 // IdentityConfig says under which name and with which keys a replica signs.
 type IdentityConfig struct {
@@ -161,8 +159,8 @@ func (id *Identity) takeKeys(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	return nil
 }
 
-// Open says whether others than its owner can read a key file.
-func openToOthers(file string) bool {
+// ReadableByOthers reports whether others than its owner can open a key file.
+func ReadableByOthers(file string) bool {
 	const others = 0o077
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().Perm()&others != 0

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,6 @@ const (
 	privatePrefix = "PRIVATE+KEY+"
 	algEd25519    = 1
 	keyFileMode   = 0o600
-	keyDirMode    = 0o700
 )
 
 // Key is a private key that signs checkpoints.
@@ -87,7 +87,11 @@ func AddKey(file, origin string) (verifierKey string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("make ledger key: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(file), keyDirMode); err != nil {
+	dirMode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		dirMode = 0o755 // in the data directory, the account of the embedded database must come through
+	}
+	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return "", fmt.Errorf("make directory of ledger keys: %w", err)
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, keyFileMode)

@@ -49,7 +49,7 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	}
 	args := []string{
 		"serve", "--database-url", databaseURL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
-		"--allow-unsafe-durability", "--request-timeout", "30s",
+		"--allow-unsafe-durability", "--request-timeout", "30s", "--data-dir", t.TempDir(),
 	}
 	s.cmd = exec.CommandContext(context.Background(), s.binary, append(args, flags...)...) //nolint:gosec // running the binary under test is the point
 	s.cmd.Stderr = s.stderr
