@@ -132,4 +132,3 @@ func (f *LedgerFlags) validate() error {
 
 // defaultOrigin is the address of the ledger without its scheme, as C2SP tlog-tiles recommends.
 func defaultOrigin(public *url.URL) string { return public.Host + public.Path + "/ledger" }
-

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -101,12 +102,12 @@ func (s *service) ledgerAPI() *readapi.Ledger {
 			commands.Refuse(w, r, problem.InvalidRequest(problem.FieldError{Field: field, Message: message}))
 		},
 		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
-			if eventlog.IsUnavailable(err) && r.Context().Err() == nil {
-				commands.Refuse(w, r, problem.Unavailable(ledgerRetry).WithDetail("The ledger cannot be read now."))
+			s.logger.WarnContext(r.Context(), "the ledger could not be read", slog.String("requestId", commands.RequestID(r.Context())), slog.Any("error", err))
+			if errors.Is(err, ledger.ErrDamaged) || !eventlog.IsUnavailable(err) {
+				commands.Refuse(w, r, problem.Internal(err))
 				return
 			}
-			s.logger.ErrorContext(r.Context(), "the ledger could not be read", slog.String("requestId", commands.RequestID(r.Context())), slog.Any("error", err))
-			commands.Refuse(w, r, problem.Internal(err))
+			commands.Refuse(w, r, problem.Unavailable(ledgerRetry).WithDetail("The ledger cannot be read now."))
 		},
 	}
 }
