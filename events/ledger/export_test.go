@@ -48,3 +48,6 @@ func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
 	return err
 }
 
+
+// Keys are the public keys that a signer signs with.
+func (s *Signer) Keys() []string { return s.config.Identity.VerifierKeys }
