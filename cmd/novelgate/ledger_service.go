@@ -41,8 +41,8 @@ func (c *ServeCommand) newLedger(ctx context.Context, in *invocation, s *service
 	if err != nil {
 		return nil, fmt.Errorf("start the ledger: %w", err)
 	}
-	if id.Started {
-		s.logger.WarnContext(ctx, "the ledger has a new origin", slog.String("origin", id.Origin))
+	if id.Started && id.Previous != "" {
+		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin), slog.String("previous", id.Previous))
 	}
 	if ledger.ReadableByOthers(file) {
 		s.logger.WarnContext(ctx, "others can read the private key of the ledger", slog.String("file", file))

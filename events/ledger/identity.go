@@ -38,8 +38,9 @@ type IdentityConfig struct {
 // Identity is what a replica signs as.
 type Identity struct {
 	Origin string
-	// Started says that this call started the origin.
-	Started bool
+	// Started says that this call started the origin; Previous is the one in use before, if there was one.
+	Started  bool
+	Previous string
 	// VerifierKeys are the public keys that belong to the private ones. None: this replica does not sign, and Reason says why.
 	VerifierKeys []string
 	Reason       error
@@ -117,7 +118,7 @@ func (id *Identity) takeOrigin(ctx context.Context, tx pgx.Tx, config IdentityCo
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("find origin: %w", err)
 	}
-	id.Origin = config.Origin
+	id.Origin, id.Previous = config.Origin, current
 	if id.Origin == "" {
 		id.Origin = current
 	}
