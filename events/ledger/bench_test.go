@@ -87,7 +87,7 @@ func BenchmarkFollow(b *testing.B) {
 	slices.Sort(waits)
 	b.ReportMetric(float64(waits[len(waits)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds())/1000, "p99-ms")
-	b.ReportMetric(float64((processTime(b) - used).Nanoseconds())/float64(b.N*size), "go-ns/event")
+	b.ReportMetric(float64((processTime(b)-used).Nanoseconds())/float64(b.N*size), "go-ns/event")
 }
 
 // BenchmarkProof proves random entries of a ledger of ten million.

@@ -81,7 +81,7 @@ func (c *encoder) append(dst []byte, e *rawEvent) ([]byte, error) {
 		if len(text) > math.MaxUint16 {
 			return nil, fmt.Errorf("%w: a text of %d bytes", ErrEntryTooLarge, len(text))
 		}
-		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text)))
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // checked above
 		dst = append(dst, text...)
 	}
 	dst = append(dst, e.streamID...)

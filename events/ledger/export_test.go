@@ -48,6 +48,5 @@ func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
 	return err
 }
 
-
 // Keys are the public keys that a signer signs with.
 func (s *Signer) Keys() []string { return s.config.Identity.VerifierKeys }

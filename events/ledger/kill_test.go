@@ -36,7 +36,7 @@ func TestKilled(t *testing.T) {
 	url := testdb.New(t)
 	pool := openPool(t, url)
 	child := func() *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // it is this test binary
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), childDatabase+"="+url)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

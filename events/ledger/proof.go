@@ -22,7 +22,7 @@ func (s *Store) Proof(ctx context.Context, logIndex int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prove entry %d of %d: %w", logIndex, c.Tree.N, err)
 	}
-	p := proof.TLogProof{Index: uint64(logIndex), Checkpoint: c.Note} //nolint:gosec // not negative
+	p := proof.TLogProof{Index: uint64(logIndex), Checkpoint: c.Note}
 	for _, hash := range hashes {
 		p.Hashes = append(p.Hashes, hash)
 	}

@@ -87,7 +87,7 @@ func TestSealersExcludeEachOther(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			for appending.Err() == nil {
-				if err := tryAppend(t.Context(), pool, 1+rand.IntN(20)); err != nil {
+				if err := tryAppend(appending, pool, 1+rand.IntN(20)); err != nil && appending.Err() == nil {
 					t.Error(err)
 					return
 				}
@@ -100,7 +100,7 @@ func TestSealersExcludeEachOther(t *testing.T) {
 		own := openPool(t, url)
 		wg.Go(func() {
 			for appending.Err() == nil {
-				stop := startSealer(t, ledger.SealerConfig{Pool: own, Limit: 1 + rand.IntN(300)})
+				stop := startSealer(t, ledger.SealerConfig{Pool: own, Limit: 1 + rand.IntN(300)}) //nolint:contextcheck // stop ends it
 				time.Sleep(rand.N(300 * time.Millisecond))
 				stop()
 			}
@@ -255,4 +255,3 @@ func TestDamageIsNoticed(t *testing.T) {
 		return status.Error != nil && strings.Contains(*status.Error, "damaged") && status.Size == 300
 	})
 }
-
