@@ -62,11 +62,13 @@ func BenchmarkFollow(b *testing.B) {
 	pool := newPool(b)
 	wake := eventlog.NewWake()
 	startSealer(b, ledger.SealerConfig{Pool: pool, Wake: wake, Pace: ledger.DefaultPace})
+	appendEvents(b, pool, size)
+	awaitSealed(b, pool) // from here on, connections are open
 	appended := make(chan time.Time, 1<<20)
 	var waits []time.Duration
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		want := int64(0)
+		want := int64(size)
 		for at := range appended {
 			for want += size; treeSize(b, pool) < want; {
 				time.Sleep(time.Millisecond)

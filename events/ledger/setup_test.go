@@ -101,10 +101,22 @@ FROM generate_series(0, $1::integer - 1) AS i`
 // generate fills the log, in transactions of so many events each.
 func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {
 	t.Helper()
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	// On a disk, waiting for it tens of thousands of times would take longer than the test.
+	if _, err := conn.Exec(t.Context(), `SET synchronous_commit = off`); err != nil {
+		t.Fatal(err)
+	}
 	for n := range transactions {
-		if _, err := pool.Exec(t.Context(), generateSQL, size, fmt.Sprint(n, "/")); err != nil {
+		if _, err := conn.Exec(t.Context(), generateSQL, size, fmt.Sprint(n, "/")); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := conn.Exec(t.Context(), `RESET synchronous_commit`); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -36,6 +36,9 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.General, "synchronous_commit", "on"},
 		{pools.General, "plan_cache_mode", "auto"},
 		{pools.General, "application_name", "novelgate"},
+		{pools.Ledger, "synchronous_commit", "on"}, // a signature is on disk before anybody sees it
+		{pools.Ledger, "enable_seqscan", "off"},
+		{pools.Ledger, "application_name", "novelgate-ledger"},
 	} {
 		var got string
 		if err := c.pool.QueryRow(t.Context(), `SELECT current_setting($1)`, c.setting).Scan(&got); err != nil {
@@ -48,7 +51,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 	if got := pools.Append.Config().MaxConns; got < 2 {
 		t.Errorf("%d connections for 2 lanes", got)
 	}
-	if len(pools.Named()) != 3 {
+	if len(pools.Named()) != 4 {
 		t.Errorf("named pools: %v", pools.Named())
 	}
 }
