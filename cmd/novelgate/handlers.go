@@ -31,6 +31,7 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics 
 	s.health().Register(router)
 	readapi.RegisterOpenAPI(router)
 	s.registerReaders(router, timeout)
+	s.ledgerAPI().Register(router)
 	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))
 	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
 	return s.sayGoodbye(commands.WithRequestID(router))

@@ -39,6 +39,7 @@ type CLI struct {
 	Post        PostCommand        `cmd:"" help:"Hide and restore posts; look at them."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
 	Analytics   AnalyticsCommand   `cmd:"" help:"Export what analysts query."`
+	Ledger      LedgerCommand      `cmd:"" help:"Look after the ledger, which makes the event history tamper-evident."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
 }
 

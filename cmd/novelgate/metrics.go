@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"novelgate/events/ledger"
 	"novelgate/internal/database"
 	"novelgate/projections"
 )
@@ -27,5 +28,7 @@ func registerMetrics(registry *prometheus.Registry, s *service, requests, commit
 		}, func() float64 { return float64(s.committer.QueueDepth()) }),
 		database.NewPoolCollector(s.db.pools),
 		projections.NewCollector(s.db.pools.General, now),
+		s.ledger.metrics,
+		ledger.NewCollector(s.db.pools.Ledger, now),
 	)
 }

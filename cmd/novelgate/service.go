@@ -37,6 +37,7 @@ type service struct {
 	committer *committer.Committer
 	runner    *projections.Runner // nil when the projections are paused
 	notifier  *eventlog.Notifier
+	ledger    *ledgerService
 
 	publicURL                   *url.URL
 	public, ops                 *http.Server
@@ -75,6 +76,10 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		}
 	}
 
+	if s.ledger, err = c.newLedger(ctx, in, s, wake); err != nil {
+		return nil, err
+	}
+
 	requests := commands.NewMetrics()
 	registry := prometheus.NewRegistry()
 	registerMetrics(registry, s, requests, committed, in.now)
@@ -93,6 +98,7 @@ func (s *service) startBackground(ctx context.Context, group *errgroup.Group) {
 	if s.runner != nil {
 		group.Go(func() error { return s.runner.Run(ctx) })
 	}
+	s.ledger.start(ctx, group)
 	group.Go(func() error { s.notifier.Run(ctx); return nil })
 	group.Go(func() error {
 		database.Listen(ctx, s.db.pools.General.Config().ConnConfig, s.logger, map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})

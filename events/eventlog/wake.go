@@ -39,6 +39,15 @@ func (w *Wake) broadcast(local bool) {
 	}
 }
 
+// Signals returns a channel that receives the signals of this process and of others, at most one ahead, and a function
+// that ends this. A nil Wake never signals.
+func (w *Wake) Signals() (signals <-chan struct{}, stop func()) {
+	if w == nil {
+		return nil, func() {}
+	}
+	return w.register(false)
+}
+
 // register returns a channel that receives signals, and a function that ends this.
 func (w *Wake) register(localOnly bool) (signals <-chan struct{}, stop func()) {
 	reader := make(chan struct{}, 1)

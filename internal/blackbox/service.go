@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -54,9 +55,15 @@ func StartLogged(t testing.TB, databaseURL string, log io.Writer, flags ...strin
 		http:        newHTTPClient(),
 		exited:      make(chan struct{}),
 	}
+	// Not TempDir: a shared service outlives the test that starts it.
+	dataDir, err := os.MkdirTemp("", "novelgate-blackbox-")
+	if err != nil {
+		t.Fatalf("make data directory: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dataDir) })
 	args := []string{
 		"serve", "--database-url", databaseURL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
-		"--allow-unsafe-durability", "--request-timeout", "30s",
+		"--allow-unsafe-durability", "--request-timeout", "30s", "--data-dir", dataDir,
 	}
 	s.cmd = exec.CommandContext(context.Background(), s.binary, append(args, flags...)...) //nolint:gosec // running the binary under test is the point
 	log = &serialized{to: log}

@@ -33,8 +33,12 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 			(PARTITION BY stream_id ORDER BY transaction_id, position) AS n FROM events) AS e WHERE stream_version <> n`,
 		"events out of place in their transaction": `SELECT count(*) FROM (SELECT position, row_number() OVER
 			(PARTITION BY transaction_id ORDER BY position) - 1 AS n FROM events) AS e WHERE position <> n`,
-		"streams of two types":          `SELECT count(*) FROM (SELECT FROM events GROUP BY stream_id HAVING count(DISTINCT stream_type) > 1) AS e`,
-		"novels with a title in common": `SELECT count(*) - count(DISTINCT folded_title) FROM title_lookup`,
+		"streams of two types": `SELECT count(*) FROM (SELECT FROM events GROUP BY stream_id HAVING count(DISTINCT stream_type) > 1) AS e`,
+		"transactions with a gap before them in the ledger": `SELECT count(*) FROM (SELECT first_log_index, coalesce(lag(first_log_index + event_count)
+			OVER (ORDER BY transaction_id), 0) AS n FROM ledger_seals) AS s WHERE first_log_index <> n`,
+		"sealed transactions of another size": `SELECT count(*) FROM ledger_seals AS s WHERE event_count <> (SELECT count(*) FROM events AS e WHERE e.transaction_id = s.transaction_id)`,
+		"signed checkpoints beyond the tree":  `SELECT count(*) FROM ledger_checkpoints WHERE tree_size > (SELECT tree_size FROM ledger_state)`,
+		"novels with a title in common":       `SELECT count(*) - count(DISTINCT folded_title) FROM title_lookup`,
 	} {
 		if found := value[int](t, databaseURL, query); found != 0 {
 			t.Errorf("%d %s", found, what)

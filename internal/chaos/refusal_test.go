@@ -81,7 +81,7 @@ func TestStartIsRefused(t *testing.T) {
 		for _, flags := range [][]string{
 			{"--lanes", "-1"}, {"--request-timeout", "0s"}, {"--request-timeout=-1s"}, {"--public-url", "novels.example"},
 		} {
-			p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--database-url", database, unsafe}, flags...)...)
+			p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--database-url", database, unsafe}, flags...)...)
 			if code := p.wait(t, 10*time.Second); code != 1 && code != 80 {
 				t.Errorf("%v: exit code %d, want 1 or 80", flags, code)
 			}

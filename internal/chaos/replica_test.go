@@ -45,6 +45,7 @@ func begin(t testing.TB, flags ...string) *replica {
 	t.Helper()
 	args := slices.Concat([]string{
 		"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--public-url", publicURL, "--log-level", "debug",
+		"--data-dir", t.TempDir(),
 	}, flags)
 	return &replica{process: launch(t, args...), Service: blackbox.Attach("")}
 }

@@ -18,6 +18,7 @@ type Pools struct {
 	Limits  *pgxpool.Pool // the rate limiter's: losing its last moments in a crash of the database does no harm
 	Read    *pgxpool.Pool // the readers': however many they are, they take no connection from anybody else
 	General *pgxpool.Pool // everything else
+	Ledger  *pgxpool.Pool // that of sealing, signing and reading the ledger
 }
 
 // appendSettings are the session settings of the committer. Its statements are few, always the same, and must be
@@ -59,6 +60,20 @@ var generalSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
+// ledgerSettings: like those of the committer, the statements are few and must be index probes and scans in order from the
+// first row on. Log and ledger grow while the plans are kept.
+var ledgerSettings = map[string]string{
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off",
+	"enable_hashjoin":   "off",
+	"enable_mergejoin":  "off",
+	"jit":               "off",
+	"application_name":  "novelgate-ledger",
+}
+
+// ledgerConnections: the sealer reads and stores at the same time, the signer and readers come on top.
+const ledgerConnections = 4
+
 // Open connects. lanes is how many batches the committer keeps in flight.
 func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 	p := &Pools{}
@@ -73,6 +88,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		{&p.Limits, 3, limitsSettings, true},
 		{&p.Read, 10, readSettings, true},
 		{&p.General, 10, generalSettings, true},
+		{&p.Ledger, ledgerConnections, ledgerSettings, true},
 	} {
 		opened, err := open(ctx, url, pool.size, pool.settings, pool.ping)
 		if err != nil {
@@ -86,7 +102,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 
 // Close closes what is open. It waits for connections that are in use.
 func (p *Pools) Close() {
-	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Read, p.General} {
+	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Read, p.General, p.Ledger} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -95,12 +111,17 @@ func (p *Pools) Close() {
 
 // Named returns the pools by the names that metrics use.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
-	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "read": p.Read, "general": p.General}
+	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "read": p.Read, "general": p.General, "ledger": p.Ledger}
 }
 
 // OpenGeneral connects with one pool for everything, as a command-line tool needs it.
 func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, 2, generalSettings, true)
+}
+
+// OpenLedger connects as Pools.Ledger does.
+func OpenLedger(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	return open(ctx, url, ledgerConnections, ledgerSettings, true)
 }
 
 func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {

@@ -39,6 +39,9 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.General, "synchronous_commit", "on"},
 		{pools.General, "plan_cache_mode", "auto"},
 		{pools.General, "application_name", "novelgate"},
+		{pools.Ledger, "synchronous_commit", "on"}, // a signature is on disk before anybody sees it
+		{pools.Ledger, "enable_seqscan", "off"},
+		{pools.Ledger, "application_name", "novelgate-ledger"},
 	} {
 		var got string
 		if err := c.pool.QueryRow(t.Context(), `SELECT current_setting($1)`, c.setting).Scan(&got); err != nil {

@@ -57,6 +57,7 @@ const serviceCaughtUpSQL = `SELECT NOT EXISTS (
 func (s *Service) Start(ctx context.Context, paused bool, flags ...string) (*Contestant, error) {
 	args := append([]string{
 		"serve", "--database-url", s.databaseURL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "warn",
+		"--data-dir", s.arena.dir,
 	}, flags...)
 	c := &Contestant{Name: "novelgate", apiKey: s.apiKey, storedSQL: servicePostsSQL, caughtUpSQL: serviceCaughtUpSQL}
 	if paused {

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/ledger"
+	"novelgate/internal/pgserver"
+)
+
+// LedgerCommand is `novelgate ledger …`.
+type LedgerCommand struct {
+	Status LedgerStatus `cmd:"" help:"Show how far the ledger has come, and its newest checkpoint."`
+	NewKey LedgerNewKey `cmd:"" name:"new-key" help:"Add a new private key to a key file, which signs beside those in it, and print its public key."`
+}
+
+// LedgerStatus is `novelgate ledger status`.
+type LedgerStatus struct {
+	DatabaseFlags
+	OutputFlags
+}
+
+// Run prints size, root, checkpoint and what is not sealed yet.
+func (c *LedgerStatus) Run(in *invocation) error {
+	return c.withPool(in, func(pool *pgxpool.Pool) error {
+		status, err := ledger.ReadStatus(in.ctx, pool)
+		if err != nil {
+			return err
+		}
+		return c.print(in, status, func() { printLedger(in, status) })
+	})
+}
+
+func printLedger(in *invocation, s ledger.Status) {
+	unsealed, origin, checkpoint, trouble := fmt.Sprint(s.UnsealedEvents), "-", "-", "-"
+	if s.UnsealedCapped {
+		unsealed = "over " + unsealed
+	}
+	if s.Origin != nil {
+		origin = *s.Origin
+	}
+	if s.CheckpointSize != nil && s.CheckpointAge != nil {
+		checkpoint = fmt.Sprintf("%d entries, signed %.0f s ago", *s.CheckpointSize, *s.CheckpointAge)
+	}
+	if s.Error != nil {
+		trouble = *s.Error
+	}
+	rows := [][]any{
+		{"entries", s.Size},
+		{"root", s.Root},
+		{"unsealed events", unsealed},
+		{"lag seconds", fmt.Sprintf("%.3f", s.LagSeconds)},
+		{"origin", origin},
+		{"checkpoint", checkpoint},
+	}
+	for _, key := range s.VerifierKeys {
+		rows = append(rows, []any{"verifier key", key})
+	}
+	in.table([]any{"LEDGER", ""}, append(rows, []any{"trouble", trouble}))
+}
+
+// LedgerNewKey is `novelgate ledger new-key`.
+type LedgerNewKey struct {
+	DatabaseFlags
+	OutputFlags
+	LedgerKey string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory). It is created if there is none."`
+}
+
+// Run adds a key for the origin in use.
+func (c *LedgerNewKey) Run(in *invocation) error {
+	return c.withPool(in, func(pool *pgxpool.Pool) error {
+		status, err := ledger.ReadStatus(in.ctx, pool)
+		if err != nil {
+			return err
+		}
+		if status.Origin == nil {
+			return errors.New("the ledger has no origin yet: start `novelgate serve` first")
+		}
+		file := ledgerKeyFile(c.LedgerKey, c.DataDir)
+		key, err := ledger.AddKey(file, *status.Origin)
+		if err != nil {
+			return err
+		}
+		added := struct {
+			File        string `json:"file"`
+			VerifierKey string `json:"verifierKey"`
+		}{file, key}
+		return c.print(in, added, func() {
+			fmt.Fprintln(in.stdout, key)
+			fmt.Fprintln(in.stderr, "The private key is in", file+". Replicas sign with it from their next start on.")
+		})
+	})
+}
+
+// LedgerFlags say how serve signs and publishes checkpoints.
+type LedgerFlags struct {
+	Key           string   `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"Private keys that sign checkpoints of the ledger, the same for all replicas (default: ledger.key in the data directory, made at the first start)."`
+	Origin        string   `name:"ledger-origin" env:"NOVELGATE_LEDGER_ORIGIN" placeholder:"NAME" help:"Name under which the ledger is signed (default: the one in use; at first the public URL without scheme, and /ledger). Another one starts a new origin."`
+	PublishDir    string   `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory that gets a copy of every checkpoint."`
+	PublishURL    *url.URL `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that every checkpoint is sent to."`
+	PublishMethod string   `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
+}
+
+// ledgerKeyFile is where the private keys are.
+func ledgerKeyFile(flag, dataDir string) string {
+	if flag != "" {
+		return flag
+	}
+	return filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key")
+}
+
+// validate refuses what makes no sense before anything has started.
+func (f *LedgerFlags) validate() error {
+	if u := f.PublishURL; u != nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return fmt.Errorf("--ledger-publish-url: %q is not an http or https address", u.Redacted())
+	}
+	if f.Key != "" {
+		// A key is only ever made in the default place: a wrong path must not become a new identity.
+		if _, err := os.Stat(f.Key); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--ledger-key: %s does not exist; `novelgate ledger new-key` makes one", f.Key)
+		}
+	}
+	return nil
+}
+
+// defaultOrigin is the address of the ledger without its scheme, as C2SP tlog-tiles recommends.
+func defaultOrigin(public *url.URL) string { return public.Host + public.Path + "/ledger" }

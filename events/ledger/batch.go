@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events"
+)
+
+// ErrGap is returned for a transaction whose events are not numbered 0, 1, 2, …: their log indexes would have gaps.
+var ErrGap = errors.New("positions of a transaction have a gap")
+
+// batch is what one seal adds to the ledger.
+type batch struct {
+	start, end state
+	events     int
+	full       bool // there may be more to read at once
+
+	transactions []uint64 // that begin in the batch
+	firsts       []int64  // log index of the first event of each
+	counts       []int32  // and how many each has
+
+	bundles     [][]byte // pieces of entry bundles
+	bundleFirst []int64
+
+	pieces []piece
+}
+
+// builder makes one batch from events in log order. The tree grows on with every batch.
+type builder struct {
+	batch   *batch
+	grower  *grower
+	encoder *encoder
+}
+
+func newBuilder(t *tree, start state) *builder {
+	return &builder{batch: &batch{start: start, end: start}, grower: t.grow(), encoder: newEncoder()}
+}
+
+// add appends an event, which the builder does not keep.
+func (b *builder) add(e *rawEvent) error {
+	at := &b.batch.end.position
+	index := b.grower.size
+	switch {
+	case e.transactionID == at.TransactionID && e.position == at.Ordinal+1:
+		if n := len(b.batch.counts); n > 0 {
+			b.batch.counts[n-1] = e.position + 1
+		}
+	case e.transactionID > at.TransactionID && e.position == 0:
+		b.batch.transactions = append(b.batch.transactions, e.transactionID)
+		b.batch.firsts = append(b.batch.firsts, index)
+		b.batch.counts = append(b.batch.counts, 1)
+	default:
+		return fmt.Errorf("%w: %d/%d follows %s", ErrGap, e.transactionID, e.position, *at)
+	}
+	*at = events.Position{TransactionID: e.transactionID, Ordinal: e.position}
+	b.batch.events++
+
+	entry, err := b.appendEntry(index, e)
+	if err != nil {
+		return fmt.Errorf("event %s: %w", *at, err)
+	}
+	return b.grower.add(tlog.RecordHash(entry))
+}
+
+// lengthSize is the size of the length before each entry of a bundle.
+const lengthSize = 2
+
+// appendEntry appends an entry to the bundle that it belongs to, and returns it.
+func (b *builder) appendEntry(index int64, e *rawEvent) ([]byte, error) {
+	last := len(b.batch.bundles) - 1
+	if last < 0 || index%TileWidth == 0 {
+		const usual = 300 // bytes of an entry
+		b.batch.bundles = append(b.batch.bundles, make([]byte, 0, usual*(TileWidth-index%TileWidth)))
+		b.batch.bundleFirst = append(b.batch.bundleFirst, index)
+		last++
+	}
+	bundle := b.batch.bundles[last]
+	from := len(bundle)
+	bundle, err := b.encoder.append(append(bundle, 0, 0), e)
+	if err != nil {
+		return nil, err
+	}
+	b.batch.bundles[last] = bundle
+	entry := bundle[from+lengthSize:]
+	binary.BigEndian.PutUint16(bundle[from:], uint16(len(entry))) //nolint:gosec // the encoder refuses larger ones
+	return entry, nil
+}
+
+// finish closes the batch.
+func (b *builder) finish() (*batch, error) {
+	b.batch.pieces = b.grower.finish()
+	b.batch.end.size = b.grower.size
+	root, err := b.grower.root()
+	if err != nil {
+		return nil, err
+	}
+	b.batch.end.root = root
+	return b.batch, nil
+}
+
+// nextBatch reads up to limit events behind start and makes a batch of them. The tree, which has the size of start, has
+// grown by the batch afterwards.
+func nextBatch(ctx context.Context, db database, t *tree, start state, limit int) (*batch, error) {
+	b := newBuilder(t, start)
+	n, err := readEvents(ctx, db, start.position, limit, b.add)
+	if err != nil {
+		return nil, err
+	}
+	b.batch.full = n == limit
+	if last := len(b.batch.counts) - 1; b.batch.full && last >= 0 {
+		// The last transaction may go on behind the limit. What is settled does not change: its end is known.
+		var end int32
+		if err := db.QueryRow(ctx, lastPositionSQL, b.batch.transactions[last]).Scan(&end); err != nil {
+			return nil, fmt.Errorf("find the end of transaction %d: %w", b.batch.transactions[last], err)
+		}
+		b.batch.counts[last] = end + 1
+	}
+	return b.finish()
+}

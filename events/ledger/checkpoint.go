@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	formats "github.com/transparency-dev/formats/log"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Checkpoint is a signed statement about the tree at one size.
+type Checkpoint struct {
+	Origin   string
+	Tree     tlog.Tree
+	Note     []byte    // the signed note, as it is served
+	SignedAt time.Time // zero when parsed from a note
+}
+
+// parseCheckpoint reads a note without looking at its signatures: it is one of ours.
+func parseCheckpoint(signed []byte) (Checkpoint, error) {
+	var body formats.Checkpoint
+	if _, err := body.Unmarshal(signed); err != nil {
+		return Checkpoint{}, fmt.Errorf("parse checkpoint: %w", err)
+	}
+	if len(body.Hash) != tlog.HashSize {
+		return Checkpoint{}, fmt.Errorf("parse checkpoint: root hash of %d bytes", len(body.Hash))
+	}
+	return Checkpoint{
+		Origin: body.Origin, Note: signed,
+		Tree: tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, //nolint:gosec // sizes of ours fit
+	}, nil
+}
+
+// body is what is signed.
+func (c Checkpoint) body() string {
+	return string(formats.Checkpoint{Origin: c.Origin, Size: uint64(c.Tree.N), Hash: c.Tree.Hash[:]}.Marshal()) //nolint:gosec // never negative
+}
+
+const checkpointColumns = `origin, tree_size, root_hash, note, signed_at`
+
+// latestSQL finds the newest checkpoint of the origin in use.
+const latestSQL = `SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
+WHERE origin = (SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1)
+ORDER BY tree_size DESC LIMIT 1`
+
+// sinceSQL finds checkpoints in their order. $1: origin, $2: size to start behind, $3: how many.
+const sinceSQL = `SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
+WHERE origin = $1 AND tree_size > $2 ORDER BY tree_size LIMIT $3`
+
+func scanCheckpoint(row pgx.CollectableRow) (Checkpoint, error) {
+	var c Checkpoint
+	var root []byte
+	var signed string
+	if err := row.Scan(&c.Origin, &c.Tree.N, &root, &signed, &c.SignedAt); err != nil {
+		return Checkpoint{}, fmt.Errorf("scan checkpoint: %w", err)
+	}
+	copy(c.Tree.Hash[:], root)
+	c.Note = []byte(signed)
+	return c, nil
+}
+
+// Latest returns the newest checkpoint of the origin in use. It fails with ErrNotFound while nothing was signed.
+func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
+	rows, err := s.db.Query(ctx, latestSQL)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Checkpoint{}, fmt.Errorf("checkpoint: %w", ErrNotFound)
+	}
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	return c, nil
+}
+
+// since returns up to limit checkpoints of an origin that are larger than size, in their order.
+func (s *Store) since(ctx context.Context, origin string, size int64, limit int) ([]Checkpoint, error) {
+	rows, err := s.db.Query(ctx, sinceSQL, origin, size, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanCheckpoint)
+	if err != nil {
+		return nil, fmt.Errorf("read checkpoints: %w", err)
+	}
+	return list, nil
+}
+
+// keysSQL finds the public keys of an origin, the oldest first.
+const keysSQL = `SELECT verifier_key FROM ledger_keys WHERE origin = $1 ORDER BY first_used_at, verifier_key`
+
+// VerifierKeys returns the public keys that a checkpoint is signed with, in the form of C2SP signed-note.
+func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error) {
+	rows, err := s.db.Query(ctx, keysSQL, c.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("read verifier keys: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read verifier keys: %w", err)
+	}
+	var used []string
+	for _, key := range all {
+		if signedBy(c.Note, key) {
+			used = append(used, key)
+		}
+	}
+	return used, nil
+}
+
+// extends fails with ErrForked unless the tree whose hashes these are is the older one grown on.
+func extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
+	switch {
+	case older.N > grown.N:
+		return fmt.Errorf("%w: it has %d entries, and %d were signed", ErrForked, grown.N, older.N)
+	case older.N == grown.N:
+		if older.Hash != grown.Hash {
+			return fmt.Errorf("%w: its %d entries had another root when they were signed", ErrForked, grown.N)
+		}
+		return nil
+	case older.N == 0:
+		return nil
+	}
+	proof, err := tlog.ProveTree(grown.N, older.N, hashes)
+	if err != nil {
+		return fmt.Errorf("prove that the tree grew from %d to %d entries: %w", older.N, grown.N, err)
+	}
+	if err := tlog.CheckTree(proof, grown.N, grown.Hash, older.N, older.Hash); err != nil {
+		return fmt.Errorf("%w: its first %d entries are not those that were signed: %w", ErrForked, older.N, err)
+	}
+	return nil
+}
+
+// ErrForked is returned for a tree that does not extend one that was signed.
+var ErrForked = errors.New("the ledger does not extend what was signed before")
+
+// signedBy reports whether a note bears a valid signature of a key.
+func signedBy(signed []byte, verifierKey string) bool {
+	verifier, err := note.NewVerifier(verifierKey)
+	if err != nil {
+		return false
+	}
+	_, err = note.Open(signed, note.VerifierList(verifier))
+	return err == nil
+}

@@ -1,0 +1,91 @@
+package ledger
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// How the collector spares the database.
+const (
+	collectTimeout = 2 * time.Second
+	collectCache   = time.Second
+)
+
+// Collector exports how far the ledger has come to Prometheus. Scrapes within a second of each other share one query; when
+// the database does not answer within two, novelgate_ledger_up is 0 and the rest is absent.
+type Collector struct {
+	db    database
+	clock func() time.Time
+
+	up, size, unsealed, lag, failed, checkpointSize, checkpointAge *prometheus.Desc
+
+	mu     sync.Mutex
+	at     time.Time // when status was read
+	status Status
+	err    error
+}
+
+// NewCollector returns a collector that asks db. The clock tells how old an answer is.
+func NewCollector(db database, clock func() time.Time) *Collector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("novelgate_ledger_"+name, help, nil, nil)
+	}
+	return &Collector{
+		db: db, clock: clock,
+		up:             desc("up", "Whether the state of the ledger could be read."),
+		size:           desc("size_entries", "Entries in the Merkle tree."),
+		unsealed:       desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),
+		lag:            desc("lag_seconds", "Age of the oldest settled event that is not in the tree yet; 0 when there is none."),
+		failed:         desc("failed", "1 while sealing cannot go on; ledger status says why."),
+		checkpointSize: desc("checkpoint_size_entries", "Entries that the newest checkpoint covers; absent while nothing was signed."),
+		checkpointAge:  desc("checkpoint_age_seconds", "Time since the newest checkpoint was signed; it grows while there is nothing new to sign."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{c.up, c.size, c.unsealed, c.lag, c.failed, c.checkpointSize, c.checkpointAge} {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
+	status, err := c.read()
+	gauge := func(desc *prometheus.Desc, value float64) {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
+	}
+	if err != nil {
+		gauge(c.up, 0)
+		return
+	}
+	gauge(c.up, 1)
+	gauge(c.size, float64(status.Size))
+	gauge(c.unsealed, float64(status.UnsealedEvents))
+	gauge(c.lag, status.LagSeconds)
+	failed := 0.0
+	if status.Error != nil {
+		failed = 1
+	}
+	gauge(c.failed, failed)
+	if status.CheckpointSize != nil && status.CheckpointAge != nil {
+		gauge(c.checkpointSize, float64(*status.CheckpointSize))
+		gauge(c.checkpointAge, *status.CheckpointAge)
+	}
+}
+
+func (c *Collector) read() (Status, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.clock(); c.at.IsZero() || now.Sub(c.at) >= collectCache || now.Before(c.at) {
+		// A scrape has no context.
+		ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+		defer cancel()
+		c.status, c.err = ReadStatus(ctx, c.db)
+		c.at = c.clock()
+	}
+	return c.status, c.err
+}

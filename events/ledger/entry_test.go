@@ -1,0 +1,135 @@
+package ledger_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/events/ledger"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func sampleEvent() ledger.Event {
+	return ledger.Event{
+		ID: "evt-1", Source: "integrations/7/posts", Type: "post.imported.v1", StreamType: "post",
+		StreamID: [16]byte{0: 1, 15: 0xff}, StreamVersion: 3, RecordedAt: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
+		Data: []byte(`{"a":1}`), Personal: []byte(`{"content":"é"}`), Salt: []byte("0123456789abcdef"), Metadata: []byte(`{"actor":"x"}`),
+	}
+}
+
+func variants() map[string]ledger.Event {
+	full := sampleEvent()
+	none, plain, empty, before := full, full, full, full
+	none.Personal = nil
+	plain.Salt = nil
+	empty.Personal = []byte{}
+	before.RecordedAt = time.Date(1969, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+	return map[string]ledger.Event{"full": full, "never_personal": none, "no_salt": plain, "empty_personal": empty, "before_1970": before}
+}
+
+// TestEntryGolden: what was signed once must be computable for ever.
+func TestEntryGolden(t *testing.T) {
+	t.Parallel()
+	for name, event := range variants() {
+		entry, err := event.Entry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := "testdata/" + name + ".golden"
+		got := hex.Dump(entry)
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestEntryFollowsItsDescription compares with the encoding that is written down a second time in naive_test.go.
+func TestEntryFollowsItsDescription(t *testing.T) {
+	t.Parallel()
+	for name, event := range variants() {
+		entry, err := event.Entry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		described := storedEvent{
+			ID: event.ID, Source: event.Source, Type: event.Type, StreamType: event.StreamType, StreamID: event.StreamID,
+			Version: event.StreamVersion, RecordedAt: event.RecordedAt, Data: string(event.Data), Metadata: string(event.Metadata),
+		}
+		if event.Personal != nil {
+			described.Personal = new(string(event.Personal))
+		}
+		if event.Salt != nil {
+			described.Salt = (*[16]byte)(event.Salt)
+		}
+		if diff := cmp.Diff(hex.Dump(described.entry()), hex.Dump(entry)); diff != "" {
+			t.Errorf("%s (-described +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestEntriesDiffer: whatever is changed in an event changes its entry, and texts cannot flow into each other.
+func TestEntriesDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	add := func(name string, change func(e *ledger.Event)) {
+		event := sampleEvent()
+		change(&event)
+		entry, err := event.Entry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[string(entry)]; ok {
+			t.Errorf("%s has the entry of %s", name, other)
+		}
+		seen[string(entry)] = name
+	}
+	add("original", func(*ledger.Event) {})
+	add("id", func(e *ledger.Event) { e.ID = "evt-2" })
+	add("source", func(e *ledger.Event) { e.Source += "x" })
+	add("type", func(e *ledger.Event) { e.Type += "x" })
+	add("border of id and source", func(e *ledger.Event) { e.ID, e.Source = e.ID+e.Source[:1], e.Source[1:] })
+	add("border of type and stream type", func(e *ledger.Event) { e.Type, e.StreamType = e.Type+e.StreamType[:1], e.StreamType[1:] })
+	add("stream type", func(e *ledger.Event) { e.StreamType = "novel" })
+	add("stream", func(e *ledger.Event) { e.StreamID[7]++ })
+	add("version", func(e *ledger.Event) { e.StreamVersion++ })
+	add("time", func(e *ledger.Event) { e.RecordedAt = e.RecordedAt.Add(time.Microsecond) })
+	add("data", func(e *ledger.Event) { e.Data = []byte(`{"a": 1}`) })
+	add("personal", func(e *ledger.Event) { e.Personal = []byte(`{"content":"e"}`) })
+	add("no personal", func(e *ledger.Event) { e.Personal = nil })
+	add("empty personal", func(e *ledger.Event) { e.Personal = []byte{} })
+	add("salt", func(e *ledger.Event) { e.Salt = []byte("0123456789abcdeF") })
+	add("no salt", func(e *ledger.Event) { e.Salt = nil })
+	add("salt inside personal", func(e *ledger.Event) { e.Personal, e.Salt = append(e.Salt, e.Personal...), nil })
+	add("metadata", func(e *ledger.Event) { e.Metadata = []byte(`{}`) })
+	add("data and metadata swapped", func(e *ledger.Event) { e.Data, e.Metadata = e.Metadata, e.Data })
+}
+
+func TestEntryTooLarge(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(e *ledger.Event){
+		"one text":     func(e *ledger.Event) { e.ID = strings.Repeat("x", 65_536) },
+		"all together": func(e *ledger.Event) { e.ID, e.Source = strings.Repeat("x", 40_000), strings.Repeat("y", 40_000) },
+	} {
+		event := sampleEvent()
+		change(&event)
+		if _, err := event.Entry(); !errors.Is(err, ledger.ErrEntryTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// ErrKeyFile is returned for a file that is not one of private keys.
+var ErrKeyFile = errors.New("not a file of ledger keys")
+
+const (
+	privatePrefix = "PRIVATE+KEY+"
+	algEd25519    = 1
+	keyFileMode   = 0o600
+)
+
+// Key is a private key that signs checkpoints.
+type Key struct {
+	seed []byte // Ed25519
+}
+
+// signer returns the signer and the public key under the name of an origin. A key file says what name a key was made
+// for; a key that goes on under a new origin signs by its name.
+func (k Key) signer(origin string) (_ note.Signer, verifierKey string, err error) {
+	private := ed25519.NewKeyFromSeed(k.seed)
+	public, ok := private.Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, "", ErrKeyFile
+	}
+	if verifierKey, err = note.NewEd25519VerifierKey(origin, public); err != nil {
+		return nil, "", fmt.Errorf("name key after origin %q: %w", origin, err)
+	}
+	_, rest, _ := strings.Cut(verifierKey, "+")
+	hash, _, _ := strings.Cut(rest, "+")
+	text := privatePrefix + origin + "+" + hash + "+" + base64.StdEncoding.EncodeToString(append([]byte{algEd25519}, k.seed...))
+	signer, err := note.NewSigner(text)
+	if err != nil {
+		return nil, "", fmt.Errorf("name key after origin %q: %w", origin, err)
+	}
+	return signer, verifierKey, nil
+}
+
+// LoadKeys reads a key file: a private key in the form of C2SP signed-note on each line; empty lines and those that begin with #
+// are skipped. It fails with fs.ErrNotExist if there is no file, and with ErrKeyFile if one of its lines is no key.
+func LoadKeys(file string) ([]Key, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read ledger keys: %w", err)
+	}
+	var keys []Key
+	for n, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		// The error must not quote the line.
+		if _, err := note.NewSigner(line); err != nil {
+			return nil, fmt.Errorf("%w: line %d of %s", ErrKeyFile, n+1, file)
+		}
+		// From the left: base64 has plus signs of its own.
+		fields := strings.SplitN(strings.TrimPrefix(line, privatePrefix), "+", 3)
+		raw, err := base64.StdEncoding.DecodeString(fields[len(fields)-1])
+		if err != nil || len(raw) != 1+ed25519.SeedSize || raw[0] != algEd25519 {
+			return nil, fmt.Errorf("%w: line %d of %s", ErrKeyFile, n+1, file)
+		}
+		keys = append(keys, Key{seed: raw[1:]})
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("%w: %s has no key", ErrKeyFile, file)
+	}
+	return keys, nil
+}
+
+// AddKey appends a new private key for an origin to a key file, which it creates if there is none, readable by its owner
+// alone. It returns the public key.
+func AddKey(file, origin string) (verifierKey string, err error) {
+	private, verifierKey, err := note.GenerateKey(rand.Reader, origin)
+	if err != nil {
+		return "", fmt.Errorf("make ledger key: %w", err)
+	}
+	dirMode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		dirMode = 0o755 // in the data directory, the account of the embedded database must come through
+	}
+	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
+		return "", fmt.Errorf("make directory of ledger keys: %w", err)
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, keyFileMode)
+	if err != nil {
+		return "", fmt.Errorf("open ledger keys: %w", err)
+	}
+	_, err = f.WriteString(private + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", fmt.Errorf("write ledger keys: %w", err)
+	}
+	return verifierKey, nil
+}

@@ -1,0 +1,58 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics of a Sealer and a Signer.
+type Metrics struct {
+	sealSeconds prometheus.Histogram
+	events      prometheus.Counter
+	signatures  prometheus.Counter
+	refusing    prometheus.Gauge
+}
+
+// NewMetrics returns metrics that no registry knows yet.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		sealSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "novelgate_ledger_seal_seconds", Help: "Time that storing one seal took.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
+		}),
+		events: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_ledger_sealed_events_total", Help: "Events that this process has sealed.",
+		}),
+		signatures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_ledger_signed_checkpoints_total", Help: "Checkpoints that this process has signed.",
+		}),
+		refusing: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "novelgate_ledger_signing_refused", Help: "1 while this process refuses to sign because the tree does not extend what was signed before.",
+		}),
+	}
+}
+
+func (m *Metrics) sealed(n int, took time.Duration) {
+	m.sealSeconds.Observe(took.Seconds())
+	m.events.Add(float64(n))
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.sealSeconds.Collect(ch)
+	m.events.Collect(ch)
+	m.signatures.Collect(ch)
+	m.refusing.Collect(ch)
+}
+
+func (m *Metrics) refuse(refusing bool) {
+	value := 0.0
+	if refusing {
+		value = 1
+	}
+	m.refusing.Set(value)
+}

@@ -1,0 +1,121 @@
+package ledger_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/ledger"
+)
+
+func newPublisher(t testing.TB, pool *pgxpool.Pool, target ledger.Target) *ledger.Publisher {
+	t.Helper()
+	publisher, err := ledger.NewPublisher(ledger.PublisherConfig{Pool: pool, Origin: testOrigin, Target: target, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return publisher
+}
+
+// signedLedger has checkpoints of 0, 7 and 1400 entries.
+func signedLedger(t testing.TB) (*pgxpool.Pool, *ledger.Signer) {
+	t.Helper()
+	pool := newPool(t)
+	signer := newSigner(t, pool, ledger.IdentityConfig{})
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	sign(t, signer)
+	for _, n := range []int{7, 1393} {
+		appendEvents(t, pool, n)
+		awaitSealed(t, pool)
+		sign(t, signer)
+	}
+	return pool, signer
+}
+
+func TestPublishToDirectory(t *testing.T) {
+	t.Parallel()
+	pool, signer := signedLedger(t)
+	dir := t.TempDir()
+	publish := func() {
+		t.Helper()
+		if err := newPublisher(t, pool, ledger.NewDirectory(dir)).Publish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish()
+	for file, size := range map[string]int64{"checkpoint": 1400, "checkpoints/000": 0, "checkpoints/007": 7, "checkpoints/x001/400": 1400} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tree := openNote(t, text, signer.Keys()...); tree.N != size {
+			t.Errorf("%s is about %d entries", file, tree.N)
+		}
+	}
+	// What is there is not written again; what is new is.
+	if err := os.Remove(filepath.Join(dir, "checkpoints/007")); err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, pool, 1)
+	awaitSealed(t, pool)
+	sign(t, signer)
+	publish()
+	if _, err := os.Stat(filepath.Join(dir, "checkpoints/x001/401")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "checkpoints/007")); err == nil {
+		t.Error("an old checkpoint was published again")
+	}
+}
+
+// TestPublishToEndpoint: the endpoint fails at first, and gets every checkpoint in the end, in order.
+func TestPublishToEndpoint(t *testing.T) {
+	t.Parallel()
+	pool, signer := signedLedger(t)
+	var mu sync.Mutex
+	var sizes []int64
+	var refusals int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPut || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%s, %v, %v", r.Method, r.Header, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(sizes) == 1 && refusals < 2 {
+			refusals++
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		sizes = append(sizes, openNote(t, text, signer.Keys()...).N)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer server.Close()
+	address, err := url.Parse(server.URL + "/checkpoints")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures := 0
+	for range 4 { // as after restarts: a publisher remembers nothing itself
+		if err := newPublisher(t, pool, ledger.NewEndpoint(pool, http.MethodPut, address)).Publish(t.Context()); err != nil {
+			failures++
+		}
+	}
+	if failures != 2 {
+		t.Errorf("%d failures, want 2", failures)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff([]int64{0, 7, 1400}, sizes); diff != "" {
+		t.Errorf("published (-want +got):\n%s", diff)
+	}
+}

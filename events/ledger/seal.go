@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
+)
+
+// database is what reading the ledger needs: a pool, a connection or a transaction.
+type database interface {
+	eventlog.Querier
+	rowQuerier
+}
+
+// sealTimeout bounds one seal: a database that went silent must not hold the sealer for ever.
+const sealTimeout = time.Minute
+
+var (
+	// errLost means that another replica seals, or has moved the ledger on.
+	errLost = errors.New("another replica seals")
+	// errLostRows means that the database stored another number of rows than were sent.
+	errLostRows = errors.New("seal stored another number of rows than were sent")
+)
+
+const insertSealsSQL = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
+SELECT transaction_id, first_log_index, event_count
+FROM unnest($1::xid8[], $2::bigint[], $3::integer[]) AS seal (transaction_id, first_log_index, event_count)`
+
+const insertEntriesSQL = `INSERT INTO ledger_entries (first_log_index, entries)
+SELECT first_log_index, entries FROM unnest($1::bigint[], $2::bytea[]) AS piece (first_log_index, entries)`
+
+const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
+SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
+
+// seal stores a batch in one transaction: all of it or nothing, and only if the ledger is where the batch starts. It
+// costs two round trips. It fails with errLost if the ledger is elsewhere. With any other error nothing was stored, or
+// the outcome of the commit is unknown; the state tells.
+func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
+	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
+	defer cancel()
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("acquire connection: %w", err)
+	}
+	defer func() {
+		// A connection that is still in a transaction is not fit for the pool; Release closes it if this fails.
+		if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
+			_, _ = conn.Exec(ctx, "rollback")
+		}
+		conn.Release()
+	}()
+	if err := beginAt(ctx, conn, b.start); err != nil {
+		return err
+	}
+	if err := conn.SendBatch(ctx, b.writes()).Close(); err != nil {
+		return fmt.Errorf("seal %d events after %s: %w", b.events, b.start.position, err)
+	}
+	return nil
+}
+
+// beginAt starts a transaction that holds the state, which must be this one.
+func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
+	var begin pgx.Batch
+	begin.Queue("begin")
+	var found state
+	begin.Queue(lockStateSQL).QueryRow(func(row pgx.Row) error {
+		var setting string
+		var err error
+		found, err = scanState(row, &setting)
+		return err
+	})
+	err := conn.SendBatch(ctx, &begin).Close()
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return errLost
+	case err != nil:
+		return fmt.Errorf("lock the ledger: %w", err)
+	case found != start:
+		return errLost
+	}
+	return nil
+}
+
+// writes are the statements that store a batch, the commit included.
+func (b *batch) writes() *pgx.Batch {
+	var writes pgx.Batch
+	insert := func(rows int, sql string, args ...any) {
+		if rows == 0 {
+			return
+		}
+		writes.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() != int64(rows) {
+				return fmt.Errorf("%w: %d instead of %d", errLostRows, tag.RowsAffected(), rows)
+			}
+			return nil
+		})
+	}
+	insert(len(b.transactions), insertSealsSQL, b.transactions, b.firsts, b.counts)
+	insert(len(b.bundles), insertEntriesSQL, b.bundleFirst, b.bundles)
+	tileLevels, nodes, hashes := make([]int16, len(b.pieces)), make([]int64, len(b.pieces)), make([][]byte, len(b.pieces))
+	for i, p := range b.pieces {
+		tileLevels[i], nodes[i], hashes[i] = int16(p.level), p.first, p.hashes //nolint:gosec // below 8
+	}
+	insert(len(b.pieces), insertTilesSQL, tileLevels, nodes, hashes)
+	insert(1, saveStateSQL, b.end.size, b.end.root[:], b.end.position.TransactionID, b.end.position.Ordinal)
+	writes.Queue("commit")
+	return &writes
+}

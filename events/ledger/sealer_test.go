@@ -1,0 +1,257 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+)
+
+func TestSealerFollowsTheLog(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	wantSound(t, pool)
+	appendEvents(t, pool, 3)
+	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	wantSound(t, pool)
+	for range 40 {
+		appendEvents(t, pool, 1+rand.IntN(40))
+		if rand.IntN(8) == 0 {
+			awaitSealed(t, pool)
+		}
+	}
+	awaitSealed(t, pool)
+	wantSound(t, pool)
+	// Another one goes on where this one stopped.
+	stop()
+	appendEvents(t, pool, 300)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	if leaves := wantSound(t, pool); len(leaves) < 343 {
+		t.Errorf("only %d leaves", len(leaves))
+	}
+}
+
+// TestSealerWakesUp: an append is sealed long before the next poll.
+func TestSealerWakesUp(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	wake := eventlog.NewWake()
+	startSealer(t, ledger.SealerConfig{Pool: pool, Wake: wake})
+	appendEvents(t, pool, 1)
+	awaitSealed(t, pool)
+	best := time.Hour
+	for range 5 {
+		time.Sleep(1200 * time.Millisecond) // now it polls once a second
+		began := time.Now()
+		appendEvents(t, pool, 1)
+		wake.Signal()
+		awaitSealed(t, pool)
+		best = min(best, time.Since(began))
+	}
+	if best > 300*time.Millisecond {
+		t.Errorf("sealed after %v at best", best)
+	}
+}
+
+// TestTransactionLargerThanASeal is sealed in parts: its one row has the whole count from the start.
+func TestTransactionLargerThanASeal(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	for _, n := range []int{2, 700, 1, 100, 99, 101, 5} {
+		appendEvents(t, pool, n)
+	}
+	startSealer(t, ledger.SealerConfig{Pool: pool, Limit: 100})
+	awaitSealed(t, pool)
+	wantSound(t, pool)
+	if n := count(t, pool, "ledger_seals"); n != 7 {
+		t.Errorf("%d rows for 7 transactions", n)
+	}
+}
+
+// TestSealersExcludeEachOther runs several on one database, which come and go while events are appended.
+func TestSealersExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	var wg sync.WaitGroup
+	appending, done := context.WithCancel(t.Context())
+	for range 3 {
+		wg.Go(func() {
+			for appending.Err() == nil {
+				if err := tryAppend(appending, pool, 1+rand.IntN(20)); err != nil && appending.Err() == nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(rand.N(3 * time.Millisecond))
+			}
+		})
+	}
+	url := pool.Config().ConnString()
+	for range 3 {
+		own := openPool(t, url)
+		wg.Go(func() {
+			for appending.Err() == nil {
+				stop := startSealer(t, ledger.SealerConfig{Pool: own, Limit: 1 + rand.IntN(300)}) //nolint:contextcheck // stop ends it
+				time.Sleep(rand.N(300 * time.Millisecond))
+				stop()
+			}
+		})
+	}
+	time.Sleep(3 * time.Second)
+	done()
+	wg.Wait()
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	leaves := wantSound(t, pool)
+	t.Logf("%d leaves", len(leaves))
+}
+
+// TestSealerWaitsForOlderTransactions: an event of a transaction that is still open must not appear behind one that was sealed.
+func TestSealerWaitsForOlderTransactions(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	appendEvents(t, pool, 2)
+	awaitSealed(t, pool)
+
+	late, err := openPool(t, pool.Config().ConnString()).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = late.Rollback(context.Background()) }()
+	if _, err := late.Exec(t.Context(), generateSQL, 10, "late"); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		appendEvents(t, pool, 3) // began later, is committed earlier
+		time.Sleep(20 * time.Millisecond)
+	}
+	if size := treeSize(t, pool); size != 2 {
+		t.Fatalf("%d events were sealed beside an older transaction", size)
+	}
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitSealed(t, pool)
+	if leaves := wantSound(t, pool); len(leaves) != 42 {
+		t.Errorf("%d leaves, want 42", len(leaves))
+	}
+	if list := storedEvents(t, pool); !strings.HasPrefix(list[2].ID, "evt-") || !strings.HasPrefix(list[12].ID, "key-") {
+		t.Errorf("the late transaction is not where it began: %s, %s", list[2].ID, list[12].ID)
+	}
+}
+
+// TestSealerStopsAtAGap: what cannot be numbered without a gap is not sealed, and status says so; nothing before it is lost.
+func TestSealerStopsAtAGap(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	appendEvents(t, pool, 4)
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		VALUES (5, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.approved.v1', '{}', '{}')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	startSealer(t, ledger.SealerConfig{Pool: pool, Limit: 4})
+	eventually(t, "the error is on record", func() bool {
+		status, err := ledger.ReadStatus(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.Error != nil && strings.Contains(*status.Error, "gap") && status.Size == 4 && status.UnsealedEvents == 1
+	})
+}
+
+// TestErasureKeepsTheLedger: entries hold digests, and stay as they are.
+func TestErasureKeepsTheLedger(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	appendEvents(t, pool, 10)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	leaves := wantSound(t, pool)
+	_, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER events_append_only; UPDATE events SET personal = NULL, salt = NULL;
+		ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, pool, 300)
+	awaitSealed(t, pool)
+	var root []byte
+	if err := pool.QueryRow(t.Context(), `SELECT root_hash FROM ledger_state`).Scan(&root); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range storedEvents(t, pool)[10:] {
+		leaves = append(leaves, leafOf(event))
+	}
+	if naiveRoot(leaves) != [32]byte(root) {
+		t.Error("erasing has changed the tree")
+	}
+}
+
+// TestLedgerOnlyGrows: the database itself refuses what would fork it.
+func TestLedgerOnlyGrows(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	appendEvents(t, pool, 300)
+	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	stop()
+	const restrictViolation = "23001"
+	for _, statement := range []string{
+		`UPDATE ledger_state SET tree_size = tree_size - 1`,
+		`UPDATE ledger_state SET root_hash = sha256('x')`,
+		`UPDATE ledger_state SET tree_size = tree_size + 1, position = position + 1`,
+		`UPDATE ledger_state SET position = position - 1`,
+		`DELETE FROM ledger_state`,
+		`TRUNCATE ledger_state`,
+		`UPDATE ledger_seals SET first_log_index = first_log_index + 1`,
+		`DELETE FROM ledger_seals`,
+		`UPDATE ledger_tiles SET hashes = sha256('x')`,
+		`TRUNCATE ledger_tiles`,
+		`DELETE FROM ledger_entries`,
+		`SET session_replication_role = replica; DELETE FROM ledger_entries`,
+		`UPDATE ledger_checkpoints SET tree_size = 7`,
+		`DELETE FROM ledger_origins`,
+		`DELETE FROM ledger_keys`,
+	} {
+		_, err := pool.Exec(t.Context(), statement)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.Code != restrictViolation {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	wantSound(t, pool)
+}
+
+// TestDamageIsNoticed: a sealer does not build on tiles that do not have the root on record.
+func TestDamageIsNoticed(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	appendEvents(t, pool, 300)
+	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	stop()
+	_, err := pool.Exec(t.Context(), `ALTER TABLE ledger_tiles DISABLE TRIGGER ledger_append_only;
+		UPDATE ledger_tiles SET hashes = sha256(hashes) WHERE level = 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, pool, 1)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	eventually(t, "the damage is on record", func() bool {
+		status, err := ledger.ReadStatus(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status.Error != nil && strings.Contains(*status.Error, "damaged") && status.Size == 300
+	})
+}

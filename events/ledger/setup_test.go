@@ -1,0 +1,156 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+)
+
+// newPool returns a pool on a database of the test's own.
+func newPool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return openPool(t, testdb.New(t))
+}
+
+func openPool(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := database.OpenLedger(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// startSealer runs a sealer; the returned function ends it and waits for that. The test's end does so too.
+func startSealer(t testing.TB, config ledger.SealerConfig) (stop func()) {
+	t.Helper()
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.Pace == 0 {
+		config.Pace = time.Millisecond
+	}
+	sealer, err := ledger.NewSealer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { sealer.Run(ctx); close(ended) }()
+	stop = func() { cancel(); <-ended }
+	t.Cleanup(stop)
+	return stop
+}
+
+// appendEvents appends events in one transaction, each to a stream of its own.
+func appendEvents(t testing.TB, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	if err := tryAppend(t.Context(), pool, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
+	recorded := make([]events.Recorded, n)
+	for i := range recorded {
+		id := uuid.New()
+		recorded[i] = events.Recorded{
+			StreamType: events.PostStream, StreamID: id, StreamVersion: 1, ID: "key-" + id.String(), Source: "integrations/x/posts",
+			Event:    events.PostImported{NovelSlug: "s", WrittenAt: time.Unix(int64(i), 0), Comment: &events.Comment{ExternalUUID: "u", Username: "n", Content: fmt.Sprint("words ", i)}},
+			Salt:     uuid.NullUUID{UUID: uuid.New(), Valid: true},
+			Metadata: events.Metadata{Actor: "integration:x"},
+		}
+		if i%5 == 3 {
+			recorded[i].StreamType, recorded[i].Event, recorded[i].Salt = events.NovelStream, events.NovelApproved{Reason: "r"}, uuid.NullUUID{}
+		}
+	}
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil { //nolint:contextcheck // queueing waits for nothing
+		return fmt.Errorf("queue: %w", err)
+	}
+	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	return nil
+}
+
+// generateSQL fills the log with comments of a usual size. $1: how many, $2: salt of their names.
+const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+SELECT i, 'post', md5($2 || i)::uuid, 1, 'evt-' || md5($2 || i)::uuid, 'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/posts', 'post.imported.v1',
+       json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid, 'novelSlug', 'some-novel', 'integrationId', md5('i')::uuid,
+                         'parentPostId', NULL, 'writtenAt', '2026-01-02T03:04:05Z', 'chapterNumber', i),
+       json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i, 'content', repeat('some words of a comment ', 8)),
+       md5('s' || i)::uuid,
+       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid, 'requestId', md5('r' || i)::uuid,
+                         'batch', md5('b')::uuid, 'fingerprint', md5('f' || i) || md5('g' || i))
+FROM generate_series(0, $1::integer - 1) AS i`
+
+// generate fills the log, in transactions of so many events each.
+func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {
+	t.Helper()
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	// On a disk, waiting for it tens of thousands of times would take longer than the test.
+	if _, err := conn.Exec(t.Context(), `SET synchronous_commit = off`); err != nil {
+		t.Fatal(err)
+	}
+	for n := range transactions {
+		if _, err := conn.Exec(t.Context(), generateSQL, size, fmt.Sprint(n, "/")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), `RESET synchronous_commit`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t testing.TB, pool *pgxpool.Pool, table string) int64 {
+	t.Helper()
+	var n int64
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// treeSize is how many events are sealed.
+func treeSize(t testing.TB, pool *pgxpool.Pool) int64 {
+	t.Helper()
+	var n int64
+	if err := pool.QueryRow(t.Context(), `SELECT tree_size FROM ledger_state`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// awaitSealed waits until all events are sealed.
+func awaitSealed(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	want := count(t, pool, "events")
+	eventually(t, fmt.Sprint(want, " events are sealed"), func() bool { return treeSize(t, pool) == want })
+}

@@ -1,0 +1,433 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	formats "github.com/transparency-dev/formats/log"
+	"github.com/transparency-dev/formats/proof"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+)
+
+const testOrigin = "ledger.example/test"
+
+// newSigner identifies and returns a signer; what the config leaves out is of the test's own.
+func newSigner(t testing.TB, pool *pgxpool.Pool, config ledger.IdentityConfig) *ledger.Signer {
+	t.Helper()
+	if config.DefaultOrigin == "" {
+		config.DefaultOrigin = testOrigin
+	}
+	if config.KeyFile == "" {
+		config.KeyFile = filepath.Join(t.TempDir(), "ledger.key")
+	}
+	id, err := ledger.Identify(t.Context(), pool, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// openNote checks the signatures of a checkpoint with the standard library of notes, and returns what it says.
+func openNote(t testing.TB, signed []byte, keys ...string) tlog.Tree {
+	t.Helper()
+	var verifiers []note.Verifier
+	for _, key := range keys {
+		verifier, err := note.NewVerifier(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verifiers = append(verifiers, verifier)
+	}
+	n, err := note.Open(signed, note.VerifierList(verifiers...))
+	if err != nil || len(n.Sigs) != len(keys) || len(n.UnverifiedSigs) != 0 {
+		t.Fatalf("open checkpoint: %v\n%s", err, signed)
+	}
+	var body formats.Checkpoint
+	rest, err := body.Unmarshal([]byte(n.Text))
+	if err != nil || len(rest) > 0 || body.Origin != verifiers[0].Name() {
+		t.Fatalf("parse checkpoint: %v, %q", err, n.Text)
+	}
+	return tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}
+}
+
+// wantProof checks a proof as somebody would who has nothing but the key and the leaf.
+func wantProof(t testing.TB, text []byte, index int64, leaf tlog.Hash, keys []string) {
+	t.Helper()
+	var p proof.TLogProof
+	if err := p.Unmarshal(text); err != nil {
+		t.Fatal(err)
+	}
+	tree := openNote(t, p.Checkpoint, keys...)
+	var hashes tlog.RecordProof
+	for _, hash := range p.Hashes {
+		hashes = append(hashes, hash)
+	}
+	if p.Index != uint64(index) {
+		t.Fatalf("the proof is about %d, want %d", p.Index, index)
+	}
+	if err := tlog.CheckRecord(hashes, tree.N, tree.Hash, index, leaf); err != nil {
+		t.Fatalf("entry %d: %v", index, err)
+	}
+}
+
+func sign(t testing.TB, signer *ledger.Signer) {
+	t.Helper()
+	if err := signer.Sign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func latest(t testing.TB, pool *pgxpool.Pool) ledger.Checkpoint {
+	t.Helper()
+	c, err := ledger.NewStore(pool).Latest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestCheckpointsFollowTheTree(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	store := ledger.NewStore(pool)
+	if _, err := store.Latest(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("before anything was signed: %v", err)
+	}
+	signer := newSigner(t, pool, ledger.IdentityConfig{})
+	sign(t, signer)
+	if tree := openNote(t, latest(t, pool).Note, signer.Keys()...); tree.N != 0 || tree.Hash != naiveRoot(nil) {
+		t.Errorf("checkpoint of the empty tree: %+v", tree)
+	}
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	for _, n := range []int{1, 5, 600} {
+		appendEvents(t, pool, n)
+		awaitSealed(t, pool)
+		sign(t, signer)
+		sign(t, signer) // nothing new
+	}
+	leaves := wantSound(t, pool)
+	if tree := openNote(t, latest(t, pool).Note, signer.Keys()...); tree.N != 606 || tree.Hash != naiveRoot(leaves) {
+		t.Errorf("newest checkpoint: %+v", tree)
+	}
+	for _, n := range []int64{0, 1, 5, 6, 255, 256, 605} {
+		p, err := store.Proof(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantProof(t, p, n, leaves[n], signer.Keys())
+	}
+	appendEvents(t, pool, 1)
+	awaitSealed(t, pool)
+	for _, n := range []int64{-1, 606, 1 << 62} {
+		if _, err := store.Proof(t.Context(), n); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("proof of %d: %v", n, err)
+		}
+	}
+	if got := chain(t, pool); !cmp.Equal(got, []int64{0, 1, 6, 606}) {
+		t.Errorf("chain of checkpoints: %v", got)
+	}
+}
+
+// chain returns the sizes of all checkpoints in order, after it has looked whether each follows the one before.
+func chain(t testing.TB, pool *pgxpool.Pool) []int64 {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT tree_size, coalesce(previous_size, -1) FROM ledger_checkpoints ORDER BY tree_size`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int64
+	var size, previous int64
+	last := int64(-1)
+	if _, err := pgx.ForEachRow(rows, []any{&size, &previous}, func() error {
+		if previous != last {
+			t.Errorf("%d follows %d, want %d", size, previous, last)
+		}
+		last = size
+		sizes = append(sizes, size)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return sizes
+}
+
+// TestSignersShareOneChain: replicas with the same key sign at the same time, while the tree grows.
+func TestSignersShareOneChain(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	file := filepath.Join(t.TempDir(), "ledger.key")
+	signers := []*ledger.Signer{newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}), newSigner(t, pool, ledger.IdentityConfig{KeyFile: file})}
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	signing, done := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, signer := range signers {
+		wg.Go(func() {
+			for signing.Err() == nil {
+				if err := signer.Sign(signing); err != nil && signing.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 60 {
+		appendEvents(t, pool, 7)
+	}
+	awaitSealed(t, pool)
+	done()
+	wg.Wait()
+	sign(t, signers[0])
+	if sizes := chain(t, pool); sizes[len(sizes)-1] != 420 || len(sizes) < 5 {
+		t.Errorf("chain of checkpoints: %v", sizes)
+	}
+}
+
+// TestCheckpointsNeverGoBack: the database itself refuses a checkpoint that is smaller, forks the chain or comes a second time.
+func TestCheckpointsNeverGoBack(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	signer := newSigner(t, pool, ledger.IdentityConfig{})
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	for range 2 {
+		sign(t, signer)
+		appendEvents(t, pool, 10)
+		awaitSealed(t, pool)
+	}
+	sign(t, signer) // 0, 10, 20
+	for name, c := range map[string]struct{ size, previous any }{
+		"another root at a size":  {20, 10},
+		"smaller":                 {15, 20},
+		"a branch":                {30, 10},
+		"in between":              {15, 10},
+		"another first":           {30, nil},
+		"behind one that is none": {30, 25},
+	} {
+		_, err := pool.Exec(t.Context(), `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, signed_at)
+			VALUES ($1, $2, $3, sha256('x'), 'n', now())`, testOrigin, c.size, c.previous)
+		if err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	if got := chain(t, pool); !cmp.Equal(got, []int64{0, 10, 20}) {
+		t.Errorf("chain of checkpoints: %v", got)
+	}
+}
+
+// setBack restores the database to a moment when it had fewer events, as a fail-over to a lagging standby does.
+func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `SET session_replication_role = replica;
+		ALTER TABLE ledger_checkpoints DISABLE TRIGGER USER; ALTER TABLE ledger_state DISABLE TRIGGER USER; ALTER TABLE ledger_tiles DISABLE TRIGGER USER;
+		ALTER TABLE ledger_entries DISABLE TRIGGER USER; ALTER TABLE ledger_seals DISABLE TRIGGER USER; ALTER TABLE events DISABLE TRIGGER USER;
+		DELETE FROM ledger_checkpoints; DELETE FROM ledger_tiles; DELETE FROM ledger_entries; DELETE FROM ledger_seals;
+		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1;
+		DELETE FROM events WHERE transaction_id > (SELECT transaction_id FROM events ORDER BY transaction_id, position LIMIT 1 OFFSET `+strconv.Itoa(size-1)+`);
+		ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;
+		SET session_replication_role = origin`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSignerNoticesThatTheDatabaseWasSetBack: it signs no fork, whether the tree is still shorter or has grown past what was signed. A
+// new origin goes on.
+func TestSignerNoticesThatTheDatabaseWasSetBack(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	file := filepath.Join(t.TempDir(), "ledger.key")
+	signer := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file})
+	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
+	for range 6 {
+		appendEvents(t, pool, 1)
+	}
+	awaitSealed(t, pool)
+	sign(t, signer)
+	stop()
+	setBack(t, pool, 3)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+
+	again := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}) // after a restart of the service
+	for _, s := range []*ledger.Signer{signer, again} {
+		if err := s.Sign(t.Context()); !errors.Is(err, ledger.ErrForked) {
+			t.Errorf("with fewer entries than were signed: %v", err)
+		}
+	}
+	appendEvents(t, pool, 10)
+	awaitSealed(t, pool)
+	for _, s := range []*ledger.Signer{signer, again} {
+		if err := s.Sign(t.Context()); !errors.Is(err, ledger.ErrForked) {
+			t.Errorf("with other entries than were signed: %v", err)
+		}
+	}
+	renamed := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file, Origin: "ledger.example/second"})
+	sign(t, renamed)
+	c := latest(t, pool)
+	if tree := openNote(t, c.Note, renamed.Keys()...); c.Origin != "ledger.example/second" || tree.N != 13 {
+		t.Errorf("the new origin signs %s, %+v", c.Origin, tree)
+	}
+	if _, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{Origin: testOrigin, DefaultOrigin: "x", KeyFile: file}); !errors.Is(err, ledger.ErrOldOrigin) {
+		t.Errorf("the old origin is taken up again: %v", err)
+	}
+}
+
+func TestKeyIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	dir := t.TempDir()
+	config := ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "new", "ledger.key")}
+	first, err := ledger.Identify(t.Context(), pool, config)
+	if err != nil || !first.Started || first.Origin != testOrigin || len(first.VerifierKeys) != 1 || !strings.HasPrefix(first.VerifierKeys[0], testOrigin+"+") {
+		t.Fatalf("first start: %+v, %v", first, err)
+	}
+	info, err := os.Stat(config.KeyFile)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("key file: %v, %v", info, err)
+	}
+	config.DefaultOrigin = "another.example/address" // the listening address has changed
+	second, err := ledger.Identify(t.Context(), pool, config)
+	if err != nil || second.Started || second.Origin != testOrigin {
+		t.Fatalf("second start: %+v, %v", second, err)
+	}
+	if diff := cmp.Diff(first.VerifierKeys, second.VerifierKeys); diff != "" {
+		t.Errorf("keys (-first +second):\n%s", diff)
+	}
+	config.KeyFile = filepath.Join(dir, "other", "ledger.key")
+	other, err := ledger.Identify(t.Context(), pool, config)
+	if err != nil || len(other.VerifierKeys) != 0 || other.Reason == nil {
+		t.Fatalf("a replica without the key: %+v, %v", other, err)
+	}
+	if _, err := os.Stat(config.KeyFile); err == nil {
+		t.Error("a second key was made")
+	}
+	if _, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: other}); err == nil {
+		t.Error("a replica without the key signs")
+	}
+}
+
+// TestReplicasStartTogether: on an empty database with a directory each, one makes the key.
+func TestReplicasStartTogether(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	able := 0
+	for range 4 {
+		file := filepath.Join(t.TempDir(), "ledger.key")
+		wg.Go(func() {
+			id, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: file})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			able += len(id.VerifierKeys)
+		})
+	}
+	wg.Wait()
+	if able != 1 || count(t, pool, "ledger_keys") != 1 || count(t, pool, "ledger_origins") != 1 {
+		t.Errorf("%d replicas sign", able)
+	}
+}
+
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	store := ledger.NewStore(pool)
+	file := filepath.Join(t.TempDir(), "ledger.key")
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	step := func(want ...string) {
+		t.Helper()
+		appendEvents(t, pool, 1)
+		awaitSealed(t, pool)
+		signer := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file})
+		sign(t, signer)
+		c := latest(t, pool)
+		for _, key := range want {
+			verifier, err := note.NewVerifier(key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := note.Open(c.Note, note.VerifierList(verifier)); err != nil {
+				t.Errorf("with key %s: %v", key, err)
+			}
+		}
+		keys, err := store.VerifierKeys(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, keys); diff != "" {
+			t.Errorf("keys (-want +got):\n%s", diff)
+		}
+	}
+	before := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}).Keys()[0]
+	step(before)
+	after, err := ledger.AddKey(file, testOrigin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(before, after)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\n")
+	if err := os.WriteFile(file, []byte("# the first one has retired\n\n"+rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	step(after)
+}
+
+func TestIdentifyRefuses(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.key")
+	secret := "PRIVATE+KEY+x+00000000+c2VjcmV0"
+	if err := os.WriteFile(broken, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dir, "empty.key")
+	if err := os.WriteFile(empty, []byte("# nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		config ledger.IdentityConfig
+		want   error
+	}{
+		"a file that is no key": {ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: broken}, ledger.ErrKeyFile},
+		"a file without a key":  {ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: empty}, ledger.ErrKeyFile},
+		"an origin with space":  {ledger.IdentityConfig{Origin: "a b", DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
+		"an origin with plus":   {ledger.IdentityConfig{DefaultOrigin: "a+b", KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
+		"no origin":             {ledger.IdentityConfig{KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
+	} {
+		_, err := ledger.Identify(t.Context(), pool, c.config)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "c2VjcmV0") {
+			t.Errorf("%s: the error tells the key: %v", name, err)
+		}
+	}
+	if n := count(t, pool, "ledger_origins"); n != 0 {
+		t.Errorf("%d origins were started", n)
+	}
+}

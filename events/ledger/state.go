@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events"
+)
+
+// state is how far the ledger has come.
+type state struct {
+	size     int64
+	root     tlog.Hash
+	position events.Position // of the last event that was sealed
+}
+
+const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position FROM ledger_state`
+
+// lockStateSQL returns nothing when somebody else seals. What the transaction does can be done again from the log and
+// gives the same bytes, so its commit need not wait for the disk.
+const lockStateSQL = `SELECT tree_size, root_hash, transaction_id, position, set_config('synchronous_commit', 'off', true)
+FROM ledger_state FOR NO KEY UPDATE SKIP LOCKED`
+
+const saveStateSQL = `UPDATE ledger_state
+SET tree_size = $1, root_hash = $2, transaction_id = $3, position = $4, sealed_at = statement_timestamp(), error = NULL, error_at = NULL`
+
+// noteErrorSQL says why sealing stopped. $1: why, $2: the size at which it did.
+const noteErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_timestamp() WHERE tree_size = $2`
+
+// scanState reads a row that begins with the columns of readStateSQL.
+func scanState(row pgx.Row, more ...any) (state, error) {
+	var s state
+	var root []byte
+	if err := row.Scan(append([]any{&s.size, &root, &s.position.TransactionID, &s.position.Ordinal}, more...)...); err != nil {
+		return state{}, fmt.Errorf("read state of the ledger: %w", err)
+	}
+	copy(s.root[:], root)
+	return s, nil
+}
+
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+func readState(ctx context.Context, db rowQuerier) (state, error) {
+	return scanState(db.QueryRow(ctx, readStateSQL))
+}
+
+// errorText makes an error fit into a column.
+func errorText(err error) string {
+	const limit = 4000
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+//go:embed tiles.sql
+var tilesSQL string
+
+//go:embed entries.sql
+var entriesSQL string
+
+// ErrNotFound is returned for what the ledger does not have, or not yet.
+var ErrNotFound = errors.New("not in the ledger")
+
+// Store reads the ledger.
+type Store struct {
+	db database
+}
+
+// NewStore returns a store that reads through db: a pool or a connection.
+func NewStore(db database) *Store { return &Store{db: db} }
+
+// Tile returns the hashes of a tile, W × 32 bytes, or the entry bundle of W entries if tile.L is -1, as C2SP
+// tlog-tiles serves them. It fails with ErrNotFound if the tree has no such tile of that width yet.
+func (s *Store) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
+	if tile.H != TileHeight || tile.W < 1 || tile.W > TileWidth || tile.L >= levels || tile.N < 0 || tile.N > 1<<47 {
+		return nil, ErrNotFound
+	}
+	if tile.L < 0 {
+		return s.bundle(ctx, tile.N, tile.W)
+	}
+	tiles, err := s.tiles(ctx, []tlog.Tile{tile})
+	if err != nil {
+		return nil, err
+	}
+	return tiles[0], nil
+}
+
+// tiles returns the hashes of tiles, whole.
+func (s *Store) tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
+	tileLevels, nodes, widths := make([]int16, len(tiles)), make([]int64, len(tiles)), make([]int32, len(tiles))
+	data := make([][]byte, len(tiles))
+	for i, tile := range tiles {
+		tileLevels[i], nodes[i], widths[i] = int16(tile.L), tile.N*TileWidth, int32(tile.W) //nolint:gosec // below 8; up to 256
+		data[i] = make([]byte, 0, TileWidth*tlog.HashSize)
+	}
+	rows, err := s.db.Query(ctx, tilesSQL, tileLevels, nodes, widths)
+	if err != nil {
+		return nil, fmt.Errorf("read tiles: %w", err)
+	}
+	var i, first int64
+	var hashes []byte
+	_, err = pgx.ForEachRow(rows, []any{&i, &first, &hashes}, func() error {
+		if want := tiles[i-1].N*TileWidth + int64(len(data[i-1])/tlog.HashSize); first != want {
+			return fmt.Errorf("%w: level %d goes on with hash %d instead of %d", ErrDamaged, tiles[i-1].L, first, want)
+		}
+		data[i-1] = append(data[i-1], hashes...)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read tiles: %w", err)
+	}
+	for i, tile := range tiles {
+		size := tile.W * tlog.HashSize
+		if len(data[i]) < size {
+			return nil, fmt.Errorf("tile %s: %w", tile.Path(), ErrNotFound)
+		}
+		data[i] = data[i][:size]
+	}
+	return data, nil
+}
+
+// bundle returns the first width entries of a bundle.
+func (s *Store) bundle(ctx context.Context, n int64, width int) ([]byte, error) {
+	rows, err := s.db.Query(ctx, entriesSQL, n*TileWidth, width)
+	if err != nil {
+		return nil, fmt.Errorf("read entries: %w", err)
+	}
+	var bundle []byte
+	var first int64
+	var entries []byte
+	end, count := 0, 0 // of the bundle so far
+	_, err = pgx.ForEachRow(rows, []any{&first, &entries}, func() error {
+		if want := n*TileWidth + int64(count); first != want {
+			return fmt.Errorf("%w: bundle %d goes on with entry %d instead of %d", ErrDamaged, n, first, want)
+		}
+		bundle = append(bundle, entries...)
+		for end < len(bundle) && count < width {
+			if len(bundle) < end+lengthSize {
+				return fmt.Errorf("%w: entry %d is cut off", ErrDamaged, n*TileWidth+int64(count))
+			}
+			end += lengthSize + int(binary.BigEndian.Uint16(bundle[end:]))
+			count++
+		}
+		if len(bundle) < end {
+			return fmt.Errorf("%w: entry %d is cut off", ErrDamaged, n*TileWidth+int64(count)-1)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read entries: %w", err)
+	}
+	if count < width {
+		return nil, fmt.Errorf("bundle %d: %w", n, ErrNotFound)
+	}
+	return bundle[:end], nil
+}
+
+// loadTree reads the right edge of the tree in a state.
+func (s *Store) loadTree(ctx context.Context, at state) (*tree, error) {
+	edge := edgeTiles(at.size)
+	data, err := s.tiles(ctx, edge)
+	if errors.Is(err, ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newTree(at.size, at.root, edge, data)
+}
+
+// hashes returns a reader of the hashes of a tree. Whatever it reads is checked against the tree's root.
+func (s *Store) hashes(ctx context.Context, root tlog.Tree) tlog.HashReader {
+	return tlog.TileHashReader(root, tileReader{ctx: ctx, store: s})
+}
+
+// tileReader lets tlog read tiles.
+type tileReader struct {
+	ctx   context.Context //nolint:containedctx // the interface of tlog has none
+	store *Store
+}
+
+// Height implements tlog.TileReader.
+func (tileReader) Height() int { return TileHeight }
+
+// ReadTiles implements tlog.TileReader.
+func (r tileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	return r.store.tiles(r.ctx, tiles)
+}
+
+// SaveTiles implements tlog.TileReader. There is nothing to save: they came from the database.
+func (tileReader) SaveTiles([]tlog.Tile, [][]byte) {}

@@ -1,0 +1,88 @@
+package ledger_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"testing"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"pgregory.net/rapid"
+
+	"novelgate/events/ledger"
+)
+
+// TestTreeIsThatOfRFC6962 grows trees in seals of any size, forgets them in between, and compares tiles, roots and proofs with the
+// definition.
+func TestTreeIsThatOfRFC6962(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		seals := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(250, 260), rapid.IntRange(0, 3000)), 1, 8).Draw(t, "seals")
+		if rapid.IntRange(0, 20).Draw(t, "large") == 0 {
+			seals = append(seals, 65_536) // a third level
+		}
+		tree, tiles := ledger.NewTree(), map[tlog.Tile][]byte{} // by level and number; width 0
+		var leaves [][32]byte
+		read := func(tile tlog.Tile) []byte {
+			width := tile.W
+			tile.W = 0
+			return tiles[tile][:width*32]
+		}
+		for _, n := range seals {
+			fresh := make([]tlog.Hash, n)
+			for i := range fresh {
+				fresh[i] = sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(len(leaves))))
+				leaves = append(leaves, fresh[i])
+			}
+			pieces, err := tree.Grow(fresh)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range pieces {
+				key := tlog.Tile{H: 8, L: p.Level, N: p.First / 256}
+				if have := len(tiles[key]) / 32; int64(have) != p.First%256 || have+len(p.Hashes)/32 > 256 {
+					t.Fatalf("a piece of level %d begins at %d, %d hashes of the tile are there", p.Level, p.First, have)
+				}
+				tiles[key] = append(tiles[key], p.Hashes...)
+			}
+			if err := tree.Reload(read); err != nil {
+				t.Fatal(err)
+			}
+		}
+		root, err := tree.Root()
+		if err != nil || root != naiveRoot(leaves) {
+			t.Fatalf("%d leaves have another root, %v", len(leaves), err)
+		}
+		for level, nodes := 0, len(leaves); nodes > 0; level, nodes = level+1, nodes/256 {
+			last := int64(nodes-1) / 256
+			width := nodes - int(last)*256
+			if got := read(tlog.Tile{H: 8, L: level, N: last, W: width}); !bytes.Equal(got, naiveTile(leaves, level, last, width)) {
+				t.Fatalf("tile %d/%d of width %d differs", level, last, width)
+			}
+		}
+		if len(leaves) > 0 {
+			n := rapid.Int64Range(0, int64(len(leaves)-1)).Draw(t, "leaf")
+			proof, err := tlog.ProveRecord(int64(len(leaves)), n, tlog.TileHashReader(tlog.Tree{N: int64(len(leaves)), Hash: root}, tileMap(read)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tlog.CheckRecord(proof, int64(len(leaves)), root, n, leaves[n]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+type tileMap func(tlog.Tile) []byte
+
+func (tileMap) Height() int { return 8 }
+
+func (m tileMap) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	var data [][]byte
+	for _, tile := range tiles {
+		data = append(data, m(tile))
+	}
+	return data, nil
+}
+
+func (tileMap) SaveTiles([]tlog.Tile, [][]byte) {}

@@ -1,0 +1,193 @@
+-- The ledger: a Merkle tree (RFC 6962) over the settled event log, in the layout of C2SP tlog-tiles. See docs/ledger.md.
+
+-- +goose Up
+-- +goose StatementBegin
+CREATE FUNCTION ledger_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% on % is refused: the ledger only grows', TG_OP, TG_TABLE_NAME
+        USING ERRCODE = 'restrict_violation',
+              HINT = 'Checkpoints have been signed over what is stored. To begin again, start a new origin.';
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION ledger_is_append_only IS 'Refuses every change of rows of the ledger.';
+
+CREATE TABLE ledger_seals (
+    transaction_id  xid8    NOT NULL PRIMARY KEY,
+    first_log_index bigint  NOT NULL UNIQUE CHECK (first_log_index >= 0),
+    event_count     integer NOT NULL CHECK (event_count > 0)
+);
+
+COMMENT ON TABLE ledger_seals IS 'Place in the ledger of each transaction of the event log. The log index of an event is first_log_index + position.';
+COMMENT ON COLUMN ledger_seals.transaction_id IS 'Transaction that appended the events.';
+COMMENT ON COLUMN ledger_seals.first_log_index IS 'Log index of the event at position 0.';
+COMMENT ON COLUMN ledger_seals.event_count IS 'How many events the transaction appended. An event is sealed once its log index is below ledger_state.tree_size: the last events of a very large transaction follow a moment after this row.';
+
+CREATE TABLE ledger_entries (
+    first_log_index bigint NOT NULL PRIMARY KEY CHECK (first_log_index >= 0),
+    entries         bytea  NOT NULL CHECK (length(entries) > 2)
+);
+-- Mostly hashes: compression would cost time and save little.
+ALTER TABLE ledger_entries ALTER COLUMN entries SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE ledger_entries IS 'Entry bundles, in pieces: a bundle is the concatenation of the pieces from log index 256 n on, up to 256 entries.';
+COMMENT ON COLUMN ledger_entries.first_log_index IS 'Log index of the first entry of the piece. No piece crosses the end of a bundle.';
+COMMENT ON COLUMN ledger_entries.entries IS 'Entries, each behind its length as a big-endian uint16.';
+
+CREATE TABLE ledger_tiles (
+    level      smallint NOT NULL CHECK (level BETWEEN 0 AND 7),
+    first_node bigint   NOT NULL CHECK (first_node >= 0),
+    hashes     bytea    NOT NULL CHECK (length(hashes) > 0 AND length(hashes) % 32 = 0),
+    CONSTRAINT ledger_tiles_pkey PRIMARY KEY (level, first_node)
+);
+ALTER TABLE ledger_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE ledger_tiles IS 'Merkle tree tiles of height 8, in pieces: a tile is the concatenation of the pieces from node 256 n on, up to 256 hashes.';
+COMMENT ON COLUMN ledger_tiles.level IS 'Level of the tile: its hashes are those of complete subtrees of 256^level entries.';
+COMMENT ON COLUMN ledger_tiles.first_node IS 'Number within the level of the first hash of the piece. No piece crosses the end of a tile.';
+COMMENT ON COLUMN ledger_tiles.hashes IS 'SHA-256 hashes, 32 bytes each.';
+
+CREATE TABLE ledger_state (
+    the_only       boolean     NOT NULL PRIMARY KEY DEFAULT true CHECK (the_only),
+    tree_size      bigint      NOT NULL CHECK (tree_size >= 0),
+    root_hash      bytea       NOT NULL CHECK (length(root_hash) = 32),
+    transaction_id xid8        NOT NULL,
+    position       integer     NOT NULL,
+    sealed_at      timestamptz NOT NULL,
+    error          text,
+    error_at       timestamptz,
+    CONSTRAINT ledger_state_error_has_time CHECK ((error IS NULL) = (error_at IS NULL))
+) WITH (fillfactor = 20); -- one row, rewritten with every seal
+
+COMMENT ON TABLE ledger_state IS 'Checkpoint of the sealer, one row: how far the ledger has come. Whoever seals holds the row.';
+COMMENT ON COLUMN ledger_state.tree_size IS 'Number of entries: all log indexes below it are sealed.';
+COMMENT ON COLUMN ledger_state.root_hash IS 'Merkle tree hash of those entries.';
+COMMENT ON COLUMN ledger_state.transaction_id IS 'With position: the last event that was sealed, in log order.';
+COMMENT ON COLUMN ledger_state.position IS 'See transaction_id.';
+COMMENT ON COLUMN ledger_state.sealed_at IS 'When the last event was sealed.';
+COMMENT ON COLUMN ledger_state.error IS 'Why the sealer cannot go on, NULL while it can. It tries again every few seconds.';
+COMMENT ON COLUMN ledger_state.error_at IS 'When it last tried.';
+
+-- The root of the empty tree is the SHA-256 of nothing.
+INSERT INTO ledger_state (tree_size, root_hash, transaction_id, position, sealed_at)
+VALUES (0, sha256(''), '0', -1, statement_timestamp());
+
+-- +goose StatementBegin
+CREATE FUNCTION ledger_state_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    sealed bigint;
+BEGIN
+    IF NEW.tree_size = OLD.tree_size THEN
+        IF (NEW.root_hash, NEW.transaction_id, NEW.position) IS DISTINCT FROM (OLD.root_hash, OLD.transaction_id, OLD.position) THEN
+            RAISE EXCEPTION 'the ledger of % entries has another root or end already', OLD.tree_size USING ERRCODE = 'restrict_violation';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF NEW.tree_size < OLD.tree_size OR (NEW.transaction_id, NEW.position) <= (OLD.transaction_id, OLD.position) THEN
+        RAISE EXCEPTION 'the ledger only grows: from % entries it cannot go to %', OLD.tree_size, NEW.tree_size USING ERRCODE = 'restrict_violation';
+    END IF;
+    SELECT first_log_index + NEW.position + 1 INTO sealed FROM ledger_seals
+    WHERE transaction_id = NEW.transaction_id AND NEW.position < event_count;
+    IF sealed IS DISTINCT FROM NEW.tree_size THEN
+        RAISE EXCEPTION 'the last of % entries is not the event at %/%', NEW.tree_size, NEW.transaction_id, NEW.position USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION ledger_state_only_grows IS 'Refuses a tree that shrinks, that has two roots at one size, or whose end is not the index of its last event.';
+CREATE TRIGGER ledger_state_only_grows BEFORE UPDATE ON ledger_state FOR EACH ROW EXECUTE FUNCTION ledger_state_only_grows();
+CREATE TRIGGER ledger_state_stays BEFORE DELETE OR TRUNCATE ON ledger_state FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+
+CREATE TABLE ledger_origins (
+    ordinal    integer     NOT NULL PRIMARY KEY CHECK (ordinal > 0),
+    origin     text        NOT NULL UNIQUE CHECK (origin <> ''),
+    tree_size  bigint      NOT NULL CHECK (tree_size >= 0),
+    started_at timestamptz NOT NULL
+);
+
+COMMENT ON TABLE ledger_origins IS 'Names under which the ledger has been signed; the highest ordinal is the one in use. A new one is started openly, for instance after a restore that lost signed events.';
+COMMENT ON COLUMN ledger_origins.ordinal IS '1, 2, 3, …';
+COMMENT ON COLUMN ledger_origins.origin IS 'Origin line of the checkpoints.';
+COMMENT ON COLUMN ledger_origins.tree_size IS 'Entries in the tree when the origin was started.';
+COMMENT ON COLUMN ledger_origins.started_at IS 'When the origin was started.';
+
+CREATE TABLE ledger_keys (
+    origin        text        NOT NULL REFERENCES ledger_origins (origin),
+    verifier_key  text        NOT NULL CHECK (verifier_key <> ''),
+    first_used_at timestamptz NOT NULL,
+    CONSTRAINT ledger_keys_pkey PRIMARY KEY (origin, verifier_key)
+);
+
+COMMENT ON TABLE ledger_keys IS 'Public keys that checkpoints were ever signed with. The private keys are in files, never here.';
+COMMENT ON COLUMN ledger_keys.origin IS 'Origin that the key signs for.';
+COMMENT ON COLUMN ledger_keys.verifier_key IS 'Public key in the form of C2SP signed-note: name+hash+base64.';
+COMMENT ON COLUMN ledger_keys.first_used_at IS 'When a replica first came with the key.';
+
+CREATE TABLE ledger_checkpoints (
+    origin        text        NOT NULL REFERENCES ledger_origins (origin),
+    tree_size     bigint      NOT NULL CHECK (tree_size >= 0),
+    previous_size bigint,
+    root_hash     bytea       NOT NULL CHECK (length(root_hash) = 32),
+    note          text        NOT NULL,
+    signed_at     timestamptz NOT NULL,
+    CONSTRAINT ledger_checkpoints_pkey PRIMARY KEY (origin, tree_size),
+    -- Each checkpoint follows one that is smaller, and no two follow the same: the sizes of an origin form one chain that only grows.
+    CONSTRAINT ledger_checkpoints_chain UNIQUE NULLS NOT DISTINCT (origin, previous_size),
+    CONSTRAINT ledger_checkpoints_previous FOREIGN KEY (origin, previous_size) REFERENCES ledger_checkpoints (origin, tree_size),
+    CONSTRAINT ledger_checkpoints_grow CHECK (previous_size < tree_size)
+);
+
+COMMENT ON TABLE ledger_checkpoints IS 'Every checkpoint that was ever signed, in one chain per origin.';
+COMMENT ON COLUMN ledger_checkpoints.origin IS 'Origin line.';
+COMMENT ON COLUMN ledger_checkpoints.tree_size IS 'Number of entries that the checkpoint covers.';
+COMMENT ON COLUMN ledger_checkpoints.previous_size IS 'Size of the checkpoint before it; NULL for the first of an origin.';
+COMMENT ON COLUMN ledger_checkpoints.root_hash IS 'Merkle tree hash of those entries.';
+COMMENT ON COLUMN ledger_checkpoints.note IS 'The signed note (C2SP tlog-checkpoint) as it is served.';
+COMMENT ON COLUMN ledger_checkpoints.signed_at IS 'When it was stored, on the clock of the database.';
+
+CREATE TABLE ledger_publications (
+    target       text        NOT NULL PRIMARY KEY,
+    origin       text        NOT NULL,
+    tree_size    bigint      NOT NULL,
+    published_at timestamptz NOT NULL
+);
+
+COMMENT ON TABLE ledger_publications IS 'How far the checkpoints have been sent to an HTTP endpoint outside.';
+COMMENT ON COLUMN ledger_publications.target IS 'Address of the endpoint, without password.';
+COMMENT ON COLUMN ledger_publications.origin IS 'Origin of the last checkpoint that the endpoint has taken.';
+COMMENT ON COLUMN ledger_publications.tree_size IS 'Size of the last checkpoint that the endpoint has taken.';
+COMMENT ON COLUMN ledger_publications.published_at IS 'When it took it.';
+
+CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_seals FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_tiles FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_origins FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_keys FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+-- ALWAYS: session_replication_role = replica does not get around it.
+ALTER TABLE ledger_seals ENABLE ALWAYS TRIGGER ledger_append_only;
+ALTER TABLE ledger_entries ENABLE ALWAYS TRIGGER ledger_append_only;
+ALTER TABLE ledger_tiles ENABLE ALWAYS TRIGGER ledger_append_only;
+ALTER TABLE ledger_origins ENABLE ALWAYS TRIGGER ledger_append_only;
+ALTER TABLE ledger_keys ENABLE ALWAYS TRIGGER ledger_append_only;
+ALTER TABLE ledger_checkpoints ENABLE ALWAYS TRIGGER ledger_append_only;
+ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;
+ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_stays;
+
+-- Rows never change: an early freeze is all that vacuum ever has to do.
+ALTER TABLE ledger_seals SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
+ALTER TABLE ledger_entries SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
+ALTER TABLE ledger_tiles SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
+
+-- +goose Down
+DROP TABLE ledger_publications;
+DROP TABLE ledger_checkpoints;
+DROP TABLE ledger_keys;
+DROP TABLE ledger_origins;
+DROP TABLE ledger_state;
+DROP TABLE ledger_tiles;
+DROP TABLE ledger_entries;
+DROP TABLE ledger_seals;
+DROP FUNCTION ledger_state_only_grows();
+DROP FUNCTION ledger_is_append_only();
