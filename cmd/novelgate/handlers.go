@@ -15,15 +15,17 @@ import (
 	"novelgate/commands/admin"
 	"novelgate/commands/problem"
 	"novelgate/readapi"
+	"novelgate/readapi/audit"
 )
 
-// publicHandler serves partners, staff and readers.
-func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics *commands.Metrics) http.Handler {
+// publicHandler serves partners, staff, auditors and readers.
+func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI *audit.API, metrics *commands.Metrics) http.Handler {
 	// Without cleaning: a path is what it says, and a POST is never redirected.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, s.recoverPanics)
 	api.Register(router)
 	staffAPI.Register(router)
+	auditAPI.Register(router)
 	s.health().Register(router)
 	readapi.RegisterOpenAPI(router)
 	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))

@@ -39,6 +39,10 @@ func (w *Wake) broadcast(local bool) {
 	}
 }
 
+// Subscribe returns a channel that receives a signal after the log may have grown, and a function that ends this.
+// Signals that were not taken collapse into one.
+func (w *Wake) Subscribe() (signals <-chan struct{}, stop func()) { return w.register(false) }
+
 // register returns a channel that receives signals, and a function that ends this.
 func (w *Wake) register(localOnly bool) (signals <-chan struct{}, stop func()) {
 	reader := make(chan struct{}, 1)

@@ -16,6 +16,7 @@ import (
 type Pools struct {
 	Append  *pgxpool.Pool // the committer's
 	Limits  *pgxpool.Pool // the rate limiter's: losing its last moments in a crash of the database does no harm
+	History *pgxpool.Pool // auditors': an export takes no connection from anybody else
 	General *pgxpool.Pool // everything else
 }
 
@@ -39,6 +40,15 @@ var limitsSettings = map[string]string{
 	"application_name":   "novelgate-limits",
 }
 
+// historySettings are for walks along the log, which follow an index from where they are. A plan that was made while the
+// log was empty would sort all of it once it has grown.
+var historySettings = map[string]string{
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off",
+	"jit":               "off",
+	"application_name":  "novelgate-history",
+}
+
 var generalSettings = map[string]string{
 	"application_name": "novelgate",
 }
@@ -55,6 +65,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		// The committer finds out by itself that a connection is dead, and within its own time.
 		{&p.Append, lanes + 1, appendSettings, false},
 		{&p.Limits, 3, limitsSettings, true},
+		{&p.History, historyConnections, historySettings, true},
 		{&p.General, 10, generalSettings, true},
 	} {
 		opened, err := open(ctx, url, pool.size, pool.settings, pool.ping)
@@ -69,7 +80,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 
 // Close closes what is open. It waits for connections that are in use.
 func (p *Pools) Close() {
-	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.General} {
+	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.History, p.General} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -78,12 +89,20 @@ func (p *Pools) Close() {
 
 // Named returns the pools by the names that metrics use.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
-	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "general": p.General}
+	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "history": p.History, "general": p.General}
 }
 
 // OpenGeneral connects with one pool for everything, as a command-line tool needs it.
 func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, 2, generalSettings, true)
+}
+
+// historyConnections is how many pages of the history are read at a time.
+const historyConnections = 4
+
+// OpenHistory connects with one pool for reading the history, as a command-line tool needs it.
+func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	return open(ctx, url, historyConnections, historySettings, true)
 }
 
 func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {

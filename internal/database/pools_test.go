@@ -33,6 +33,9 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Append, "application_name", "novelgate-append"},
 		{pools.Limits, "synchronous_commit", "off"},
 		{pools.Limits, "application_name", "novelgate-limits"},
+		{pools.History, "enable_seqscan", "off"},
+		{pools.History, "synchronous_commit", "on"},
+		{pools.History, "application_name", "novelgate-history"},
 		{pools.General, "synchronous_commit", "on"},
 		{pools.General, "plan_cache_mode", "auto"},
 		{pools.General, "application_name", "novelgate"},
@@ -48,7 +51,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 	if got := pools.Append.Config().MaxConns; got < 2 {
 		t.Errorf("%d connections for 2 lanes", got)
 	}
-	if len(pools.Named()) != 3 {
+	if len(pools.Named()) != 4 {
 		t.Errorf("named pools: %v", pools.Named())
 	}
 }
