@@ -32,6 +32,8 @@ type Reader struct {
 	filter Filter
 	start  Cursor  // from Filter.After
 	end    *Cursor // from Filter.Before: the place of the first event that is not wanted
+
+	scanRows int
 }
 
 // Page is a part of what a filter lets through.
@@ -43,7 +45,7 @@ type Page struct {
 
 // NewReader finds the places in the log that the filter's log indexes stand for. It fails with ErrBeyond.
 func NewReader(ctx context.Context, db Database, filter Filter) (*Reader, error) {
-	r := &Reader{db: db, filter: filter}
+	r := &Reader{db: db, filter: filter, scanRows: ScanRows}
 	if filter.After != nil {
 		position, err := locate(ctx, db, *filter.After)
 		if err != nil {
@@ -118,7 +120,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	conditions := r.filter.rowConditions(q)
 	most := limit
 	if conditions != "" {
-		most, conditions = max(ScanRows, limit), "\nWHERE "+conditions
+		most, conditions = max(r.scanRows, limit), "\nWHERE "+conditions
 	}
 	sql := "SELECT " + columns + "\nFROM (SELECT * FROM events AS e WHERE " + bounds + " ORDER BY " + order + " LIMIT " + q.arg(most) + ") AS e" +
 		conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit)
