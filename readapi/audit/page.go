@@ -73,11 +73,13 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 	if o.limit == 0 {
 		o.limit = defaultPage
 	}
+	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	defer cancel()
+	reader, err := history.NewReader(ctx, a.DB, o.filter)
+	if err != nil {
+		return err
+	}
 	return a.send(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
-		reader, err := history.NewReader(ctx, a.DB, o.filter)
-		if err != nil {
-			return nil, 0, err
-		}
 		horizon, err := reader.Horizon(ctx)
 		if err != nil {
 			return nil, 0, err
