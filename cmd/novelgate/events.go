@@ -21,7 +21,7 @@ import (
 // EventsCommand is `novelgate events …`.
 type EventsCommand struct {
 	List      EventsList      `cmd:"" help:"List events, oldest first."`
-	Tail      EventsTail      `cmd:"" help:"Show events as they happen, until interrupted."`
+	Tail      EventsTail      `cmd:"" help:"Show events as they happen, until interrupted; from now on, unless --after, --from or --cursor say otherwise."`
 	Show      EventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
 	Replay    EventsReplay    `cmd:"" help:"Show a novel, a thread or an integration as it stood."`
 	Diff      EventsDiff      `cmd:"" help:"Show what changed of a novel, a thread or an integration between two points."`

@@ -53,7 +53,7 @@ func (f *EventFilterFlags) stream(in *invocation, pool *pgxpool.Pool, s *history
 	if s.Reader, err = history.NewReader(in.ctx, pool, filter); err != nil {
 		return false, fmt.Errorf("--after: %w", err)
 	}
-	if s.Follow && f.Cursor == "" && f.After == nil {
+	if s.Follow && f.Cursor == "" && f.After == nil && f.From == nil {
 		horizon, err := s.Reader.Horizon(in.ctx)
 		if err != nil {
 			return false, err
@@ -71,7 +71,8 @@ type EventsTail struct {
 	EventFilterFlags
 }
 
-// Run prints events as they settle. With --json every line is a CloudEvent.
+// Run prints events as they settle, from now on unless --after, --from or --cursor say otherwise. With --json every line is a
+// CloudEvent.
 func (c *EventsTail) Run(in *invocation) error {
 	if c.Before != nil || c.To != nil {
 		return errors.New("tail has no end: it goes with neither --before nor --to")

@@ -114,7 +114,7 @@ func toProblem(err error) *problem.Error {
 	case errors.As(err, &refused):
 		return refused
 	case errors.Is(err, history.ErrNotFound):
-		return problem.NotFound().WithDetail("There is no such event, or it has not been sealed yet.")
+		return problem.NotFound()
 	case errors.Is(err, history.ErrBeyond):
 		return invalid("after", "no event has this log index yet")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), eventlog.IsConflict(err), eventlog.IsUnavailable(err):

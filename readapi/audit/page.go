@@ -38,7 +38,7 @@ func (a *API) stream(w http.ResponseWriter, rd *read) error {
 	}
 	vars := mux.Vars(rd.Request)
 	if setID(&o.filter.Stream, vars["streamId"]) != "" {
-		return problem.NotFound().WithDetail("The streamId in the address is not a UUID.")
+		return problem.NotFound()
 	}
 	o.filter.StreamType = vars["streamType"]
 	if err := a.exists(rd, o); err != nil {
@@ -123,7 +123,7 @@ func renderPage(page *history.Page) ([]byte, error) {
 func (a *API) event(w http.ResponseWriter, rd *read) error {
 	index, err := strconv.ParseInt(mux.Vars(rd.Request)["logIndex"], 10, 64)
 	if err != nil || index < 0 {
-		return problem.NotFound().WithDetail("The logIndex in the address is not a log index.")
+		return problem.NotFound()
 	}
 	for name := range rd.query {
 		return invalid(name, "is no parameter of this address")

@@ -63,11 +63,12 @@ func (f *Filter) rowConditions(q *query) string {
 			id, "integrations/"+id.String()+"/", id.String())
 	}
 	if f.Novel.Valid {
-		// The first event of a thread and of a comment names the novel; later ones need not.
+		// The first event of a thread and of a comment names the novel; later ones need not. Not EXISTS, which PostgreSQL would
+		// look up in a table of all first events.
 		id := f.Novel.UUID
 		add(`(e.stream_id = %s::uuid OR e.stream_type IN ('thread', 'post') AND CASE WHEN e.stream_version = 1
     THEN e.data->>'novelId' = %s::text
-    ELSE EXISTS (SELECT FROM events f WHERE f.stream_id = e.stream_id AND f.stream_version = 1 AND f.data->>'novelId' = %[2]s::text) END)`,
+    ELSE (SELECT f.data->>'novelId' FROM events f WHERE f.stream_id = e.stream_id AND f.stream_version = 1) = %[2]s::text END)`,
 			id, id.String())
 	}
 	return strings.Join(conditions, "\n  AND ")

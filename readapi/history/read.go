@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -111,20 +112,8 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 
 // Page returns up to limit events behind a cursor and below the horizon.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
-	if after.Compare(r.start.Position) < 0 {
-		after = r.start
-	}
-	q := &query{}
-	bounds, order := r.bounds(q, after, horizon)
-	scanned := len(q.args)
-	conditions := r.filter.rowConditions(q)
-	most := limit
-	if conditions != "" {
-		most, conditions = max(r.scanRows, limit), "\nWHERE "+conditions
-	}
-	sql := "SELECT " + columns + "\nFROM (SELECT * FROM events AS e WHERE " + bounds + " ORDER BY " + order + " LIMIT " + q.arg(most) + ") AS e" +
-		conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit)
-	rows, err := r.db.Query(ctx, sql, q.args...)
+	st := r.statement(after, horizon, limit)
+	rows, err := r.db.Query(ctx, st.sql, st.args...)
 	if err != nil {
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}
@@ -136,14 +125,12 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 		page.Next, page.More = cursorOf(&page.Events[n-1]), true
 		return page, nil
 	}
-	if conditions == "" {
+	if st.lastSQL == "" {
 		return page, nil
 	}
-
 	// What is below the horizon does not change, so that this statement looks at the same rows.
-	sql = "SELECT e.transaction_id, e.position FROM events AS e WHERE " + bounds + " ORDER BY " + order + " OFFSET " + fmt.Sprintf("$%d LIMIT 1", scanned+1)
 	var last events.Position
-	err = r.db.QueryRow(ctx, sql, append(q.args[:scanned:scanned], most-1)...).Scan(&last.TransactionID, &last.Ordinal)
+	err = r.db.QueryRow(ctx, st.lastSQL, st.lastArgs...).Scan(&last.TransactionID, &last.Ordinal)
 	switch {
 	case err == nil:
 		page.Next, page.More = Cursor{last}, true
@@ -151,6 +138,40 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}
 	return page, nil
+}
+
+// statement is how a page is read.
+type statement struct {
+	sql  string
+	args []any
+
+	// The last row that the page looked at, if it looked at as many as it may; "" when it looks at what it returns alone.
+	lastSQL  string
+	lastArgs []any
+}
+
+func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
+	if after.Compare(r.start.Position) < 0 {
+		after = r.start
+	}
+	q := &query{}
+	bounds, order := r.bounds(q, after, horizon)
+	bound := slices.Clip(q.args)
+	from := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
+	conditions := r.filter.rowConditions(q)
+	most := limit
+	if conditions != "" {
+		most, conditions = max(r.scanRows, limit), "\nWHERE "+conditions
+	}
+	st := statement{sql: "SELECT " + columns + "\nFROM (SELECT e.* " + from + " LIMIT " + q.arg(most) + ") AS e" + conditions +
+		"\nORDER BY " + order + " LIMIT " + q.arg(limit)}
+	st.args = q.args
+	if conditions != "" {
+		last := &query{args: bound}
+		st.lastSQL = "SELECT e.transaction_id, e.position " + from + " OFFSET " + last.arg(most-1) + " LIMIT 1"
+		st.lastArgs = last.args
+	}
+	return st
 }
 
 // bounds returns which part of the log a page may look at, and the order that an index gives it.
