@@ -47,8 +47,8 @@ func TestPages(t *testing.T) {
 	a := newArchive(t, nil)
 	a.settle(t)
 	response := a.open(t.Context(), t, a.otto, "/api/events", ndjson)
-	want, _, err := lines(response, 0)
-	if err != nil || response.Header.Get("Content-Type") != ndjson || len(want) < 7 {
+	want, _, err := response.lines(0)
+	if err != nil || response.header.Get("Content-Type") != ndjson || len(want) < 7 {
 		t.Fatalf("%d lines, %v", len(want), err)
 	}
 	var got []string
@@ -74,7 +74,7 @@ func TestPages(t *testing.T) {
 	if now := a.get(t, a.otto, path+"&cursor=now"); len(now.ids(t)) != 0 || now.body["nextCursor"] != nil {
 		t.Errorf("now: %s", now.text)
 	}
-	limited, _, err := lines(a.open(t.Context(), t, a.otto, "/api/events?limit=2", "text/html, "+ndjson+";q=0.9"), 0)
+	limited, _, err := a.open(t.Context(), t, a.otto, "/api/events?limit=2", "text/html, "+ndjson+";q=0.9").lines(0)
 	if diff := cmp.Diff(want[:2], limited); diff != "" || err != nil {
 		t.Errorf("two lines: %v\n%s", err, diff)
 	}
@@ -162,8 +162,8 @@ func TestBadRequests(t *testing.T) {
 	}
 	for _, query := range []string{"before=5", "to=2026-01-01T00:00:00Z"} {
 		response := a.open(t.Context(), t, a.otto, "/api/events?follow=true&"+query, ndjson)
-		if response.StatusCode != http.StatusBadRequest {
-			t.Errorf("follow with %s: %d", query, response.StatusCode)
+		if response.status != http.StatusBadRequest {
+			t.Errorf("follow with %s: %d", query, response.status)
 		}
 	}
 	if list := a.entries(t); len(list) != 0 {
@@ -180,7 +180,7 @@ func TestEveryReadIsOnRecord(t *testing.T) {
 	a.get(t, a.ada, "/api/events/1")
 	a.get(t, a.otto, "/api/events/12345")
 	a.get(t, a.otto, "/api/streams/integration/"+a.partnerID.String())
-	if _, _, err := lines(a.open(t.Context(), t, a.otto, "/api/events?limit=5", ndjson), 0); err != nil {
+	if _, _, err := a.open(t.Context(), t, a.otto, "/api/events?limit=5", ndjson).lines(0); err != nil {
 		t.Fatal(err)
 	}
 	shown := a.get(t, a.otto, "/api/access-log?limit=4")
@@ -223,8 +223,8 @@ func TestNoAnswerWithoutAnEntry(t *testing.T) {
 	for _, path := range []string{"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log"} {
 		for _, accept := range []string{"", ndjson} {
 			response := a.open(t.Context(), t, a.otto, path, accept)
-			if response.StatusCode != http.StatusInternalServerError {
-				t.Errorf("%s as %q: %d", path, accept, response.StatusCode)
+			if response.status != http.StatusInternalServerError {
+				t.Errorf("%s as %q: %d", path, accept, response.status)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +66,7 @@ func TestFollow(t *testing.T) {
 		t.Errorf("while it is being sent: %+v", list)
 	}
 	time.AfterFunc(900*time.Millisecond, func() { a.publish(t, "One") })
-	first, blank, err := lines(response, 1)
+	first, blank, err := response.lines(1)
 	if err != nil || len(first) != 1 || blank == 0 {
 		t.Fatalf("%v with %d empty lines, %v", first, blank, err)
 	}
@@ -77,7 +76,7 @@ func TestFollow(t *testing.T) {
 	}
 	response = a.open(t.Context(), t, a.otto, "/api/events?follow=true&streamType=novel&cursor="+first[0], ndjson)
 	time.AfterFunc(100*time.Millisecond, func() { a.publish(t, "Last") })
-	rest, _, err := lines(response, 6)
+	rest, _, err := response.lines(6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +86,7 @@ func TestFollow(t *testing.T) {
 	}
 	// A shutdown ends it, cleanly.
 	a.draining.Store(true)
-	if more, _, err := lines(response, 0); err != nil || len(more) != 0 {
+	if more, _, err := response.lines(0); err != nil || len(more) != 0 {
 		t.Errorf("at the end: %v, %v", more, err)
 	}
 	list = a.entriesEnded(t)
@@ -119,14 +118,14 @@ func TestBrokenStreamsLookBroken(t *testing.T) {
 	})
 	a.fill(t, 2000)
 	db.left.Store(2)
-	got, _, err := lines(a.open(t.Context(), t, a.otto, "/api/events", ndjson), 0)
+	got, _, err := a.open(t.Context(), t, a.otto, "/api/events", ndjson).lines(0)
 	if err == nil || len(got) != 1000 {
 		t.Errorf("%d lines, %v", len(got), err)
 	}
 	// Before the first byte it is an answer like any other.
 	db.left.Store(0)
-	if response := a.open(t.Context(), t, a.otto, "/api/events", ndjson); response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("status %d", response.StatusCode)
+	if response := a.open(t.Context(), t, a.otto, "/api/events", ndjson); response.status != http.StatusServiceUnavailable {
+		t.Errorf("status %d", response.status)
 	}
 	list := a.entriesEnded(t)
 	if *list[0].RowsReturned != 1000 || *list[1].RowsReturned != 0 {
@@ -147,7 +146,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 }
 
 // TestMemoryIsConstant streams 50,000 events of a kilobyte each. It runs alone: others would be measured, too.
-func TestMemoryIsConstant(t *testing.T) { //nolint:paralleltest // said above
+func TestMemoryIsConstant(t *testing.T) {
 	a := newArchive(t, nil)
 	a.fill(t, 50_000)
 	heap := func() uint64 {
@@ -157,10 +156,9 @@ func TestMemoryIsConstant(t *testing.T) { //nolint:paralleltest // said above
 		return stats.HeapAlloc
 	}
 	response := a.open(t.Context(), t, a.otto, "/api/events", ndjson)
-	reader := bufio.NewReader(response.Body)
 	before, most, total := heap(), uint64(0), 0
 	for {
-		got, _, err := linesOf(reader, 5000)
+		got, _, err := response.lines(5000)
 		if err != nil {
 			t.Fatal(err)
 		}

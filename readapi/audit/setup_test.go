@@ -32,15 +32,15 @@ import (
 
 // archive is the history API on a database of its own, served over a real connection, with a key of every kind.
 type archive struct {
-	url                            string
-	api                            *audit.API
-	pool                           *pgxpool.Pool
-	staff                          *staff.Staff
-	wake                           *eventlog.Wake
-	draining                       atomic.Bool
-	ada, otto, partner             string
-	expired, revoked               string
-	ottosID, ottosKeyID, partnerID uuid.UUID
+	url                   string
+	api                   *audit.API
+	pool                  *pgxpool.Pool
+	staff                 *staff.Staff
+	wake                  *eventlog.Wake
+	draining              atomic.Bool
+	ada, otto, partner    string
+	expired, revoked      string
+	ottosKeyID, partnerID uuid.UUID
 }
 
 // newArchive serves; change may set the API and the server up differently.
@@ -83,19 +83,19 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 
 func (a *archive) people(t *testing.T) {
 	t.Helper()
-	person1 := func(role, name string, lifetime time.Duration) (staff.PersonKey, string) {
+	issue := func(role, name string, lifetime time.Duration) (staff.PersonKey, string) {
 		key, secret, err := a.staff.IssuePersonKey(context.Background(), role, name, lifetime)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return key, secret.Reveal()
 	}
-	_, a.ada = person1(person.Staff, "ada", 0)
+	_, a.ada = issue(person.Staff, "ada", 0)
 	var otto, rex staff.PersonKey
-	otto, a.otto = person1(person.Auditor, "otto", 0)
+	otto, a.otto = issue(person.Auditor, "otto", 0)
 	a.ottosKeyID = otto.ID
-	_, a.expired = person1(person.Auditor, "eve", time.Nanosecond)
-	rex, a.revoked = person1(person.Auditor, "rex", 0)
+	_, a.expired = issue(person.Auditor, "eve", time.Nanosecond)
+	rex, a.revoked = issue(person.Auditor, "rex", 0)
 	if _, err := a.staff.RevokePersonKey(context.Background(), rex.ID, "gone"); err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +170,15 @@ func (a answer) ids(t *testing.T) []string {
 	return ids
 }
 
+// connection is an answer that is being read.
+type connection struct {
+	status int
+	header http.Header
+	body   *bufio.Reader
+}
+
 // open sends a GET request; accept is left out when it is "".
-func (a *archive) open(ctx context.Context, t *testing.T, key, path, accept string) *http.Response {
+func (a *archive) open(ctx context.Context, t *testing.T, key, path, accept string) *connection {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, http.NoBody)
 	if err != nil {
@@ -188,18 +195,18 @@ func (a *archive) open(ctx context.Context, t *testing.T, key, path, accept stri
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { response.Body.Close() }) //nolint:errcheck // it has been read
-	return response
+	return &connection{response.StatusCode, response.Header, bufio.NewReader(response.Body)}
 }
 
 // get sends a GET request and reads the answer.
 func (a *archive) get(t *testing.T, key, path string) answer {
 	t.Helper()
-	response := a.open(t.Context(), t, key, path, "")
-	text, err := io.ReadAll(response.Body)
+	c := a.open(t.Context(), t, key, path, "")
+	text, err := io.ReadAll(c.body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := answer{status: response.StatusCode, header: response.Header, text: string(text)}
+	got := answer{status: c.status, header: c.header, text: string(text)}
 	if err := json.Unmarshal(text, &got.body); err != nil {
 		t.Fatalf("%s: %v: %s", path, err, text)
 	}
@@ -209,13 +216,9 @@ func (a *archive) get(t *testing.T, key, path string) answer {
 const ndjson = "application/x-ndjson"
 
 // lines reads a stream until it ends, or n lines that are not empty; n = 0 reads all.
-func lines(response *http.Response, n int) (cursors []string, blank int, err error) {
-	return linesOf(bufio.NewReader(response.Body), n)
-}
-
-func linesOf(reader *bufio.Reader, n int) (cursors []string, blank int, err error) {
+func (c *connection) lines(n int) (cursors []string, blank int, err error) {
 	for n == 0 || len(cursors) < n {
-		line, err := reader.ReadBytes('\n')
+		line, err := c.body.ReadBytes('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {
 			return cursors, blank, nil
 		}

@@ -81,7 +81,10 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 		}
 		// From now on pages come while others append.
 		for n := range transactions {
-			store(t, appends, post(fmt.Sprint("late ", n)))
+			late := []row{post(fmt.Sprint("late ", n))}
+			if err := pgx.BeginFunc(ctx, appends, func(tx pgx.Tx) error { return insert(ctx, tx, late) }); err != nil {
+				t.Error(err)
+			}
 			wake.Signal()
 		}
 	}()

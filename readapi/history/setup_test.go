@@ -37,11 +37,6 @@ type row struct {
 	recordedAt time.Time
 }
 
-func (r row) with(change func(*row)) row {
-	change(&r)
-	return r
-}
-
 // post is the first event of a comment.
 func post(id string) row {
 	return row{
