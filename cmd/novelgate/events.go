@@ -152,7 +152,7 @@ func lineOf(e *history.Event) string {
 		index = strconv.FormatInt(*e.LogIndex, 10)
 	}
 	return strings.Join([]string{
-		fmt.Sprintf("%8s", index), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"), fmt.Sprintf("%-27s", printable(e.Type)),
+		fmt.Sprintf("%8s", index), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"), fmt.Sprintf("%-34s", printable(e.Type)),
 		e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor), printable(e.ID),
 	}, "  ")
 }

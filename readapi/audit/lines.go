@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"novelgate/commands/problem"
 	"novelgate/readapi/history"
 )
 
@@ -36,7 +37,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 		defer stop()
 		s.Signal = signals
 	}
-	out := &lineWriter{api: a, w: w, control: http.NewResponseController(w), follow: o.follow}
+	out := &lineWriter{api: a, w: w, control: http.NewResponseController(w), request: rd.Request, follow: o.follow, allowedAt: a.Now()}
 	err = out.unlimited()
 	if err == nil {
 		err = s.Run(rd.Context(), o.cursor, out.events, out.idle)
@@ -56,7 +57,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 
 var (
 	errDraining = errors.New("the service is shutting down")
-	errClient   = errors.New("the client does not take the answer")
+	errClient   = errors.New("the client may not have or does not take the answer")
 )
 
 // lineWriter writes a stream to a client, and gives it up when it takes nothing for too long.
@@ -64,11 +65,14 @@ type lineWriter struct {
 	api     *API
 	w       http.ResponseWriter
 	control *http.ResponseController
+	request *http.Request
 	follow  bool
 	buffer  []byte
 	begun   bool
-	rows    int64     // that were sent
-	last    time.Time // when something was sent
+	rows    int64 // that were sent
+
+	last      time.Time // when something was sent
+	allowedAt time.Time // when the key was good
 }
 
 // unlimited takes away the time within which a request must arrive: it has, and net/http would cancel its context then. Not
@@ -104,22 +108,33 @@ func (l *lineWriter) events(list []history.Event) error {
 	return nil
 }
 
-// idle sends the header of an answer that has none yet: the client knows that it listens. A stream that follows the log sends
-// an empty line when nothing was sent for a while, and ends when the process shuts down.
+// idle sends the header of an answer that has none yet, so that the client knows that it listens, and an empty line when nothing
+// was sent for a while. It ends the stream when its key opens nothing any more, and one that follows the log when the process
+// shuts down.
 func (l *lineWriter) idle() error {
-	switch {
-	case !l.begun:
+	if !l.begun {
 		return l.send(nil)
-	case !l.follow:
-		return nil
-	case l.api.Draining():
-		return errDraining
-	case l.api.Now().Sub(l.last) >= orDefault(l.api.Heartbeat, defaultHeartbeat):
-		return l.send([]byte("\n"))
-	default:
-		return nil
 	}
+	if l.follow && l.api.Draining() {
+		return errDraining
+	}
+	now := l.api.Now()
+	if now.Sub(l.allowedAt) >= recheck {
+		var refused *problem.Error
+		if _, err := l.api.Authenticate(l.request.Context(), l.request.Header); errors.As(err, &refused) {
+			return errors.Join(errClient, err)
+		}
+		l.allowedAt = now
+	}
+	if now.Sub(l.last) >= orDefault(l.api.Heartbeat, defaultHeartbeat) {
+		return l.send([]byte("\n"))
+	}
+	return nil
 }
+
+// recheck is how often it is asked whether the key of a stream was revoked. With the waits of a stream and the memory of package
+// access this keeps a revocation effective within a second.
+const recheck = 100 * time.Millisecond
 
 func (l *lineWriter) send(text []byte) error {
 	now := l.api.Now()

@@ -95,6 +95,23 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// TestRevokedWhileReading: a key that is revoked opens nothing any more, a stream that is open included.
+func TestRevokedWhileReading(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	c := a.open(t.Context(), t, a.otto, "/api/events?follow=true&cursor=now", ndjson)
+	if c.status != http.StatusOK {
+		t.Fatalf("status %d", c.status)
+	}
+	if _, err := a.staff.RevokePersonKey(t.Context(), a.ottosKeyID, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.lines(0); err == nil {
+		t.Error("it looks complete")
+	}
+	a.entriesEnded(t)
+}
+
 // failing is a database that fails after a number of queries.
 type failing struct {
 	*pgxpool.Pool

@@ -7,9 +7,9 @@ import (
 
 // Waiting for the log to grow.
 const (
-	firstRepeat = time.Millisecond     // after a read behind which a running transaction may hide events, …
-	lastRepeat  = time.Second          // … doubling up to this; also the interval without signals
-	pace        = 5 * time.Millisecond // the least time between two reads of new events
+	firstRepeat = time.Millisecond       // after a read behind which a running transaction may hide events, …
+	lastRepeat  = 400 * time.Millisecond // … doubling up to this; also the interval without signals
+	pace        = 5 * time.Millisecond   // the least time between two reads of new events
 )
 
 // streamPage is how many events a stream holds in memory at a time.
@@ -20,11 +20,11 @@ type Stream struct {
 	Reader *Reader
 	Limit  int             // ends after so many events; 0: no limit
 	Follow bool            // goes on when the end is reached
-	Signal <-chan struct{} // says that the log may have grown; nil: it is looked at once a second
+	Signal <-chan struct{} // says that the log may have grown; nil: it is looked at every 400 ms
 }
 
-// Run calls emit with what follows a cursor, page by page and in short transactions, and idle between pages, at least once a
-// second. It ends when there is no more, ctx ends, or one of the two returns an error.
+// Run calls emit with what follows a cursor, page by page and in short transactions, and idle between pages and while
+// it waits, every 400 ms. It ends when there is no more, ctx ends, or one of the two returns an error.
 func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error, idle func() error) error {
 	horizon, err := s.Reader.Horizon(ctx)
 	if err != nil {

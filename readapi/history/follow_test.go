@@ -163,7 +163,7 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// TestWithoutSignals: an append that nobody has announced is found within about a second.
+// TestWithoutSignals: an append that nobody has announced is found all the same.
 func TestWithoutSignals(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
