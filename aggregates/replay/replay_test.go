@@ -98,16 +98,18 @@ func TestThread(t *testing.T) {
 		events.ThreadOpened{NovelID: novelID},
 		events.PostImported{IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, Comment: &events.Comment{ExternalUUID: "u", Username: "Ada", Content: "Good"}},
 		events.PostImported{IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, ParentPostID: &postID, ChapterNumber: jsontext.Value("1.5")},
+		events.NovelRejected{}, // stands for whatever staff may decide about a comment
 	)
 	history[1].StreamID, history[1].StreamVersion = postID, 1
 	history[2].StreamID, history[2].StreamVersion = partner, 1
+	history[3].StreamID, history[3].StreamVersion = postID, 2
 	want := replay.Thread{
 		ThreadID: id, NovelID: novelID,
 		Posts: []replay.Post{
-			{PostID: postID, IntegrationID: partner, WrittenAt: noon, RecordedAt: noon.Add(2 * time.Minute), Username: "Ada", Content: "Good"},
-			{PostID: partner, ParentPostID: &postID, IntegrationID: partner, ChapterNumber: jsontext.Value("1.5"), WrittenAt: noon, RecordedAt: noon.Add(3 * time.Minute)}, // erased
+			{PostID: postID, IntegrationID: partner, WrittenAt: noon, RecordedAt: noon.Add(2 * time.Minute), Username: "Ada", Content: "Good", LastEvent: "novel.rejected.v1"},
+			{PostID: partner, ParentPostID: &postID, IntegrationID: partner, ChapterNumber: jsontext.Value("1.5"), WrittenAt: noon, RecordedAt: noon.Add(3 * time.Minute), LastEvent: "post.imported.v1"}, // erased
 		},
-		Trace: replay.Trace{Version: 3, ChangedAt: noon.Add(3 * time.Minute), ChangedBy: "staff:ada"},
+		Trace: replay.Trace{Version: 4, ChangedAt: noon.Add(4 * time.Minute), ChangedBy: "staff:ada"},
 	}
 	if diff := cmp.Diff(want, replay.ThreadOf(novelID, history)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

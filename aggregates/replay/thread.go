@@ -28,12 +28,14 @@ type Post struct {
 	RecordedAt    time.Time      `json:"recordedAt"`
 	Username      string         `json:"username,omitempty"`
 	Content       string         `json:"content,omitempty"`
+	LastEvent     string         `json:"lastEvent"` // type of the newest event of the comment, such as a decision of staff
 }
 
 // ThreadOf folds the events of a novel's thread and of its comments, in the order of the log.
 func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 	var opened thread.Thread
 	shown := Thread{NovelID: novelID, Posts: []Post{}}
+	places := map[uuid.UUID]int{}
 	for i := range history {
 		recorded := &history[i]
 		switch e := recorded.Event.(type) {
@@ -47,8 +49,12 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 			if e.Comment != nil {
 				post.Username, post.Content = e.Comment.Username, e.Comment.Content
 			}
+			places[recorded.StreamID] = len(shown.Posts)
 			shown.Posts = append(shown.Posts, post)
-		default: // not shown
+		default: // shown by its type
+		}
+		if place, ok := places[recorded.StreamID]; ok {
+			shown.Posts[place].LastEvent = recorded.Event.Type()
 		}
 		version := shown.Version
 		shown.follow(recorded)

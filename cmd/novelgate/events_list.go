@@ -79,7 +79,7 @@ func (c *EventsTail) Run(in *invocation) error {
 	}
 	return c.withHistory(in, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
 		wake := eventlog.NewWake()
-		signals, stop := wake.Subscribe()
+		signals, stop := wake.Signals()
 		defer stop()
 		logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		go eventlog.Listen(in.ctx, pool.Config().ConnConfig, wake, logger)

@@ -185,9 +185,9 @@ func printThread(in *invocation, t replay.Thread) {
 		if p.ParentPostID != nil {
 			parent = p.ParentPostID.String()
 		}
-		rows[i] = []any{p.PostID, parent, moment(&p.WrittenAt), p.Username, fmt.Sprintf("%.60s", p.Content)}
+		rows[i] = []any{p.PostID, parent, moment(&p.WrittenAt), p.LastEvent, p.Username, fmt.Sprintf("%.60s", p.Content)}
 	}
-	in.table([]any{"POST", "REPLY TO", "WRITTEN", "BY", "CONTENT"}, rows)
+	in.table([]any{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"}, rows)
 }
 
 func printChanges(in *invocation, changes []replay.Change) {

@@ -39,9 +39,14 @@ func (w *Wake) broadcast(local bool) {
 	}
 }
 
-// Subscribe returns a channel that receives a signal after the log may have grown, and a function that ends this.
-// Signals that were not taken collapse into one.
-func (w *Wake) Subscribe() (signals <-chan struct{}, stop func()) { return w.register(false) }
+// Signals returns a channel that receives the signals of this process and of others, at most one ahead, and a function
+// that ends this. A nil Wake never signals.
+func (w *Wake) Signals() (signals <-chan struct{}, stop func()) {
+	if w == nil {
+		return nil, func() {}
+	}
+	return w.register(false)
+}
 
 // register returns a channel that receives signals, and a function that ends this.
 func (w *Wake) register(localOnly bool) (signals <-chan struct{}, stop func()) {

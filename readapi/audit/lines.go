@@ -33,7 +33,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 
 	s := &history.Stream{Reader: reader, Limit: o.limit, Follow: o.follow}
 	if o.follow {
-		signals, stop := a.Wake.Subscribe()
+		signals, stop := a.Wake.Signals()
 		defer stop()
 		s.Signal = signals
 	}

@@ -94,7 +94,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	var cursor history.Cursor
 	errCut := errors.New("cut")
 	for cuts := 0; len(got) < total && ctx.Err() == nil; cuts++ {
-		signals, stop := wake.Subscribe()
+		signals, stop := wake.Signals()
 		reader, err := history.NewReader(ctx, pool, history.Filter{})
 		if err != nil {
 			t.Fatal(err)
