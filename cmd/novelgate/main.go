@@ -34,8 +34,8 @@ type CLI struct {
 	Staff       PersonCommand      `cmd:"" help:"Manage the API keys of staff."`
 	Auditor     PersonCommand      `cmd:"" help:"Manage the API keys of auditors."`
 	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
-	Events      EventsCommand      `cmd:"" help:"Look into the event history; every look is recorded."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
+	Events      EventsCommand      `cmd:"" help:"Look into the event history; every look is recorded."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
 }
 
