@@ -51,11 +51,11 @@ func (a *API) stream(w http.ResponseWriter, rd *read) error {
 func (a *API) exists(rd *read, o *options) error {
 	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
 	defer cancel()
-	first, err := history.Version(ctx, a.DB, o.filter.Stream.UUID, 1)
+	kind, err := history.StreamType(ctx, a.DB, o.filter.Stream.UUID)
 	if err != nil {
 		return err
 	}
-	if first.StreamType != o.filter.StreamType {
+	if kind != o.filter.StreamType {
 		return history.ErrNotFound
 	}
 	return nil

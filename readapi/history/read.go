@@ -206,7 +206,23 @@ func At(ctx context.Context, db Database, index int64) (Event, error) {
 	return one(ctx, db, oneSQL, position.TransactionID, position.Ordinal)
 }
 
-// settled: an event that this finds is found by readers of the log, too.
+const streamTypeSQL = `SELECT stream_type FROM events WHERE stream_id = $1 AND stream_version = 1`
+
+// StreamType returns what kind of aggregate a stream is, also while its first event has not settled; ErrNotFound when there is
+// no such stream.
+func StreamType(ctx context.Context, db Database, stream uuid.UUID) (string, error) {
+	var kind string
+	err := db.QueryRow(ctx, streamTypeSQL, stream).Scan(&kind)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("find stream: %w", err)
+	}
+	return kind, nil
+}
+
+// What this finds is found by readers of the log, too.
 const versionSQL = "SELECT " + columns + `
 FROM events AS e WHERE e.stream_id = $1 AND e.stream_version = $2 AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())`
 
