@@ -17,17 +17,19 @@ import (
 	"novelgate/commands/problem"
 	"novelgate/readapi"
 	"novelgate/readapi/answer"
+	"novelgate/readapi/audit"
 	"novelgate/readapi/pages"
 	"novelgate/readapi/reading"
 )
 
-// publicHandler serves partners, staff and readers.
-func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics *commands.Metrics, timeout time.Duration) http.Handler {
+// publicHandler serves partners, staff, auditors and readers.
+func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI *audit.API, metrics *commands.Metrics, timeout time.Duration) http.Handler {
 	// Without cleaning: a path is what it says, and a POST is never redirected.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, s.recoverPanics)
 	api.Register(router)
 	staffAPI.Register(router)
+	auditAPI.Register(router)
 	s.health().Register(router)
 	readapi.RegisterOpenAPI(router)
 	s.registerReaders(router, timeout)

@@ -40,6 +40,7 @@ type CLI struct {
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
 	Analytics   AnalyticsCommand   `cmd:"" help:"Export what analysts query."`
 	Ledger      LedgerCommand      `cmd:"" help:"Look after the ledger, which makes the event history tamper-evident."`
+	Events      EventsCommand      `cmd:"" help:"Look into the event history; every look is recorded."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
 }
 

@@ -38,6 +38,7 @@ type service struct {
 	runner    *projections.Runner // nil when the projections are paused
 	notifier  *eventlog.Notifier
 	ledger    *ledgerService
+	wake      *eventlog.Wake
 
 	publicURL                   *url.URL
 	public, ops                 *http.Server
@@ -61,22 +62,22 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		return nil, err
 	}
 
-	wake := eventlog.NewWake()
-	s.notifier = eventlog.NewNotifier(db.pools.General, wake, logger)
+	s.wake = eventlog.NewWake()
+	s.notifier = eventlog.NewNotifier(db.pools.General, s.wake, logger)
 	s.keys = access.New(db.pools.General, in.now)
 	s.limiter = ratelimit.New(db.pools.Limits, in.now)
 	committed := committer.NewMetrics()
 	s.committer = committer.New(committer.Config{ //nolint:contextcheck // a batch serves many requests and outlives each of them
 		Pool: db.pools.Append, Permits: s.limiter, Logger: logger, Metrics: committed, Lanes: c.Lanes,
-		Timeout: c.RequestTimeout * 4 / 5, Committed: wake.Signal,
+		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
 	if !c.PauseProjections {
-		if s.runner, err = projections.NewRunner(projections.Config{Pool: db.pools.General, Wake: wake, Logger: logger}); err != nil {
+		if s.runner, err = projections.NewRunner(projections.Config{Pool: db.pools.General, Wake: s.wake, Logger: logger}); err != nil {
 			return nil, err
 		}
 	}
 
-	if s.ledger, err = c.newLedger(ctx, in, s, wake); err != nil {
+	if s.ledger, err = c.newLedger(ctx, in, s, s.wake); err != nil {
 		return nil, err
 	}
 
@@ -88,7 +89,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		PublicURL: s.publicURL, Timeout: c.RequestTimeout, Now: in.now,
 	}
 	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}
-	s.public = newServer(s.publicHandler(api, staffAPI, requests, c.RequestTimeout), logger)
+	s.public = newServer(s.publicHandler(api, staffAPI, s.auditAPI(c, in), requests, c.RequestTimeout), logger)
 	s.ops = newServer(s.opsHandler(registry), logger)
 	return s, nil
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -75,7 +74,7 @@ func (a *API) handler(op operation) http.Handler {
 }
 
 func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Request, op operation) (*output, error) {
-	caller, err := a.authenticate(ctx, r)
+	caller, err := AuthenticatePerson(ctx, a.Keys, r.Header, "staff key", "staff")
 	if err != nil {
 		return nil, err
 	}
@@ -84,30 +83,6 @@ func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}
 	s := &staff.Staff{Pool: a.Pool, Actor: "staff:" + caller.Name, Now: a.Now}
 	return op(ctx, &call{Request: r, staff: s, caller: caller, writer: w})
-}
-
-// authenticate reads the key of a request. A partner's key is a valid one, but not for this.
-func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Person, error) {
-	key, err := request.Bearer(r.Header, "staff key")
-	if err != nil {
-		return nil, err // already a problem
-	}
-	found, err := a.Keys.AuthenticatePerson(ctx, key)
-	switch {
-	case err == nil:
-		return found, nil
-	case errors.Is(err, access.ErrMalformed):
-		if _, err := a.Keys.Authenticate(ctx, key); err == nil {
-			return nil, problem.Forbidden("This key belongs to an integration. This operation is for staff.")
-		}
-		return nil, problem.Unauthorized("The staff key is not valid.")
-	case errors.Is(err, access.ErrUnknown):
-		return nil, problem.Unauthorized("The staff key is not valid.")
-	case errors.Is(err, access.ErrExpired):
-		return nil, problem.Unauthorized("The staff key has expired.")
-	default:
-		return nil, err
-	}
 }
 
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, err error) {

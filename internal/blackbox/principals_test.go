@@ -20,6 +20,7 @@ const (
 	command class = "command" // of partners, a disabled one excepted
 	inquiry class = "inquiry" // of partners, a disabled one included
 	staff   class = "staff"
+	audit   class = "audit" // of auditors, and of staff
 )
 
 // routeClasses says of every route of docs/openapi.yaml who it is for, and gives it a valid body. A route that is missing fails
@@ -41,6 +42,11 @@ var routeClasses = map[string]struct {
 	"POST /api/integrations/deliveries/reconcile": {inquiry, func(d *desk) blackbox.Fields {
 		return blackbox.Fields{"operation": "novels", "idempotencyKeys": []string{d.delivered}}
 	}},
+
+	"GET /api/events":                          {audit, nil},
+	"GET /api/events/{logIndex}":               {audit, nil},
+	"GET /api/streams/{streamType}/{streamId}": {audit, nil},
+	"GET /api/access-log":                      {audit, nil},
 
 	"GET /api/admin/integrations":                                               {staff, nil},
 	"POST /api/admin/integrations":                                              {staff, func(d *desk) blackbox.Fields { return blackbox.Fields{"name": d.freeName} }},
@@ -92,6 +98,7 @@ var valid = map[class]struct{ partner, disabled, staff, auditor refusal }{
 	command: {welcome, incapable, unauthorized, unauthorized},
 	inquiry: {welcome, welcome, unauthorized, unauthorized},
 	staff:   {forbidden, forbidden, welcome, forbidden},
+	audit:   {forbidden, forbidden, welcome, welcome},
 }
 
 // strangers are what a key that opens nothing may look like, by name.

@@ -78,6 +78,7 @@ func (d *desk) path(t testing.TB, documented string) string {
 	t.Helper()
 	filled := strings.NewReplacer(
 		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post, "{uuid}", d.linked,
+		"{streamType}", "integration", "{streamId}", d.partner.IntegrationID, "{logIndex}", "0",
 		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",
 	).Replace(documented)
 	if strings.Contains(filled, "{") {

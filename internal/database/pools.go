@@ -17,6 +17,7 @@ type Pools struct {
 	Append  *pgxpool.Pool // the committer's
 	Limits  *pgxpool.Pool // the rate limiter's: losing its last moments in a crash of the database does no harm
 	Read    *pgxpool.Pool // the readers': however many they are, they take no connection from anybody else
+	History *pgxpool.Pool // auditors': an export takes no connection from anybody else
 	General *pgxpool.Pool // everything else
 	Ledger  *pgxpool.Pool // that of sealing, signing and reading the ledger
 }
@@ -56,6 +57,15 @@ var readSettings = map[string]string{
 	"application_name":              "novelgate-read",
 }
 
+// historySettings are for walks along the log, which follow an index from where they are. A plan that was made while the
+// log was empty would sort all of it once it has grown.
+var historySettings = map[string]string{
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off",
+	"jit":               "off",
+	"application_name":  "novelgate-history",
+}
+
 var generalSettings = map[string]string{
 	"application_name": "novelgate",
 }
@@ -87,6 +97,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		{&p.Append, lanes + 1, appendSettings, false},
 		{&p.Limits, 3, limitsSettings, true},
 		{&p.Read, 10, readSettings, true},
+		{&p.History, historyConnections, historySettings, true},
 		{&p.General, 10, generalSettings, true},
 		{&p.Ledger, ledgerConnections, ledgerSettings, true},
 	} {
@@ -102,7 +113,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 
 // Close closes what is open. It waits for connections that are in use.
 func (p *Pools) Close() {
-	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Read, p.General, p.Ledger} {
+	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Read, p.History, p.General, p.Ledger} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -111,7 +122,9 @@ func (p *Pools) Close() {
 
 // Named returns the pools by the names that metrics use.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
-	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "read": p.Read, "general": p.General, "ledger": p.Ledger}
+	return map[string]*pgxpool.Pool{
+		"append": p.Append, "limits": p.Limits, "read": p.Read, "history": p.History, "general": p.General, "ledger": p.Ledger,
+	}
 }
 
 // OpenGeneral connects with one pool for everything, as a command-line tool needs it.
@@ -122,6 +135,14 @@ func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
 // OpenLedger connects as Pools.Ledger does.
 func OpenLedger(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, ledgerConnections, ledgerSettings, true)
+}
+
+// historyConnections is how many pages of the history are read at a time.
+const historyConnections = 4
+
+// OpenHistory connects with one pool for reading the history, as a command-line tool needs it.
+func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	return open(ctx, url, historyConnections, historySettings, true)
 }
 
 func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {

@@ -36,6 +36,9 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Read, "default_transaction_read_only", "on"},
 		{pools.Read, "plan_cache_mode", "force_generic_plan"},
 		{pools.Read, "application_name", "novelgate-read"},
+		{pools.History, "enable_seqscan", "off"},
+		{pools.History, "synchronous_commit", "on"},
+		{pools.History, "application_name", "novelgate-history"},
 		{pools.General, "synchronous_commit", "on"},
 		{pools.General, "plan_cache_mode", "auto"},
 		{pools.General, "application_name", "novelgate"},
@@ -54,7 +57,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 	if got := pools.Append.Config().MaxConns; got < 2 {
 		t.Errorf("%d connections for 2 lanes", got)
 	}
-	if len(pools.Named()) != 4 {
+	if len(pools.Named()) != 6 {
 		t.Errorf("named pools: %v", pools.Named())
 	}
 }

@@ -1,0 +1,116 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Change is one field that differs between two states. Without a value it is null.
+type Change struct {
+	Field  string         `json:"field"`
+	Before jsontext.Value `json:"before"`
+	After  jsontext.Value `json:"after"`
+}
+
+// Diff lists the fields in which two states of one thing differ, by name. Members of a member are "outer.inner"; elements of
+// a list are told apart by their identifiers, such as "posts.<postId>.content", and a list without them is one field.
+func Diff(before, after any) ([]Change, error) {
+	old, err := fields(before)
+	if err != nil {
+		return nil, err
+	}
+	young, err := fields(after)
+	if err != nil {
+		return nil, err
+	}
+	changes := []Change{}
+	names := maps.Clone(old)
+	maps.Copy(names, young)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was, is := orNull(old[name]), orNull(young[name]); string(was) != string(is) {
+			changes = append(changes, Change{name, was, is})
+		}
+	}
+	return changes, nil
+}
+
+func orNull(value jsontext.Value) jsontext.Value {
+	if value == nil {
+		return jsontext.Value("null")
+	}
+	return value
+}
+
+// fields returns the fields of a state by name.
+func fields(state any) (map[string]jsontext.Value, error) {
+	encoded, err := json.Marshal(state, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("compare states: %w", err)
+	}
+	found := map[string]jsontext.Value{}
+	if err := collect(found, "", encoded); err != nil {
+		return nil, fmt.Errorf("compare states: %w", err)
+	}
+	return found, nil
+}
+
+func collect(found map[string]jsontext.Value, name string, value jsontext.Value) error {
+	switch value.Kind() {
+	case '{':
+		var members map[string]jsontext.Value
+		if err := json.Unmarshal(value, &members); err != nil {
+			return err
+		}
+		for member, inner := range members {
+			if name != "" {
+				member = name + "." + member
+			}
+			if err := collect(found, member, inner); err != nil {
+				return err
+			}
+		}
+		return nil
+	case '[':
+		elements, err := identified(value)
+		if err != nil || elements == nil {
+			found[name] = value
+			return err
+		}
+		for id, inner := range elements {
+			if err := collect(found, name+"."+id, inner); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		found[name] = value
+		return nil
+	}
+}
+
+// identified returns the elements of a list by their identifiers; nil when they have none.
+func identified(list jsontext.Value) (map[string]jsontext.Value, error) {
+	var elements []jsontext.Value
+	if err := json.Unmarshal(list, &elements); err != nil {
+		return nil, err
+	}
+	byID := make(map[string]jsontext.Value, len(elements))
+	for _, element := range elements {
+		if element.Kind() != '{' {
+			return nil, nil
+		}
+		var ids struct {
+			PostID string `json:"postId"`
+			KeyID  string `json:"keyId"`
+		}
+		if err := json.Unmarshal(element, &ids); err != nil {
+			return nil, err
+		}
+		byID[ids.PostID+ids.KeyID] = element
+	}
+	return byID, nil
+}

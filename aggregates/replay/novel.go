@@ -1,0 +1,58 @@
+// Package replay folds history into what people look at: a thing as it stood after the events that they give. It decides
+// nothing; the aggregates do the folding.
+package replay
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/events"
+)
+
+// Trace says what was folded.
+type Trace struct {
+	Version   int       `json:"version"` // of the stream; 0 when the thing did not exist yet
+	ChangedAt time.Time `json:"changedAt,omitzero"`
+	ChangedBy string    `json:"changedBy,omitempty"`
+}
+
+func (t *Trace) follow(recorded *events.Recorded) {
+	t.Version, t.ChangedAt, t.ChangedBy = recorded.StreamVersion, recorded.RecordedAt.UTC(), recorded.Metadata.Actor
+}
+
+// Exists reports whether there was anything.
+func (t Trace) Exists() bool { return t.Version > 0 }
+
+// Novel is a novel as it stood.
+type Novel struct {
+	NovelID uuid.UUID   `json:"novelId"`
+	Title   string      `json:"novel"`
+	Slug    string      `json:"slug"`
+	State   novel.State `json:"state"`
+	Owner   string      `json:"owner"` // an integration's id, or "host"
+	novel.Details
+	Trace
+}
+
+// host is the owner of what belongs to no integration.
+const host = "host"
+
+// NovelOf folds the events of a novel's stream, oldest first.
+func NovelOf(id uuid.UUID, history []events.Recorded) Novel {
+	n := novel.Novel{ID: id}
+	var trace Trace
+	for i := range history {
+		n = n.Apply(history[i].Event)
+		trace.follow(&history[i])
+	}
+	shown := Novel{NovelID: id, Title: n.Title, Slug: n.Slug, State: n.State, Details: n.Details, Trace: trace}
+	switch {
+	case n.OwnerID != nil:
+		shown.Owner = n.OwnerID.String()
+	case trace.Exists():
+		shown.Owner = host
+	}
+	return shown
+}

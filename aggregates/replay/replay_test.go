@@ -1,0 +1,152 @@
+package replay_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/replay"
+	"novelgate/events"
+)
+
+var (
+	partner = uuid.MustParse("01000000-0000-7000-8000-000000000001")
+	id      = uuid.MustParse("01000000-0000-7000-8000-000000000002")
+	noon    = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+)
+
+// recorded is a history: the n-th event came n minutes past noon.
+func recorded(list ...events.Event) []events.Recorded {
+	history := make([]events.Recorded, len(list))
+	for i, event := range list {
+		history[i] = events.Recorded{
+			StreamID: id, StreamVersion: i + 1, Event: event, RecordedAt: noon.Add(time.Duration(i+1) * time.Minute), Metadata: events.Metadata{Actor: "staff:ada"},
+		}
+	}
+	return history
+}
+
+func pointer[T any](value T) *T { return &value }
+
+var novelHistory = recorded(
+	events.NovelCreated{Title: "Genji", Slug: "genji", Author: "Unknown", OwnerID: &partner, State: "pending", Genres: []string{"classic"}},
+	events.NovelUpdated{Author: pointer("Murasaki"), Genres: pointer([]string{"classic", "court"})},
+	events.NovelApproved{Reason: "good"},
+	events.NovelPublished{},
+)
+
+func TestNovel(t *testing.T) {
+	t.Parallel()
+	trace := func(version int) replay.Trace {
+		return replay.Trace{Version: version, ChangedAt: noon.Add(time.Duration(version) * time.Minute), ChangedBy: "staff:ada"}
+	}
+	before := novel.Details{Author: "Unknown", Genres: []string{"classic"}}
+	after := novel.Details{Author: "Murasaki", Genres: []string{"classic", "court"}}
+	for version, want := range []replay.Novel{
+		{NovelID: id},
+		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Pending, Owner: partner.String(), Details: before, Trace: trace(1)},
+		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Pending, Owner: partner.String(), Details: after, Trace: trace(2)},
+		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Approved, Owner: partner.String(), Details: after, Trace: trace(3)},
+		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Published, Owner: "host", Details: after, Trace: trace(4)},
+	} {
+		if diff := cmp.Diff(want, replay.NovelOf(id, novelHistory[:version])); diff != "" {
+			t.Errorf("version %d (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+func TestIntegration(t *testing.T) {
+	t.Parallel()
+	keyID := uuid.MustParse("01000000-0000-7000-8000-000000000003")
+	history := recorded(
+		events.IntegrationRegistered{Name: "Fan Site"},
+		events.CapabilityEnabled{Capability: "posts"},
+		events.CapabilityEnabled{Capability: "novels"},
+		events.RateLimitSet{Operation: "posts", PerMinute: 7},
+		events.KeyIssued{KeyID: keyID, IssuedAt: noon},
+		events.KeyRevoked{KeyID: keyID},
+		events.IntegrationDisabled{},
+	)
+	want := replay.Integration{
+		IntegrationID: id, Name: "Fan Site", Capabilities: []string{"novels", "posts"}, PostsPerMinute: 7, NovelsPerMinute: 60,
+		Keys:  []replay.Key{{KeyID: keyID, Revoked: true}},
+		Trace: replay.Trace{Version: 7, ChangedAt: noon.Add(7 * time.Minute), ChangedBy: "staff:ada"},
+	}
+	if diff := cmp.Diff(want, replay.IntegrationOf(id, history)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	changes, err := replay.Diff(replay.IntegrationOf(id, history[:5]), replay.IntegrationOf(id, history))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkChanges(t, []replay.Change{
+		{Field: "changedAt", Before: jsontext.Value(`"2026-01-02T12:05:00Z"`), After: jsontext.Value(`"2026-01-02T12:07:00Z"`)},
+		{Field: "enabled", Before: jsontext.Value(`true`), After: jsontext.Value(`false`)},
+		{Field: "keys." + keyID.String() + ".revoked", Before: jsontext.Value(`false`), After: jsontext.Value(`true`)},
+		{Field: "version", Before: jsontext.Value(`5`), After: jsontext.Value(`7`)},
+	}, changes)
+}
+
+func TestThread(t *testing.T) {
+	t.Parallel()
+	novelID, postID := uuid.New(), uuid.New()
+	history := recorded(
+		events.ThreadOpened{NovelID: novelID},
+		events.PostImported{IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, Comment: &events.Comment{ExternalUUID: "u", Username: "Ada", Content: "Good"}},
+		events.PostImported{IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, ParentPostID: &postID, ChapterNumber: jsontext.Value("1.5")},
+		events.NovelRejected{}, // stands for whatever staff may decide about a comment
+	)
+	history[1].StreamID, history[1].StreamVersion = postID, 1
+	history[2].StreamID, history[2].StreamVersion = partner, 1
+	history[3].StreamID, history[3].StreamVersion = postID, 2
+	want := replay.Thread{
+		ThreadID: id, NovelID: novelID,
+		Posts: []replay.Post{
+			{PostID: postID, IntegrationID: partner, WrittenAt: noon, RecordedAt: noon.Add(2 * time.Minute), Username: "Ada", Content: "Good", LastEvent: "novel.rejected.v1"},
+			{PostID: partner, ParentPostID: &postID, IntegrationID: partner, ChapterNumber: jsontext.Value("1.5"), WrittenAt: noon, RecordedAt: noon.Add(3 * time.Minute), LastEvent: "post.imported.v1"}, // erased
+		},
+		Trace: replay.Trace{Version: 4, ChangedAt: noon.Add(4 * time.Minute), ChangedBy: "staff:ada"},
+	}
+	if diff := cmp.Diff(want, replay.ThreadOf(novelID, history)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	changes, err := replay.Diff(replay.NovelOf(id, novelHistory[:1]), replay.NovelOf(id, novelHistory[:2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkChanges(t, []replay.Change{
+		{Field: "author", Before: jsontext.Value(`"Unknown"`), After: jsontext.Value(`"Murasaki"`)},
+		{Field: "changedAt", Before: jsontext.Value(`"2026-01-02T12:01:00Z"`), After: jsontext.Value(`"2026-01-02T12:02:00Z"`)},
+		{Field: "genres", Before: jsontext.Value(`["classic"]`), After: jsontext.Value(`["classic","court"]`)},
+		{Field: "version", Before: jsontext.Value(`1`), After: jsontext.Value(`2`)},
+	}, changes)
+
+	same, err := replay.Diff(novelHistory, novelHistory)
+	if err != nil || len(same) != 0 {
+		t.Errorf("alike: %v, %v", same, err)
+	}
+	// What is absent and what is null are the same: nothing.
+	nothing, err := replay.Diff(struct{}{}, replay.Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkChanges(t, []replay.Change{
+		{Field: "keyId", Before: jsontext.Value(`null`), After: jsontext.Value(`"00000000-0000-0000-0000-000000000000"`)},
+		{Field: "revoked", Before: jsontext.Value(`null`), After: jsontext.Value(`false`)},
+	}, nothing)
+}
+
+func checkChanges(t *testing.T, want, got []replay.Change) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

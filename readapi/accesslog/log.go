@@ -1,0 +1,109 @@
+// Package accesslog keeps who read the event history. It is a table of its own and no part of the history.
+//
+// An entry is written before the first byte of an answer, and an answer without an entry is not given. What is known at the
+// end only, the number of rows, is added then; it stays empty when that fails or the process dies.
+package accesslog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// CLI is the role of those who read the database with the command line.
+const CLI = "cli"
+
+// Person is who reads.
+type Person struct {
+	Role     string // "staff", "auditor" or CLI
+	Name     string
+	PersonID uuid.NullUUID // not for CLI
+	KeyID    uuid.NullUUID // not for CLI
+}
+
+// Read is what somebody reads.
+type Read struct {
+	Person     Person
+	RequestID  string
+	Route      string            // template of the path, or the command
+	Parameters map[string]string // as sent
+}
+
+// Entry is a read on record.
+type Entry struct {
+	ID           int64          `json:"entryId"`
+	BeganAt      time.Time      `json:"beganAt"`
+	Role         string         `json:"role"`
+	Name         string         `json:"name"`
+	PersonID     *uuid.UUID     `json:"personId"`
+	KeyID        *uuid.UUID     `json:"keyId"`
+	RequestID    string         `json:"requestId"`
+	Route        string         `json:"route"`
+	Parameters   jsontext.Value `json:"parameters"`
+	RowsReturned *int64         `json:"rowsReturned"` // nil while the answer is being sent, and when it is not known
+	EndedAt      *time.Time     `json:"endedAt"`
+}
+
+// Database is what the log needs: a pool.
+type Database interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Log is the access log.
+type Log struct{ DB Database }
+
+const beginSQL = `INSERT INTO access_log (role, name, person_id, key_id, request_id, route, parameters)
+VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING entry_id`
+
+// Begin writes an entry and returns its id. It has been committed then.
+func (l *Log) Begin(ctx context.Context, r *Read) (int64, error) {
+	parameters, err := json.Marshal(r.Parameters, json.Deterministic(true))
+	if err != nil {
+		return 0, fmt.Errorf("encode parameters of a read: %w", err)
+	}
+	var id int64
+	if err := l.DB.QueryRow(ctx, beginSQL, r.Person.Role, r.Person.Name, r.Person.PersonID, r.Person.KeyID, r.RequestID, r.Route, parameters).Scan(&id); err != nil {
+		return 0, fmt.Errorf("write access log: %w", err)
+	}
+	return id, nil
+}
+
+const endSQL = `UPDATE access_log SET rows_returned = $2, ended_at = statement_timestamp() WHERE entry_id = $1`
+
+// End adds how many rows the answer had.
+func (l *Log) End(ctx context.Context, id, rows int64) error {
+	if _, err := l.DB.Exec(ctx, endSQL, id, rows); err != nil {
+		return fmt.Errorf("count rows in access log: %w", err)
+	}
+	return nil
+}
+
+const listSQL = `SELECT entry_id, began_at, role, name, person_id, key_id, request_id, route, parameters, rows_returned, ended_at
+FROM access_log WHERE entry_id < $1 ORDER BY entry_id DESC LIMIT $2`
+
+// List returns up to limit entries that are older than one, newest first.
+func (l *Log) List(ctx context.Context, before int64, limit int) ([]Entry, error) {
+	rows, err := l.DB.Query(ctx, listSQL, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read access log: %w", err)
+	}
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Entry, error) {
+		var e Entry
+		var parameters []byte
+		err := row.Scan(&e.ID, &e.BeganAt, &e.Role, &e.Name, &e.PersonID, &e.KeyID, &e.RequestID, &e.Route, &parameters, &e.RowsReturned, &e.EndedAt)
+		e.Parameters = parameters
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read access log: %w", err)
+	}
+	return entries, nil
+}

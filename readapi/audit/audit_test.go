@@ -1,0 +1,261 @@
+package audit_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+// TestPrincipals sends every route with every kind of key.
+func TestPrincipals(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	a.seal(t)
+	for _, path := range []string{"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log"} {
+		for name, c := range map[string]struct {
+			key    string
+			status int
+			code   string
+		}{
+			"none":    {"", http.StatusUnauthorized, "unauthorized"},
+			"wrong":   {a.otto[:39] + "x", http.StatusUnauthorized, "unauthorized"},
+			"revoked": {a.revoked, http.StatusUnauthorized, "unauthorized"},
+			"expired": {a.expired, http.StatusUnauthorized, "unauthorized"},
+			"partner": {a.partner, http.StatusForbidden, "forbidden"},
+		} {
+			got := a.get(t, c.key, path)
+			if got.status != c.status || got.str("code") != c.code || got.header.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s with %s: %d %s", path, name, got.status, got.text)
+			}
+		}
+		for name, key := range map[string]string{"auditor": a.otto, "staff": a.ada} {
+			if got := a.get(t, key, path); got.status != http.StatusOK || got.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s with %s: %d %s", path, name, got.status, got.text)
+			}
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	a.settle(t)
+	response := a.open(t.Context(), t, a.otto, "/api/events", ndjson)
+	want, _, err := response.lines(0)
+	if err != nil || response.header.Get("Content-Type") != ndjson || len(want) < 7 {
+		t.Fatalf("%d lines, %v", len(want), err)
+	}
+	var got []string
+	path := "/api/events?limit=3"
+	var last answer
+	for next := ""; ; {
+		last = a.get(t, a.otto, path+next)
+		got = append(got, last.ids(t)...)
+		if last.body["nextCursor"] == nil {
+			break
+		}
+		next = "&cursor=" + last.str("nextCursor")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-stream +pages):\n%s", diff)
+	}
+	// The last page says where reading goes on once there is more.
+	a.publish(t, "Genji")
+	a.settle(t)
+	if more := a.get(t, a.otto, path+"&cursor="+last.str("cursor")); len(more.ids(t)) != 1 {
+		t.Errorf("later: %s", more.text)
+	}
+	if now := a.get(t, a.otto, path+"&cursor=now"); len(now.ids(t)) != 0 || now.body["nextCursor"] != nil {
+		t.Errorf("now: %s", now.text)
+	}
+	limited, _, err := a.open(t.Context(), t, a.otto, "/api/events?limit=2", "text/html, "+ndjson+";q=0.9").lines(0)
+	if diff := cmp.Diff(want[:2], limited); diff != "" || err != nil {
+		t.Errorf("two lines: %v\n%s", err, diff)
+	}
+}
+
+func TestOneEvent(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	if got := a.get(t, a.otto, "/api/events/0"); got.status != http.StatusNotFound || got.str("code") != "not_found" {
+		t.Errorf("not sealed: %d %s", got.status, got.text)
+	}
+	a.seal(t)
+	got := a.get(t, a.otto, "/api/events/0")
+	if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/cloudevents+json" || got.str("logindex") != "0" ||
+		got.str("type") != "person.key_issued.v1" || got.str("actor") != "staff:setup" {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+	for _, path := range []string{"/api/events/999999", "/api/events/-1", "/api/events/x", "/api/events/99999999999999999999"} {
+		if got := a.get(t, a.otto, path); got.status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", path, got.status, got.text)
+		}
+	}
+}
+
+func TestOneStream(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	n := a.publish(t, "Genji")
+	a.settle(t)
+	path := "/api/streams/integration/" + a.partnerID.String()
+	if got := a.get(t, a.otto, path); len(got.ids(t)) != 2 || strings.Contains(got.text, "Genji") {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+	if got := a.get(t, a.otto, path+"?type=integration.key_issued.v1"); len(got.ids(t)) != 1 {
+		t.Errorf("%d %s", got.status, got.text)
+	}
+	for _, missing := range []string{"integration/" + uuid.NewString(), "integration/" + n.NovelID.String(), "integration/x", "novel/" + a.partnerID.String()} {
+		if got := a.get(t, a.otto, "/api/streams/"+missing); got.status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", missing, got.status, got.text)
+		}
+	}
+	for name, want := range map[string]int{"novel=" + n.NovelID.String(): 1, "integration=" + a.partnerID.String(): 2, "streamType=" + events.NovelStream: 1} {
+		if got := a.get(t, a.otto, "/api/events?"+name); len(got.ids(t)) != want {
+			t.Errorf("%s: %s", name, got.text)
+		}
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	stream := "/api/streams/integration/" + a.partnerID.String()
+	for path, field := range map[string]string{
+		"/api/events?limit=0":                      "limit",
+		"/api/events?limit=1001":                   "limit",
+		"/api/events?limit=x":                      "limit",
+		"/api/events?cursor=%25":                   "cursor",
+		"/api/events?after=-1":                     "after",
+		"/api/events?after=5":                      "after", // nothing has a log index yet
+		"/api/events?before=x":                     "before",
+		"/api/events?stream=x":                     "stream",
+		"/api/events?streamId=" + uuid.NewString(): "streamId",
+		"/api/events?novel=Genji":                  "novel",
+		"/api/events?integration=Fan":              "integration",
+		"/api/events?type=":                        "type",
+		"/api/events?type=a&type=b":                "type",
+		"/api/events?type=%00":                     "type",
+		"/api/events?type=%ff":                     "type",
+		"/api/events?typ=novel":                    "typ", // a typing error must not look like no filter
+		"/api/events?from=yesterday":               "from",
+		"/api/events?to=2026-01-01":                "to",
+		"/api/events?follow=true":                  "follow",
+		"/api/events?follow=maybe":                 "follow",
+		"/api/events?%zz":                          "query",
+		"/api/events/0?limit=1":                    "limit",
+		stream + "?stream=" + uuid.NewString():     "stream",
+		stream + "?streamType=novel":               "streamType",
+		"/api/access-log?limit=0":                  "limit",
+		"/api/access-log?cursor=x":                 "cursor",
+		"/api/access-log?type=x":                   "type",
+	} {
+		if got := a.get(t, a.otto, path); got.status != http.StatusBadRequest || got.str("code") != "invalid_request" || got.str("field") != field {
+			t.Errorf("%s: %d %s", path, got.status, got.text)
+		}
+	}
+	for _, query := range []string{"before=5", "to=2026-01-01T00:00:00Z"} {
+		response := a.open(t.Context(), t, a.otto, "/api/events?follow=true&"+query, ndjson)
+		if response.status != http.StatusBadRequest {
+			t.Errorf("follow with %s: %d", query, response.status)
+		}
+	}
+	if list := a.entries(t); len(list) != 0 {
+		t.Errorf("refused reads are on record: %v", list)
+	}
+}
+
+// TestEveryReadIsOnRecord reads in every way, and looks at who is said to have read what.
+func TestEveryReadIsOnRecord(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	a.seal(t)
+	a.get(t, a.otto, "/api/events?type=person.key_issued.v1&limit=3")
+	a.get(t, a.ada, "/api/events/1")
+	a.get(t, a.otto, "/api/events/12345")
+	a.get(t, a.otto, "/api/streams/integration/"+a.partnerID.String())
+	if _, _, err := a.open(t.Context(), t, a.otto, "/api/events?limit=5", ndjson).lines(0); err != nil {
+		t.Fatal(err)
+	}
+	shown := a.get(t, a.otto, "/api/access-log?limit=4")
+	if items, ok := shown.body["items"].([]any); !ok || len(items) != 4 || shown.body["nextCursor"] == nil {
+		t.Errorf("access log: %s", shown.text)
+	}
+	shown = a.get(t, a.ada, "/api/access-log?limit=1000&cursor="+shown.str("nextCursor"))
+	if items, ok := shown.body["items"].([]any); !ok || len(items) > 2 || shown.body["nextCursor"] != nil {
+		t.Errorf("access log, second page: %s", shown.text)
+	}
+
+	var got []string
+	for _, e := range a.entriesEnded(t) {
+		got = append(got, fmt.Sprintf("%s %s %s %s %d", e.Role, e.Name, e.Route, e.Parameters, *e.RowsReturned))
+		if e.PersonID == nil || e.KeyID == nil || e.RequestID == "" || e.EndedAt.Before(e.BeganAt) || e.Name == "otto" && *e.KeyID != a.ottosKeyID {
+			t.Errorf("incomplete: %+v", e)
+		}
+	}
+	want := []string{
+		`auditor otto /api/events {"limit":"3","type":"person.key_issued.v1"} 3`,
+		`staff ada /api/events/{logIndex} {"{logIndex}":"1"} 1`,
+		`auditor otto /api/events/{logIndex} {"{logIndex}":"12345"} 0`,
+		`auditor otto /api/streams/{streamType}/{streamId} {"{streamId}":"` + a.partnerID.String() + `","{streamType}":"integration"} 2`,
+		`auditor otto /api/events {"limit":"5"} 5`,
+		`auditor otto /api/access-log {"limit":"4"} 4`,
+	}
+	if diff := cmp.Diff(want, got[:len(want)]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestNoAnswerWithoutAnEntry: what cannot be recorded is not shown.
+func TestNoAnswerWithoutAnEntry(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	a.seal(t)
+	if _, err := a.pool.Exec(t.Context(), `ALTER TABLE access_log ADD CONSTRAINT refuse CHECK (false) NOT VALID`); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log"} {
+		for _, accept := range []string{"", ndjson} {
+			response := a.open(t.Context(), t, a.otto, path, accept)
+			if response.status != http.StatusInternalServerError {
+				t.Errorf("%s as %q: %d", path, accept, response.status)
+			}
+		}
+	}
+}
+
+func TestAccessLogIsAppendOnly(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	a.settle(t)
+	a.get(t, a.otto, "/api/events")
+	a.entriesEnded(t)
+	for _, statement := range []string{
+		`UPDATE access_log SET rows_returned = 0`, `UPDATE access_log SET name = 'nobody'`, `UPDATE access_log SET parameters = '{}'`,
+		`UPDATE access_log SET rows_returned = NULL, ended_at = NULL`, `DELETE FROM access_log`, `TRUNCATE access_log`,
+		`SET session_replication_role = replica; DELETE FROM access_log`,
+	} {
+		if _, err := a.pool.Exec(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "append-only") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	// An entry that was not ended may be given its end and nothing else.
+	const open = `INSERT INTO access_log (role, name, request_id, route, parameters) VALUES ('cli', 'root', 'r', 'novelgate events list', '{}')`
+	for statement, allowed := range map[string]bool{
+		`UPDATE access_log SET rows_returned = 1, ended_at = now() WHERE ended_at IS NULL`:             true,
+		`UPDATE access_log SET rows_returned = 1, ended_at = now(), name = 'x' WHERE ended_at IS NULL`: false,
+	} {
+		if _, err := a.pool.Exec(t.Context(), open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.pool.Exec(t.Context(), statement); (err == nil) != allowed {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/readapi/accesslog"
+)
+
+// entriesEnded waits until all entries are complete.
+func (a *archive) entriesEnded(t *testing.T) []accesslog.Entry {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		list, open := a.entries(t), 0
+		for _, e := range list {
+			if e.EndedAt == nil {
+				open++
+			}
+		}
+		if open == 0 {
+			return list
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d entries are not complete", open)
+		}
+	}
+}
+
+// fill appends comments of about a kilobyte, a thousand in each transaction.
+func (a *archive) fill(t *testing.T, count int) {
+	t.Helper()
+	const sql = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+SELECT n, 'post', gen_random_uuid(), 1, gen_random_uuid()::text, 'test', 'post.imported.v1', json_build_object('text', repeat('x', 1000)), '{"actor":"test"}'
+FROM generate_series(0, $1::int - 1) n`
+	for ; count > 0; count -= 1000 {
+		if _, err := a.pool.Exec(t.Context(), sql, min(count, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.settle(t)
+}
+
+// TestFollow outlives the server's own deadlines, cuts the connection and goes on from the cursor of the last line.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, func(a *archive, server *http.Server) {
+		server.ReadTimeout, server.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond
+		a.api.Heartbeat = 100 * time.Millisecond
+	})
+	a.settle(t)
+	ctx, cut := context.WithCancel(t.Context())
+	response := a.open(ctx, t, a.otto, "/api/events?follow=true&cursor=now&streamType=novel", ndjson)
+	list := a.entries(t)
+	if len(list) != 1 || list[0].EndedAt != nil || list[0].Name != "otto" {
+		t.Errorf("while it is being sent: %+v", list)
+	}
+	time.AfterFunc(900*time.Millisecond, func() { a.publish(t, "One") })
+	first, blank, err := response.lines(1)
+	if err != nil || len(first) != 1 || blank == 0 {
+		t.Fatalf("%v with %d empty lines, %v", first, blank, err)
+	}
+	cut()
+	for n := range 5 {
+		a.publish(t, fmt.Sprint("Novel ", n))
+	}
+	response = a.open(t.Context(), t, a.otto, "/api/events?follow=true&streamType=novel&cursor="+first[0], ndjson)
+	time.AfterFunc(100*time.Millisecond, func() { a.publish(t, "Last") })
+	rest, _, err := response.lines(6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := a.get(t, a.otto, "/api/events?streamType=novel").ids(t)
+	if diff := cmp.Diff(want, append(first, rest...)); diff != "" {
+		t.Errorf("(-log +streams):\n%s", diff)
+	}
+	// A shutdown ends it, cleanly.
+	a.draining.Store(true)
+	if more, _, err := response.lines(0); err != nil || len(more) != 0 {
+		t.Errorf("at the end: %v, %v", more, err)
+	}
+	list = a.entriesEnded(t)
+	if *list[0].RowsReturned != 1 || *list[1].RowsReturned != 6 {
+		t.Errorf("counts: %d, %d", *list[0].RowsReturned, *list[1].RowsReturned)
+	}
+}
+
+// TestRevokedWhileReading: a key that is revoked opens nothing any more, a stream that is open included.
+func TestRevokedWhileReading(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	c := a.open(t.Context(), t, a.otto, "/api/events?follow=true&cursor=now", ndjson)
+	if c.status != http.StatusOK {
+		t.Fatalf("status %d", c.status)
+	}
+	if _, err := a.staff.RevokePersonKey(t.Context(), a.ottosKeyID, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.lines(0); err == nil {
+		t.Error("it looks complete")
+	}
+	a.entriesEnded(t)
+}
+
+// failing is a database that fails after a number of queries.
+type failing struct {
+	*pgxpool.Pool
+	left atomic.Int32
+}
+
+func (f *failing) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if strings.Contains(sql, "FROM events") && f.left.Add(-1) < 0 {
+		return nil, errors.New("the database is away")
+	}
+	return f.Pool.Query(ctx, sql, args...)
+}
+
+// TestBrokenStreamsLookBroken: a client never takes a part for all there is.
+func TestBrokenStreamsLookBroken(t *testing.T) {
+	t.Parallel()
+	var db failing
+	a := newArchive(t, func(a *archive, _ *http.Server) {
+		db.Pool = a.pool
+		a.api.DB = &db
+	})
+	a.fill(t, 2000)
+	db.left.Store(2)
+	got, _, err := a.open(t.Context(), t, a.otto, "/api/events", ndjson).lines(0)
+	if err == nil || len(got) != 1000 {
+		t.Errorf("%d lines, %v", len(got), err)
+	}
+	// Before the first byte it is an answer like any other.
+	db.left.Store(0)
+	if response := a.open(t.Context(), t, a.otto, "/api/events", ndjson); response.status != http.StatusServiceUnavailable {
+		t.Errorf("status %d", response.status)
+	}
+	list := a.entriesEnded(t)
+	if *list[0].RowsReturned != 1000 || *list[1].RowsReturned != 0 {
+		t.Errorf("counts: %d, %d", *list[0].RowsReturned, *list[1].RowsReturned)
+	}
+}
+
+// TestClientThatTakesNothing is given up after a while.
+func TestClientThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, func(a *archive, _ *http.Server) { a.api.WriteTimeout = 200 * time.Millisecond })
+	a.fill(t, 20_000)
+	a.open(t.Context(), t, a.otto, "/api/events", ndjson) // never read
+	list := a.entriesEnded(t)
+	if rows := *list[0].RowsReturned; rows == 0 || rows >= 20_000 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+// TestMemoryIsConstant streams 50,000 events of a kilobyte each. It runs alone: others would be measured, too.
+func TestMemoryIsConstant(t *testing.T) {
+	a := newArchive(t, nil)
+	a.fill(t, 50_000)
+	heap := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	response := a.open(t.Context(), t, a.otto, "/api/events", ndjson)
+	before, most, total := heap(), uint64(0), 0
+	for {
+		got, _, err := response.lines(5000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total += len(got); len(got) < 5000 {
+			break
+		}
+		most = max(most, heap())
+	}
+	if total < 50_000 || most > before+16<<20 {
+		t.Errorf("%d events: %d bytes at first, %d at most", total, before, most)
+	}
+	t.Logf("%d events: %d KiB at first, %d KiB at most", total, before>>10, most>>10)
+}

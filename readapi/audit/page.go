@@ -1,0 +1,184 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gorilla/mux"
+	"golang.org/x/sync/errgroup"
+
+	"novelgate/commands/problem"
+	"novelgate/readapi/history"
+)
+
+// events handles GET /api/events.
+func (a *API) events(w http.ResponseWriter, rd *read) error {
+	o, err := parse(rd)
+	if err != nil {
+		return err
+	}
+	return a.list(w, rd, o)
+}
+
+// stream handles GET /api/streams/{streamType}/{streamId}: one aggregate's story.
+func (a *API) stream(w http.ResponseWriter, rd *read) error {
+	for _, name := range []string{"stream", "streamType"} {
+		if _, given := rd.query[name]; given {
+			return invalid(name, "is no parameter of this address")
+		}
+	}
+	o, err := parse(rd)
+	if err != nil {
+		return err
+	}
+	vars := mux.Vars(rd.Request)
+	if setID(&o.filter.Stream, vars["streamId"]) != "" {
+		return problem.NotFound()
+	}
+	o.filter.StreamType = vars["streamType"]
+	if err := a.exists(rd, o); err != nil {
+		return err
+	}
+	return a.list(w, rd, o)
+}
+
+// exists tells a stream that nothing matches in from one that there is not.
+func (a *API) exists(rd *read, o *options) error {
+	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	defer cancel()
+	kind, err := history.StreamType(ctx, a.DB, o.filter.Stream.UUID)
+	if err != nil {
+		return err
+	}
+	if kind != o.filter.StreamType {
+		return history.ErrNotFound
+	}
+	return nil
+}
+
+func (a *API) list(w http.ResponseWriter, rd *read, o *options) error {
+	if o.lines {
+		return a.lines(w, rd, o)
+	}
+	return a.page(w, rd, o)
+}
+
+// page answers with one page, as JSON.
+func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
+	if o.limit == 0 {
+		o.limit = defaultPage
+	}
+	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	defer cancel()
+	reader, err := history.NewReader(ctx, a.DB, o.filter)
+	if err != nil {
+		return err
+	}
+	return a.send(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
+		horizon, err := reader.Horizon(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if o.now {
+			o.cursor = horizon.Cursor()
+		}
+		page, err := reader.Page(ctx, o.cursor, horizon, o.limit)
+		if err != nil {
+			return nil, 0, err
+		}
+		body, err := renderPage(&page)
+		return body, int64(len(page.Events)), err
+	})
+}
+
+// renderPage renders a page. nextCursor is null when the end was reached; cursor is always where reading can go on.
+func renderPage(page *history.Page) ([]byte, error) {
+	body := []byte(`{"items":[`)
+	for i := range page.Events {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		var err error
+		if body, err = history.AppendCloudEvent(body, &page.Events[i]); err != nil {
+			return nil, err
+		}
+	}
+	cursor, err := jsontext.AppendQuote(nil, page.Next.String())
+	if err != nil {
+		return nil, fmt.Errorf("render cursor: %w", err)
+	}
+	body = append(append(body, `],"cursor":`...), cursor...)
+	if !page.More {
+		cursor = []byte("null")
+	}
+	return append(append(append(body, `,"nextCursor":`...), cursor...), '}'), nil
+}
+
+// event handles GET /api/events/{logIndex}.
+func (a *API) event(w http.ResponseWriter, rd *read) error {
+	index, err := strconv.ParseInt(mux.Vars(rd.Request)["logIndex"], 10, 64)
+	if err != nil || index < 0 {
+		return problem.NotFound()
+	}
+	for name := range rd.query {
+		return invalid(name, "is no parameter of this address")
+	}
+	return a.send(w, rd, history.MediaType, func(ctx context.Context) ([]byte, int64, error) {
+		found, err := history.At(ctx, a.DB, index)
+		if err != nil {
+			return nil, 0, err
+		}
+		body, err := history.AppendCloudEvent(nil, &found)
+		return body, 1, err
+	})
+}
+
+// send answers with what render returns. The read is recorded meanwhile: there is no answer without an entry.
+func (a *API) send(w http.ResponseWriter, rd *read, mediaType string, render func(ctx context.Context) ([]byte, int64, error)) error {
+	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	defer cancel()
+	var body []byte
+	var rows, entry int64
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		body, rows, err = render(groupCtx)
+		return err
+	})
+	group.Go(func() (err error) {
+		// A read that fails is not taken back: somebody has tried.
+		entry, err = a.log().Begin(ctx, &rd.entry)
+		return err
+	})
+	err := group.Wait()
+	if err != nil {
+		if entry != 0 {
+			a.end(rd, entry, 0)
+		}
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)                      // a failing connection is the client's affair
+	_ = http.NewResponseController(w).Flush() // the client waits for nothing but its answer
+	a.end(rd, entry, rows)
+	return nil
+}
+
+// endTimeout is how long writing the count of an entry may take.
+const endTimeout = 5 * time.Second
+
+// end adds the count to an entry of the access log, also when the client has gone away.
+func (a *API) end(rd *read, entry, rows int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), endTimeout)
+	defer cancel()
+	if err := a.log().End(ctx, entry, rows); err != nil {
+		a.Logger.WarnContext(ctx, "the rows of a read were not counted", slog.Int64("entry", entry), slog.Int64("rows", rows), slog.Any("error", err))
+	}
+}

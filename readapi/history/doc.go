@@ -1,0 +1,16 @@
+// Package history reads the event log for those who want to know what happened: in its order, filtered, page by page or
+// live, as the bytes that were stored.
+//
+// # Order and cursors
+//
+// Events come in the order of the log, (transaction_id, position), and only settled ones: those below a horizon under which
+// every transaction has ended. So nothing ever appears behind a place that a reader has passed, and a reader that goes on
+// from its last place misses nothing and gets nothing twice, however many transactions append at the same time. A Cursor
+// is such a place. An event gets its log index later, when the ledger has sealed it.
+//
+// # Bounded work
+//
+// A page is one short statement. A filter that no index serves is applied to at most ScanRows rows of the log; the page then
+// ends there, short or empty, and says where the next one begins. No filter has an index of its own: each would cost every
+// append, and reading the whole log past a filter takes a second for a million events.
+package history

@@ -1,0 +1,75 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Filter says which events are wanted: those that every field set says. The zero Filter wants all.
+type Filter struct {
+	After       *int64        // behind the event with this log index
+	Before      *int64        // in front of the event with this log index
+	Stream      uuid.NullUUID // of this aggregate
+	StreamType  string        // of aggregates of this kind
+	Type        string        // of this type, such as "novel.created.v1"
+	Integration uuid.NullUUID // that this integration caused, of its own stream, and about its users
+	Novel       uuid.NullUUID // of this novel, of its thread and of its comments
+	From        time.Time     // recorded at this moment or later
+	To          time.Time     // recorded before this moment
+	Correlation string        // of this undertaking
+}
+
+// query collects the parameters of a statement.
+type query struct{ args []any }
+
+// arg adds a parameter and returns its place-holder.
+func (q *query) arg(value any) string {
+	q.args = append(q.args, value)
+	return "$" + strconv.Itoa(len(q.args))
+}
+
+// rowConditions returns what no index decides, as SQL on an event e; "" when there is nothing of the kind.
+func (f *Filter) rowConditions(q *query) string {
+	var conditions []string
+	add := func(format string, values ...any) {
+		places := make([]any, len(values))
+		for i, value := range values {
+			places[i] = q.arg(value)
+		}
+		conditions = append(conditions, fmt.Sprintf(format, places...))
+	}
+	if f.StreamType != "" {
+		add("e.stream_type = %s::text", f.StreamType)
+	}
+	if f.Type != "" {
+		add("e.event_type = %s::text", f.Type)
+	}
+	if !f.From.IsZero() {
+		add("e.recorded_at >= %s::timestamptz", f.From)
+	}
+	if !f.To.IsZero() {
+		add("e.recorded_at < %s::timestamptz", f.To)
+	}
+	if f.Correlation != "" {
+		add("coalesce(e.metadata->>'correlation', e.metadata->>'requestId') = %s::text", f.Correlation)
+	}
+	if f.Integration.Valid {
+		id := f.Integration.UUID
+		add("(e.stream_id = %s::uuid OR starts_with(e.event_source, %s::text) OR e.data->>'integrationId' = %s::text)",
+			id, "integrations/"+id.String()+"/", id.String())
+	}
+	if f.Novel.Valid {
+		// The first event of a thread and of a comment names the novel; later ones need not. Not EXISTS, which PostgreSQL would
+		// look up in a table of all first events.
+		id := f.Novel.UUID
+		add(`(e.stream_id = %s::uuid OR e.stream_type IN ('thread', 'post') AND CASE WHEN e.stream_version = 1
+    THEN e.data->>'novelId' = %s::text
+    ELSE (SELECT f.data->>'novelId' FROM events f WHERE f.stream_id = e.stream_id AND f.stream_version = 1) = %[2]s::text END)`,
+			id, id.String())
+	}
+	return strings.Join(conditions, "\n  AND ")
+}

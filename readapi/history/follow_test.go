@@ -1,0 +1,209 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+	"novelgate/readapi/history"
+)
+
+// TestNothingIsLostOrDoubled cuts a stream again and again and lets it go on from the cursor of the last event, while several
+// writers append in transactions that end in another order than they began in, and one is held open all the while.
+func TestNothingIsLostOrDoubled(t *testing.T) {
+	t.Parallel()
+	const writers, transactions = 4, 60
+	url := testdb.New(t)
+	pool, err := database.OpenHistory(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	appends, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(appends.Close)
+	wake := eventlog.NewWake()
+
+	held, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close(context.Background()) //nolint:errcheck // it has been used
+	holding, err := held.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := insert(t.Context(), holding, []row{post("held 0"), post("held 1")}); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for writer := range writers {
+		wg.Go(func() {
+			for n := range transactions {
+				rows := []row{post(fmt.Sprint(writer, "/", n, "/a")), post(fmt.Sprint(writer, "/", n, "/b"))}
+				err := pgx.BeginFunc(ctx, appends, func(tx pgx.Tx) error {
+					if err := insert(ctx, tx, rows); err != nil {
+						return err
+					}
+					time.Sleep(rand.N(4 * time.Millisecond))
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				wake.Signal()
+			}
+		})
+	}
+	go func() {
+		defer close(done)
+		wg.Wait()
+		// Nothing of all this has settled yet: the transaction that is held open is the oldest.
+		if err := holding.Commit(ctx); err != nil {
+			t.Error(err)
+		}
+		// From now on pages come while others append.
+		for n := range transactions {
+			late := []row{post(fmt.Sprint("late ", n))}
+			if err := pgx.BeginFunc(ctx, appends, func(tx pgx.Tx) error { return insert(ctx, tx, late) }); err != nil {
+				t.Error(err)
+			}
+			wake.Signal()
+		}
+	}()
+
+	const total = writers*transactions*2 + 2 + transactions
+	var got []string
+	var cursor history.Cursor
+	errCut := errors.New("cut")
+	for cuts := 0; len(got) < total && ctx.Err() == nil; cuts++ {
+		signals, stop := wake.Signals()
+		reader, err := history.NewReader(ctx, pool, history.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := rand.IntN(60)
+		err = (&history.Stream{Reader: reader, Follow: true, Signal: signals}).Run(ctx, cursor, func(list []history.Event) error {
+			for i := range list {
+				if left--; left < 0 {
+					return errCut // in the middle of a page, too
+				}
+				got = append(got, list[i].ID)
+				cursor = history.Cursor{Position: list[i].Position}
+			}
+			if len(got) >= total {
+				return errCut
+			}
+			return nil
+		}, func() error {
+			if rand.IntN(4) == 0 {
+				return errCut
+			}
+			return nil
+		})
+		stop()
+		if !errors.Is(err, errCut) {
+			t.Fatalf("after %d events: %v", len(got), err)
+		}
+	}
+	<-done
+	settle(t, pool)
+	stored, err := all(t.Context(), pool, history.Filter{}, 1000, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make([]string, len(stored))
+	for i := range stored {
+		want[i] = stored[i].ID
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != total {
+		t.Errorf("%d events (-log +streams):\n%s", len(want), diff)
+	}
+}
+
+// TestHeldBack: what is committed behind a transaction that is still running is not shown, and is once it has ended.
+func TestHeldBack(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	held, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := insert(t.Context(), held, []row{post("first")}); err != nil {
+		t.Fatal(err)
+	}
+	store(t, pool, post("second"))
+	if early, err := all(t.Context(), pool, history.Filter{}, 10, 10); err != nil || len(early) != 0 {
+		t.Errorf("early: %d events, %v", len(early), err)
+	}
+	if err := held.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, pool)
+	late, err := all(t.Context(), pool, history.Filter{}, 10, 10)
+	if err != nil || len(late) != 2 || late[0].ID != "first" || late[1].ID != "second" {
+		t.Errorf("late: %v, %v", places(late), err)
+	}
+}
+
+// TestWithoutSignals: an append that nobody has announced is found all the same.
+func TestWithoutSignals(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { store(t, pool, post("silent")) })
+	errFound := errors.New("found")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err = (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func([]history.Event) error { return errFound }, func() error { return nil })
+	if !errors.Is(err, errFound) {
+		t.Error(err)
+	}
+}
+
+func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	for n := range 1200 / 100 {
+		rows := make([]row, 100)
+		for i := range rows {
+			rows[i] = post(fmt.Sprint(n, "/", i))
+		}
+		store(t, pool, rows...)
+	}
+	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(t, pool)
+	for limit, want := range map[int]int{0: 1200, 1: 1, 500: 500, 501: 501, 1199: 1199, 1200: 1200, 5000: 1200} {
+		got := 0
+		err := (&history.Stream{Reader: reader, Limit: limit}).Run(t.Context(), history.Cursor{}, func(list []history.Event) error {
+			got += len(list)
+			return nil
+		}, func() error { return nil })
+		if err != nil || got != want {
+			t.Errorf("limit %d: %d events, %v", limit, got, err)
+		}
+	}
+}

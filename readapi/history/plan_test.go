@@ -1,0 +1,146 @@
+package history_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/readapi/history"
+)
+
+// growSQL appends comments on ten novels: the stream of the n-th is md5(n), and every hundredth has three events. $1, $2:
+// from and to.
+const growSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
+SELECT n - $1::int, 'post', md5(CASE WHEN n % 100 < 3 THEN n / 100 * 100 ELSE n END::text)::uuid, CASE WHEN n % 100 < 3 THEN n % 100 + 1 ELSE 1 END,
+       'key ' || n, 'integrations/' || md5('i' || n % 5)::uuid || '/posts', CASE WHEN n % 1000 = 0 THEN 'novel.created.v1' ELSE 'post.imported.v1' END,
+       json_build_object('integrationId', md5('i' || n % 5)::uuid, 'novelId', md5('n' || n % 10)::uuid, 'novelSlug', 'a-novel', 'threadId', md5('t' || n % 10)::uuid, 'writtenAt', now()),
+       json_build_object('uuid', 'u' || n, 'username', 'Ada', 'content', repeat('word ', 30)),
+       json_build_object('actor', 'integration:' || md5('i' || n % 5)::uuid, 'requestId', 'r' || n, 'batch', md5('b')::uuid)
+FROM generate_series($1::int, $2::int - 1) n`
+
+// grow appends events to a database that is never analysed, a thousand in each transaction, and seals them.
+func grow(t testing.TB, pool *pgxpool.Pool, from, to int) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), `ALTER TABLE events SET (autovacuum_enabled = off)`); err != nil {
+		t.Fatal(err)
+	}
+	for ; from < to; from += 1000 {
+		if _, err := pool.Exec(t.Context(), growSQL, from, min(from+1000, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seal(t, pool)
+	settle(t, pool)
+}
+
+func md5UUID(t testing.TB, pool *pgxpool.Pool, text string) uuid.NullUUID {
+	t.Helper()
+	var id uuid.UUID
+	if err := pool.QueryRow(t.Context(), `SELECT md5($1)::uuid`, text).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return uuid.NullUUID{UUID: id, Valid: true}
+}
+
+// filters are every filter there is, on what grow appends.
+func filters(t testing.TB, pool *pgxpool.Pool) map[string]history.Filter {
+	middle := int64(500)
+	return map[string]history.Filter{
+		"none":            {},
+		"after":           {After: &middle},
+		"before":          {Before: &middle},
+		"stream":          {Stream: md5UUID(t, pool, "100")},
+		"stream and type": {Stream: md5UUID(t, pool, "100"), Type: "post.imported.v1"},
+		"stream type":     {StreamType: "novel"},
+		"type":            {Type: "novel.created.v1"},
+		"integration":     {Integration: md5UUID(t, pool, "i1")},
+		"novel":           {Novel: md5UUID(t, pool, "n1")},
+		"time":            {From: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)},
+		"correlation":     {Correlation: "r77777777"},
+	}
+}
+
+// TestPlansFollowAnIndex: nothing has ever analysed this database, and no statement sorts or scans all of the log, be it
+// planned while it was empty or now.
+func TestPlansFollowAnIndex(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	for _, size := range []int{0, 20_000} {
+		grow(t, pool, 0, size)
+		for name, filter := range filters(t, pool) {
+			if size == 0 {
+				filter.After, filter.Before = nil, nil // there is no log index yet
+			}
+			reader, err := history.NewReader(t.Context(), pool, filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			horizon, err := reader.Horizon(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sql, args, lastSQL, lastArgs := reader.Statements(history.Cursor{}, horizon, 100)
+			checkPlan(t, pool, name, sql, args)
+			if lastSQL != "" {
+				checkPlan(t, pool, name+", last row", lastSQL, lastArgs)
+			}
+		}
+	}
+}
+
+func checkPlan(t *testing.T, pool *pgxpool.Pool, name, sql string, args []any) {
+	t.Helper()
+	for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
+		plan := explain(t, pool, mode, sql, args)
+		for _, bad := range []string{"Seq Scan", "Sort", "Bitmap", "Hash", "hashed", "Merge"} {
+			if strings.Contains(plan, bad) {
+				t.Errorf("%s, %s: there is a %q:\n%s\n%s", name, mode, bad, sql, plan)
+			}
+		}
+		want := "Index Scan using events_pkey on events e"
+		if strings.HasPrefix(name, "stream") && name != "stream type" && !strings.HasPrefix(name, "stream type,") {
+			want = "Index Scan using events_stream_key on events e"
+		}
+		if only := strings.Replace(want, "Index Scan", "Index Only Scan", 1); !strings.Contains(plan, want) && !strings.Contains(plan, only) {
+			t.Errorf("%s, %s: no %q:\n%s\n%s", name, mode, want, sql, plan)
+		}
+	}
+}
+
+func explain(t testing.TB, pool *pgxpool.Pool, mode, sql string, args []any) string {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // it has only read
+	// EXPLAIN alone would plan for the values that it gets.
+	if _, err := tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = "+mode+"; PREPARE statement AS "+sql); err != nil {
+		t.Fatal(err)
+	}
+	places, values := make([]string, len(args)), []any{pgx.QueryExecModeSimpleProtocol}
+	for i, arg := range args {
+		if moment, ok := arg.(time.Time); ok {
+			arg = moment.Format(time.RFC3339Nano)
+		}
+		places[i], values = fmt.Sprint("$", i+1), append(values, fmt.Sprint(arg))
+	}
+	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE statement ("+strings.Join(places, ", ")+")", values...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "DEALLOCATE statement"); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
+}

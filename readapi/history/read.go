@@ -1,0 +1,247 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+)
+
+// ScanRows is how many rows of the log one page looks at, at most, when no index serves its filter.
+const ScanRows = 20_000
+
+// ErrBeyond refuses a log index that no event has yet.
+var ErrBeyond = errors.New("no event has this log index yet")
+
+// ErrNotFound says that there is no such event.
+var ErrNotFound = errors.New("no such event")
+
+// Database is what reading needs: a pool with the settings of database.Pools.History.
+type Database interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Reader reads the log with a filter. Create it with NewReader.
+type Reader struct {
+	db     Database
+	filter Filter
+	start  Cursor  // from Filter.After
+	end    *Cursor // from Filter.Before: the place of the first event that is not wanted
+
+	scanRows int
+}
+
+// Page is a part of what a filter lets through.
+type Page struct {
+	Events []Event
+	Next   Cursor // where reading goes on
+	More   bool   // whether there may be more below the horizon
+}
+
+// NewReader finds the places in the log that the filter's log indexes stand for. It fails with ErrBeyond.
+func NewReader(ctx context.Context, db Database, filter Filter) (*Reader, error) {
+	r := &Reader{db: db, filter: filter, scanRows: ScanRows}
+	if filter.After != nil {
+		position, err := locate(ctx, db, *filter.After)
+		if err != nil {
+			return nil, err
+		}
+		r.start = Cursor{position}
+	}
+	if filter.Before != nil {
+		position, err := locate(ctx, db, *filter.Before)
+		if errors.Is(err, ErrBeyond) {
+			position, err = sealedEnd(ctx, db)
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.end = &Cursor{position}
+	}
+	return r, nil
+}
+
+// locateSQL finds the transaction whose events have a log index. $1: log index.
+const locateSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
+WHERE first_log_index <= $1 ORDER BY first_log_index DESC LIMIT 1`
+
+// locate returns the place of the event with a log index.
+func locate(ctx context.Context, db Database, index int64) (events.Position, error) {
+	var p events.Position
+	var first int64
+	var count int32
+	err := db.QueryRow(ctx, locateSQL, index).Scan(&p.TransactionID, &first, &count)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && index-first >= int64(count) {
+		return events.Position{}, ErrBeyond
+	}
+	if err != nil {
+		return events.Position{}, fmt.Errorf("find log index %d: %w", index, err)
+	}
+	p.Ordinal = int32(index - first) //nolint:gosec // less than count
+	return p, nil
+}
+
+const sealedEndSQL = `SELECT transaction_id, event_count FROM ledger_seals ORDER BY first_log_index DESC LIMIT 1`
+
+// sealedEnd returns the place of the first event that has no log index yet.
+func sealedEnd(ctx context.Context, db Database) (events.Position, error) {
+	var p events.Position
+	err := db.QueryRow(ctx, sealedEndSQL).Scan(&p.TransactionID, &p.Ordinal)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return events.Position{}, fmt.Errorf("find the end of the ledger: %w", err)
+	}
+	return p, nil
+}
+
+const horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c) FROM pg_current_snapshot() AS c`
+
+// Horizon returns the horizon of this moment.
+func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
+	var h Horizon
+	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled); err != nil {
+		return Horizon{}, fmt.Errorf("read horizon: %w", err)
+	}
+	return h, nil
+}
+
+// Page returns up to limit events behind a cursor and below the horizon.
+func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
+	st := r.statement(after, horizon, limit)
+	rows, err := r.db.Query(ctx, st.sql, st.args...)
+	if err != nil {
+		return Page{}, fmt.Errorf("read history: %w", err)
+	}
+	page := Page{Next: horizon.Cursor()}
+	if page.Events, err = pgx.CollectRows(rows, scan); err != nil {
+		return Page{}, fmt.Errorf("read history: %w", err)
+	}
+	if n := len(page.Events); n == limit {
+		page.Next, page.More = cursorOf(&page.Events[n-1]), true
+		return page, nil
+	}
+	if st.lastSQL == "" {
+		return page, nil
+	}
+	// What is below the horizon does not change, so that this statement looks at the same rows.
+	var last events.Position
+	err = r.db.QueryRow(ctx, st.lastSQL, st.lastArgs...).Scan(&last.TransactionID, &last.Ordinal)
+	switch {
+	case err == nil:
+		page.Next, page.More = Cursor{last}, true
+	case !errors.Is(err, pgx.ErrNoRows):
+		return Page{}, fmt.Errorf("read history: %w", err)
+	}
+	return page, nil
+}
+
+// statement is how a page is read.
+type statement struct {
+	sql  string
+	args []any
+
+	// The last row that the page looked at, if it looked at as many as it may; "" when it looks at what it returns alone.
+	lastSQL  string
+	lastArgs []any
+}
+
+func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
+	if after.Compare(r.start.Position) < 0 {
+		after = r.start
+	}
+	q := &query{}
+	bounds, order := r.bounds(q, after, horizon)
+	bound := slices.Clip(q.args)
+	from := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
+	conditions := r.filter.rowConditions(q)
+	most := limit
+	if conditions != "" {
+		most, conditions = max(r.scanRows, limit), "\nWHERE "+conditions
+	}
+	st := statement{sql: "SELECT " + columns + "\nFROM (SELECT e.* " + from + " LIMIT " + q.arg(most) + ") AS e" + conditions +
+		"\nORDER BY " + order + " LIMIT " + q.arg(limit)}
+	st.args = q.args
+	if conditions != "" {
+		last := &query{args: bound}
+		st.lastSQL = "SELECT e.transaction_id, e.position " + from + " OFFSET " + last.arg(most-1) + " LIMIT 1"
+		st.lastArgs = last.args
+	}
+	return st
+}
+
+// bounds returns which part of the log a page may look at, and the order that an index gives it.
+func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, order string) {
+	transaction, ordinal := q.arg(after.TransactionID), q.arg(after.Ordinal)
+	conditions = fmt.Sprintf("(e.transaction_id, e.position) > (%s::xid8, %s::integer) AND e.transaction_id < %s::xid8", transaction, ordinal, q.arg(horizon.xmin))
+	order = "e.transaction_id, e.position"
+	if r.end != nil {
+		conditions += fmt.Sprintf(" AND (e.transaction_id, e.position) < (%s::xid8, %s::integer)", q.arg(r.end.TransactionID), q.arg(r.end.Ordinal))
+	}
+	if r.filter.Stream.Valid {
+		// In a stream the order of versions is that of the log. The first condition spares a second page what the first has read.
+		stream := q.arg(r.filter.Stream.UUID)
+		conditions = fmt.Sprintf(`e.stream_id = %s::uuid AND e.stream_version > coalesce((SELECT p.stream_version FROM events AS p
+    WHERE p.transaction_id = %s::xid8 AND p.position = %s::integer AND p.stream_id = %[1]s::uuid), 0) AND `, stream, transaction, ordinal) + conditions
+		order = "e.stream_version"
+	}
+	return conditions, order
+}
+
+const oneSQL = "SELECT " + columns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
+
+// At returns the event with a log index, ErrNotFound when there is none.
+func At(ctx context.Context, db Database, index int64) (Event, error) {
+	position, err := locate(ctx, db, index)
+	if errors.Is(err, ErrBeyond) {
+		return Event{}, fmt.Errorf("%w with log index %d", ErrNotFound, index)
+	}
+	if err != nil {
+		return Event{}, err
+	}
+	return one(ctx, db, oneSQL, position.TransactionID, position.Ordinal)
+}
+
+const streamTypeSQL = `SELECT stream_type FROM events WHERE stream_id = $1 AND stream_version = 1`
+
+// StreamType returns what kind of aggregate a stream is, also while its first event has not settled; ErrNotFound when there is
+// no such stream.
+func StreamType(ctx context.Context, db Database, stream uuid.UUID) (string, error) {
+	var kind string
+	err := db.QueryRow(ctx, streamTypeSQL, stream).Scan(&kind)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("find stream: %w", err)
+	}
+	return kind, nil
+}
+
+// What this finds is found by readers of the log, too.
+const versionSQL = "SELECT " + columns + `
+FROM events AS e WHERE e.stream_id = $1 AND e.stream_version = $2 AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())`
+
+// Version returns one version of a stream, ErrNotFound when there is none.
+func Version(ctx context.Context, db Database, stream uuid.UUID, version int) (Event, error) {
+	return one(ctx, db, versionSQL, stream, version)
+}
+
+func one(ctx context.Context, db Database, sql string, args ...any) (Event, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return Event{}, fmt.Errorf("read event: %w", err)
+	}
+	e, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Event{}, ErrNotFound
+	}
+	if err != nil {
+		return Event{}, fmt.Errorf("read event: %w", err)
+	}
+	return e, nil
+}
