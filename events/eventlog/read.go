@@ -79,6 +79,7 @@ type scanner struct {
 	recorded events.Recorded
 	stored   events.Stored
 	dest     []any
+	streams  []string // kinds of stream that are asked for; nil: all
 }
 
 func newScanner(more ...any) *scanner {
@@ -91,12 +92,16 @@ func newScanner(more ...any) *scanner {
 	return s
 }
 
-// scan fails with an UndecodableError when the row is fine but the event in it cannot be read.
+// scan fails with an UndecodableError when the row is fine but the event in it cannot be read. An event of a kind of stream
+// that nobody asks for is not decoded: it comes without its Event.
 func (s *scanner) scan(row rowScanner) (events.Recorded, error) {
 	if err := row.Scan(s.dest...); err != nil {
 		return events.Recorded{}, fmt.Errorf("scan event: %w", err)
 	}
 	recorded := s.recorded
+	if !follows(s.streams, recorded.StreamType) {
+		return recorded, nil
+	}
 	event, err := events.Decode(s.stored)
 	if err != nil {
 		return events.Recorded{}, &UndecodableError{Recorded: recorded, Type: s.stored.Type, err: err}

@@ -33,27 +33,28 @@ const firstCapacity = 8
 
 // poll is what the latest poll found.
 type poll struct {
-	events  int
-	full    bool
+	events  int // read, wherever they belong
 	settled bool
 }
 
 // OpenPolls opens connections for the polls of subscriptions, at most so many.
 func OpenPolls(config *pgx.ConnConfig, connections int) *sql.DB {
 	db := stdlib.OpenDB(*config,
-		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-			// A plan that was made while the log was empty would sort all of it once it has grown.
-			_, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`)
-			if err != nil {
-				return fmt.Errorf("set up connection for polls: %w", err)
-			}
-			return nil
-		}),
+		stdlib.OptionAfterConnect(setUpReader),
 		// A poll that fails is repeated; a ping before it would only delay it.
 		stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false }))
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
+}
+
+// setUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it once it
+// has grown.
+func setUpReader(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`); err != nil {
+		return fmt.Errorf("set up connection to read the log: %w", err)
+	}
+	return nil
 }
 
 // readOnly makes the transactions in which watermill-sql polls read-only.
@@ -76,7 +77,7 @@ func (s *subscribeSchema) SelectQuery(string, string, watersql.OffsetsAdapter) w
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.poll = poll{}
-	s.batch, s.current = Batch{Start: s.position}, ""
+	s.batch, s.current = Batch{Start: s.position, End: s.position}, ""
 	return watersql.Query{Query: pollSQL, Args: []any{s.position.TransactionID, s.position.Ordinal, s.config.Limit}}
 }
 
@@ -101,8 +102,7 @@ func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.R
 	if err := s.readBatch(rows); err != nil {
 		return watersql.Row{}, err
 	}
-	s.poll.events = len(s.batch.Events)
-	s.poll.full = s.poll.events == s.config.Limit
+	s.batch.Full = s.poll.events == s.config.Limit
 	s.current = watermill.NewULID()
 	// Offset 0: the receiver stores its progress itself, so the subscriber has nothing to acknowledge.
 	return watersql.Row{Offset: 0, Msg: message.NewMessage(s.current, nil)}, nil
@@ -126,8 +126,8 @@ func (s *subscribeSchema) readBatch(rows *sql.Rows) error {
 	// Under load one batch is about as large as the one before.
 	s.batch.Events = make([]events.Recorded, 0, max(s.read, firstCapacity))
 	defer func() { s.read = len(s.batch.Events) }()
-	last := s.batch.Start
 	scanner := newScanner(discard{})
+	scanner.streams = s.config.Streams
 	for more := true; more; more = rows.Next() {
 		recorded, err := scanner.scan(rows)
 		if errors.As(err, &s.batch.Undecodable) {
@@ -140,11 +140,14 @@ func (s *subscribeSchema) readBatch(rows *sql.Rows) error {
 		if err != nil {
 			return err
 		}
-		if recorded.Position.Compare(last) <= 0 {
-			return fmt.Errorf("%w: %s after %s", errDisorder, recorded.Position, last)
+		if recorded.Position.Compare(s.batch.End) <= 0 {
+			return fmt.Errorf("%w: %s after %s", errDisorder, recorded.Position, s.batch.End)
 		}
-		last = recorded.Position
-		s.batch.Events = append(s.batch.Events, recorded)
+		s.batch.End = recorded.Position
+		s.poll.events++
+		if recorded.Event != nil {
+			s.batch.Events = append(s.batch.Events, recorded)
+		}
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("read rows: %w", err)
