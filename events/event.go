@@ -16,6 +16,7 @@ const (
 	PostStream        = "post"
 	IntegrationStream = "integration"
 	PersonStream      = "person"
+	ProjectionStream  = "projection"
 )
 
 // withPersonal is implemented by events that carry something that identifies or was written by a person. It is

@@ -57,6 +57,10 @@ func samples() []events.Event {
 			Name: "Zoë <Ops>", Role: "auditor", KeyID: id(6), Prefix: "nga_AbC1", SHA256: bytes.Repeat([]byte{0xcd}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
 		},
 		events.PersonKeyRevoked{KeyID: id(6), Reason: "left", RevokedAt: noon},
+		events.ProjectionEventSkipped{
+			Projection: "posts", EventID: "comment-1", EventSource: "integrations/1/posts", EventType: "post.imported.v1", Position: "734/2",
+			Reason: "damaged by <hand>",
+		},
 	}
 }
 

@@ -47,6 +47,7 @@ func current() Registry {
 	register[KeyRevoked](r)
 	register[PersonKeyIssued](r)
 	register[PersonKeyRevoked](r)
+	register[ProjectionEventSkipped](r)
 	return r
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-
 	"novelgate/events/eventlog"
 )
 

@@ -116,8 +116,8 @@ func Retry(ctx context.Context, db conn, name string) error {
 	return nil
 }
 
-// errorText makes an error fit into a column.
-func errorText(err error) string {
+// ErrorText makes an error fit into a column of text.
+func ErrorText(err error) string {
 	const limit = 4000
 	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
 	if len(text) > limit {

@@ -62,7 +62,7 @@ func parseNumeric(number string) (pgtype.Numeric, error) {
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits, ok := new(big.Int).SetString(whole+fraction, 10)
 	if !ok {
-		return pgtype.Numeric{}, fmt.Errorf("%q is no number", number) //nolint:err113 // shown to operators, not compared
+		return pgtype.Numeric{}, fmt.Errorf("%q is no number", number)
 	}
 	return pgtype.Numeric{Int: digits, Exp: int32(power - len(fraction)), Valid: true}, nil //nolint:gosec // exponents are bounded where numbers come in
 }

@@ -80,3 +80,16 @@ func Apply(ctx context.Context, projection Projection, writes *pgx.Batch, batch 
 	}
 	return nil
 }
+
+// Load lets a projection turn events into rows, and turns a panic of it into an error.
+func Load(projection Bulk, batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	if rows, rest, err = projection.Load(batch); err != nil {
+		return nil, nil, fmt.Errorf("load: %w", err)
+	}
+	return rows, rest, nil
+}

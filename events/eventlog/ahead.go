@@ -23,7 +23,7 @@ func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to read the log: %w", err)
 	}
-	if err := setUpReader(ctx, conn); err != nil {
+	if err := SetUpReader(ctx, conn); err != nil {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil

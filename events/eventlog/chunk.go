@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 )
@@ -81,4 +82,27 @@ func (c *Chunk) collect(rows pgx.Rows, streams []string) error {
 // follows reports whether events of a kind of stream are among those that were asked for.
 func follows(streams []string, streamType string) bool {
 	return streams == nil || slices.Contains(streams, streamType)
+}
+
+// readAtSQL reads single events. $1, $2: their positions.
+const readAtSQL = `SELECT ` + columns + `
+FROM events
+WHERE (transaction_id, position) IN (SELECT * FROM unnest($1::xid8[], $2::integer[]))
+ORDER BY transaction_id, position`
+
+// ReadAt returns the events at some positions, which are in the order of the log.
+func ReadAt(ctx context.Context, q Querier, positions []events.Position) (Chunk, error) {
+	transactions, ordinals := make([]pgtype.Uint64, len(positions)), make([]int32, len(positions))
+	for i, p := range positions {
+		transactions[i], ordinals[i] = pgtype.Uint64{Uint64: p.TransactionID, Valid: true}, p.Ordinal
+	}
+	rows, err := q.Query(ctx, readAtSQL, transactions, ordinals)
+	if err != nil {
+		return Chunk{}, fmt.Errorf("read %d events: %w", len(positions), err)
+	}
+	var chunk Chunk
+	if err := chunk.collect(rows, nil); err != nil {
+		return Chunk{}, fmt.Errorf("read %d events: %w", len(positions), err)
+	}
+	return chunk, nil
 }

@@ -40,7 +40,7 @@ type poll struct {
 // OpenPolls opens connections for the polls of subscriptions, at most so many.
 func OpenPolls(config *pgx.ConnConfig, connections int) *sql.DB {
 	db := stdlib.OpenDB(*config,
-		stdlib.OptionAfterConnect(setUpReader),
+		stdlib.OptionAfterConnect(SetUpReader),
 		// A poll that fails is repeated; a ping before it would only delay it.
 		stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false }))
 	db.SetMaxOpenConns(connections)
@@ -48,9 +48,9 @@ func OpenPolls(config *pgx.ConnConfig, connections int) *sql.DB {
 	return db
 }
 
-// setUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it once it
+// SetUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it once it
 // has grown.
-func setUpReader(ctx context.Context, conn *pgx.Conn) error {
+func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`); err != nil {
 		return fmt.Errorf("set up connection to read the log: %w", err)
 	}

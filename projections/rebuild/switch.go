@@ -1,0 +1,246 @@
+package rebuild
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/projections"
+)
+
+var (
+	//go:embed views.sql
+	viewsSQL string
+	//go:embed attributes.sql
+	attributesSQL string
+)
+
+// How the switch waits for locks. While it waits for one, readers and writers that come later wait behind it; well below
+// deadlock_timeout, so that if somebody must give way, it is the switch.
+const (
+	lockWait   = 50 * time.Millisecond
+	firstPause = 20 * time.Millisecond // before it tries again, doubling up to
+	lastPause  = 2 * time.Second
+	patience   = 8 // attempts before a warning
+)
+
+// tailSize is how many events the switch itself applies at most.
+const tailSize = 1000
+
+var errTooFarBehind = errors.New("the log has grown too much for the switch")
+
+const (
+	lockLiveSQL = `SELECT transaction_id, position FROM projections WHERE name = $1 FOR NO KEY UPDATE`
+
+	lockLogSQL = `LOCK TABLE events IN SHARE MODE`
+
+	lastVisibleSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
+
+	switchCheckpointSQL = `UPDATE projections
+SET generation = $2, transaction_id = $3, position = $4, state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
+    unknown_type = NULL, updated_at = statement_timestamp()
+WHERE name = $1`
+
+	finishSQL = `UPDATE projection_rebuilds
+SET phase = 'finished', transaction_id = $3, position = $4, events_done = events_done + $5, finished_at = statement_timestamp(), error = NULL
+WHERE name = $1 AND builder = $2`
+)
+
+// switchOver makes the new tables the live ones, as soon as it gets all locks at once.
+func (r *rebuild) switchOver(ctx context.Context) error {
+	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.identifiers(r.schema()), ", ")); err != nil {
+		return fmt.Errorf("analyze the new tables: %w", err)
+	}
+	for attempt := 1; ; attempt++ {
+		err := r.trySwitch(ctx)
+		var pgErr *pgconn.PgError
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errTooFarBehind):
+		case errors.As(err, &pgErr) && eventlog.IsConflict(err) && pgErr.Code != uniqueViolation:
+			if attempt%patience == 0 {
+				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones", slog.Any("error", err))
+			}
+			pause := min(firstPause<<min(attempt-1, 10), lastPause)
+			if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
+				return ctx.Err()
+			}
+		default:
+			return fmt.Errorf("switch: %w", err)
+		}
+		// The live tables went on meanwhile.
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *rebuild) trySwitch(ctx context.Context) error {
+	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		settings := fmt.Sprintf(`SET LOCAL lock_timeout = %d; SET LOCAL synchronous_commit = on`, lockWait.Milliseconds())
+		if _, err := tx.Exec(ctx, settings); err != nil {
+			return fmt.Errorf("set up the switch: %w", err)
+		}
+		tail, err := r.readTail(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := r.refuseUndecodable(&tail); err != nil {
+			return err
+		}
+		if err := r.writeTo(ctx, tx); err != nil {
+			return err
+		}
+		if err := r.applyIn(ctx, tx, r.withoutSkipped(tail.Events)); err != nil {
+			return err
+		}
+		if err := r.exchange(ctx, tx); err != nil {
+			return err
+		}
+		return r.finish(ctx, tx, &tail)
+	})
+}
+
+// readTail holds whoever writes the live tables, and returns what the new ones lack.
+func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
+	streams := projections.Streams(r.Projection)
+	if !r.Inline {
+		var live events.Position
+		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal); err != nil {
+			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
+		}
+		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, tailSize, streams)
+		if err == nil && (tail.Read == tailSize || tail.End.Compare(live) < 0) {
+			err = errTooFarBehind
+		}
+		return tail, err
+	}
+	if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
+		return eventlog.Chunk{}, fmt.Errorf("hold appends: %w", err)
+	}
+	// Whoever appends has committed or waits, so all that can be seen is settled.
+	last := r.record.position
+	err := tx.QueryRow(ctx, lastVisibleSQL).Scan(&last.TransactionID, &last.Ordinal)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return eventlog.Chunk{}, fmt.Errorf("find the end of the log: %w", err)
+	}
+	return eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, streams)
+}
+
+// exchange puts the new tables in the place of the live ones, which it drops.
+func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
+	tables := r.Projection.Tables()
+	if _, err := tx.Exec(ctx, qualified); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
+	names, _, err := views(ctx, tx, tables)
+	if err != nil {
+		return err
+	}
+	// Views first: that is the order in which readers take these locks.
+	lock := append(append(names, r.identifiers("public")...), r.identifiers(r.schema())...)
+	if _, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(lock, ", ")+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		return fmt.Errorf("lock tables: %w", err)
+	}
+	structure, err := structureOf(ctx, tx, tables)
+	if err != nil {
+		return err
+	}
+	if structure != r.record.structure {
+		return ErrStructure
+	}
+	if err := refuseUnsupported(ctx, tx, tables); err != nil {
+		return err
+	}
+	// Only now nobody adds a view any more.
+	_, repoint, err := views(ctx, tx, tables)
+	if err != nil {
+		return err
+	}
+	attributes, err := texts(ctx, tx, attributesSQL, r.schema(), tables)
+	if err != nil {
+		return fmt.Errorf("read attributes: %w", err)
+	}
+	old := pgx.Identifier{r.schema() + "_old"}.Sanitize()
+	statements := append(attributes, `CREATE SCHEMA `+old)
+	for _, table := range tables {
+		statements = append(statements,
+			`ALTER TABLE `+pgx.Identifier{"public", table}.Sanitize()+` SET SCHEMA `+old,
+			`ALTER TABLE `+pgx.Identifier{r.schema(), table}.Sanitize()+` SET SCHEMA public`)
+	}
+	statements = append(statements, repoint...)
+	// Without CASCADE: should anything else hang on the old tables, all of this is undone.
+	statements = append(statements, `DROP TABLE `+strings.Join(r.identifiers(r.schema()+"_old"), ", "),
+		`DROP SCHEMA `+old, `DROP SCHEMA `+pgx.Identifier{r.schema()}.Sanitize())
+	return execute(ctx, tx, statements)
+}
+
+// finish records the switch.
+func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
+	if _, err := tx.Exec(ctx, `SET LOCAL search_path = public`); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
+	name, end := r.Projection.Name(), tail.End
+	if !r.Inline {
+		if _, err := tx.Exec(ctx, switchCheckpointSQL, name, r.Projection.Generation(), end.TransactionID, end.Ordinal); err != nil {
+			return fmt.Errorf("switch checkpoint: %w", err)
+		}
+	}
+	tag, err := tx.Exec(ctx, finishSQL, name, r.builder, end.TransactionID, end.Ordinal, tail.Read)
+	if err != nil {
+		return fmt.Errorf("record the switch: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrTakenOver
+	}
+	return nil
+}
+
+// views returns the names of the views that are bound to the live tables, and what binds them to others.
+func views(ctx context.Context, tx pgx.Tx, tables []string) (names, statements []string, err error) {
+	rows, err := tx.Query(ctx, viewsSQL, tables)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read views: %w", err)
+	}
+	var name, statement string
+	_, err = pgx.ForEachRow(rows, []any{&name, &statement}, func() error {
+		names, statements = append(names, name), append(statements, statement)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read views: %w", err)
+	}
+	return names, statements, nil
+}
+
+// identifiers returns the tables, as they are in a schema.
+func (r *rebuild) identifiers(schema string) []string {
+	var list []string
+	for _, table := range r.Projection.Tables() {
+		list = append(list, pgx.Identifier{schema, table}.Sanitize())
+	}
+	return list
+}
+
+// sleep waits for d and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
