@@ -47,6 +47,7 @@ func TestCollector(t *testing.T) {
 		"novelgate_projections_up":            1,
 		"novelgate_projection_failed bad":     1,
 		"novelgate_projection_failed good":    0,
+		"novelgate_projection_generation bad": 1, "novelgate_projection_generation good": 1,
 		"novelgate_projection_lag_events bad": 0, "novelgate_projection_lag_events good": 0,
 		"novelgate_projection_lag_seconds bad": 0, "novelgate_projection_lag_seconds good": 0,
 	}

@@ -14,6 +14,7 @@ import (
 	"novelgate/commands"
 	"novelgate/commands/admin"
 	"novelgate/commands/problem"
+	"novelgate/projections"
 	"novelgate/readapi"
 )
 
@@ -34,7 +35,9 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, metrics 
 // opsHandler serves operators.
 func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 	router := mux.NewRouter()
-	s.health().Register(router)
+	health := s.health()
+	health.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.db.pools.General) }
+	health.Register(router)
 	router.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
 	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
