@@ -35,7 +35,7 @@ func ReadChunk(ctx context.Context, q Querier, after events.Position, limit int,
 		return Chunk{}, fmt.Errorf("read log after %s: %w", after, err)
 	}
 	chunk := Chunk{Start: after, End: after}
-	if err := chunk.collect(rows, streams); err != nil {
+	if err := chunk.collect(rows, limit, streams); err != nil {
 		return Chunk{}, fmt.Errorf("read log after %s: %w", after, err)
 	}
 	return chunk, nil
@@ -49,18 +49,19 @@ func ReadRange(ctx context.Context, q Querier, r Range, streams []string) (Chunk
 		return Chunk{}, fmt.Errorf("read log from %s to %s: %w", r.After, r.UpTo, err)
 	}
 	chunk := Chunk{Start: r.After}
-	if err := chunk.collect(rows, streams); err != nil {
+	if err := chunk.collect(rows, r.Count, streams); err != nil {
 		return Chunk{}, fmt.Errorf("read log from %s to %s: %w", r.After, r.UpTo, err)
 	}
 	chunk.End, chunk.Read = r.UpTo, r.Count
 	return chunk, nil
 }
 
-// collect reads all rows of columns.
-func (c *Chunk) collect(rows pgx.Rows, streams []string) error {
+// collect reads all rows of columns, of which there are not many more than most.
+func (c *Chunk) collect(rows pgx.Rows, most int, streams []string) error {
 	defer rows.Close()
-	scanner := newScanner()
+	scanner := newScanner().withoutCopies()
 	scanner.streams = streams
+	c.Events = make([]events.Recorded, 0, most)
 	for rows.Next() {
 		recorded, err := scanner.scan(rows)
 		var undecodable *UndecodableError
@@ -101,7 +102,7 @@ func ReadAt(ctx context.Context, q Querier, positions []events.Position) (Chunk,
 		return Chunk{}, fmt.Errorf("read %d events: %w", len(positions), err)
 	}
 	var chunk Chunk
-	if err := chunk.collect(rows, nil); err != nil {
+	if err := chunk.collect(rows, len(positions), nil); err != nil {
 		return Chunk{}, fmt.Errorf("read %d events: %w", len(positions), err)
 	}
 	return chunk, nil

@@ -18,7 +18,7 @@ import (
 )
 
 // DefaultRangeSize is how many events a worker loads in one transaction.
-const DefaultRangeSize = 20_000
+const DefaultRangeSize = 10_000
 
 // Phases of a rebuild, as recorded.
 const (
