@@ -2,9 +2,11 @@ package rebuild_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,4 +186,8 @@ func mustRun(t testing.TB, config rebuild.Config) rebuild.Result {
 		t.Fatalf("rebuild: %v", err)
 	}
 	return result
+}
+
+func isUnsupported(err error) bool {
+	return errors.Is(err, rebuild.ErrUnsupported) && strings.Contains(err.Error(), "hanging")
 }

@@ -25,13 +25,15 @@ var (
 	attributesSQL string
 )
 
-// How the switch waits for locks. While it waits for one, readers and writers that come later wait behind it; well below
-// deadlock_timeout, so that if somebody must give way, it is the switch.
+// How the switch waits for locks. While it waits for one, readers and writers that come later wait behind it. So it waits for a moment
+// only; where queries of more than a moment never end, that does not do, and it waits longer from attempt to attempt. But always less
+// than PostgreSQL's deadlock_timeout of a second, so that if somebody must give way, it is the switch.
 const (
-	lockWait   = 50 * time.Millisecond
-	firstPause = 20 * time.Millisecond // before it tries again, doubling up to
-	lastPause  = 2 * time.Second
-	patience   = 8 // attempts before a warning
+	firstLockWait = 50 * time.Millisecond // doubling every fourth attempt up to
+	lastLockWait  = 800 * time.Millisecond
+	firstPause    = 20 * time.Millisecond // before it tries again, doubling up to
+	lastPause     = 2 * time.Second
+	patience      = 8 // attempts before a warning
 )
 
 // tailSize is how many events the switch itself applies at most.
@@ -62,7 +64,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
 	for attempt := 1; ; attempt++ {
-		err := r.trySwitch(ctx)
+		err := r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), lastLockWait))
 		var pgErr *pgconn.PgError
 		switch {
 		case err == nil:
@@ -86,7 +88,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	}
 }
 
-func (r *rebuild) trySwitch(ctx context.Context) error {
+func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		settings := fmt.Sprintf(`SET LOCAL lock_timeout = %d; SET LOCAL synchronous_commit = on`, lockWait.Milliseconds())
 		if _, err := tx.Exec(ctx, settings); err != nil {
