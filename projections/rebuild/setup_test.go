@@ -164,15 +164,20 @@ func digest(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 	t.Helper()
 	all := ""
 	for _, table := range p.Tables() {
-		var digest string
-		err := pool.QueryRow(context.Background(), fmt.Sprintf(`SELECT count(*) || ' ' || coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text COLLATE "C")), '') FROM %s AS r`,
-			pgx.Identifier{table}.Sanitize())).Scan(&digest)
-		if err != nil {
-			t.Fatalf("digest of %s: %v", table, err)
-		}
-		all += table + " " + digest + "\n"
+		all += table + " " + digestOf(t, pool, `SELECT * FROM `+pgx.Identifier{table}.Sanitize()) + "\n"
 	}
 	return all
+}
+
+// digestOf is one of all rows of a query, and how many they are.
+func digestOf(t testing.TB, pool *pgxpool.Pool, query string) (digest string) {
+	t.Helper()
+	err := pool.QueryRow(context.Background(), fmt.Sprintf(
+		`SELECT count(*) || ' ' || coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text COLLATE "C")), '') FROM (%s) AS r`, query)).Scan(&digest)
+	if err != nil {
+		t.Fatalf("digest of %s: %v", query, err)
+	}
+	return digest
 }
 
 // mustRun rebuilds.
