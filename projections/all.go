@@ -1,6 +1,9 @@
 package projections
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // All returns the projections that follow the log asynchronously, one line each.
 func All() []Projection {
@@ -23,5 +26,9 @@ func Find(name string) (p Projection, inline bool, err error) {
 			return p, true, nil
 		}
 	}
-	return nil, false, fmt.Errorf("%w: %q", ErrUnknownProjection, name)
+	var names []string
+	for _, p := range append(All(), Inline()...) {
+		names = append(names, p.Name())
+	}
+	return nil, false, fmt.Errorf("%w %q: there are %s", ErrUnknownProjection, name, strings.Join(names, ", "))
 }

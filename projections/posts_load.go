@@ -52,17 +52,14 @@ func (Posts) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 // parseNumeric reads a JSON number as PostgreSQL does, with as many digits behind the point as it was written with.
 func parseNumeric(number string) (pgtype.Numeric, error) {
 	mantissa, exponent, scientific := strings.Cut(strings.ReplaceAll(number, "E", "e"), "e")
-	power := 0
+	power, err := 0, error(nil)
 	if scientific {
-		var err error
-		if power, err = strconv.Atoi(exponent); err != nil {
-			return pgtype.Numeric{}, fmt.Errorf("exponent of %q: %w", number, err)
-		}
+		power, err = strconv.Atoi(exponent)
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits, ok := new(big.Int).SetString(whole+fraction, 10)
-	if !ok {
-		return pgtype.Numeric{}, fmt.Errorf("%q is no number", number)
+	if !ok || err != nil {
+		return pgtype.Numeric{}, fmt.Errorf("%s is no number", number)
 	}
 	return pgtype.Numeric{Int: digits, Exp: int32(power - len(fraction)), Valid: true}, nil //nolint:gosec // exponents are bounded where numbers come in
 }
