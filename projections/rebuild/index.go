@@ -64,6 +64,7 @@ func (r *rebuild) index(ctx context.Context) error {
 		return err
 	}
 	r.record.phase, r.record.position = Following, r.record.target
+	r.advance(0)
 	return nil
 }
 

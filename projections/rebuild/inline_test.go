@@ -70,7 +70,8 @@ func novel(random *rand.Rand, title string) []events.Recorded {
 	id := events.NovelID(title)
 	history := []events.Event{
 		events.NovelCreated{Title: title, Slug: "slug-" + title, Author: "A", OwnerID: &owner, State: "approved"},
-		events.NovelUpdated{Synopsis: new("S")}, events.NovelPublished{},
+		events.NovelUpdated{Synopsis: new("S")},
+		events.NovelPublished{},
 	}[:1+random.IntN(3)]
 	var recorded []events.Recorded
 	for i, event := range history {
