@@ -26,6 +26,7 @@ func (c *ProjectionRebuild) Run(in *invocation) error {
 	if err != nil {
 		return err
 	}
+	collectRarely()
 	return c.withPool(in, func(pool *pgxpool.Pool) error {
 		progress := newProgress(in.stderr, in.now)
 		begun := in.now()

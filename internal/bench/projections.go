@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -53,6 +54,7 @@ func (c *ProjectionsCommand) Run(in *invocation) (err error) {
 		return fmt.Errorf("open pool: %w", err)
 	}
 	defer pool.Close()
+	debug.SetGCPercent(800) // as the service does
 	begun := in.now()
 	if err := replay.Generate(in.ctx, pool, begun, c.Events); err != nil {
 		return fmt.Errorf("generate the log: %w", err)

@@ -94,30 +94,35 @@ func (r *rebuild) surely(ctx context.Context, chunk *eventlog.Chunk, write func(
 		if loadErr := r.loadSkipped(ctx); loadErr != nil {
 			return errors.Join(err, loadErr)
 		}
-		if !r.skipped[poison.Delivery] {
+		if !r.skips()[poison.Delivery] {
 			return err
 		}
 	}
 }
 
 func (r *rebuild) refuseUndecodable(chunk *eventlog.Chunk) error {
+	skipped := r.skips()
 	for _, u := range chunk.Undecodable {
-		if !r.isSkipped(&u.Recorded) {
-			return &PoisonError{Position: u.Recorded.Position, Delivery: projections.DeliveryOf(&u.Recorded), err: u}
+		if delivery := projections.DeliveryOf(&u.Recorded); !skipped[delivery] {
+			return &PoisonError{Position: u.Recorded.Position, Delivery: delivery, err: u}
 		}
 	}
 	return nil
 }
 
-func (r *rebuild) isSkipped(recorded *events.Recorded) bool {
-	return len(r.skipped) > 0 && r.skipped[projections.DeliveryOf(recorded)]
-}
-
 func (r *rebuild) withoutSkipped(batch []events.Recorded) []events.Recorded {
-	if !slices.ContainsFunc(batch, func(e events.Recorded) bool { return r.isSkipped(&e) }) {
+	skipped := r.skips()
+	if len(skipped) == 0 {
 		return batch
 	}
-	return slices.DeleteFunc(slices.Clone(batch), func(e events.Recorded) bool { return r.isSkipped(&e) })
+	return slices.DeleteFunc(slices.Clone(batch), func(e events.Recorded) bool { return skipped[projections.DeliveryOf(&e)] })
+}
+
+// skips returns the events that were skipped on record when it was last looked at.
+func (r *rebuild) skips() map[projections.Delivery]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.skipped
 }
 
 func (r *rebuild) loadSkipped(ctx context.Context) (err error) {
