@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -97,8 +98,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer lock.Release()
-	defer lock.Conn().Close(context.WithoutCancel(ctx)) //nolint:errcheck // this frees the lock
+	defer r.unlock(context.WithoutCancel(ctx), lock)
 
 	if err := r.build(ctx); err != nil {
 		err = fmt.Errorf("rebuild projection %s: %w", r.Projection.Name(), err)
@@ -170,6 +170,11 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 
 const tryLockSQL = `SELECT pg_try_advisory_lock(hashtextextended('novelgate rebuild ' || $1, 0))`
 
+const unlockSQL = `SELECT pg_advisory_unlock(hashtextextended('novelgate rebuild ' || $1, 0))`
+
+// unlockTimeout bounds the goodbye to a database that has gone silent.
+const unlockTimeout = 5 * time.Second
+
 // lock makes this process the only one that rebuilds the projection, until the connection is closed.
 func (r *rebuild) lock(ctx context.Context) (*pgxpool.Conn, error) {
 	conn, err := r.pool.Acquire(ctx)
@@ -186,6 +191,17 @@ func (r *rebuild) lock(ctx context.Context) (*pgxpool.Conn, error) {
 		return nil, fmt.Errorf("rebuild projection %s: %w", r.Projection.Name(), err)
 	}
 	return conn, nil
+}
+
+// unlock frees the lock. A connection that does not answer is closed, which frees it a moment later.
+func (r *rebuild) unlock(ctx context.Context, lock *pgxpool.Conn) {
+	defer lock.Release()
+	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
+	defer cancel()
+	if _, err := lock.Exec(ctx, unlockSQL, r.Projection.Name()); err != nil {
+		r.Logger.DebugContext(ctx, "The lock of a rebuild goes with its connection", slog.Any("error", err))
+		lock.Conn().Close(ctx) //nolint:errcheck // there is nothing to lose
+	}
 }
 
 // schema is where the new tables are built.
