@@ -105,3 +105,29 @@ func TestPoisonOfNewCode(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 }
+
+// An event that arrives while the tables are being switched is named as well.
+func TestPoisonAtTheEnd(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	s := newStamped(t, pool, "late")
+	s.poison = "last-3"
+	random := seeded(1)
+	append1(t, pool, comments(random, "first", 20)...)
+	settle(t, pool)
+	appended := false
+	_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: s, Logger: quiet(), Progress: func(p rebuild.Progress) {
+		if p.Done == 20 && !appended {
+			appended = true
+			append1(t, pool, comments(random, "last", 5)...)
+			settle(t, pool)
+		}
+	}})
+	var poison *rebuild.PoisonError
+	if !errors.As(err, &poison) || poison.Delivery.ID != "last-3" {
+		t.Errorf("got %v", err)
+	}
+	if n := count(t, pool, "late"); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+}

@@ -58,6 +58,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		err := r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), lastLockWait))
 		var pgErr *pgconn.PgError
+		var poison *PoisonError
 		switch {
 		case err == nil:
 			return nil
@@ -70,7 +71,12 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
 				return ctx.Err()
 			}
+		case errors.As(err, &poison): // unless it was skipped just now, following says so too
 		default:
+			// An event among the last may be the reason: following finds out which.
+			if followErr := r.follow(ctx); followErr != nil {
+				return followErr
+			}
 			return fmt.Errorf("switch: %w", err)
 		}
 		// The live tables went on meanwhile.
