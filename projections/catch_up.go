@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 )
 
@@ -33,11 +34,13 @@ func (f *follower) catchUp(ctx context.Context) {
 	})
 	for chunk := range chunks {
 		if len(chunk.Undecodable) > 0 {
+			f.inTrouble(chunk.End)
 			break
 		}
 		// A transaction that has begun is finished even if the subscription closes.
 		err := attempt(context.WithoutCancel(ctx), f.pool, f.projection, chunk.Start, chunk.End, chunk.Events)
 		if err != nil {
+			f.inTrouble(chunk.End)
 			f.logger.DebugContext(ctx, "Catching up was interrupted", slog.Any("error", err))
 			break
 		}
@@ -47,4 +50,11 @@ func (f *follower) catchUp(ctx context.Context) {
 	if err := failed(); err != nil && ctx.Err() == nil {
 		f.logger.DebugContext(ctx, "Reading ahead was interrupted", slog.Any("error", err))
 	}
+}
+
+// inTrouble leaves what lies before a position to batches.
+func (f *follower) inTrouble(end events.Position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trouble = end
 }

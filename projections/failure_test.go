@@ -243,7 +243,7 @@ func TestPoisonInABacklog(t *testing.T) {
 	append1(t, pool, log...)
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	append1(t, pool, comments(random, "after", 10)...)
-	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{sick, blind}, Limit: 100, Logger: quiet()})
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{sick, blind}, Limit: 500, Logger: quiet()})
 	eventually(t, "both have failed", func() bool {
 		return status(t, pool, "sick").State == projections.Failed && status(t, pool, "blind").State == projections.Failed
 	})

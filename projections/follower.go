@@ -48,9 +48,10 @@ type follower struct {
 
 	mu       sync.Mutex
 	mode     mode
-	behind   bool // the latest batch was full, and applied
-	reported mode // the latest that was logged
-	failures int  // in a row
+	behind   bool            // the latest batch was full, and applied
+	trouble  events.Position // end of the chunk that could not be applied as a whole: up to it, batch by batch
+	reported mode            // the latest that was logged
+	failures int             // in a row
 }
 
 // start finds out where the projection stands.
@@ -75,7 +76,7 @@ func (f *follower) handle(m *message.Message) error {
 	f.enter(m.Context(), next, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.behind = next == active && batch.Full
+	f.behind = next == active && batch.Full && batch.End.Compare(f.trouble) >= 0
 	return nil
 }
 
