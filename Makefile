@@ -14,7 +14,7 @@ FUZZTIME ?= 100000x
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## Build and run the service. Flags: make run ARGS='--listen 127.0.0.1:8080'
@@ -58,3 +58,7 @@ look: ## Open the pages in chromium and check them; pictures go to bin/look.
 .PHONY: bench
 bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
 	go run -buildvcs=false ./internal/bench $(ARGS)
+
+.PHONY: bench-projections
+bench-projections: ## Measure how fast projections read the log. Flags: make bench-projections ARGS='--events 500000'
+	go run -buildvcs=false ./internal/bench projections $(ARGS)

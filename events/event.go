@@ -17,6 +17,7 @@ const (
 	IntegrationStream = "integration"
 	PersonStream      = "person"
 	AuthorStream      = "author"
+	ProjectionStream  = "projection"
 )
 
 // withPersonal is implemented by events that carry something that identifies or was written by a person. It is

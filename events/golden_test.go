@@ -69,6 +69,10 @@ func samples() []events.Event {
 		events.AuthorPostsRestored{AuthorRef: ref, Reason: "appeal"},
 		events.PostHidden{Reason: "insult"},
 		events.PostRestored{Reason: "misread"},
+		events.ProjectionEventSkipped{
+			Projection: "posts", EventID: "comment-1", EventSource: "integrations/1/posts", EventType: "post.imported.v1", Position: "734/2",
+			Reason: "damaged by <hand>",
+		},
 	}
 }
 

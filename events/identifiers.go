@@ -9,11 +9,12 @@ import (
 // Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type.
 // Two writers that race to create the same thing mint the same identifier and collide on it.
 var (
-	novelNamespace  = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e01")
-	threadNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
-	postNamespace   = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e03")
-	authorNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04")
-	personNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e05")
+	novelNamespace      = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e01")
+	threadNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
+	postNamespace       = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e03")
+	authorNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04")
+	personNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e05")
+	projectionNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e10")
 )
 
 // NovelID mints the identifier of the novel with this folded title. It only mints: a novel is looked up by title,
@@ -37,6 +38,9 @@ func AuthorID(integrationID uuid.UUID, externalUUID string) uuid.UUID {
 func PersonID(role, name string) uuid.UUID {
 	return uuid.NewSHA1(personNamespace, []byte(role+"/"+strings.ToLower(name)))
 }
+
+// ProjectionID mints the identifier of the stream of a projection.
+func ProjectionID(name string) uuid.UUID { return uuid.NewSHA1(projectionNamespace, []byte(name)) }
 
 // Sources of events (CloudEvents source). Together with the idempotency key they are unique.
 const (

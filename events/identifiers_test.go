@@ -23,6 +23,7 @@ func TestIdentifiersAreStable(t *testing.T) {
 		"author":         {events.AuthorID(id(1), "user-1"), "9049f802-429f-5785-a494-d4e870aa33b7"},
 		"post as author": {events.AuthorID(id(1), "comment-1"), "0b800a53-546e-5895-8839-fadc8d9e9c81"},
 		"staff":          {events.PersonID("staff", "ZOË"), "7fc28bf0-3db5-504d-8639-0f88b9e91a56"},
+		"projection":     {events.ProjectionID("posts"), "530bec84-2e94-5336-aed5-facd4421c848"},
 		"auditor":        {events.PersonID("auditor", "Zoë"), "42b2a0d8-7aad-5587-bd9b-c53ed21f7f77"},
 	} {
 		if c.got.String() != c.want {

@@ -58,6 +58,7 @@ func current() Registry {
 	register[AuthorPostsRestored](r)
 	register[PostHidden](r)
 	register[PostRestored](r)
+	register[ProjectionEventSkipped](r)
 	return r
 }
 

@@ -25,7 +25,7 @@ func TestRepliesArePlaced(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		log := fewAuthors(1, rapid.IntRange(1, 40).Draw(rt, "events"))
+		log := comments(seeded(1), "key", rapid.IntRange(1, 40).Draw(rt, "events"))
 		want := map[uuid.UUID]place{}
 		for i := range log {
 			parent := rapid.IntRange(-2, i-1).Draw(rt, fmt.Sprintf("parent of %d", i))
@@ -44,7 +44,7 @@ func TestRepliesArePlaced(t *testing.T) {
 				unknown := events.PostID(integrationID, "unknown")
 				e.ParentPostID = &unknown
 			}
-			log[i].Event = e
+			log[i].Event, log[i].Position, log[i].RecordedAt = e, events.Position{TransactionID: 10, Ordinal: int32(i)}, e.WrittenAt
 			want[log[i].StreamID] = at
 		}
 		truncateAsync(t, pool)

@@ -21,6 +21,15 @@ type AuthorDecisions struct{}
 // Name implements Projection.
 func (AuthorDecisions) Name() string { return "author_decisions" }
 
+// Generation implements Projection.
+func (AuthorDecisions) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (AuthorDecisions) Tables() []string { return []string{"author_decisions"} }
+
+// Streams implements Selective.
+func (AuthorDecisions) Streams() []string { return []string{events.AuthorStream} }
+
 // decision is what one event changes about an author; nil stays.
 type decision struct {
 	integrationID uuid.UUID

@@ -26,6 +26,15 @@ type Authors struct{}
 // Name implements Projection.
 func (Authors) Name() string { return "authors" }
 
+// Generation implements Projection.
+func (Authors) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (Authors) Tables() []string { return []string{"authors"} }
+
+// Streams implements Selective.
+func (Authors) Streams() []string { return []string{events.PostStream} }
+
 // Apply implements Projection.
 func (Authors) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
 	authors := foldAuthors(batch)

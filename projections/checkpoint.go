@@ -21,10 +21,11 @@ const (
 // ErrUnknownProjection is returned for a name that has no checkpoint.
 var ErrUnknownProjection = errors.New("unknown projection")
 
-// checkpoint is the row of a projection: what it has applied, and whether it may go on.
+// checkpoint is the row of a projection: what it has applied, by which code, and whether it may go on.
 type checkpoint struct {
-	position events.Position
-	state    string
+	generation int
+	position   events.Position
+	state      string
 }
 
 // conn is a connection, a pool or a transaction.
@@ -34,25 +35,40 @@ type conn interface {
 }
 
 const createCheckpointSQL = `INSERT INTO projections (name, generation, transaction_id, position, state, updated_at)
-VALUES ($1, 1, '0', 0, 'running', statement_timestamp()) ON CONFLICT (name) DO NOTHING`
+VALUES ($1, $2, '0', 0, 'running', statement_timestamp()) ON CONFLICT (name) DO NOTHING`
 
-const readCheckpointSQL = `SELECT transaction_id, position, state FROM projections WHERE name = $1`
+const readCheckpointSQL = `SELECT generation, transaction_id, position, state FROM projections WHERE name = $1`
 
 // loadCheckpoint returns the checkpoint of a projection, which is at the beginning of the log if there was none.
-func loadCheckpoint(ctx context.Context, db conn, name string) (checkpoint, error) {
-	c, err := scanCheckpoint(db.QueryRow(ctx, readCheckpointSQL, name))
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return c, err
+func loadCheckpoint(ctx context.Context, db conn, projection Projection) (checkpoint, error) {
+	if err := CreateCheckpoint(ctx, db, projection); err != nil {
+		return checkpoint{}, err
 	}
-	if _, err := db.Exec(ctx, createCheckpointSQL, name); err != nil {
-		return checkpoint{}, fmt.Errorf("create checkpoint: %w", err)
+	return scanCheckpoint(db.QueryRow(ctx, readCheckpointSQL, projection.Name()))
+}
+
+// CreateCheckpoint sets a projection that has never run to the beginning of the log.
+func CreateCheckpoint(ctx context.Context, db conn, projection Projection) error {
+	var exists bool
+	if err := db.QueryRow(ctx, existsSQL, projection.Name()).Scan(&exists); err != nil || exists {
+		return wrap(err, "look for checkpoint")
 	}
-	return scanCheckpoint(db.QueryRow(ctx, readCheckpointSQL, name))
+	_, err := db.Exec(ctx, createCheckpointSQL, projection.Name(), projection.Generation())
+	return wrap(err, "create checkpoint")
+}
+
+const existsSQL = `SELECT EXISTS (SELECT FROM projections WHERE name = $1)`
+
+func wrap(err error, doing string) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
 }
 
 func scanCheckpoint(row pgx.Row) (checkpoint, error) {
 	var c checkpoint
-	if err := row.Scan(&c.position.TransactionID, &c.position.Ordinal, &c.state); err != nil {
+	if err := row.Scan(&c.generation, &c.position.TransactionID, &c.position.Ordinal, &c.state); err != nil {
 		return checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
 	}
 	return c, nil
@@ -60,21 +76,21 @@ func scanCheckpoint(row pgx.Row) (checkpoint, error) {
 
 // lockCheckpointSQL returns nothing when somebody else has the lock. What the transaction does can be done again from the log,
 // so its commit need not wait for the disk.
-const lockCheckpointSQL = `SELECT transaction_id, position, state, set_config('synchronous_commit', 'off', true)
+const lockCheckpointSQL = `SELECT generation, transaction_id, position, state, set_config('synchronous_commit', 'off', true)
 FROM projections WHERE name = $1 FOR NO KEY UPDATE SKIP LOCKED`
 
 const saveCheckpointSQL = `UPDATE projections
 SET transaction_id = $2, position = $3, unknown_type = NULL, updated_at = statement_timestamp() WHERE name = $1`
 
-// failSQL stops a projection. $2, $3: its checkpoint, $4, $5: the event that it cannot apply, $6: why.
+// failSQL stops a projection. $2, $3: its checkpoint, $4, $5: the event that it cannot apply, $6: why, $7: generation.
 const failSQL = `UPDATE projections
 SET state = 'failed', failed_transaction_id = $4, failed_position = $5, error = $6, unknown_type = NULL, updated_at = statement_timestamp()
-WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running'`
+WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND generation = $7`
 
-// noteUnknownSQL says what a running projection waits for. $2, $3: its checkpoint, $4: event type.
+// noteUnknownSQL says what a running projection waits for. $2, $3: its checkpoint, $4: event type, $5: generation.
 const noteUnknownSQL = `UPDATE projections
 SET unknown_type = $4, updated_at = statement_timestamp()
-WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND unknown_type IS DISTINCT FROM $4`
+WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND unknown_type IS DISTINCT FROM $4 AND generation = $5`
 
 const retrySQL = `UPDATE projections
 SET state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL, updated_at = statement_timestamp()
@@ -91,7 +107,7 @@ func Retry(ctx context.Context, db conn, name string) error {
 		return nil
 	}
 	var exists bool
-	if err := db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM projections WHERE name = $1)`, name).Scan(&exists); err != nil {
+	if err := db.QueryRow(ctx, existsSQL, name).Scan(&exists); err != nil {
 		return fmt.Errorf("look for projection %s: %w", name, err)
 	}
 	if !exists {
@@ -100,8 +116,8 @@ func Retry(ctx context.Context, db conn, name string) error {
 	return nil
 }
 
-// errorText makes an error fit into a column.
-func errorText(err error) string {
+// ErrorText makes an error fit into a column of text.
+func ErrorText(err error) string {
 	const limit = 4000
 	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
 	if len(text) > limit {

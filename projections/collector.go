@@ -22,7 +22,7 @@ type Collector struct {
 	db    eventlog.Querier
 	clock func() time.Time
 
-	up, lagEvents, lagSeconds, failed *prometheus.Desc
+	up, lagEvents, lagSeconds, failed, generation, rebuilt *prometheus.Desc
 
 	mu   sync.Mutex
 	at   time.Time // when list was read
@@ -41,12 +41,14 @@ func NewCollector(db eventlog.Querier, clock func() time.Time) *Collector {
 		lagEvents:  desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.", "projection"),
 		lagSeconds: desc("projection_lag_seconds", "Age of the oldest settled event that the projection has not applied yet; 0 when there is none.", "projection"),
 		failed:     desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.", "projection"),
+		generation: desc("projection_generation", "Generation of the code that writes the live tables.", "projection"),
+		rebuilt:    desc("projection_rebuild_done", "Share of the log that a rebuild of the projection has read; absent when none is unfinished.", "projection"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{c.up, c.lagEvents, c.lagSeconds, c.failed} {
+	for _, desc := range []*prometheus.Desc{c.up, c.lagEvents, c.lagSeconds, c.failed, c.generation, c.rebuilt} {
 		descs <- desc
 	}
 }
@@ -71,6 +73,10 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 			failed = 1
 		}
 		gauge(c.failed, failed, s.Name)
+		gauge(c.generation, float64(s.Generation), s.Name)
+		if s.Rebuild != nil {
+			gauge(c.rebuilt, s.Rebuild.Share(), s.Name)
+		}
 	}
 }
 

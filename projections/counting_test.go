@@ -21,6 +21,10 @@ type counting struct{ name string }
 
 func (c counting) Name() string { return c.name }
 
+func (c counting) Generation() int { return 1 }
+
+func (c counting) Tables() []string { return []string{"applied_" + c.name} }
+
 func (c counting) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
 	transactions, positions := make([]pgtype.Uint64, len(batch)), make([]int32, len(batch))
 	for i, recorded := range batch {

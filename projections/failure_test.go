@@ -230,3 +230,32 @@ func TestNewRunnerRefusesTwoOfOneName(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// An event deep in a backlog that cannot be applied, or read, is found exactly, although large chunks are applied before it.
+func TestPoisonInABacklog(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	sick := allergic{newCounting(t, pool, "sick"), func(context.Context, projections.Execer) error { return errors.New("indigestible") }, new(atomic.Bool)}
+	blind := newCounting(t, pool, "blind")
+	random := seeded(1)
+	log := comments(random, "key", 12_000)
+	log[7_777] = comment(random, poisonKey)
+	append1(t, pool, log...)
+	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
+	append1(t, pool, comments(random, "after", 10)...)
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{sick, blind}, Limit: 500, Logger: quiet()})
+	eventually(t, "both have failed", func() bool {
+		return status(t, pool, "sick").State == projections.Failed && status(t, pool, "blind").State == projections.Failed
+	})
+	for name, c := range map[string]struct {
+		of   counting
+		want int
+	}{"sick": {sick.counting, 7_777}, "blind": {blind, 12_000}} {
+		if n := len(c.of.applied(t, pool)); n != c.want {
+			t.Errorf("%s applied %d events, want %d", name, n, c.want)
+		}
+	}
+	if at := *status(t, pool, "sick").FailedAt; !strings.HasSuffix(at, "/7777") {
+		t.Errorf("failed at %s", at)
+	}
+}

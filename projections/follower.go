@@ -25,6 +25,7 @@ const (
 	retrying             // the database was in the way
 	waiting              // the next event is of a type that only a newer replica knows
 	stopped              // the projection has failed
+	outdated             // the live tables are those of other code
 )
 
 // How long a replica that is not active waits before it looks at the checkpoint again.
@@ -34,6 +35,7 @@ const (
 	lastRetry    = 5 * time.Second
 	unknownWait  = 3 * time.Second
 	stoppedWait  = time.Second
+	outdatedWait = time.Second
 	transientLog = 3 // failures in a row before one is logged as a warning
 )
 
@@ -46,13 +48,15 @@ type follower struct {
 
 	mu       sync.Mutex
 	mode     mode
-	reported mode // the latest that was logged
-	failures int  // in a row
+	behind   bool            // the latest batch was full, and applied
+	trouble  events.Position // end of the chunk that could not be applied as a whole: up to it, batch by batch
+	reported mode            // the latest that was logged
+	failures int             // in a row
 }
 
 // start finds out where the projection stands.
 func (f *follower) start(ctx context.Context) error {
-	c, err := loadCheckpoint(ctx, f.pool, f.projection.Name())
+	c, err := loadCheckpoint(ctx, f.pool, f.projection)
 	if err != nil {
 		return fmt.Errorf("start projection %s: %w", f.projection.Name(), err)
 	}
@@ -70,6 +74,9 @@ func (f *follower) handle(m *message.Message) error {
 	// A transaction that has begun is finished even if the subscription closes.
 	next, err := f.advance(context.WithoutCancel(m.Context()), batch)
 	f.enter(m.Context(), next, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind = next == active && batch.Full && batch.End.Compare(f.trouble) >= 0
 	return nil
 }
 
@@ -94,6 +101,8 @@ func (f *follower) enter(ctx context.Context, next mode, err error) {
 	case next == previous:
 	case next == waiting:
 		f.logger.WarnContext(ctx, "Projection waits for a replica that knows the next event", slog.Any("error", err))
+	case next == outdated:
+		f.logger.InfoContext(ctx, "The live tables are of another generation than this program; leaving them alone")
 	case next == stopped && err != nil:
 		f.logger.ErrorContext(ctx, "Projection has failed and stops; the others go on", slog.Any("error", err))
 	default:
@@ -105,13 +114,20 @@ func (f *follower) enter(ctx context.Context, next mode, err error) {
 func (f *follower) before(ctx context.Context) {
 	for {
 		wait, mode := f.pause()
+		if mode == active && f.isBehind() {
+			f.catchUp(ctx)
+			continue
+		}
 		if mode == active || !sleep(ctx, wait) {
 			return
 		}
-		c, err := loadCheckpoint(ctx, f.pool, f.projection.Name())
+		c, err := loadCheckpoint(ctx, f.pool, f.projection)
 		switch {
 		case err != nil:
 			f.enter(ctx, retrying, err)
+			continue
+		case c.generation != f.projection.Generation():
+			f.enter(ctx, outdated, nil)
 			continue
 		case c.state != Running:
 			f.enter(ctx, stopped, nil)
@@ -150,6 +166,8 @@ func (f *follower) pause() (time.Duration, mode) {
 		return unknownWait, f.mode
 	case stopped:
 		return stoppedWait, f.mode
+	case outdated:
+		return outdatedWait, f.mode
 	case active:
 	}
 	return 0, f.mode
@@ -157,48 +175,55 @@ func (f *follower) pause() (time.Duration, mode) {
 
 // advance applies a batch as far as it goes.
 func (f *follower) advance(ctx context.Context, batch eventlog.Batch) (mode, error) {
-	start, err := f.apply(ctx, batch.Start, batch.Events)
+	start, err := f.apply(ctx, batch.Start, batch.End, batch.Events)
 	if err == nil && batch.Undecodable != nil {
 		err = f.refuse(ctx, start, batch.Undecodable)
 	}
 	f.subscription.Seek(start)
+	return modeAfter(err), err
+}
+
+// modeAfter returns the mode to enter when an attempt has ended like this.
+func modeAfter(err error) mode {
 	var failed *failedError
 	switch {
 	case err == nil:
-		return active, nil
+		return active
+	case errors.Is(err, errGeneration):
+		return outdated
 	case errors.Is(err, errLost):
-		return standby, err
-	case errors.Is(err, errStopped):
-		return stopped, nil
+		return standby
 	case errors.Is(err, events.ErrUnknownType):
-		return waiting, err
-	case errors.As(err, &failed):
-		return stopped, err
+		return waiting
+	case errors.Is(err, errStopped), errors.As(err, &failed):
+		return stopped
 	}
-	return retrying, err
+	return retrying
 }
 
-// apply applies events that follow start, and returns how far it got. If some event cannot be applied, those before
-// it are, and the projection stops there.
-func (f *follower) apply(ctx context.Context, start events.Position, batch []events.Recorded) (events.Position, error) {
-	if len(batch) == 0 {
+// apply applies events that lie behind start, up to end, and returns how far it got. If some event cannot be applied, those
+// before it are, and the projection stops there.
+func (f *follower) apply(ctx context.Context, start, end events.Position, batch []events.Recorded) (events.Position, error) {
+	if start == end {
 		return start, nil
 	}
-	err := attempt(ctx, f.pool, f.projection, start, batch)
+	err := attempt(ctx, f.pool, f.projection, start, end, batch)
 	var poison poisonError
 	switch {
 	case err == nil:
-		return batch[len(batch)-1].Position, nil
+		return end, nil
+	case len(batch) == 0:
+		return start, err
 	case !errors.As(err, &poison):
 		return start, err
 	case len(batch) == 1:
 		return start, f.stop(ctx, start, batch[0].Position, poison)
 	}
 	half := len(batch) / 2
-	if start, err = f.apply(ctx, start, batch[:half]); err != nil {
+	if start, err = f.apply(ctx, start, batch[half-1].Position, batch[:half]); err != nil {
 		return start, err
 	}
-	return f.apply(ctx, start, batch[half:])
+	return f.apply(ctx, start, end, batch[half:])
 }
 
 // refuse deals with an event that cannot be read.
@@ -206,7 +231,7 @@ func (f *follower) refuse(ctx context.Context, start events.Position, undecodabl
 	if !errors.Is(undecodable, events.ErrUnknownType) {
 		return f.stop(ctx, start, undecodable.Recorded.Position, undecodable)
 	}
-	if _, err := f.pool.Exec(ctx, noteUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal, undecodable.Type); err != nil {
+	if _, err := f.pool.Exec(ctx, noteUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal, undecodable.Type, f.projection.Generation()); err != nil {
 		return fmt.Errorf("note unknown event type: %w", err)
 	}
 	return undecodable
@@ -220,7 +245,7 @@ func (e *failedError) Unwrap() error { return e.cause }
 
 // stop records that the projection, whose checkpoint is at start, cannot get past an event.
 func (f *follower) stop(ctx context.Context, start, at events.Position, cause error) error {
-	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, errorText(cause))
+	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, ErrorText(cause), f.projection.Generation())
 	if err != nil {
 		return fmt.Errorf("stop projection: %w", err)
 	}

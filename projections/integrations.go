@@ -14,6 +14,15 @@ type Integrations struct{}
 // Name implements Projection.
 func (Integrations) Name() string { return "integrations" }
 
+// Generation implements Projection.
+func (Integrations) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (Integrations) Tables() []string { return []string{"integrations", "api_keys"} }
+
+// Streams implements Selective.
+func (Integrations) Streams() []string { return []string{events.IntegrationStream} }
+
 const (
 	integrationInsertSQL = `INSERT INTO integrations (integration_id, name, enabled, can_create_novels, can_post,
     posts_per_minute, novels_per_minute, review, stream_version, registered_at)

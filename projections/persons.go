@@ -13,6 +13,15 @@ type Persons struct{}
 // Name implements Projection.
 func (Persons) Name() string { return "persons" }
 
+// Generation implements Projection.
+func (Persons) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (Persons) Tables() []string { return []string{"person_keys"} }
+
+// Streams implements Selective.
+func (Persons) Streams() []string { return []string{events.PersonStream} }
+
 const (
 	personKeyInsertSQL = `INSERT INTO person_keys (key_id, key_hash, prefix, person_id, role, name, issued_at, expires_at)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8

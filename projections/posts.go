@@ -29,6 +29,15 @@ type Posts struct{}
 // Name implements Projection.
 func (Posts) Name() string { return "posts" }
 
+// Generation implements Projection. Since 2: where a reply stands.
+func (Posts) Generation() int { return 2 }
+
+// Tables implements Projection.
+func (Posts) Tables() []string { return []string{"posts"} }
+
+// Streams implements Selective.
+func (Posts) Streams() []string { return []string{events.PostStream} }
+
 // Apply implements Projection.
 func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
 	rows := newPostRows(len(batch))

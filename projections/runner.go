@@ -21,7 +21,7 @@ const closeTimeout = 30 * time.Second
 // Config says what a Runner runs.
 type Config struct {
 	// Pool runs the transactions that apply events, one connection per projection at a time. Polls have connections
-	// of their own, one per projection, opened with the pool's configuration. Required.
+	// of their own, one per projection and one more while it catches up, opened with the pool's configuration. Required.
 	Pool *pgxpool.Pool
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
 	Projections []Projection
@@ -101,7 +101,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	for _, projection := range r.config.Projections {
 		f := &follower{projection: projection, pool: r.config.Pool, logger: r.config.Logger.With(slog.String("projection", projection.Name()))}
 		f.subscription, err = eventlog.NewSubscription(eventlog.SubscriptionConfig{
-			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Before: f.before, Tail: tail, Logger: f.logger,
+			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Streams: Streams(projection), Before: f.before, Tail: tail, Logger: f.logger,
 		})
 		if err != nil {
 			return fmt.Errorf("create subscription of %s: %w", projection.Name(), err)

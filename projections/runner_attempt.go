@@ -20,6 +20,8 @@ const attemptTimeout = 2 * time.Minute
 var (
 	// errLost means that another replica has the checkpoint or has moved it.
 	errLost = errors.New("another replica applies this projection")
+	// errGeneration means that the live tables are those of other code.
+	errGeneration = errors.New("the live tables are of another generation")
 	// errStopped means that the projection has failed before.
 	errStopped = errors.New("projection has failed")
 )
@@ -29,20 +31,19 @@ type poisonError struct{ error }
 
 func (p poisonError) Unwrap() error { return p.error }
 
-// attempt applies events and moves the checkpoint from start to behind them, in one transaction: both or neither,
-// and only if the checkpoint is at start. It costs two round trips.
+// attempt applies events and moves the checkpoint from start to end, in one transaction: both or neither, and only
+// if the checkpoint is at start and of the generation of this code. It costs two round trips.
 //
 // A poisonError blames the events. With any other error nothing was applied, or the outcome of the commit is
 // unknown; the checkpoint tells.
-func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, start events.Position, batch []events.Recorded) error {
+func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, batch []events.Recorded) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	// Before the transaction, to keep it short.
 	var writes pgx.Batch
-	if err := applySafely(ctx, projection, queue{&writes}, batch); err != nil {
+	if err := Apply(ctx, projection, &writes, batch); err != nil {
 		return poisonError{err}
 	}
-	end := batch[len(batch)-1].Position
 	writes.Queue(saveCheckpointSQL, projection.Name(), end.TransactionID, end.Ordinal)
 	writes.Queue("commit")
 
@@ -57,7 +58,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, sta
 		}
 		conn.Release()
 	}()
-	if err := beginAt(ctx, conn, projection.Name(), start); err != nil {
+	if err := beginAt(ctx, conn, projection, start); err != nil {
 		return err
 	}
 	if err := conn.SendBatch(ctx, &writes).Close(); err != nil {
@@ -71,13 +72,13 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, sta
 }
 
 // beginAt starts a transaction that holds the checkpoint, which must be at start.
-func beginAt(ctx context.Context, conn *pgxpool.Conn, name string, start events.Position) error {
+func beginAt(ctx context.Context, conn *pgxpool.Conn, projection Projection, start events.Position) error {
 	var begin pgx.Batch
 	begin.Queue("begin")
 	found := checkpoint{}
-	begin.Queue(lockCheckpointSQL, name).QueryRow(func(row pgx.Row) error {
+	begin.Queue(lockCheckpointSQL, projection.Name()).QueryRow(func(row pgx.Row) error {
 		var setting string
-		return row.Scan(&found.position.TransactionID, &found.position.Ordinal, &found.state, &setting)
+		return row.Scan(&found.generation, &found.position.TransactionID, &found.position.Ordinal, &found.state, &setting)
 	})
 	err := conn.SendBatch(ctx, &begin).Close()
 	switch {
@@ -85,23 +86,12 @@ func beginAt(ctx context.Context, conn *pgxpool.Conn, name string, start events.
 		return errLost
 	case err != nil:
 		return fmt.Errorf("lock checkpoint: %w", err)
+	case found.generation != projection.Generation():
+		return errGeneration
 	case found.state != Running:
 		return errStopped
 	case found.position != start:
 		return errLost
-	}
-	return nil
-}
-
-// applySafely turns a panic of a projection into an error.
-func applySafely(ctx context.Context, projection Projection, tx Execer, batch []events.Recorded) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v", cause)
-		}
-	}()
-	if err := projection.Apply(ctx, tx, batch); err != nil {
-		return fmt.Errorf("apply: %w", err)
 	}
 	return nil
 }

@@ -34,6 +34,26 @@ type Status struct {
 	UnknownType   *string `json:"unknownEventType"` // type of the next event, when it waits for a replica that knows it
 	// UpdatedAt is when one of the above last changed, lag apart.
 	UpdatedAt time.Time `json:"updatedAt"`
+	// Rebuild is one that is under way, or was interrupted; nil when there is none.
+	Rebuild *RebuildStatus `json:"rebuild"`
+}
+
+// RebuildStatus says how far a rebuild is.
+type RebuildStatus struct {
+	Generation  int       `json:"generation"` // of the code that builds
+	Phase       string    `json:"phase"`      // loading, indexing or following
+	EventsDone  int64     `json:"eventsDone"`
+	EventsTotal int64     `json:"eventsTotal"` // in the log when it began
+	StartedAt   time.Time `json:"startedAt"`
+	Error       *string   `json:"error"` // why the latest attempt ended; NULL while it is under way
+}
+
+// Share is how much of the events in the log when it began is done, at most 1.
+func (r *RebuildStatus) Share() float64 {
+	if r.EventsTotal <= 0 || r.EventsDone >= r.EventsTotal {
+		return 1
+	}
+	return float64(r.EventsDone) / float64(r.EventsTotal)
 }
 
 // List returns the status of every projection that has ever run, by name.
@@ -46,8 +66,17 @@ func List(ctx context.Context, q eventlog.Querier) ([]Status, error) {
 		var s Status
 		var failedTransaction pgtype.Uint64
 		var failedPosition pgtype.Int4
+		var generation *int
+		var phase *string
+		var done, total *int64
+		var started *time.Time
+		var rebuildError *string
 		err := row.Scan(&s.Name, &s.Generation, &s.State, &s.TransactionID, &s.Position, &s.LagEvents, &s.LagSeconds,
-			&s.Error, &failedTransaction, &failedPosition, &s.UnknownType, &s.UpdatedAt)
+			&s.Error, &failedTransaction, &failedPosition, &s.UnknownType, &s.UpdatedAt,
+			&generation, &phase, &done, &total, &started, &rebuildError)
+		if phase != nil {
+			s.Rebuild = &RebuildStatus{Generation: *generation, Phase: *phase, EventsDone: *done, EventsTotal: *total, StartedAt: *started, Error: rebuildError}
+		}
 		s.LagCapped = s.LagEvents > LagLimit
 		s.LagEvents = min(s.LagEvents, LagLimit)
 		if failedTransaction.Valid {

@@ -20,7 +20,7 @@ func TestListCountsTheLag(t *testing.T) {
 	random := seeded(1)
 	append1(t, pool, comments(random, "one", 5)...)
 	eventually(t, "caught up", func() bool { return count(t, pool, "posts") == 5 })
-	if s := status(t, pool, "posts"); s.LagSeconds != 0 || s.State != projections.Running || s.Generation != 1 || s.TransactionID == 0 || s.Position != 4 {
+	if s := status(t, pool, "posts"); s.LagSeconds != 0 || s.State != projections.Running || s.Generation != (projections.Posts{}).Generation() || s.TransactionID == 0 || s.Position != 4 {
 		t.Errorf("status when caught up: %+v", s)
 	}
 	stop()
@@ -47,6 +47,7 @@ func TestCollector(t *testing.T) {
 		"novelgate_projections_up":            1,
 		"novelgate_projection_failed bad":     1,
 		"novelgate_projection_failed good":    0,
+		"novelgate_projection_generation bad": 1, "novelgate_projection_generation good": 1,
 		"novelgate_projection_lag_events bad": 0, "novelgate_projection_lag_events good": 0,
 		"novelgate_projection_lag_seconds bad": 0, "novelgate_projection_lag_seconds good": 0,
 	}

@@ -22,6 +22,15 @@ type Threads struct{}
 // Name implements Projection.
 func (Threads) Name() string { return "threads" }
 
+// Generation implements Projection.
+func (Threads) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (Threads) Tables() []string { return []string{"threads"} }
+
+// Streams implements Selective.
+func (Threads) Streams() []string { return []string{events.ThreadStream} }
+
 // Apply implements Projection.
 func (Threads) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
 	type opened struct{ novelID, threadID uuid.UUID }

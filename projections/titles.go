@@ -30,6 +30,15 @@ type Titles struct{}
 // Name implements Projection.
 func (Titles) Name() string { return "titles" }
 
+// Generation implements Projection.
+func (Titles) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (Titles) Tables() []string { return []string{"title_lookup"} }
+
+// Streams implements Selective.
+func (Titles) Streams() []string { return []string{events.NovelStream} }
+
 // titleRow gathers what a batch does to one novel.
 type titleRow struct {
 	novelID uuid.UUID

@@ -17,6 +17,9 @@ const readyTimeout = time.Second
 type Health struct {
 	Ping     func(ctx context.Context) error // asks the database
 	Draining func() bool                     // the process is shutting down
+	// Projections returns where each projection stands, for /readyz to show. None of it makes the process unready: commands
+	// are taken all the same. Nil where operators do not look.
+	Projections func(ctx context.Context) (any, error)
 }
 
 // Register adds the health routes to router.
@@ -28,6 +31,8 @@ func (h *Health) Register(router *mux.Router) {
 type healthAnswer struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
+
+	Projections any `json:"projections,omitempty"`
 }
 
 // live handles GET /healthz: the process serves requests.
@@ -38,16 +43,24 @@ func (h *Health) live(w http.ResponseWriter, _ *http.Request) {
 // ready handles GET /readyz: the database answers and no shutdown has begun.
 func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 	if h.Draining() {
-		writeHealth(w, http.StatusServiceUnavailable, healthAnswer{"unavailable", "shutting down"})
+		writeHealth(w, http.StatusServiceUnavailable, healthAnswer{Status: "unavailable", Reason: "shutting down"})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	if err := h.Ping(ctx); err != nil {
-		writeHealth(w, http.StatusServiceUnavailable, healthAnswer{"unavailable", "the database does not answer"})
+		writeHealth(w, http.StatusServiceUnavailable, healthAnswer{Status: "unavailable", Reason: "the database does not answer"})
 		return
 	}
-	writeHealth(w, http.StatusOK, healthAnswer{Status: "ok"})
+	answer := healthAnswer{Status: "ok"}
+	if h.Projections != nil {
+		list, err := h.Projections(ctx)
+		if err != nil {
+			list = "unknown: the database did not say in time"
+		}
+		answer.Projections = list
+	}
+	writeHealth(w, http.StatusOK, answer)
 }
 
 func writeHealth(w http.ResponseWriter, status int, answer healthAnswer) {

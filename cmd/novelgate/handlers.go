@@ -15,6 +15,7 @@ import (
 	"novelgate/commands"
 	"novelgate/commands/admin"
 	"novelgate/commands/problem"
+	"novelgate/projections"
 	"novelgate/readapi"
 	"novelgate/readapi/answer"
 	"novelgate/readapi/audit"
@@ -57,7 +58,9 @@ func (s *service) registerReaders(router *mux.Router, timeout time.Duration) {
 // opsHandler serves operators.
 func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 	router := mux.NewRouter()
-	s.health().Register(router)
+	health := s.health()
+	health.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.db.pools.General) }
+	health.Register(router)
 	router.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
 	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	router.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -41,6 +41,12 @@ const drainTimeout = 20 * time.Second
 // request allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it.
 const gcPercent = 800
 
+func collectRarely() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+}
+
 // Validate refuses values that make no sense; kong calls it.
 func (c *ServeCommand) Validate() error {
 	if c.Lanes < 0 {
@@ -59,9 +65,7 @@ const minRequestTimeout = 100 * time.Millisecond
 // Run serves until a signal comes or something that it cannot do without fails.
 func (c *ServeCommand) Run(in *invocation) error {
 	logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: c.LogLevel}))
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	collectRarely()
 	ctx, cancel := context.WithCancel(in.ctx)
 	defer cancel()
 

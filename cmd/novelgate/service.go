@@ -21,6 +21,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/projections"
+	"novelgate/projections/rebuild"
 )
 
 // usageInterval is how often the last use of keys is written down.
@@ -98,6 +99,10 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 func (s *service) startBackground(ctx context.Context, group *errgroup.Group) {
 	if s.runner != nil {
 		group.Go(func() error { return s.runner.Run(ctx) })
+		group.Go(func() error {
+			rebuild.Upgrade(ctx, rebuild.UpgradeConfig{Pool: s.db.pools.General, Logger: s.logger})
+			return nil
+		})
 	}
 	s.ledger.start(ctx, group)
 	group.Go(func() error { s.notifier.Run(ctx); return nil })

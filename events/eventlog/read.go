@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 )
@@ -78,25 +79,44 @@ type rowScanner interface{ Scan(dest ...any) error }
 type scanner struct {
 	recorded events.Recorded
 	stored   events.Stored
+	streamID pgtype.UUID // unlike uuid.UUID it travels in binary on every connection
+	salt     pgtype.UUID
 	dest     []any
+	streams  []string // kinds of stream that are asked for; nil: all
 }
 
 func newScanner(more ...any) *scanner {
 	s := &scanner{}
 	r := &s.recorded
 	s.dest = append([]any{
-		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &r.StreamID, &r.StreamVersion, &r.ID, &r.Source, &s.stored.Type,
-		&s.stored.Data, &s.stored.Personal, &r.Salt, &r.RecordedAt,
+		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &s.streamID, &r.StreamVersion, &r.ID, &r.Source, &s.stored.Type,
+		&s.stored.Data, &s.stored.Personal, &s.salt, &r.RecordedAt,
 	}, more...)
 	return s
 }
 
-// scan fails with an UndecodableError when the row is fine but the event in it cannot be read.
+// withoutCopies makes a scanner of pgx rows decode from the buffer of the connection.
+func (s *scanner) withoutCopies() *scanner {
+	for i, dest := range s.dest {
+		switch dest {
+		case &s.stored.Data, &s.stored.Personal:
+			s.dest[i] = (*pgtype.DriverBytes)(dest.(*[]byte)) //nolint:forcetypeassert // that is what both are
+		}
+	}
+	return s
+}
+
+// scan fails with an UndecodableError when the row is fine but the event in it cannot be read. An event of a kind of stream
+// that nobody asks for is not decoded: it comes without its Event.
 func (s *scanner) scan(row rowScanner) (events.Recorded, error) {
 	if err := row.Scan(s.dest...); err != nil {
 		return events.Recorded{}, fmt.Errorf("scan event: %w", err)
 	}
 	recorded := s.recorded
+	recorded.StreamID, recorded.Salt = s.streamID.Bytes, uuid.NullUUID{UUID: s.salt.Bytes, Valid: s.salt.Valid}
+	if !follows(s.streams, recorded.StreamType) {
+		return recorded, nil
+	}
 	event, err := events.Decode(s.stored)
 	if err != nil {
 		return events.Recorded{}, &UndecodableError{Recorded: recorded, Type: s.stored.Type, err: err}

@@ -30,8 +30,11 @@ type SubscriptionConfig struct {
 	DB *sql.DB
 	// Wake tells of appends. Without one the log is polled once a second.
 	Wake *Wake
-	// Limit is the most events in one batch. Default: 1000.
+	// Limit is the most events that one batch covers. Default: 1000.
 	Limit int
+	// Streams are the kinds of stream whose events are delivered. Others are passed over, whether or not they could be
+	// read. Default: all.
+	Streams []string
 	// Pace is how long at most the next poll is put off after a batch that was not full, so that under load few
 	// large batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: 100 ms.
 	Pace time.Duration
@@ -45,21 +48,15 @@ type SubscriptionConfig struct {
 	Logger *slog.Logger
 }
 
-// Batch is a run of settled events, without gaps, in log order.
+// Batch is a run of settled events, without gaps but for streams that nobody asked for, in log order.
 type Batch struct {
 	Start  events.Position   // the batch holds what follows this position
-	Events []events.Recorded // without metadata; may be empty if Undecodable is set
-	// Undecodable is set when the event right behind Events cannot be read. Its Unwrap tells why: ErrUnknownType
+	End    events.Position   // the last event that was read, delivered or passed over; Start if there is none
+	Full   bool              // there may be more right behind it
+	Events []events.Recorded // without metadata; may be empty
+	// Undecodable is set when the event right behind End cannot be read. Its Unwrap tells why: ErrUnknownType
 	// of package events means that a newer version of the program wrote it.
 	Undecodable *UndecodableError
-}
-
-// End is the position of the last event in the batch, or Start if there is none.
-func (b Batch) End() events.Position {
-	if len(b.Events) == 0 {
-		return b.Start
-	}
-	return b.Events[len(b.Events)-1].Position
 }
 
 // Subscription follows the log from a position: a watermill-sql Subscriber whose messages are batches of events.
@@ -82,10 +79,10 @@ type Subscription struct {
 	current  string // UUID of the message that stands for batch
 	batch    Batch
 
-	poll  poll   // result of the latest poll
-	done  func() // to call after the poll, when others may wait for it
-	read  int    // events in the latest batch
-	waits waits  // state between polls
+	poll   poll   // result of the latest poll
+	done   func() // to call after the poll, when others may wait for it
+	latest int    // events in the latest stretch
+	waits  waits  // state between polls
 }
 
 // NewSubscription returns a subscription that starts at the beginning of the log unless Seek says otherwise.

@@ -37,8 +37,7 @@ const firstCapacity = 8
 
 // poll is what the latest poll found.
 type poll struct {
-	events  int
-	full    bool
+	events  int  // read, wherever they belong
 	shared  bool // by another subscription, which may not have read all there is
 	settled bool
 }
@@ -46,19 +45,21 @@ type poll struct {
 // OpenPolls opens connections for the polls of subscriptions, at most so many.
 func OpenPolls(config *pgx.ConnConfig, connections int) *sql.DB {
 	db := stdlib.OpenDB(*config,
-		stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-			// A plan that was made while the log was empty would sort all of it once it has grown.
-			_, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`)
-			if err != nil {
-				return fmt.Errorf("set up connection for polls: %w", err)
-			}
-			return nil
-		}),
+		stdlib.OptionAfterConnect(SetUpReader),
 		// A poll that fails is repeated; a ping before it would only delay it.
 		stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false }))
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
+}
+
+// SetUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it once it
+// has grown.
+func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`); err != nil {
+		return fmt.Errorf("set up connection to read the log: %w", err)
+	}
+	return nil
 }
 
 // readOnly makes the transactions in which watermill-sql polls read-only.
@@ -80,15 +81,16 @@ type subscribeSchema Subscription
 func (s *subscribeSchema) SelectQuery(string, string, watersql.OffsetsAdapter) watersql.Query {
 	s.done() // in case the poll before has failed
 	position := (*Subscription)(s).Position()
-	var found []events.Recorded
+	var found stretch
 	if s.config.Tail != nil {
 		found, s.done = s.config.Tail.after(position, s.config.Limit, s.closed.Done())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.poll = poll{shared: len(found) > 0}
-	s.batch, s.current = Batch{Start: position, Events: found}, ""
+	s.poll = poll{shared: len(found.events) > 0}
+	s.batch, s.current = Batch{Start: position, End: position}, ""
 	if s.poll.shared {
+		s.deliver(found)
 		return watersql.Query{Query: pollNothingSQL}
 	}
 	return watersql.Query{Query: pollSQL, Args: []any{position.TransactionID, position.Ordinal, s.config.Limit}}
@@ -116,15 +118,16 @@ func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.R
 	case empty:
 		return watersql.Row{}, sql.ErrNoRows // the subscriber's word for: no message
 	default:
-		if err := s.readBatch(rows); err != nil {
+		read, err := s.read(rows)
+		if err != nil {
 			return watersql.Row{}, err
 		}
 		if s.config.Tail != nil {
-			s.config.Tail.add(Batch{Start: s.batch.Start, Events: s.batch.Events})
+			s.config.Tail.add(read)
 		}
+		s.deliver(read)
 	}
-	s.poll.events = len(s.batch.Events)
-	s.poll.full = s.poll.events == s.config.Limit
+	s.batch.Full = s.poll.events == s.config.Limit
 	s.current = watermill.NewULID()
 	// Offset 0: the receiver stores its progress itself, so the subscriber has nothing to acknowledge.
 	return watersql.Row{Offset: 0, Msg: message.NewMessage(s.current, nil)}, nil
@@ -144,34 +147,57 @@ func (s *subscribeSchema) readEmpty(rows *sql.Rows) (bool, error) {
 	return !transaction.Valid, nil
 }
 
-func (s *subscribeSchema) readBatch(rows *sql.Rows) error {
-	// Under load one batch is about as large as the one before.
-	s.batch.Events = make([]events.Recorded, 0, max(s.read, firstCapacity))
-	defer func() { s.read = len(s.batch.Events) }()
-	last := s.batch.Start
+// read reads all rows. What is shared is decoded whatever its stream: others may look at it.
+func (s *subscribeSchema) read(rows *sql.Rows) (stretch, error) {
+	read := stretch{start: s.batch.Start, events: make([]events.Recorded, 0, max(s.latest, firstCapacity))}
 	scanner := newScanner(discard{})
+	if s.config.Tail == nil {
+		scanner.streams = s.config.Streams
+	}
 	for more := true; more; more = rows.Next() {
 		recorded, err := scanner.scan(rows)
-		if errors.As(err, &s.batch.Undecodable) {
-			// The subscriber must not come back for what follows.
-			if err := rows.Close(); err != nil {
-				return fmt.Errorf("close rows: %w", err)
-			}
-			return nil
+		var undecodable *UndecodableError
+		switch {
+		case errors.As(err, &undecodable):
+			recorded = undecodable.Recorded
+			read.setBroken(undecodable)
+		case err != nil:
+			return stretch{}, err
 		}
-		if err != nil {
-			return err
+		if recorded.Position.Compare(read.end()) <= 0 {
+			return stretch{}, fmt.Errorf("%w: %s after %s", errDisorder, recorded.Position, read.end())
 		}
-		if recorded.Position.Compare(last) <= 0 {
-			return fmt.Errorf("%w: %s after %s", errDisorder, recorded.Position, last)
-		}
-		last = recorded.Position
-		s.batch.Events = append(s.batch.Events, recorded)
+		read.events = append(read.events, recorded)
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read rows: %w", err)
+		return stretch{}, fmt.Errorf("read rows: %w", err)
 	}
-	return nil
+	// Under load one batch is about as large as the one before.
+	s.latest = len(read.events)
+	return read, nil
+}
+
+// deliver makes the batch of what was read, up to the first event that is asked for and cannot be read.
+func (s *subscribeSchema) deliver(read stretch) {
+	s.poll.events = len(read.events)
+	s.batch.End = read.end()
+	if s.config.Streams == nil && read.broken == nil {
+		s.batch.Events = read.events
+		return
+	}
+	s.batch.Events = make([]events.Recorded, 0, len(read.events))
+	before := read.start
+	for i := range read.events {
+		recorded := &read.events[i]
+		if follows(s.config.Streams, recorded.StreamType) {
+			if undecodable, ok := read.broken[recorded.Position]; ok {
+				s.batch.Undecodable, s.batch.End = undecodable, before
+				return
+			}
+			s.batch.Events = append(s.batch.Events, *recorded)
+		}
+		before = recorded.Position
+	}
 }
 
 // discard is a scan target for what nobody wants.

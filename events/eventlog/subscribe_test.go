@@ -108,7 +108,7 @@ func TestSubscriptionDeliversInOrder(t *testing.T) {
 			t.Errorf("batch starts at %s, not at %s", batch.Start, subscription.Position())
 		}
 		got = append(got, ids(batch)...)
-		subscription.Seek(batch.End())
+		subscription.Seek(batch.End)
 		m.Ack()
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -157,7 +157,7 @@ func TestSubscriptionStopsBeforeUndecodable(t *testing.T) {
 		m := receive(t, messages)
 		batch := batchOf(t, subscription, m)
 		got = append(got, ids(batch)...)
-		subscription.Seek(batch.End())
+		subscription.Seek(batch.End)
 		m.Ack()
 		if batch.Undecodable == nil {
 			continue // the poll came before the event
@@ -190,7 +190,7 @@ func TestNotifierWakesOtherProcesses(t *testing.T) {
 		if diff := cmp.Diff(want, ids(batch)); diff != "" {
 			t.Errorf("events differ:\n%s", diff)
 		}
-		subscription.Seek(batch.End())
+		subscription.Seek(batch.End)
 		m.Ack()
 	}
 	cancel()

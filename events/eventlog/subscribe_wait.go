@@ -41,7 +41,7 @@ func (b *backoff) HandleError(_ watermill.LoggerAdapter, _ bool, err error) time
 	case b.unread():
 		b.waits = waits{}
 		sleep(b.closed, firstRepeat)
-	case b.poll.full:
+	case b.batch.Full:
 		b.waits = waits{}
 	default:
 		b.waits.retry = 0
@@ -57,7 +57,7 @@ func (b *backoff) HandleError(_ watermill.LoggerAdapter, _ bool, err error) time
 func (b *backoff) unread() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.batch.Undecodable != nil || b.position != b.batch.End()
+	return b.batch.Undecodable != nil || b.position != b.batch.End
 }
 
 // await waits for the log to grow, after a poll that read all there was.

@@ -9,15 +9,57 @@ import (
 )
 
 const (
-	tailBatches = 2                     // that a Tail keeps
-	tailWait    = 50 * time.Millisecond // the longest that one subscription waits for what another one reads
+	tailParts = 2                     // that a Tail keeps
+	tailWait  = 50 * time.Millisecond // the longest that one subscription waits for what another one reads
 )
+
+// stretch is a part of the log as it was read: settled events of every kind of stream, without gaps, in log order.
+type stretch struct {
+	start  events.Position                       // it holds what follows this position
+	events []events.Recorded                     // without metadata; those that cannot be read, or that nobody asked for, without Event
+	broken map[events.Position]*UndecodableError // why some cannot be read
+}
+
+// end is the position of the last event, or the start if there is none.
+func (s *stretch) end() events.Position {
+	if len(s.events) == 0 {
+		return s.start
+	}
+	return s.events[len(s.events)-1].Position
+}
+
+func (s *stretch) setBroken(undecodable *UndecodableError) {
+	if s.broken == nil {
+		s.broken = map[events.Position]*UndecodableError{}
+	}
+	s.broken[undecodable.Recorded.Position] = undecodable
+}
+
+// sound returns what comes before the first event that cannot be read.
+func (s *stretch) sound() stretch {
+	for i := range s.events {
+		if _, ok := s.broken[s.events[i].Position]; ok {
+			return stretch{start: s.start, events: s.events[:i]}
+		}
+	}
+	return *s
+}
+
+// after returns up to limit events behind a position in the stretch, all of which can be read.
+func (s *stretch) after(position events.Position, limit int) stretch {
+	first, exact := slices.BinarySearchFunc(s.events, position, func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
+	if exact {
+		first++
+	}
+	last := min(first+limit, len(s.events))
+	return stretch{start: position, events: s.events[first:last:last]}
+}
 
 // Tail is what the subscriptions of a process have read last, so that each event is read and decoded once for all of
 // them: settled events never change, and nothing ever appears between two of them. Create it with NewTail.
 type Tail struct {
 	mu      sync.Mutex
-	batches []Batch // without gaps, oldest first
+	parts   []stretch // without gaps, oldest first
 	reading *reading
 }
 
@@ -32,7 +74,7 @@ func NewTail() *Tail { return &Tail{} }
 
 // after returns up to limit events behind a position if another subscription has read them, or is just reading them.
 // Otherwise the caller polls, and calls finish when it is done.
-func (t *Tail) after(position events.Position, limit int, closed <-chan struct{}) (found []events.Recorded, finish func()) {
+func (t *Tail) after(position events.Position, limit int, closed <-chan struct{}) (found stretch, finish func()) {
 	found, other, finish := t.look(position, limit)
 	if other == nil {
 		return found, finish
@@ -50,21 +92,21 @@ func (t *Tail) after(position events.Position, limit int, closed <-chan struct{}
 }
 
 // look returns events, or a channel that is closed when they may have been read, or a function to call after reading them.
-func (t *Tail) look(position events.Position, limit int) (found []events.Recorded, other <-chan struct{}, finish func()) {
+func (t *Tail) look(position events.Position, limit int) (found stretch, other <-chan struct{}, finish func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if found = t.find(position, limit); len(found) > 0 {
+	if found = t.find(position, limit); len(found.events) > 0 {
 		return found, nil, func() {}
 	}
 	if t.reading != nil {
 		if t.reading.start == position {
-			return nil, t.reading.done, nil
+			return stretch{}, t.reading.done, nil
 		}
-		return nil, nil, func() {} // somebody else is elsewhere in the log
+		return stretch{}, nil, func() {} // somebody else is elsewhere in the log
 	}
 	mine := &reading{start: position, done: make(chan struct{})}
 	t.reading = mine
-	return nil, nil, sync.OnceFunc(func() {
+	return stretch{}, nil, sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.reading = nil
@@ -72,40 +114,35 @@ func (t *Tail) look(position events.Position, limit int) (found []events.Recorde
 	})
 }
 
-// find returns the events of one batch that follow a position.
-func (t *Tail) find(position events.Position, limit int) []events.Recorded {
-	for _, batch := range t.batches {
-		if position.Compare(batch.Start) < 0 || position.Compare(batch.End()) >= 0 {
-			continue
+// find returns the events of one part that follow a position.
+func (t *Tail) find(position events.Position, limit int) stretch {
+	for i := range t.parts {
+		if part := &t.parts[i]; position.Compare(part.start) >= 0 && position.Compare(part.end()) < 0 {
+			return part.after(position, limit)
 		}
-		first, exact := slices.BinarySearchFunc(batch.Events, position, func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
-		if exact {
-			first++
-		}
-		last := min(first+limit, len(batch.Events))
-		return batch.Events[first:last:last]
 	}
-	return nil
+	return stretch{}
 }
 
-// add keeps a batch that was read if it reaches further than those that are kept.
-func (t *Tail) add(batch Batch) {
-	if len(batch.Events) == 0 {
+// add keeps a stretch that was read if it reaches further than what is kept. What cannot be read may be mended, so it is not kept.
+func (t *Tail) add(read stretch) {
+	read = read.sound()
+	if len(read.events) == 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.batches) > 0 {
-		end := t.batches[len(t.batches)-1].End()
-		if batch.End().Compare(end) <= 0 {
+	if len(t.parts) > 0 {
+		end := t.parts[len(t.parts)-1].end()
+		if read.end().Compare(end) <= 0 {
 			return
 		}
-		if batch.Start != end {
-			t.batches = nil
+		if read.start != end {
+			t.parts = nil
 		}
 	}
-	t.batches = append(t.batches, batch)
-	if excess := len(t.batches) - tailBatches; excess > 0 {
-		t.batches = slices.Delete(t.batches, 0, excess)
+	t.parts = append(t.parts, read)
+	if excess := len(t.parts) - tailParts; excess > 0 {
+		t.parts = slices.Delete(t.parts, 0, excess)
 	}
 }

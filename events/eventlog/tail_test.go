@@ -70,7 +70,7 @@ func TestTailIsShared(t *testing.T) {
 				if i == 1 {
 					time.Sleep(5 * time.Millisecond)
 				}
-				subscription.Seek(batch.End())
+				subscription.Seek(batch.End)
 				m.Ack()
 			}
 			done <- nil
@@ -118,7 +118,7 @@ func TestTailMissesNoSignal(t *testing.T) {
 	t.Cleanup(func() { _ = config.DB.Close() })
 	second, secondMessages := follow(t, config)
 	ack := func(s *eventlog.Subscription, m *message.Message) {
-		s.Seek(batchOf(t, s, m).End())
+		s.Seek(batchOf(t, s, m).End)
 		m.Ack()
 	}
 	const rounds = 6

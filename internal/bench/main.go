@@ -7,6 +7,7 @@
 //	go run ./internal/bench pools                            # find the best pool for the peer
 //	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
 //	go run ./internal/bench read                             # pages and JSON of a large discussion
+//	go run ./internal/bench projections                      # how fast projections read the log
 //	go run ./internal/bench catalogue --csv books.csv --url http://127.0.0.1:8080 --key ngp_…
 package main
 
@@ -27,14 +28,15 @@ import (
 
 // CLI is every command and flag of the program.
 type CLI struct {
-	Compare   CompareCommand   `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer, pair by pair."`
-	Pools     PoolsCommand     `cmd:"" help:"Measure the CRUD peer with pools of several sizes."`
-	Profile   ProfileCommand   `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
-	Read      ReadCommand      `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
-	ReadPeer  ReadPeerCommand  `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
-	Catalogue CatalogueCommand `cmd:"" help:"Load a CSV file of novels into a running service, and comments on them; then the same once more."`
-	Peer      PeerCommand      `cmd:"" hidden:"" help:"Be the CRUD peer."`
-	Load      LoadCommand      `cmd:"" hidden:"" help:"Be the load generator."`
+	Compare     CompareCommand     `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer, pair by pair."`
+	Pools       PoolsCommand       `cmd:"" help:"Measure the CRUD peer with pools of several sizes."`
+	Profile     ProfileCommand     `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
+	Projections ProjectionsCommand `cmd:"" help:"Measure a rebuild and the catch-up of a projection against a plain loop that reads the log."`
+	Read        ReadCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
+	ReadPeer    ReadPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
+	Catalogue   CatalogueCommand   `cmd:"" help:"Load a CSV file of novels into a running service, and comments on them; then the same once more."`
+	Peer        PeerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
+	Load        LoadCommand        `cmd:"" hidden:"" help:"Be the load generator."`
 }
 
 // invocation is what a command finds when it runs.

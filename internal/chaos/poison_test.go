@@ -45,7 +45,7 @@ func TestPoisonEvent(t *testing.T) {
 		says            string
 	}{
 		"one projection cannot apply it": {"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts"}, "numeric"},
-		"nobody can decode it":           {"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`, []string{"posts", "authors", "novels", "activity"}, "post.imported.v1"},
+		"nobody can decode it":           {"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`, []string{"posts", "authors", "activity"}, "post.imported.v1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			post()
@@ -103,7 +103,8 @@ func TestPoisonEvent(t *testing.T) {
 		post()
 		blackbox.Eventually(t, 10*time.Second, "the projections wait for a newer replica", func() bool {
 			out, all := r.CLI(t, "projection", "list", "--json"), len(projections.All())
-			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == all && strings.Count(out.Stdout, `"running"`) == all
+			waiting := all - 1 // novels does not look at comments
+			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == waiting && strings.Count(out.Stdout, `"running"`) == all
 		})
 		execute(t, database.url(), repair...)
 		wantSoundLog(t, database.url())

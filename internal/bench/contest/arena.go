@@ -58,7 +58,7 @@ func Open(ctx context.Context, config Config) (_ *Arena, err error) {
 	if err := os.Chmod(a.dir, 0o755); err != nil { //nolint:gosec // the server may run under another account; what is inside is private
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
-	if err := onDisk(a.dir); err != nil {
+	if err := OnDisk(a.dir); err != nil {
 		return nil, err
 	}
 	if config.Binary == "" {

@@ -9,8 +9,8 @@ import (
 
 var errMemory = errors.New("a memory file system: choose a directory on a disk with --data-dir")
 
-// onDisk refuses a directory in memory.
-func onDisk(dir string) error {
+// OnDisk refuses a directory in memory.
+func OnDisk(dir string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("look at %s: %w", dir, err)

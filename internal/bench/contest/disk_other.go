@@ -2,5 +2,5 @@
 
 package contest
 
-// onDisk believes the directory to be on a disk.
-func onDisk(string) error { return nil }
+// OnDisk believes the directory to be on a disk.
+func OnDisk(string) error { return nil }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// ProjectionRebuild is `novelgate projection rebuild`.
+type ProjectionRebuild struct {
+	DatabaseFlags
+	OutputFlags
+	Name    string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons."`
+	Workers int    `default:"0" placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
+}
+
+// Run rebuilds, showing how far it is.
+func (c *ProjectionRebuild) Run(in *invocation) error {
+	projection, inline, err := projections.Find(c.Name)
+	if err != nil {
+		return err
+	}
+	collectRarely()
+	return c.withPool(in, func(pool *pgxpool.Pool) error {
+		progress := newProgress(in.stderr, in.now)
+		begun := in.now()
+		result, err := rebuild.Run(in.ctx, rebuild.Config{
+			Pool: pool, Projection: projection, Inline: inline, Workers: c.Workers, Progress: progress.show,
+			Logger: slog.New(slog.NewTextHandler(in.stderr, nil)),
+		})
+		progress.end()
+		if err != nil {
+			if !errors.Is(err, rebuild.ErrUnderWay) {
+				fmt.Fprintln(in.stderr, "The live tables are as they were. The same command goes on with this rebuild.")
+			}
+			return err
+		}
+		return c.print(in, result, func() {
+			took := in.now().Sub(begun)
+			fmt.Fprintf(in.stdout, "%s was built anew from %d events in %v, %.0f events/s\n", c.Name, result.Events,
+				took.Round(time.Millisecond), float64(result.Events)/max(took.Seconds(), 0.001))
+		})
+	})
+}

@@ -1,0 +1,102 @@
+package eventlog_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// Whichever way large parts of the log are read, they hold the same events.
+func TestChunksAndRanges(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	if end, err := eventlog.Settled(t.Context(), log.pool); err != nil || end != (events.Position{}) {
+		t.Fatalf("an empty log ends at %s, %v", end, err)
+	}
+	const n = 60
+	for version := 1; version <= n/3; version++ {
+		log.append(t, approval(1, version), approval(2, version), approval(3, version))
+	}
+	var want []events.Recorded
+	for len(want) < n { // until no transaction of other tests hides a part
+		var err error
+		if want, err = eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end, err := eventlog.Settled(t.Context(), log.pool)
+	if err != nil || end != want[n-1].Position {
+		t.Fatalf("the log ends at %s, %v", end, err)
+	}
+	check := func(name string, chunks []eventlog.Chunk) {
+		t.Helper()
+		var got []events.Recorded
+		at, read := events.Position{}, 0
+		for _, chunk := range chunks {
+			if chunk.Start != at {
+				t.Errorf("%s: a chunk starts at %s, want %s", name, chunk.Start, at)
+			}
+			at, read, got = chunk.End, read+chunk.Read, append(got, chunk.Events...)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || at != end || read != n {
+			t.Errorf("%s: %d events, up to %s (-want +got):\n%.500s", name, read, at, diff)
+		}
+	}
+	for _, size := range []int{1, 7, n / 2, n, n + 1} {
+		ranges, err := eventlog.Split(t.Context(), log.pool, end, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var chunks []eventlog.Chunk
+		for _, r := range ranges {
+			chunk, err := eventlog.ReadRange(t.Context(), log.pool, r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(chunk.Events) != r.Count || r.Count > size {
+				t.Errorf("a range of %d holds %d events, of at most %d", r.Count, len(chunk.Events), size)
+			}
+			chunks = append(chunks, chunk)
+		}
+		check("ranges", chunks)
+
+		chunks = nil
+		ahead, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: size, Chunks: 2})
+		for chunk := range ahead {
+			chunks = append(chunks, chunk)
+		}
+		if err := failed(); err != nil {
+			t.Fatal(err)
+		}
+		check("read ahead", chunks)
+	}
+
+	chunk, err := eventlog.ReadChunk(t.Context(), log.pool, events.Position{}, 1000, []string{events.PostStream})
+	if err != nil || len(chunk.Events) != 0 || chunk.Read != n || chunk.End != end {
+		t.Errorf("streams that are not there: %d events of %d, %v", len(chunk.Events), chunk.Read, err)
+	}
+	chunk, err = eventlog.ReadAt(t.Context(), log.pool, []events.Position{want[3].Position, want[40].Position})
+	if diff := cmp.Diff([]events.Recorded{want[3], want[40]}, chunk.Events); diff != "" || err != nil {
+		t.Errorf("single events, %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A reader ahead ends when nobody receives any more.
+func TestReadAheadEnds(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	for version := 1; version <= 20; version++ {
+		log.append(t, approval(1, version))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	chunks, failed := eventlog.ReadAhead(ctx, log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: 1, Chunks: 2})
+	<-chunks
+	cancel()
+	if err := failed(); err == nil {
+		t.Error("no error, although it was cut short")
+	}
+}

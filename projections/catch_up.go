@@ -1,0 +1,60 @@
+package projections
+
+import (
+	"context"
+	"log/slog"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// Chunks of a projection that catches up. The next ones are read and decoded while one is applied.
+const (
+	chunkSize  = 5000
+	chunkAhead = 2
+)
+
+// isBehind reports whether there is more to apply than a poll returns.
+func (f *follower) isBehind() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.behind
+}
+
+// catchUp applies large chunks until the projection has come close to the end of the log, or something is in the way: that
+// is left to the next batch, which deals with a single event if it must.
+func (f *follower) catchUp(ctx context.Context) {
+	f.mu.Lock()
+	f.behind = false
+	f.mu.Unlock()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	chunks, failed := eventlog.ReadAhead(reading, f.pool.Config().ConnConfig, f.subscription.Position(), eventlog.AheadConfig{
+		Size: chunkSize, Chunks: chunkAhead, Streams: Streams(f.projection),
+	})
+	for chunk := range chunks {
+		if len(chunk.Undecodable) > 0 {
+			f.inTrouble(chunk.End)
+			break
+		}
+		// A transaction that has begun is finished even if the subscription closes.
+		err := attempt(context.WithoutCancel(ctx), f.pool, f.projection, chunk.Start, chunk.End, chunk.Events)
+		if err != nil {
+			f.inTrouble(chunk.End)
+			f.logger.DebugContext(ctx, "Catching up was interrupted", slog.Any("error", err))
+			break
+		}
+		f.subscription.Seek(chunk.End)
+	}
+	stop()
+	if err := failed(); err != nil && ctx.Err() == nil {
+		f.logger.DebugContext(ctx, "Reading ahead was interrupted", slog.Any("error", err))
+	}
+}
+
+// inTrouble leaves what lies before a position to batches.
+func (f *follower) inTrouble(end events.Position) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trouble = end
+}

@@ -1,0 +1,140 @@
+package rebuild_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// The test binary, started with these variables, rebuilds until so many events are done, says so, and waits to be killed.
+const (
+	childVariable  = "NOVELGATE_TEST_REBUILD"
+	childDatabase  = "NOVELGATE_TEST_REBUILD_DATABASE"
+	childUntil     = "NOVELGATE_TEST_REBUILD_UNTIL"
+	childRangeSize = 50
+)
+
+func child() {
+	var until int
+	if _, err := fmt.Sscan(os.Getenv(childUntil), &until); err != nil {
+		panic(err)
+	}
+	pool, err := pgxpool.New(context.Background(), os.Getenv(childDatabase))
+	if err != nil {
+		panic(err)
+	}
+	projection, inline, err := projections.Find(os.Getenv(childVariable))
+	if err != nil {
+		panic(err)
+	}
+	_, err = rebuild.Run(context.Background(), rebuild.Config{
+		Pool: pool, Projection: projection, Inline: inline, Workers: 2, RangeSize: childRangeSize, Logger: quiet(),
+		Progress: func(p rebuild.Progress) {
+			if p.Done >= until {
+				fmt.Println(p.Phase)
+				select {}
+			}
+		},
+	})
+	panic(fmt.Sprint("the rebuild has ended: ", err))
+}
+
+// A rebuild that is killed goes on where it was, in whatever phase, and ends right.
+func TestKilledRebuildGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		projection projections.Projection
+		until      int
+		phase      string
+		most       int // events that the second attempt may read
+	}{
+		{projections.Posts{}, 1000, rebuild.Loading, 19_100},
+		{projections.Posts{}, 20_000, rebuild.Loading, 100},
+		{projections.Authors{}, 10_000, rebuild.Following, 10_000},
+	} {
+		t.Run(fmt.Sprintf("%s after %d", c.projection.Name(), c.until), func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			random := seeded(1)
+			for i := range 20 {
+				append1(t, pool, comments(random, fmt.Sprint(i), 1000)...)
+			}
+			settle(t, pool)
+			kill(t, pool, c.projection.Name(), c.until, c.phase)
+
+			live := status(t, pool, c.projection.Name())
+			if live.Rebuild == nil || live.Rebuild.EventsDone == 0 || live.Rebuild.Phase != c.phase {
+				t.Errorf("after the kill: %+v", live.Rebuild)
+			}
+			if n := count(t, pool, c.projection.Name()); n != 0 {
+				t.Errorf("%d rows are visible", n)
+			}
+			var result rebuild.Result
+			eventually(t, "the lock of the killed process is free", func() bool {
+				var err error
+				result, err = rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: c.projection, RangeSize: childRangeSize, Logger: quiet()})
+				if err != nil && !errors.Is(err, rebuild.ErrUnderWay) {
+					t.Fatal(err)
+				}
+				return err == nil
+			})
+			if !result.Resumed || result.Events > c.most {
+				t.Errorf("%+v: want it to go on and read %d events at most", result, c.most)
+			}
+			rebuilt := digest(t, pool, c.projection)
+			if result = mustRun(t, rebuild.Config{Pool: pool, Projection: c.projection}); result.Resumed || result.Events < 20_000 {
+				t.Errorf("a rebuild after that: %+v", result)
+			}
+			if diff := cmp.Diff(digest(t, pool, c.projection), rebuilt); diff != "" {
+				t.Errorf("(-rebuilt at once +interrupted):\n%s", diff)
+			}
+		})
+	}
+}
+
+// kill starts a rebuild in a process of its own and kills it once so many events are done.
+func kill(t *testing.T, pool *pgxpool.Pool, name string, until int, phase string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+name, childDatabase+"="+pool.Config().ConnString(), fmt.Sprintf("%s=%d", childUntil, until))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != phase+"\n" {
+		t.Errorf("the process said %q, %v; want %q", line, err, phase)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+}
+
+func status(t testing.TB, pool *pgxpool.Pool, name string) projections.Status {
+	t.Helper()
+	list, err := projections.List(context.Background(), pool)
+	if err != nil {
+		t.Fatalf("list projections: %v", err)
+	}
+	for _, s := range list {
+		if s.Name == name {
+			return s
+		}
+	}
+	return projections.Status{}
+}

@@ -1,0 +1,133 @@
+package rebuild_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// insertRaw appends an event past the package that knows events.
+func insertRaw(t *testing.T, pool *pgxpool.Pool, key, chapter string) {
+	t.Helper()
+	data := `{"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002",` +
+		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"` + chapter + `}`
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		VALUES (0, 'post', gen_random_uuid(), 1, $1, 'test', 'post.imported.v1', $2::text::json, '{}')`, key, data)
+	if err != nil {
+		t.Fatalf("insert event: %v", err)
+	}
+}
+
+// A rebuild that meets an event which it cannot apply names it and changes nothing; once the event is skipped on record, every
+// rebuild leaves it out.
+func TestPoisonAndSkip(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ chapter, says string }{
+		"cannot be applied": {`,"chapterNumber":"abc"`, "abc"},
+		"cannot be read":    {`,"chapterNumber":1,"parentPostId":"nonsense"`, "post.imported.v1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			p := projections.Posts{}
+			random := seeded(1)
+			append1(t, pool, comments(random, "before", 30)...)
+			insertRaw(t, pool, "poison", c.chapter)
+			append1(t, pool, comments(random, "after", 30)...)
+			stop := follow(t, pool, p)
+			eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+			failed := status(t, pool, "posts")
+
+			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, RangeSize: 20, Logger: quiet()})
+			var poison *rebuild.PoisonError
+			if !errors.As(err, &poison) || poison.Position.String() != *failed.FailedAt || poison.Delivery != (projections.Delivery{ID: "poison", Source: "test"}) || !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("the rebuild says %v, the live projection has failed at %s", err, *failed.FailedAt)
+			}
+			if n := count(t, pool, "posts"); n != 30 {
+				t.Errorf("%d posts", n)
+			}
+			if s := status(t, pool, "posts"); s.Rebuild == nil || s.Rebuild.Error == nil || !strings.Contains(*s.Rebuild.Error, poison.Position.String()) {
+				t.Errorf("status: %+v", s.Rebuild)
+			}
+
+			skipped, err := projections.Skip(t.Context(), pool, "posts", "staff:test", "damaged")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if skipped.Position != *failed.FailedAt || skipped.EventID != "poison" {
+				t.Errorf("skipped %+v", skipped)
+			}
+			caughtUp(t, pool, "posts")
+			stop()
+			want := digest(t, pool, p)
+			for i, size := range []int{20, 20, 7} {
+				result := mustRun(t, rebuild.Config{Pool: pool, Projection: p, RangeSize: size})
+				if result.Resumed != (i == 0) {
+					t.Errorf("rebuild %d: %+v", i, result)
+				}
+				if diff := cmp.Diff(want, digest(t, pool, p)); diff != "" {
+					t.Errorf("rebuild %d (-followed +rebuilt):\n%s", i, diff)
+				}
+			}
+			if n := count(t, pool, "posts"); n != 60 {
+				t.Errorf("%d posts", n)
+			}
+		})
+	}
+}
+
+// An event that the new code cannot apply, alone or in a crowd, is found, whichever way the tables are built.
+func TestPoisonOfNewCode(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	s := newStamped(t, pool, "sick")
+	random := seeded(1)
+	log := comments(random, "key", 300)
+	append1(t, pool, log...)
+	settle(t, pool)
+	for _, i := range []int{0, 137, 299} {
+		s.poison = log[i].ID
+		for name, p := range map[string]projections.Projection{"in order": s, "in bulk": inBulk{s}} {
+			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, RangeSize: 100, Logger: quiet()})
+			var poison *rebuild.PoisonError
+			if !errors.As(err, &poison) || poison.Delivery.ID != log[i].ID || poison.Position.Ordinal != int32(i) {
+				t.Errorf("event %d, %s: %v", i, name, err)
+			}
+		}
+	}
+	if n := count(t, pool, "sick"); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+}
+
+// An event that arrives while the tables are being switched is named as well.
+func TestPoisonAtTheEnd(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	s := newStamped(t, pool, "late")
+	s.poison = "last-3"
+	random := seeded(1)
+	append1(t, pool, comments(random, "first", 20)...)
+	settle(t, pool)
+	appended := false
+	_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: s, Logger: quiet(), Progress: func(p rebuild.Progress) {
+		if p.Done == 20 && !appended {
+			appended = true
+			append1(t, pool, comments(random, "last", 5)...)
+			settle(t, pool)
+		}
+	}})
+	var poison *rebuild.PoisonError
+	if !errors.As(err, &poison) || poison.Delivery.ID != "last-3" {
+		t.Errorf("got %v", err)
+	}
+	if n := count(t, pool, "late"); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+}

@@ -1,0 +1,158 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// However the history goes and wherever it is cut, a rebuild comes to the same rows as following it did, also where events change
+// what others have added.
+func TestRebuildEqualsFollowing(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	marked := newStamped(t, pool, "marked")
+	followed := []projections.Projection{projections.Posts{}, projections.Authors{}, inBulk{marked}}
+	follow(t, pool, followed...)
+	round := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		round++
+		random := seeded(rapid.Uint64().Draw(rt, "seed"))
+		for part := range rapid.IntRange(0, 4).Draw(rt, "transactions") {
+			batch := comments(random, fmt.Sprintf("%d-%d", round, part), rapid.IntRange(1, 30).Draw(rt, "events"))
+			for i := range rapid.IntRange(0, min(3, len(batch))).Draw(rt, "approvals") {
+				batch = append(batch, approval(batch[i], 2), approval(batch[i], 3))
+			}
+			append1(t, pool, batch...)
+		}
+		which := rapid.SampledFrom(followed).Draw(rt, "projection")
+		caughtUp(t, pool, which.Name())
+		want := digestWithout(t, pool, which)
+		mustRun(t, rebuild.Config{
+			Pool: pool, Projection: which, Workers: rapid.IntRange(1, 4).Draw(rt, "workers"), RangeSize: rapid.IntRange(1, 200).Draw(rt, "range"),
+		})
+		if diff := cmp.Diff(want, digestWithout(t, pool, which)); diff != "" {
+			rt.Fatalf("%s (-followed +rebuilt):\n%s", which.Name(), diff)
+		}
+	})
+}
+
+// digestWithout is digest without the numbers that a stamped table gives its rows in the order of their arrival.
+func digestWithout(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
+	t.Helper()
+	if _, ok := p.(inBulk); ok {
+		return digestOf(t, pool, `SELECT post_id, generation, marks FROM `+p.Name())
+	}
+	return digest(t, pool, p)
+}
+
+func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "a", 10)...)
+	settle(t, pool)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	first := true
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rebuild.Run(context.Background(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet(), Progress: func(rebuild.Progress) {
+			if first {
+				first = false
+				close(entered)
+				<-leave
+			}
+		}})
+		ended <- err
+	}()
+	<-entered
+	_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()})
+	if !errors.Is(err, rebuild.ErrUnderWay) {
+		t.Errorf("a second rebuild: %v", err)
+	}
+	// Another projection's is none of its business.
+	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}})
+	close(leave)
+	if err := <-ended; err != nil {
+		t.Errorf("the first rebuild: %v", err)
+	}
+	if n := count(t, pool, "posts"); n != 10 {
+		t.Errorf("%d posts", n)
+	}
+}
+
+// A builder that has lost its place to another one, without knowing, writes nothing more.
+func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]projections.Projection{"bulk": projections.Posts{}, "in order": projections.Authors{}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			append1(t, pool, comments(seeded(1), "a", 100)...)
+			settle(t, pool)
+			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, Workers: 1, RangeSize: 10, Logger: quiet(), Progress: func(rebuild.Progress) {
+				if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
+					t.Error(err)
+				}
+			}})
+			if !errors.Is(err, rebuild.ErrTakenOver) {
+				t.Errorf("got %v", err)
+			}
+			if n := count(t, pool, p.Name()); n != 0 {
+				t.Errorf("%d rows", n)
+			}
+		})
+	}
+}
+
+// A migration that changes a table while it is rebuilt makes the rebuild end, and the next one begin again.
+func TestMigrationDuringARebuild(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "a", 100)...)
+	settle(t, pool)
+	altered := false
+	_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet(), Progress: func(rebuild.Progress) {
+		if !altered {
+			altered = true
+			if _, err := pool.Exec(t.Context(), `ALTER TABLE posts ADD COLUMN note text NOT NULL DEFAULT 'none'`); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if !errors.Is(err, rebuild.ErrStructure) {
+		t.Errorf("got %v", err)
+	}
+	if result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}); result.Resumed {
+		t.Error("the next one went on with old tables")
+	}
+	var noted int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM posts WHERE note = 'none'`).Scan(&noted); err != nil || noted != 100 {
+		t.Errorf("%d rows with the new column, %v", noted, err)
+	}
+}
+
+// An empty log leads to empty tables.
+func TestRebuildFromNothing(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	for _, p := range projections.All() {
+		mustRun(t, rebuild.Config{Pool: pool, Projection: p})
+		if s := status(t, pool, p.Name()); s.State != projections.Running || s.Rebuild != nil {
+			t.Errorf("%+v", s)
+		}
+	}
+	append1(t, pool, comments(seeded(1), "a", 5)...)
+	follow(t, pool, projections.Posts{})
+	caughtUp(t, pool, "posts")
+	if n := count(t, pool, "posts"); n != 5 {
+		t.Errorf("%d posts", n)
+	}
+}

@@ -1,0 +1,202 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+var integrationID = uuid.MustParse("8f8f8f8f-0000-5000-8000-000000000001")
+
+// newPool returns a pool on a database of the test's own.
+func newPool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), testdb.New(t))
+	if err != nil {
+		t.Fatalf("open pool: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// append1 appends events in one transaction.
+func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
+	t.Helper()
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil {
+		t.Errorf("queue events: %v", err)
+	}
+	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
+		t.Errorf("append %d events: %v", len(recorded), err)
+	}
+}
+
+// comments returns imports of synthetic comments: of a few authors who often change their names, some of them erased.
+func comments(random *rand.Rand, prefix string, n int) []events.Recorded {
+	recorded := make([]events.Recorded, n)
+	for i := range recorded {
+		recorded[i] = comment(random, fmt.Sprintf("%s-%d", prefix, i))
+		if e, ok := recorded[i].Event.(events.PostImported); ok && i > 0 && random.IntN(3) == 0 {
+			e.ParentPostID = &recorded[random.IntN(i)].StreamID
+			recorded[i].Event = e
+		}
+	}
+	return recorded
+}
+
+func comment(random *rand.Rand, key string) events.Recorded {
+	novel := events.NovelID(fmt.Sprintf("novel %d", random.IntN(20)))
+	author := random.IntN(30)
+	e := events.PostImported{
+		IntegrationID: integrationID, NovelID: novel, NovelSlug: "a-novel", ThreadID: events.ThreadID(novel),
+		WrittenAt: time.Date(2026, 1, 1, 0, random.IntN(20), 0, 0, time.UTC),
+		Comment: &events.Comment{
+			ExternalUUID: fmt.Sprintf("user-%d", author), Username: fmt.Sprintf("Name %d.%d", author, random.IntN(3)),
+			Content: "“I did not expect\tthis\nchapter\\ to end like that.” " + key,
+		},
+	}
+	switch random.IntN(6) {
+	case 0:
+		e.Comment = nil
+	case 1:
+		parent := events.PostID(integrationID, "parent of "+key)
+		e.ParentPostID = &parent
+	}
+	if random.IntN(3) > 0 {
+		numbers := []string{"0", "7", "12.50", "1000000", "0.001", "1e2", "1.50e1", "25E-1", "123456789012345678901234567890.5"}
+		e.ChapterNumber = jsontext.Value(numbers[random.IntN(len(numbers))])
+	}
+	return events.Recorded{
+		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1,
+		ID: key, Source: events.PostsSource(integrationID), Event: e, Metadata: events.Metadata{Actor: "integration:" + integrationID.String()},
+	}
+}
+
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// follow runs the projections that are followed; the returned function ends it and waits for that.
+func follow(t testing.TB, pool *pgxpool.Pool, which ...projections.Projection) (stop func()) {
+	t.Helper()
+	runner, err := projections.NewRunner(projections.Config{Pool: pool, Projections: which, Logger: quiet()})
+	if err != nil {
+		t.Fatalf("create runner: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run projections: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// settle waits until no older transaction hides a part of the log: databases of other tests are in the same cluster.
+func settle(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	eventually(t, "the log is settled", func() bool {
+		all, err := eventlog.ReadAfter(context.Background(), pool, events.Position{}, 1_000_000)
+		if err != nil && !t.Failed() {
+			return true // what cannot be decoded is settled all the same
+		}
+		return len(all) == count(t, pool, "events")
+	})
+}
+
+func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) {
+	t.Helper()
+	eventually(t, name+" has caught up", func() bool {
+		var yes bool
+		err := pool.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM projections WHERE name = $1 AND (transaction_id, position) = (
+			SELECT e.transaction_id, e.position FROM events AS e
+			UNION ALL SELECT '0', 0 ORDER BY 1 DESC, 2 DESC LIMIT 1))`, name).Scan(&yes)
+		if err != nil {
+			t.Fatalf("compare checkpoint of %s: %v", name, err)
+		}
+		return yes
+	})
+}
+
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	const patience = time.Minute
+	deadline := time.Now().Add(patience)
+	for !done() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: still not so after %s", what, patience)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func count(t testing.TB, pool *pgxpool.Pool, table string) (n int) {
+	t.Helper()
+	if err := pool.QueryRow(context.Background(), "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
+		t.Fatalf("count %s: %v", table, err)
+	}
+	return n
+}
+
+// digest is one of all rows of the tables of a projection.
+func digest(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
+	t.Helper()
+	all := ""
+	for _, table := range p.Tables() {
+		all += table + " " + digestOf(t, pool, `SELECT * FROM `+pgx.Identifier{table}.Sanitize()) + "\n"
+	}
+	return all
+}
+
+// digestOf is one of all rows of a query, and how many they are.
+func digestOf(t testing.TB, pool *pgxpool.Pool, query string) (digest string) {
+	t.Helper()
+	err := pool.QueryRow(context.Background(), fmt.Sprintf(
+		`SELECT count(*) || ' ' || coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text COLLATE "C")), '') FROM (%s) AS r`, query)).Scan(&digest)
+	if err != nil {
+		t.Fatalf("digest of %s: %v", query, err)
+	}
+	return digest
+}
+
+// mustRun rebuilds.
+func mustRun(t testing.TB, config rebuild.Config) rebuild.Result {
+	t.Helper()
+	if config.Logger == nil {
+		config.Logger = quiet()
+	}
+	result, err := rebuild.Run(context.Background(), config)
+	if err != nil {
+		t.Fatalf("rebuild: %v", err)
+	}
+	return result
+}
+
+func isUnsupported(err error) bool {
+	return errors.Is(err, rebuild.ErrUnsupported) && strings.Contains(err.Error(), "hanging")
+}

@@ -1,0 +1,172 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/projections"
+)
+
+// How the switch waits for locks. While it waits for one, readers and writers that come later wait behind it. So it waits for a moment
+// only; where queries of more than a moment never end, that does not do, and it waits longer from attempt to attempt. But always less
+// than PostgreSQL's deadlock_timeout of a second, so that if somebody must give way, it is the switch.
+const (
+	firstLockWait = 50 * time.Millisecond // doubling every fourth attempt up to
+	lastLockWait  = 800 * time.Millisecond
+	firstPause    = 20 * time.Millisecond // before it tries again, doubling up to
+	lastPause     = 2 * time.Second
+	patience      = 8 // attempts before a warning
+)
+
+// tailSize is how many events the switch itself applies at most.
+const tailSize = 1000
+
+var errTooFarBehind = errors.New("the log has grown too much for the switch")
+
+const (
+	lockLiveSQL = `SELECT transaction_id, position FROM projections WHERE name = $1 FOR NO KEY UPDATE`
+
+	lockLogSQL = `LOCK TABLE events IN SHARE MODE`
+
+	lastVisibleSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
+
+	switchCheckpointSQL = `UPDATE projections
+SET generation = $2, transaction_id = $3, position = $4, state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
+    unknown_type = NULL, updated_at = statement_timestamp()
+WHERE name = $1`
+
+	finishSQL = `UPDATE projection_rebuilds
+SET phase = 'finished', transaction_id = $3, position = $4, events_done = events_done + $5, finished_at = statement_timestamp(), error = NULL
+WHERE name = $1 AND builder = $2`
+)
+
+// switchOver makes the new tables the live ones, as soon as it gets all locks at once.
+func (r *rebuild) switchOver(ctx context.Context) error {
+	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.identifiers(r.schema()), ", ")); err != nil {
+		return fmt.Errorf("analyze the new tables: %w", err)
+	}
+	for attempt := 1; ; attempt++ {
+		err := r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), lastLockWait))
+		var pgErr *pgconn.PgError
+		var poison *PoisonError
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errTooFarBehind):
+		case errors.As(err, &pgErr) && eventlog.IsConflict(err) && pgErr.Code != uniqueViolation:
+			if attempt%patience == 0 {
+				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones", slog.Any("error", err))
+			}
+			pause := min(firstPause<<min(attempt-1, 10), lastPause)
+			if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
+				return ctx.Err()
+			}
+		case errors.As(err, &poison): // unless it was skipped just now, following says so too
+		default:
+			// An event among the last may be the reason: following finds out which.
+			if followErr := r.follow(ctx); followErr != nil {
+				return followErr
+			}
+			return fmt.Errorf("switch: %w", err)
+		}
+		// The live tables went on meanwhile.
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
+	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		settings := fmt.Sprintf(`SET LOCAL lock_timeout = %d; SET LOCAL synchronous_commit = on`, lockWait.Milliseconds())
+		if _, err := tx.Exec(ctx, settings); err != nil {
+			return fmt.Errorf("set up the switch: %w", err)
+		}
+		tail, err := r.readTail(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if err := r.refuseUndecodable(&tail); err != nil {
+			return err
+		}
+		if err := r.writeTo(ctx, tx); err != nil {
+			return err
+		}
+		if err := r.applyIn(ctx, tx, r.withoutSkipped(tail.Events)); err != nil {
+			return err
+		}
+		if err := r.exchange(ctx, tx); err != nil {
+			return err
+		}
+		return r.finish(ctx, tx, &tail)
+	})
+}
+
+// readTail holds whoever writes the live tables, and returns what the new ones lack.
+func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
+	streams := projections.Streams(r.Projection)
+	if !r.Inline {
+		var live events.Position
+		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal); err != nil {
+			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
+		}
+		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, tailSize, streams)
+		if err == nil && (tail.Read == tailSize || tail.End.Compare(live) < 0) {
+			err = errTooFarBehind
+		}
+		return tail, err
+	}
+	if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
+		return eventlog.Chunk{}, fmt.Errorf("hold appends: %w", err)
+	}
+	// Whoever appends has committed or waits, so all that can be seen is settled.
+	last := r.record.position
+	err := tx.QueryRow(ctx, lastVisibleSQL).Scan(&last.TransactionID, &last.Ordinal)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return eventlog.Chunk{}, fmt.Errorf("find the end of the log: %w", err)
+	}
+	return eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, streams)
+}
+
+// finish records the switch.
+func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
+	if _, err := tx.Exec(ctx, `SET LOCAL search_path = public`); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
+	name, end := r.Projection.Name(), tail.End
+	if !r.Inline {
+		if _, err := tx.Exec(ctx, switchCheckpointSQL, name, r.Projection.Generation(), end.TransactionID, end.Ordinal); err != nil {
+			return fmt.Errorf("switch checkpoint: %w", err)
+		}
+	}
+	tag, err := tx.Exec(ctx, finishSQL, name, r.builder, end.TransactionID, end.Ordinal, tail.Read)
+	if err != nil {
+		return fmt.Errorf("record the switch: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrTakenOver
+	}
+	return nil
+}
+
+// sleep waits for d and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,96 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/projections"
+)
+
+// How long Upgrade waits before it looks again.
+const (
+	underWayWait = 5 * time.Second  // while another process rebuilds
+	failedWait   = 30 * time.Second // after a rebuild that failed
+)
+
+const generationSQL = `SELECT generation FROM projections WHERE name = $1`
+
+// UpgradeConfig says what Upgrade looks after.
+type UpgradeConfig struct {
+	// Pool is configured to connect to the database. Required.
+	Pool *pgxpool.Pool
+	// Projections are those of this program that follow the log. Default: projections.All().
+	Projections []projections.Projection
+	// Workers load the log. Default: 1, which leaves the processors to those who wait for an answer.
+	Workers int
+	// Logger gets beginning and end of each rebuild. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built. It
+// returns when there are none, or when ctx ends. Of several replicas one rebuilds; the others wait until it has, or until
+// it has gone away.
+//
+// Tables of a later generation are left alone: this program is the older one.
+func Upgrade(ctx context.Context, config UpgradeConfig) {
+	if config.Projections == nil {
+		config.Projections = projections.All()
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	for _, projection := range config.Projections {
+		config.upgrade(ctx, projection)
+	}
+}
+
+func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Projection) {
+	logger := c.Logger.With(slog.String("projection", projection.Name()), slog.Int("generation", projection.Generation()))
+	for {
+		wait := failedWait
+		due, err := c.isDue(ctx, projection)
+		if err == nil && !due {
+			return
+		}
+		if err == nil {
+			logger.InfoContext(ctx, "The code of a projection has changed; its tables are built anew while the old ones are in use")
+			var result Result
+			result, err = Run(ctx, Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Logger: c.Logger})
+			switch {
+			case err == nil:
+				logger.InfoContext(ctx, "A projection was built anew", slog.Int("events", result.Events))
+				return
+			case errors.Is(err, ErrUnderWay):
+				wait = underWayWait
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if wait == failedWait {
+			logger.ErrorContext(ctx, "A projection could not be built anew; trying again. Its old tables are still in use", slog.Any("error", err))
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// isDue reports whether the live tables are those of an earlier generation.
+func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (bool, error) {
+	var live int
+	err := c.Pool.QueryRow(ctx, generationSQL, projection.Name()).Scan(&live)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil // it has never run, so nothing is old
+	}
+	if err != nil {
+		return false, fmt.Errorf("read generation: %w", err)
+	}
+	return live < projection.Generation(), nil
+}

@@ -1,0 +1,59 @@
+package rebuild_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// When replicas with newer code start, one of them rebuilds; the older code goes on until the switch and writes nothing after it.
+func TestUpgradeWhileOldCodeRuns(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	older := newStamped(t, pool, "changed")
+	newer := older
+	newer.generation = 2
+	random := seeded(1)
+	append1(t, pool, comments(random, "first", 200)...)
+	follow(t, pool, older)
+	caughtUp(t, pool, "changed")
+
+	var replicas sync.WaitGroup
+	for range 2 {
+		follow(t, pool, inBulk{newer})
+		replicas.Go(func() {
+			rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{inBulk{newer}}, Logger: quiet()})
+		})
+	}
+	for i := range 20 {
+		append1(t, pool, comments(random, string(rune('a'+i)), 10)...)
+		time.Sleep(5 * time.Millisecond)
+	}
+	replicas.Wait()
+	append1(t, pool, comments(random, "last", 200)...)
+	caughtUp(t, pool, "changed")
+	if s := status(t, pool, "changed"); s.Generation != 2 || s.State != projections.Running {
+		t.Errorf("%+v", s)
+	}
+	if got, want := digestOf(t, pool, `SELECT generation, count(*) FROM changed GROUP BY 1`), digestOf(t, pool, `SELECT 2, 600`); got != want {
+		t.Errorf("rows by generation: %s, want %s", got, want)
+	}
+	var builds int
+	if err := pool.QueryRow(t.Context(), `SELECT build - 1 FROM projection_rebuilds WHERE name = 'changed'`).Scan(&builds); err != nil || builds != 1 {
+		t.Errorf("rebuilt %d times, %v", builds, err)
+	}
+
+	// A replica of the older code that starts again leaves the tables alone.
+	rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{older}, Logger: quiet()})
+	if s := status(t, pool, "changed"); s.Generation != 2 {
+		t.Errorf("%+v", s)
+	}
+	// But an operator who goes back to it for good can build its tables.
+	mustRun(t, rebuild.Config{Pool: pool, Projection: older})
+	if s := status(t, pool, "changed"); s.Generation != 1 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,33 @@
+package projections_test
+
+import (
+	"fmt"
+	"testing"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// A rebuild comes to what the log says, one event after another.
+func TestRebuildEqualsNaiveFold(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	random := seeded(7)
+	for round := range 12 {
+		for part := range random.IntN(4) {
+			log := fewAuthors(random.Uint64(), 1+random.IntN(60))
+			for i := range log {
+				log[i].ID = fmt.Sprintf("%d-%d-%s", round, part, log[i].ID)
+				log[i].StreamID[0], log[i].StreamID[1] = byte(round), byte(part)
+			}
+			append1(t, pool, log...)
+		}
+		readAll(t, pool)
+		for _, p := range projections.All() {
+			if _, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, RangeSize: 1 + random.IntN(100), Logger: quiet()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		assertTables(t, pool)
+	}
+}

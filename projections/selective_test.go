@@ -1,0 +1,65 @@
+package projections_test
+
+import (
+	"context"
+	"testing"
+
+	"novelgate/events"
+	"novelgate/projections"
+)
+
+// choosy is a counting projection that looks at posts only.
+type choosy struct{ counting }
+
+func (choosy) Streams() []string { return []string{events.PostStream} }
+
+// What cannot be read in streams that a projection does not look at is none of its business, nor is a type that nobody knows.
+func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	all, posts := newCounting(t, pool, "takes_all"), choosy{newCounting(t, pool, "posts_only")}
+	random := seeded(1)
+	append1(t, pool, comments(random, "before", 3)...)
+	for i, raw := range []struct{ eventType, data string }{{"thread.opened.v1", `["not what it was"]`}, {"novel.eaten.v9", `{}`}} {
+		_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+			VALUES ($3, 'novel', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, '{}')`, raw.eventType, raw.data, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	append1(t, pool, comments(random, "after", 4)...)
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{all, posts}, Logger: quiet()})
+	eventually(t, "the one that looks has failed", func() bool { return status(t, pool, "takes_all").State == projections.Failed })
+	eventually(t, "the other has caught up", caughtUp(t, pool, "posts_only"))
+	if n := len(posts.applied(t, pool)); n != 7 {
+		t.Errorf("%d events were applied, want the 7 comments", n)
+	}
+	if n := len(all.applied(t, pool)); n != 3 {
+		t.Errorf("%d events were applied before the failure, want 3", n)
+	}
+}
+
+// Code of another generation than the live tables does not write them, and says nothing about them either.
+func TestOtherGenerationIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	p := newCounting(t, pool, "newer")
+	append1(t, pool, comments(seeded(1), "a", 5)...)
+	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
+	readable := func() int { return status(t, pool, "newer").Generation }
+	_, err := pool.Exec(context.Background(), `INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) VALUES ('newer', 2, '0', 0, 'running', now())`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newCounting(t, pool, "other")
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: quiet()})
+	eventually(t, "another projection has gone as far as it can", func() bool { return status(t, pool, "other").State == projections.Failed })
+	if n := len(p.applied(t, pool)); n != 0 || readable() != 2 || status(t, pool, "newer").State != projections.Running {
+		t.Errorf("%d events were applied: %+v", n, status(t, pool, "newer"))
+	}
+	// The switch of a rebuild back.
+	if _, err := pool.Exec(t.Context(), `UPDATE projections SET generation = 1 WHERE name = 'newer'`); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has gone on", func() bool { return len(p.applied(t, pool)) == 5 })
+}

@@ -1,0 +1,148 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// Reasons not to skip.
+var (
+	ErrNotFailed = errors.New("the projection has not failed: there is no event to skip")
+	ErrNoReason  = errors.New("skipping an event takes a reason")
+)
+
+// Delivery identifies an event for ever: its CloudEvents id and source.
+type Delivery struct{ ID, Source string }
+
+// DeliveryOf returns what identifies an event.
+func DeliveryOf(recorded *events.Recorded) Delivery {
+	return Delivery{ID: recorded.ID, Source: recorded.Source}
+}
+
+const (
+	// The log has more to say about the event than its own bytes, which may be what cannot be read.
+	failedEventSQL = `SELECT p.error, e.transaction_id, e.position, e.event_id, e.event_source, e.event_type
+FROM projections AS p
+LEFT JOIN events AS e ON (e.transaction_id, e.position) = (p.failed_transaction_id, p.failed_position)
+WHERE p.name = $1`
+
+	lastVersionSQL = `SELECT coalesce(max(stream_version), 0) FROM events WHERE stream_id = $1`
+
+	// $2, $3: the event that is skipped. Nothing, if the projection has not failed there any more.
+	skipSQL = `UPDATE projections
+SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
+    updated_at = statement_timestamp()
+WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
+)
+
+// skipAttempts is how often a skip is decided again after a conflict.
+const skipAttempts = 10
+
+type beginner interface {
+	conn
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// Skip lets a failed projection go on behind the event at which it stopped. That this happened, who did it and why is appended
+// to the log in the transaction that moves the checkpoint over the event, and over no other; a rebuild skips the same event.
+// It fails with ErrUnknownProjection, ErrNotFailed or ErrNoReason.
+func Skip(ctx context.Context, db beginner, name, actor, reason string) (events.ProjectionEventSkipped, error) {
+	if reason == "" {
+		return events.ProjectionEventSkipped{}, ErrNoReason
+	}
+	var err error
+	for attempt := range skipAttempts {
+		if attempt > 0 {
+			// Jitter, so that two who collided do not collide again.
+			if !sleep(ctx, rand.N(10*time.Millisecond)) { //nolint:gosec // not a secret
+				return events.ProjectionEventSkipped{}, ctx.Err()
+			}
+		}
+		var skipped events.ProjectionEventSkipped
+		if skipped, err = skip(ctx, db, name, actor, reason); err == nil || !eventlog.IsConflict(err) {
+			return skipped, wrap(err, "skip")
+		}
+	}
+	return events.ProjectionEventSkipped{}, fmt.Errorf("skip: gave up after %d conflicts: %w", skipAttempts, err)
+}
+
+func skip(ctx context.Context, db beginner, name, actor, reason string) (events.ProjectionEventSkipped, error) {
+	skipped, at, err := failedEvent(ctx, db, name)
+	if err != nil {
+		return skipped, err
+	}
+	skipped.Reason = reason
+	stream := events.ProjectionID(name)
+	version := 0
+	if err := db.QueryRow(ctx, lastVersionSQL, stream).Scan(&version); err != nil {
+		return skipped, fmt.Errorf("read version of projection stream: %w", err)
+	}
+	commandID := uuid.Must(uuid.NewV7()).String()
+	recorded := events.Recorded{
+		StreamType: events.ProjectionStream, StreamID: stream, StreamVersion: version + 1, ID: commandID, Source: "staff/projections/" + name,
+		Event: skipped, Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
+	}
+	var writes pgx.Batch
+	if err := eventlog.Queue(&writes, []events.Recorded{recorded}); err != nil { //nolint:contextcheck // queueing waits for nothing
+		return skipped, err
+	}
+	eventlog.QueueNotification(&writes)
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		if err := tx.SendBatch(ctx, &writes).Close(); err != nil {
+			return fmt.Errorf("append: %w", err)
+		}
+		tag, err := tx.Exec(ctx, skipSQL, name, at.TransactionID, at.Ordinal)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = ErrNotFailed
+		}
+		return wrap(err, "move checkpoint")
+	})
+	return skipped, err
+}
+
+// failedEvent returns what is known of the event at which a projection stopped.
+func failedEvent(ctx context.Context, db conn, name string) (events.ProjectionEventSkipped, events.Position, error) {
+	s := events.ProjectionEventSkipped{Projection: name}
+	var cause, id, source, eventType *string
+	var transaction *uint64
+	var ordinal *int32
+	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&cause, &transaction, &ordinal, &id, &source, &eventType)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return s, events.Position{}, fmt.Errorf("%w: %q", ErrUnknownProjection, name)
+	case err != nil:
+		return s, events.Position{}, fmt.Errorf("find the event: %w", err)
+	case cause == nil:
+		return s, events.Position{}, ErrNotFailed
+	case transaction == nil:
+		return s, events.Position{}, fmt.Errorf("%w: the event at which it stopped is not in the log any more: retry", ErrNotFailed)
+	}
+	s.EventID, s.EventSource, s.EventType = *id, *source, *eventType
+	at := events.Position{TransactionID: *transaction, Ordinal: *ordinal}
+	s.Position = at.String()
+	return s, at, nil
+}
+
+// Skipped returns the events that were skipped on record: a rebuild leaves them out.
+func Skipped(ctx context.Context, q eventlog.Querier, name string) (map[Delivery]bool, error) {
+	history, err := eventlog.ReadStream(ctx, q, events.ProjectionID(name), 0)
+	if err != nil {
+		return nil, fmt.Errorf("read what was skipped: %w", err)
+	}
+	skipped := map[Delivery]bool{}
+	for i := range history {
+		if e, ok := history[i].Event.(events.ProjectionEventSkipped); ok {
+			skipped[Delivery{ID: e.EventID, Source: e.EventSource}] = true
+		}
+	}
+	return skipped, nil
+}

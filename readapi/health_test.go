@@ -1,0 +1,42 @@
+package readapi_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/readapi"
+)
+
+func TestReadyzShowsProjections(t *testing.T) {
+	t.Parallel()
+	fine := func(context.Context) error { return nil }
+	away := errors.New("away")
+	for name, c := range map[string]struct {
+		ping        func(context.Context) error
+		projections func(context.Context) (any, error)
+		status      int
+		body        string
+	}{
+		"nobody asks":        {fine, nil, http.StatusOK, `{"status":"ok"}`},
+		"where they stand":   {fine, func(context.Context) (any, error) { return []string{"posts"}, nil }, http.StatusOK, `{"status":"ok","projections":["posts"]}`},
+		"that is not known":  {fine, func(context.Context) (any, error) { return nil, away }, http.StatusOK, `{"status":"ok","projections":"unknown: the database did not say in time"}`},
+		"no database at all": {func(context.Context) error { return away }, nil, http.StatusServiceUnavailable, `{"status":"unavailable","reason":"the database does not answer"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			router := mux.NewRouter()
+			(&readapi.Health{Ping: c.ping, Draining: func() bool { return false }, Projections: c.projections}).Register(router)
+			answer := httptest.NewRecorder()
+			router.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+			if answer.Code != c.status || strings.TrimSpace(answer.Body.String()) != c.body {
+				t.Errorf("%d %s", answer.Code, answer.Body)
+			}
+		})
+	}
+}
