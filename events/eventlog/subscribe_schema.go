@@ -82,7 +82,9 @@ func (s *subscribeSchema) SelectQuery(string, string, watersql.OffsetsAdapter) w
 	s.done() // in case the poll before has failed
 	position := (*Subscription)(s).Position()
 	var found stretch
-	if s.config.Tail != nil {
+	// What is read once more may have been mended by hand.
+	again := s.batch.Start == position && s.batch.End != position
+	if s.config.Tail != nil && !again {
 		found, s.done = s.config.Tail.after(position, s.config.Limit, s.closed.Done())
 	}
 	s.mu.Lock()
