@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -78,7 +79,15 @@ func (s *Service) holdAgainstDescription(t testing.TB, r Request, response Respo
 // find returns the documented operation. For a path or method that is not documented it returns one that knows nothing but
 // the answers NotFound or MethodNotAllowed.
 func (d *loadedDescription) find(request *http.Request) (*routers.Route, map[string]string, error) {
+	tile, isTile := strings.CutPrefix(request.URL.Path, "/ledger/tile/")
+	if isTile { // has slashes, which no parameter of a path may have in OpenAPI
+		request = request.Clone(request.Context())
+		request.URL.Path, request.URL.RawPath = "/ledger/tile/tile", ""
+	}
 	route, parameters, err := d.router.FindRoute(request)
+	if isTile && err == nil {
+		parameters["tile"] = tile
+	}
 	switch {
 	case err == nil:
 		return route, parameters, nil

@@ -45,9 +45,13 @@ func TestRouteLabelsAreDocumentedPaths(t *testing.T) {
 	documented := map[string]bool{}
 	for _, route := range blackbox.Routes(t) {
 		documented[route.Path] = true
-		request := blackbox.Request{Method: route.Method, Path: strings.NewReplacer("{", "x%2F", "}", "").Replace(route.Path)}
+		slashed := "x%2F"
+		if strings.HasPrefix(route.Path, "/novels/") {
+			slashed = "x-" // such an address is no page
+		}
+		request := blackbox.Request{Method: route.Method, Path: strings.NewReplacer("{", slashed, "}", "").Replace(route.Path)}
 		request.Bearer = "none"
-		if response := s.Send(t, request); response.Status == http.StatusOK && strings.Contains(route.Path, "/api/") {
+		if response := s.Send(t, request); response.Status == http.StatusOK && routeClasses[route.String()].class != public {
 			t.Errorf("%s is 200 without a key", route)
 		}
 	}

@@ -33,6 +33,18 @@ var routeClasses = map[string]struct {
 	"GET /readyz":       {public, nil},
 	"GET /openapi.yaml": {public, nil},
 
+	"GET /api/novels":                   {public, nil},
+	"GET /api/novels/{slug}":            {public, nil},
+	"GET /api/novels/{slug}/discussion": {public, nil},
+	"GET /api/posts/{postId}":           {public, nil},
+	"GET /novels":                       {public, nil},
+	"GET /novels/{slug}":                {public, nil},
+	"GET /novels/{slug}/discussion":     {public, nil},
+	"GET /ledger/checkpoint":            {public, nil},
+	"GET /ledger/key":                   {public, nil},
+	"GET /ledger/proof":                 {public, nil},
+	"GET /ledger/tile/{tile}":           {public, nil},
+
 	"POST /api/integrations/novels":  {command, func(*desk) blackbox.Fields { return blackbox.Fields{"novel": blackbox.Unique("Any")} }},
 	"POST /api/integrations/posts":   {command, func(d *desk) blackbox.Fields { return blackbox.Comment(d.hosted) }},
 	"POST /api/integrations/resolve": {command, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.title} }},

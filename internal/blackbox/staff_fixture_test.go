@@ -20,6 +20,7 @@ type desk struct {
 	title   string // of the novel
 	hosted  string // title of the host's
 	hostID  string // of the host's
+	slug    string // of the host's
 
 	post, hiddenPost string // ids of comments on the host's novel, by …
 	linked, blocked  string // … these authors
@@ -38,9 +39,10 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 	d.novelID = d.partner.Upsert(t, d.delivered, blackbox.Fields{"novel": d.title}).WantNovel(t, 201).NovelID
 	var hosted struct {
 		NovelID string `json:"novelId"`
+		Slug    string `json:"slug"`
 	}
 	ada.Post(t, "/api/admin/novels", blackbox.Key(), blackbox.Fields{"novel": d.hosted}).WantJSON(t, 201, &hosted)
-	d.hostID = hosted.NovelID
+	d.hostID, d.slug = hosted.NovelID, hosted.Slug
 	d.linked, d.blocked = blackbox.Unique("linked"), blackbox.Unique("blocked")
 	d.post, d.hiddenPost = d.comment(t, d.linked), d.comment(t, d.blocked)
 	authors := "/api/admin/integrations/" + d.partner.IntegrationID + "/authors/"
@@ -79,6 +81,7 @@ func (d *desk) path(t testing.TB, documented string) string {
 	filled := strings.NewReplacer(
 		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post, "{uuid}", d.linked,
 		"{streamType}", "integration", "{streamId}", d.partner.IntegrationID, "{logIndex}", "0",
+		"{slug}", d.slug, "{tile}", "entries/000.p/1",
 		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",
 	).Replace(documented)
 	if strings.Contains(filled, "{") {
@@ -92,6 +95,8 @@ func (d *desk) fitting(route blackbox.Route) string {
 	switch route.String() {
 	case "PATCH /api/admin/novels/{novelId}": // only the host's own novels can be edited
 		return strings.Replace(route.Path, "{novelId}", d.hostID, 1)
+	case "GET /ledger/proof":
+		return route.Path + "?logIndex=0"
 	case "POST /api/admin/posts/{postId}/restore":
 		return strings.Replace(route.Path, "{postId}", d.hiddenPost, 1)
 	case "POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock",
