@@ -30,7 +30,8 @@ func Eventually(t testing.TB, within time.Duration, what string, ok func() bool)
 }
 
 // Projected polls the analytics tables with the query until it returns a row, scans that row into into, and returns. Asynchronous
-// projections get a generous time: this is about what they hold, not how fast.
+// projections get a generous time: this is about what they hold, not how fast, and a transaction that another test holds open in the
+// same PostgreSQL delays them.
 func (s *Service) Projected(t testing.TB, into []any, query string, args ...any) {
 	t.Helper()
 	ctx := context.Background()
@@ -39,7 +40,7 @@ func (s *Service) Projected(t testing.TB, into []any, query string, args ...any)
 		t.Fatalf("connect to the database: %v", err)
 	}
 	defer func() { _ = connection.Close(ctx) }()
-	Eventually(t, 30*time.Second, query, func() bool {
+	Eventually(t, 2*time.Minute, query, func() bool {
 		err := connection.QueryRow(ctx, query, args...).Scan(into...)
 		switch {
 		case err == nil:
