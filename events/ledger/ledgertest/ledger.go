@@ -4,6 +4,7 @@ package ledgertest
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ type Ledger struct {
 	URL    string
 	Keys   []string // verifier keys
 	t      testing.TB
+	id     *ledger.Identity
 	signer *ledger.Signer
 }
 
@@ -40,11 +42,22 @@ func New(t testing.TB) *Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Keys = identity.VerifierKeys
-	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: identity}); err != nil {
-		t.Fatal(err)
-	}
+	l.id, l.Keys = identity, identity.VerifierKeys
+	l.Forget()
 	return l
+}
+
+// Forget makes the signer forget what it has signed, as an operator can who forges: it removes what is remembered outside of
+// the database.
+func (l *Ledger) Forget() {
+	l.t.Helper()
+	if err := os.RemoveAll(l.id.Memory); err != nil {
+		l.t.Fatal(err)
+	}
+	var err error
+	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: l.id}); err != nil {
+		l.t.Fatal(err)
+	}
 }
 
 // Exec runs SQL.

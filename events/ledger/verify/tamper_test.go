@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"strings"
 	"testing"
 
 	"novelgate/events/ledger"
@@ -48,32 +49,31 @@ func TestTamperedEvents(t *testing.T) {
 		restore += `DELETE FROM ` + table + `; INSERT INTO ` + table + ` SELECT * FROM sound_` + table + `; `
 	}
 	for name, test := range map[string]struct{ sql, want string }{
-		"a byte of data":            {`UPDATE events SET data = replace(data::text, 'some-novel', 'some-nuvel')::json WHERE ` + at("4097"), "data@4097"},
-		"white space in data":       {`UPDATE events SET data = (data::text || ' ')::json WHERE ` + at("0"), "data@0"},
-		"personal":                  {`UPDATE events SET personal = replace(personal::text, 'words', 'wurds')::json WHERE ` + at("511"), "personal@511"},
-		"salt alone":                {`UPDATE events SET salt = gen_random_uuid() WHERE ` + at("511"), "personal@511"},
-		"salt without personal":     {`UPDATE events SET salt = NULL WHERE ` + at("511"), "personal@511"},
-		"personal where none was":   {`UPDATE events SET personal = '{}' WHERE ` + at("3"), "personal@3"},
-		"metadata":                  {`UPDATE events SET metadata = '{}' WHERE ` + at("8999"), "metadata@8999"},
-		"time":                      {`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12"},
-		"type":                      {`UPDATE events SET event_type = 'post.hidden.v1' WHERE ` + at("12"), "type@12"},
-		"id":                        {`UPDATE events SET event_id = 'other' WHERE ` + at("12"), "id@12"},
-		"version":                   {`UPDATE events SET stream_version = 2 WHERE ` + at("12"), "streamVersion@12"},
-		"deleted":                   {`DELETE FROM events WHERE ` + at("4095"), "missing@4095"},
-		"deleted at a border":       {`DELETE FROM events WHERE ` + at("4096"), "missing@4096"},
-		"a transaction deleted":     {`DELETE FROM events WHERE transaction_id = (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "missing@4100"},
-		"tail":                      {`DELETE FROM events WHERE transaction_id >= (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "truncated@4100"},
-		"swapped":                   {swap("17", "30"), "swapped@17 swapped@30"},
-		"swapped far apart":         {swap("17", "8000"), "swapped@17 swapped@8000"},
-		"inserted":                  {insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@8100"},
-		"in the place of another":   {`DELETE FROM events WHERE ` + at("4101") + `; ` + insert("1"), "replaced@4101"},
-		"entry":                     {`UPDATE ledger_entries SET entries = set_byte(entries, 40, 255 - get_byte(entries, 40)) WHERE first_log_index = 512`, "entry@512 root"},
-		"entries deleted":           {`DELETE FROM ledger_entries WHERE first_log_index = 512`, "entry@512 root"},
-		"hash tile":                 {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 32, 255 - get_byte(hashes, 32)) WHERE (level, first_node) = (0, 512)`, "tile@513"},
-		"upper hash tile":           {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 0, 255 - get_byte(hashes, 0)) WHERE (level, first_node) = (1, 0)`, "tile@0"},
-		"signed root":               {`UPDATE ledger_checkpoints SET note = replace(note, E'\n9000\n', E'\n8100\n')`, "signature root"},
-		"nothing":                   {`NULL`, ""},
-		"entry fitting to an event": {`UPDATE events SET data = '{}' WHERE ` + at("600") + `; UPDATE ledger_entries SET entries = sha256('') || entries WHERE first_log_index = 512`, "entry@512 root"},
+		"a byte of data":          {`UPDATE events SET data = replace(data::text, 'some-novel', 'some-nuvel')::json WHERE ` + at("4097"), "data@4097"},
+		"white space in data":     {`UPDATE events SET data = (data::text || ' ')::json WHERE ` + at("0"), "data@0"},
+		"personal":                {`UPDATE events SET personal = replace(personal::text, 'words', 'wurds')::json WHERE ` + at("511"), "personal@511"},
+		"salt alone":              {`UPDATE events SET salt = gen_random_uuid() WHERE ` + at("511"), "personal@511"},
+		"salt without personal":   {`UPDATE events SET salt = NULL WHERE ` + at("511"), "personal@511"},
+		"personal where none was": {`UPDATE events SET personal = '{}' WHERE ` + at("3"), "personal@3"},
+		"metadata":                {`UPDATE events SET metadata = '{}' WHERE ` + at("8999"), "metadata@8999"},
+		"time":                    {`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12"},
+		"type":                    {`UPDATE events SET event_type = 'post.hidden.v1' WHERE ` + at("12"), "type@12"},
+		"id":                      {`UPDATE events SET event_id = 'other' WHERE ` + at("12"), "id@12"},
+		"version":                 {`UPDATE events SET stream_version = 2 WHERE ` + at("12"), "streamVersion@12"},
+		"deleted":                 {`DELETE FROM events WHERE ` + at("4095"), "missing@4095"},
+		"deleted at a border":     {`DELETE FROM events WHERE ` + at("4096"), "missing@4096"},
+		"a transaction deleted":   {`DELETE FROM events WHERE transaction_id = (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "missing@4100"},
+		"tail":                    {`DELETE FROM events WHERE transaction_id >= (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "truncated@4100"},
+		"swapped":                 {swap("17", "30"), "swapped@17 swapped@30"},
+		"swapped far apart":       {swap("17", "8000"), "swapped@17 swapped@8000"},
+		"inserted":                {insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@8100"},
+		"in the place of another": {`DELETE FROM events WHERE ` + at("4101") + `; ` + insert("1"), "replaced@4101"},
+		"entry":                   {`UPDATE ledger_entries SET entries = set_byte(entries, 40, 255 - get_byte(entries, 40)) WHERE first_log_index = 512`, "entry@512 root"},
+		"entries deleted":         {`DELETE FROM ledger_entries WHERE first_log_index = 512`, "entry@512 root"},
+		"hash tile":               {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 32, 255 - get_byte(hashes, 32)) WHERE (level, first_node) = (0, 512)`, "tile@513"},
+		"upper hash tile":         {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 0, 255 - get_byte(hashes, 0)) WHERE (level, first_node) = (1, 0)`, "tile@0"},
+		"signed root":             {`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`, "signature root"},
+		"nothing":                 {`NULL`, ""},
 	} {
 		tamper(l, test.sql)
 		// Of these, no single event is to blame.
@@ -82,7 +82,7 @@ func TestTamperedEvents(t *testing.T) {
 		if name != "entries deleted" { // there is nothing to export then
 			wantFaults(t, name+" in a bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.want, named)
 		}
-		tamper(l, restore)
+		tamper(l, strings.TrimSuffix(restore, "; "))
 	}
 }
 
@@ -103,6 +103,7 @@ func TestRewrittenHistory(t *testing.T) {
 	tamper(l, `UPDATE events SET data = '{}' WHERE `+at("1234")+`;
 		DELETE FROM ledger_checkpoints; DELETE FROM ledger_seals; DELETE FROM ledger_entries; DELETE FROM ledger_tiles;
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
+	l.Forget()
 	if n := l.Sign(); n != 9000 {
 		t.Fatalf("%d entries", n)
 	}

@@ -71,6 +71,7 @@ func (v *verification) grow(ctx context.Context, c *chunk) error {
 			}
 		}
 	}
+	v.stained = v.stained || c.faulty(Entry)
 	v.broken = v.broken || int64(len(c.leaves)) < c.end-c.first
 	return nil
 }
@@ -94,7 +95,7 @@ func (v *verification) growTiles(ctx context.Context, c *chunk, level int, hash 
 
 // compareTile holds the hashes of a tile that covers an entry against what is stored.
 func (v *verification) compareTile(ctx context.Context, c *chunk, level int, index int64, hashes []tlog.Hash) error {
-	if v.broken || c.faulty(Entry) {
+	if v.broken || v.stained || c.faulty(Entry) {
 		return nil // it cannot fit, and there is something better to say
 	}
 	tile := tlog.Tile{H: ledger.TileHeight, L: level, N: index >> (ledger.TileHeight * (level + 1)), W: len(hashes)}

@@ -76,6 +76,7 @@ type verification struct {
 	edge     edge
 	tiles    [][]tlog.Hash // hashes of the last tile of each level above the lowest
 	broken   bool          // entries were missing: no root can be computed any more
+	stained  bool          // an entry is not the one that its hash tile has: tiles above it can't fit
 	versions map[[16]byte]uint32
 	names    []uint64
 	run      int64 // where the present run of missing events begins, -1: there is none
@@ -159,7 +160,8 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 	}
 	for _, s := range c.streams {
 		before, known := v.versions[s.stream]
-		if s.version != before+1 && (known || v.source.First() == 0) {
+		// Behind an entry that cannot be read, a gap says nothing.
+		if s.version != before+1 && !v.stained && (known || v.source.First() == 0) {
 			c.fault(Stream, s.index, nil, fmt.Sprintf("version %d of stream %x follows %d", s.version, s.stream, before))
 		}
 		v.versions[s.stream] = s.version
