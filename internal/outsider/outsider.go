@@ -65,11 +65,11 @@ func Verify(dir, key string) (int64, error) {
 			if e.LogIndex == nil || *e.LogIndex != index || !bytes.Equal(entry, entries[i]) {
 				return 0, fmt.Errorf("%w: event %d is not what its entry commits to", errWrong, index)
 			}
-			if name := [2]string{e.Source, e.ID}; seen[name] || e.StreamVersion != versions[e.StreamID]+1 {
+			name := [2]string{e.Source, e.ID}
+			if seen[name] || e.StreamVersion != versions[e.StreamID]+1 {
 				return 0, fmt.Errorf("%w: event %d is there twice, or a version before it is not", errWrong, index)
-			} else {
-				seen[name], versions[e.StreamID] = true, e.StreamVersion
 			}
+			seen[name], versions[e.StreamID] = true, e.StreamVersion
 			hashes, err := tlog.StoredHashes(index, entry, reader)
 			if err != nil {
 				return 0, fmt.Errorf("grow tree: %w", err)
@@ -174,7 +174,7 @@ func (e *event) entry(there []byte) ([]byte, error) {
 	}
 	entry = append(entry, stream...)
 	entry = binary.BigEndian.AppendUint32(entry, e.StreamVersion)
-	entry = binary.BigEndian.AppendUint64(entry, uint64(e.RecordedAt.UnixMicro())) //nolint:gosec // two's complement
+	entry = binary.BigEndian.AppendUint64(entry, uint64(e.RecordedAt.UnixMicro()))
 	entry = appendDigest(entry, e.Data)
 	switch {
 	case e.Personal == nil && len(there) > len(entry) && there[len(entry)] != 0: // erased

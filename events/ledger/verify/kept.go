@@ -79,7 +79,7 @@ func parse(signed []byte) (origin string, tree tlog.Tree, err error) {
 	if len(body.Hash) != tlog.HashSize || body.Size > most {
 		return "", tlog.Tree{}, fmt.Errorf("%w: %d entries, a root of %d bytes", ErrCheckpoint, body.Size, len(body.Hash))
 	}
-	return body.Origin, tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, nil //nolint:gosec // checked above
+	return body.Origin, tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, nil
 }
 
 // signers returns which of the keys have signed a note, each looked at by itself. Their name must be that of the origin.
@@ -135,8 +135,8 @@ func (v *verification) keptFaults(ctx context.Context) error {
 		case k.tree.N > v.tree.N:
 			told = true
 			index := v.tree.N
-			v.add(Fault{Part: Truncated, LogIndex: &index, Count: k.tree.N - index,
-				Detail: fmt.Sprintf("%s covers %d entries, and the history has %d", k.name, k.tree.N, index)})
+			detail := fmt.Sprintf("%s covers %d entries, and the history has %d", k.name, k.tree.N, index)
+			v.add(Fault{Part: Truncated, LogIndex: &index, Count: k.tree.N - index, Detail: detail})
 		default:
 			told = true
 			f := Fault{Part: Rewritten, LogIndex: &from, Count: 1, Detail: fmt.Sprintf(
@@ -187,6 +187,6 @@ func readEntries(ctx context.Context, source Source, n int64, width int) ([][]by
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says enough
 	}
-	raws, _ := split(data, width) //nolint:errcheck // what is whole counts
+	raws, _ := split(data, width)
 	return raws, nil
 }

@@ -32,7 +32,7 @@ func (t *edge) push(hash tlog.Hash, span int64) {
 // root is the Merkle tree hash.
 func (t *edge) root() tlog.Hash {
 	if len(t.roots) == 0 {
-		empty, _ := tlog.TreeHash(0, nil) //nolint:errcheck // it reads nothing
+		empty, _ := tlog.TreeHash(0, nil)
 		return empty
 	}
 	hash := t.roots[len(t.roots)-1]
