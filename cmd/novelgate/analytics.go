@@ -61,7 +61,7 @@ func (c *AnalyticsExport) Run(in *invocation) error {
 		export := analytics.Export{View: c.View, Format: analytics.Format(c.Format)}
 		// Rows and a bar on one terminal would be unreadable.
 		if isTerminal(in.stderr) && (c.Output != "" || !isTerminal(in.stdout)) {
-			export.Progress = in.progress(c.View)
+			export.Progress = in.progress(c.View, "rows")
 		}
 		if c.Output == "" {
 			_, err := export.Run(in.ctx, pool, in.stdout)
@@ -80,13 +80,13 @@ func (c *AnalyticsExport) Run(in *invocation) error {
 	})
 }
 
-// progress returns a function that shows progress on the terminal.
-func (in *invocation) progress(what string) func(done, total int64) {
+// progress returns a function that shows progress on the terminal, in units of its.
+func (in *invocation) progress(what, its string) func(done, total int64) {
 	var bar *progressbar.ProgressBar
 	return func(done, total int64) {
 		if bar == nil {
 			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(in.stderr), progressbar.OptionSetDescription(what),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"), progressbar.OptionThrottle(100*time.Millisecond),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(its), progressbar.OptionThrottle(100*time.Millisecond),
 				progressbar.OptionFullWidth(), progressbar.OptionOnCompletion(func() { fmt.Fprintln(in.stderr) }))
 		}
 		_ = bar.Set64(done) // the bar is a courtesy

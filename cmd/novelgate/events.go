@@ -25,6 +25,8 @@ type EventsCommand struct {
 	Show      EventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
 	Replay    EventsReplay    `cmd:"" help:"Show a novel, a thread or an integration as it stood."`
 	Diff      EventsDiff      `cmd:"" help:"Show what changed of a novel, a thread or an integration between two points."`
+	Export    EventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
+	Verify    EventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database, or of a running service against its ledger."`
 	AccessLog EventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history."`
 }
 

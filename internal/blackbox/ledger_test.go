@@ -117,3 +117,49 @@ func TestLedgerOfTwoReplicas(t *testing.T) {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 }
+
+// TestExportAndVerify: what the command line exports verifies, and so do the database and the running service; a changed byte does not.
+func TestExportAndVerify(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Start(t, testdb.New(t))
+	if out := s.CLI(t, "integration", "create", "Acme", "--capability", "posts"); out.Code != 0 {
+		t.Fatal(out.Stderr)
+	}
+	blackbox.Eventually(t, time.Minute, "everything is signed", func() bool {
+		status := ledgerStatus(t, s)
+		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
+	})
+	dir, key := filepath.Join(t.TempDir(), "bundle"), ledgerStatus(t, s).VerifierKeys[0]
+	if out := s.CLI(t, "events", "export", dir); out.Code != 0 || !strings.Contains(out.Stdout, "events from log index 0") {
+		t.Fatalf("export ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
+	}
+	for _, args := range [][]string{{dir}, {"--url", s.URL}, {"--database"}, {}, {dir, "--against", filepath.Join(dir, "checkpoint")}, {"--against", dir}} {
+		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, args...)...)
+		if out.Code != 0 || !strings.Contains(out.Stdout, "everything agrees") || out.Stderr != "" {
+			t.Errorf("verify %v ended with %d: %s %s", args, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	if out := s.CLI(t, "events", "verify", dir); out.Code != 0 || !strings.Contains(out.Stderr, "own word") {
+		t.Errorf("verify without a key ended with %d: %s", out.Code, out.Stderr)
+	}
+	if out := s.CLI(t, "events", "access-log"); !strings.Contains(out.Stdout, "novelgate events export") || !strings.Contains(out.Stdout, "novelgate events verify") {
+		t.Errorf("the access log does not have it:\n%s", out.Stdout)
+	}
+	s.Refused(t, "events", "verify", dir, "--url", s.URL)
+	s.Refused(t, "events", "verify", dir, "--key", "no key")
+	files, err := filepath.Glob(filepath.Join(dir, "events", "000.p", "*.ndjson"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files of events: %v, %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[0], []byte(strings.Replace(string(text), "Acme", "Adme", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := s.CLI(t, "events", "verify", dir, "--json")
+	if out.Code != 1 || !strings.Contains(out.Stdout, `"part": "data"`) || !strings.Contains(out.Stderr, "does not verify: data at log index 0") {
+		t.Errorf("verify of a changed bundle ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
+	}
+}

@@ -1,0 +1,11 @@
+// Package bundle writes the event history to a directory that can be verified anywhere, without the service: events, entries,
+// hash tiles, checkpoint and keys. docs/audit.md describes the format.
+//
+// # Invariants
+//
+//   - A file is written under a temporary name and renamed: what has its name is whole.
+//   - Files of full chunks and full tiles never change; partial ones carry their width in their name. So an export that was
+//     interrupted goes on, and a later one adds to a bundle, without reading what is there.
+//   - The manifest is written last. What lies beyond its size belongs to an export that has not ended.
+//   - An event is written with the bytes that are stored, decoded by nobody.
+package bundle

@@ -1,0 +1,113 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"novelgate/events/ledger"
+)
+
+// NoLogIndex is the log index of an event that stands between sealed ones and was never sealed.
+const NoLogIndex = -1
+
+// Event is an event in a bundle.
+type Event struct {
+	ledger.Event
+	LogIndex int64
+	// Broken says why a line of a bundle could not be read; all else is empty then.
+	Broken error
+}
+
+var errEncoding = errors.New("is not valid UTF-8")
+
+// timeFormat has exactly the digits that the database stores.
+const timeFormat = "2006-01-02T15:04:05.000000Z"
+
+// appendLine appends the event as one line of JSON.
+func (e *Event) appendLine(dst []byte) ([]byte, error) {
+	dst = append(dst, '{')
+	if e.LogIndex != NoLogIndex {
+		dst = append(strconv.AppendInt(append(dst, `"logIndex":`...), e.LogIndex, 10), ',')
+	}
+	var failed error
+	text := func(name string, value []byte) {
+		dst = append(dst, name...)
+		var err error
+		if dst, err = jsontext.AppendQuote(dst, value); err != nil {
+			failed = fmt.Errorf("%s %w", name, errEncoding)
+		}
+	}
+	text(`"id":`, []byte(e.ID))
+	text(`,"source":`, []byte(e.Source))
+	text(`,"type":`, []byte(e.Type))
+	text(`,"streamType":`, []byte(e.StreamType))
+	dst = append(dst, `,"streamId":"`...)
+	dst = append(dst, uuid.UUID(e.StreamID).String()...)
+	dst = strconv.AppendInt(append(dst, `","streamVersion":`...), int64(e.StreamVersion), 10)
+	dst = e.RecordedAt.UTC().AppendFormat(append(dst, `,"recordedAt":"`...), timeFormat)
+	text(`","data":`, e.Data)
+	if e.Personal != nil {
+		text(`,"personal":`, e.Personal)
+	}
+	if e.Salt != nil {
+		dst = append(dst, `,"salt":"`...)
+		dst = append(dst, uuid.UUID(e.Salt).String()...)
+		dst = append(dst, '"')
+	}
+	text(`,"metadata":`, e.Metadata)
+	return append(dst, "}\n"...), failed
+}
+
+// line is a line of a bundle. Pointers tell what is absent.
+type line struct {
+	LogIndex      *int64     `json:"logIndex"`
+	ID            *string    `json:"id"`
+	Source        *string    `json:"source"`
+	Type          *string    `json:"type"`
+	StreamType    *string    `json:"streamType"`
+	StreamID      *uuid.UUID `json:"streamId"`
+	StreamVersion *int32     `json:"streamVersion"`
+	RecordedAt    *string    `json:"recordedAt"`
+	Data          *string    `json:"data"`
+	Personal      *string    `json:"personal"`
+	Salt          *uuid.UUID `json:"salt"`
+	Metadata      *string    `json:"metadata"`
+}
+
+var errMember = errors.New("a member is missing")
+
+// parseLine reads a line. What is not an event comes back as one that is broken.
+func parseLine(text []byte) Event {
+	var l line
+	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {
+		return Event{LogIndex: NoLogIndex, Broken: err}
+	}
+	if l.ID == nil || l.Source == nil || l.Type == nil || l.StreamType == nil || l.StreamID == nil || l.StreamVersion == nil ||
+		l.RecordedAt == nil || l.Data == nil || l.Metadata == nil {
+		return Event{LogIndex: NoLogIndex, Broken: errMember}
+	}
+	at, err := time.Parse(timeFormat, *l.RecordedAt)
+	if err != nil {
+		return Event{LogIndex: NoLogIndex, Broken: err}
+	}
+	e := Event{LogIndex: NoLogIndex, Event: ledger.Event{
+		ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID, StreamVersion: *l.StreamVersion,
+		RecordedAt: at, Data: []byte(*l.Data), Metadata: []byte(*l.Metadata),
+	}}
+	if l.LogIndex != nil && *l.LogIndex >= 0 {
+		e.LogIndex = *l.LogIndex
+	}
+	if l.Personal != nil {
+		e.Personal = []byte(*l.Personal)
+	}
+	if l.Salt != nil {
+		e.Salt = l.Salt[:]
+	}
+	return e
+}

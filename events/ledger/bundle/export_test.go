@@ -1,0 +1,157 @@
+package bundle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/events/ledger/bundle"
+	"novelgate/events/ledger/ledgertest"
+)
+
+func export(t testing.TB, l *ledgertest.Ledger, dir string, from int64) bundle.Manifest {
+	t.Helper()
+	m, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// files are the files of a directory by name; the manifest's time is left out.
+func files(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if name := strings.TrimPrefix(path, dir); name != "/"+bundle.ManifestFile {
+			found[name] = string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestExportGrows: a bundle that was exported in steps is the one that is exported at once, file by file.
+func TestExportGrows(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	grown := filepath.Join(t.TempDir(), "grown")
+	for _, n := range []int{3, 297, 3796, 1, 4200, 65_000} {
+		l.Append(n)
+		if m := export(t, l, grown, 0); m.Events != l.Sign() || m.FirstLogIndex != 0 || m.LastLogIndex != m.Events-1 || !m.Complete {
+			t.Fatalf("manifest: %+v", m)
+		}
+	}
+	once := filepath.Join(t.TempDir(), "once")
+	export(t, l, once, 0)
+	if diff := cmp.Diff(files(t, once), files(t, grown)); diff != "" {
+		t.Errorf("(-at once +in steps):\n%.2000s", diff)
+	}
+	export(t, l, once, 0) // nothing is new
+	if diff := cmp.Diff(files(t, once), files(t, grown)); diff != "" {
+		t.Errorf("after another export (-at once +in steps):\n%.2000s", diff)
+	}
+}
+
+// TestExportGoesOn: an interrupted export leaves whole files alone, and the same call completes it.
+func TestExportGoesOn(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(20_000)
+	dir := filepath.Join(t.TempDir(), "bundle")
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := (&bundle.Export{DB: l.Pool, Dir: dir, Now: time.Now, Workers: 1, Progress: func(done, _ int64) {
+		if done >= 2*bundle.EventsPerFile {
+			cancel()
+		}
+	}}).Run(ctx)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	if _, err := bundle.OpenDir(dir); !errors.Is(err, bundle.ErrNoBundle) {
+		t.Errorf("an export that has not ended is opened: %v", err)
+	}
+	mark := filepath.Join(dir, "events", "000.ndjson")
+	before, err := os.Stat(mark)
+	if err != nil {
+		t.Fatal(err)
+	}
+	export(t, l, dir, 0)
+	if after, err := os.Stat(mark); err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
+		t.Errorf("the first file was written again: %v", err)
+	}
+	once := filepath.Join(t.TempDir(), "once")
+	export(t, l, once, 0)
+	if diff := cmp.Diff(files(t, once), files(t, dir)); diff != "" {
+		t.Errorf("(-at once +resumed):\n%.2000s", diff)
+	}
+}
+
+// TestEventsComeBack: what is written is what is stored, byte for byte.
+func TestEventsComeBack(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(50)
+	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+		VALUES (0, 'novel', gen_random_uuid(), 1, e'k "\\\\ \u2028\u0001', 's', 'novel.approved.v1',
+			e'{ "a" :  "\\\\u0041\u00e9\u2028<>&",\n\t"b":1.0e+3 }', '"x"', NULL, '{}')`)
+	l.Append(5000)
+	l.Sign()
+	dir := filepath.Join(t.TempDir(), "bundle")
+	m := export(t, l, dir, 0)
+	opened, err := bundle.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for first := int64(0); first < m.Size; first += bundle.EventsPerFile {
+		stored, err := bundle.ReadEvents(t.Context(), l.Pool, first, bundle.Width(first, m.Size), m.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := opened.Events(first, bundle.Width(first, m.Size))
+		if err != nil || len(read) != len(stored) {
+			t.Fatalf("%d events of %d: %v", len(read), len(stored), err)
+		}
+		for i := range read {
+			want, wantErr := stored[i].Entry()
+			got, gotErr := read[i].Entry()
+			if wantErr != nil || gotErr != nil || !bytes.Equal(want, got) || read[i].LogIndex != first+int64(i) {
+				t.Fatalf("event %d is %+v, want %+v", first+int64(i), read[i], stored[i])
+			}
+			if diff := cmp.Diff(stored[i].Data, read[i].Data); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+}
+
+func TestExportRefusesOtherDirectories(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(5000)
+	l.Sign()
+	occupied, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(filepath.Join(occupied, "thesis.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	export(t, l, other, 0)
+	for dir, want := range map[string]error{occupied: bundle.ErrOccupied, other: bundle.ErrOtherBundle} {
+		if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: 4999, Now: time.Now}).Run(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", dir, err, want)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+// Package ledgertest makes signed ledgers for tests of what reads them.
+package ledgertest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/ledger"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+)
+
+// Origin is the origin of all of them.
+const Origin = "ledger.example/test"
+
+// Ledger is a database of a test's own with a key. Nothing is sealed or signed before Sign.
+type Ledger struct {
+	Pool   *pgxpool.Pool
+	URL    string
+	Keys   []string // verifier keys
+	t      testing.TB
+	id     *ledger.Identity
+	signer *ledger.Signer
+}
+
+// New returns an empty one.
+func New(t testing.TB) *Ledger {
+	t.Helper()
+	l := &Ledger{t: t, URL: testdb.New(t)}
+	var err error
+	if l.Pool, err = database.OpenHistory(t.Context(), l.URL); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Pool.Close)
+	identity, err := ledger.Identify(t.Context(), l.Pool, ledger.IdentityConfig{DefaultOrigin: Origin, KeyFile: filepath.Join(t.TempDir(), "ledger.key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.id, l.Keys = identity, identity.VerifierKeys
+	l.Forget()
+	return l
+}
+
+// Forget makes the signer forget what it has signed, as an operator can who forges: it removes what is remembered outside of
+// the database.
+func (l *Ledger) Forget() {
+	l.t.Helper()
+	if err := os.RemoveAll(l.id.Memory); err != nil {
+		l.t.Fatal(err)
+	}
+	var err error
+	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: l.id}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Exec runs SQL.
+func (l *Ledger) Exec(sql string, args ...any) {
+	l.t.Helper()
+	if _, err := l.Pool.Exec(l.t.Context(), sql, args...); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// appendSQL appends comments, in streams of their own, and every seventh time a novel's event, in one of few streams without
+// personal part. $1: how many.
+const appendSQL = `WITH n AS (SELECT coalesce(max(stream_version), 0) AS before FROM events WHERE stream_id = md5('one novel')::uuid)
+INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+SELECT i, kind, CASE kind WHEN 'post' THEN gen_random_uuid() ELSE md5('one novel')::uuid END,
+       CASE kind WHEN 'post' THEN 1 ELSE n.before + 1 + i / 7 END,
+       'evt-' || gen_random_uuid(), 'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/' || kind || 's', kind || '.imported.v1',
+       json_build_object('novelSlug', 'some-novel', 'chapterNumber', i, 'writtenAt', '2026-01-02T03:04:05Z', 'threadId', md5('t' || i)::uuid,
+                         'novelId', md5('n' || i)::uuid, 'integrationId', md5('i')::uuid, 'parentPostId', NULL),
+       CASE kind WHEN 'post' THEN json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i,
+                                                    'content', repeat('some words of a comment ', 8)) END,
+       CASE kind WHEN 'post' THEN gen_random_uuid() END,
+       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid, 'requestId', md5('r' || i)::uuid,
+                         'batch', md5('b')::uuid, 'fingerprint', md5('f' || i) || md5('g' || i))
+FROM n, generate_series(0, $1::integer - 1) AS i, LATERAL (SELECT CASE i % 7 WHEN 3 THEN 'novel' ELSE 'post' END) AS k (kind)`
+
+// Append appends so many events in one transaction, and signs.
+func (l *Ledger) Append(n int) {
+	l.t.Helper()
+	l.Exec(appendSQL, n)
+	l.Sign()
+}
+
+// Sign seals and signs everything and returns the number of entries.
+func (l *Ledger) Sign() int64 {
+	l.t.Helper()
+	sealer, err := ledger.NewSealer(ledger.SealerConfig{Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(l.t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); sealer.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		status, err := ledger.ReadStatus(l.t.Context(), l.Pool)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		// A transaction of another test can hold the log back: what has not settled does not count as unsealed.
+		var stored int64
+		if err := l.Pool.QueryRow(l.t.Context(), `SELECT count(*) FROM events`).Scan(&stored); err != nil {
+			l.t.Fatal(err)
+		}
+		if status.Size == stored {
+			if err := l.signer.Sign(l.t.Context()); err != nil {
+				l.t.Fatal(err)
+			}
+			return status.Size
+		}
+		if time.Now().After(deadline) || status.Error != nil {
+			l.t.Fatalf("not sealed: %+v", status)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/bundle"
+)
+
+// duplicates finds sources and ids that are there twice. Two that only have the same hash are told apart by another look at
+// the entries.
+func (v *verification) duplicates(ctx context.Context) error {
+	slices.Sort(v.names)
+	suspects := map[uint64]bool{}
+	for i := 1; i < len(v.names); i++ {
+		if v.names[i] == v.names[i-1] {
+			suspects[v.names[i]] = true
+		}
+	}
+	v.names = nil
+	if len(suspects) == 0 {
+		return nil
+	}
+	seen := map[[2]string]int64{}
+	return v.entries(ctx, func(index int64, e *entry) {
+		if !suspects[v.nameOf(e.source, e.id)] {
+			return
+		}
+		name := [2]string{e.source, e.id}
+		if first, ok := seen[name]; ok {
+			v.add(Fault{Part: Duplicate, LogIndex: &index, ID: e.id, Source: e.source, Count: 1, Detail: fmt.Sprintf("log index %d has this id and source already", first)})
+			return
+		}
+		seen[name] = index
+	})
+}
+
+// swaps tells events that have changed places from those that were replaced by something else.
+func (v *verification) swaps(ctx context.Context) error {
+	wanted := map[[2]string]*Fault{}
+	for i := range v.report.Faults {
+		if f := &v.report.Faults[i]; f.Part == Replaced {
+			wanted[[2]string{f.foundSource, f.foundID}] = f
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	home := map[*Fault]int64{} // where the event that is in the place of another belongs
+	err := v.entries(ctx, func(index int64, e *entry) {
+		if f := wanted[[2]string{e.source, e.id}]; f != nil {
+			home[f] = index
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for f, index := range home {
+		first := index - index%bundle.EventsPerFile
+		list, err := v.source.Events(ctx, first, bundle.Width(first, v.tree.N), v.tree.N)
+		if err != nil {
+			return err //nolint:wrapcheck // it says enough
+		}
+		f.Detail = fmt.Sprintf("the event of log index %d is in its place", index)
+		for i := range list {
+			if list[i].LogIndex == index && list[i].ID == f.ID && list[i].Source == f.Source {
+				f.Part, f.Detail = Swapped, fmt.Sprintf("it has changed places with the event of log index %d", index)
+			}
+		}
+	}
+	return nil
+}
+
+// entries calls each with every entry that can be read.
+func (v *verification) entries(ctx context.Context, each func(index int64, e *entry)) error {
+	for start := v.source.First(); start < v.tree.N; start += ledger.TileWidth {
+		raws, err := readEntries(ctx, v.source, start/ledger.TileWidth, int(min(ledger.TileWidth, v.tree.N-start)))
+		if err != nil {
+			return err
+		}
+		for i, raw := range raws {
+			if e, err := parseEntry(raw); err == nil {
+				each(start+int64(i), &e)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/bundle"
+)
+
+// chunk is what there is to say about up to 4096 consecutive events without looking at others.
+type chunk struct {
+	first, end int64
+	leaves     []tlog.Hash // of the entries that are there, up to the first that is missing
+	roots      []tlog.Hash // of each full entry bundle
+	streams    []version
+	names      []uint64 // hash of source and id
+	events     int      // that were compared with their entries
+	erased     int      // of them, without their personal part
+	faults     []Fault
+	noEvents   bool
+}
+
+// version is an event's place in its stream.
+type version struct {
+	stream  [16]byte
+	version uint32
+	index   int64
+}
+
+// check reads and checks a chunk.
+func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
+	count := bundle.Width(first, v.tree.N)
+	c := &chunk{first: first, end: first + int64(count), leaves: make([]tlog.Hash, 0, count)}
+	entries := make([]*entry, count)
+	for offset := 0; offset < count; offset += ledger.TileWidth {
+		if err := v.checkEntries(ctx, c, entries, offset, min(ledger.TileWidth, count-offset)); err != nil {
+			return nil, err
+		}
+	}
+	list, err := v.source.Events(ctx, first, count, v.tree.N)
+	switch {
+	case errors.Is(err, ErrEntriesOnly):
+		c.noEvents = true
+		return c, nil
+	case errors.Is(err, ledger.ErrNotFound): // every event of it is missing
+	case errors.Is(err, ledger.ErrDamaged):
+		c.fault(Entry, first, nil, err.Error())
+		return c, nil
+	case err != nil:
+		return nil, err //nolint:wrapcheck // it says enough
+	}
+	c.compare(entries, list)
+	return c, nil
+}
+
+// checkEntries reads one entry bundle and the hash tile that belongs to it.
+func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*entry, offset, width int) error {
+	start := c.first + int64(offset)
+	tile := tlog.Tile{H: ledger.TileHeight, L: -1, N: start / ledger.TileWidth, W: width}
+	data, err := v.read(ctx, tile)
+	if err != nil {
+		return err
+	}
+	raws, splitErr := split(data, width)
+	tile.L = 0
+	hashes, err := v.read(ctx, tile)
+	if err != nil {
+		return err
+	}
+	if len(hashes) != width*tlog.HashSize {
+		c.fault(Tile, start, nil, fmt.Sprintf("the hash tile %s has %d bytes", bundle.TilePath(tile), len(hashes)))
+		hashes = nil
+	}
+	complete := len(c.leaves) == offset // nothing was missing so far
+	for i, raw := range raws {
+		index, leaf := start+int64(i), tlog.RecordHash(raw)
+		if complete {
+			c.leaves = append(c.leaves, leaf)
+		}
+		e, err := parseEntry(raw)
+		inTile := hashes == nil || bytes.Equal(leaf[:], hashes[i*tlog.HashSize:][:tlog.HashSize])
+		if err != nil || !inTile {
+			c.fault(Entry, index, &e, "the entry does not have the hash that its hash tile has")
+			continue
+		}
+		entries[offset+i] = &e
+		c.streams = append(c.streams, version{e.streamID, e.version, index})
+		c.names = append(c.names, v.nameOf(e.source, e.id))
+	}
+	if splitErr != nil {
+		c.fault(Entry, start+int64(len(raws)), nil, splitErr.Error())
+	}
+	if complete && len(raws) == ledger.TileWidth {
+		c.roots = append(c.roots, rootOf(c.leaves[offset:]))
+	}
+	return nil
+}
+
+// read reads a tile; one that is missing comes back empty.
+func (v *verification) read(ctx context.Context, tile tlog.Tile) ([]byte, error) {
+	data, err := v.source.Tile(ctx, tile)
+	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrDamaged) {
+		return nil, nil
+	}
+	return data, err //nolint:wrapcheck // it says enough
+}
+
+func (v *verification) nameOf(source, id string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(v.seed)
+	_, _ = h.WriteString(source)
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(id)
+	return h.Sum64()
+}
+
+func (c *chunk) fault(part Part, index int64, e *entry, detail string) {
+	f := Fault{Part: part, LogIndex: &index, Count: 1, Detail: detail}
+	if e != nil {
+		f.ID, f.Source = e.id, e.source
+	}
+	c.faults = append(c.faults, f)
+}
+
+// compare holds events against the entries of the chunk. An entry that is nil was faulty and is left out.
+func (c *chunk) compare(entries []*entry, list []bundle.Event) {
+	placed := make([]*bundle.Event, len(entries))
+	next, last := 0, c.first-1 // place of the next event; log index of the last one
+	for i := range list {
+		e := &list[i]
+		at := e.LogIndex - c.first
+		switch {
+		case e.Broken != nil:
+			for next < len(placed)-1 && placed[next] != nil {
+				next++
+			}
+			if placed[next] != nil {
+				c.extra(e, c.first+int64(next), "behind it is a line that cannot be read: "+e.Broken.Error())
+				continue
+			}
+			at = int64(next)
+			placed[at] = e
+		case at < 0 || at >= int64(len(placed)):
+			c.extra(e, c.first+int64(next), "it was never sealed here")
+			continue
+		case placed[at] != nil:
+			// Two claim one place: the one that the entry names has it.
+			stranger := e
+			if entries[at] != nil && entries[at].id == e.ID && entries[at].source == e.Source {
+				placed[at], stranger = e, placed[at]
+			}
+			c.extra(stranger, e.LogIndex, "another event has its log index")
+			continue
+		default:
+			placed[at] = e
+			if e.LogIndex < last {
+				c.fault(Swapped, e.LogIndex, entries[at], fmt.Sprintf("it stands behind the event of log index %d", last))
+			}
+			last = max(last, e.LogIndex)
+		}
+		next = int(at) + 1
+		if next >= len(placed) {
+			next = len(placed) - 1
+		}
+	}
+	for i, want := range entries {
+		if want != nil {
+			c.compareOne(c.first+int64(i), want, placed[i])
+		}
+	}
+}
+
+func (c *chunk) extra(e *bundle.Event, index int64, detail string) {
+	c.faults = append(c.faults, Fault{Part: Extra, LogIndex: &index, ID: e.ID, Source: e.Source, Count: 1, Detail: detail})
+}
+
+func (c *chunk) compareOne(index int64, want *entry, got *bundle.Event) {
+	if got == nil {
+		c.fault(Missing, index, want, "the ledger has its entry, and the event is not there")
+		return
+	}
+	if got.Broken != nil {
+		c.fault(Broken, index, want, "the event cannot be read: "+got.Broken.Error())
+		return
+	}
+	c.events++
+	parts, erased := want.compare(got)
+	if erased {
+		c.erased++
+	}
+	switch {
+	case len(parts) == 0:
+	case want.id != got.ID && (want.streamID != got.StreamID || int64(want.version) != int64(got.StreamVersion)):
+		c.fault(Replaced, index, want, fmt.Sprintf("event %q of %q is in its place", got.ID, got.Source))
+		c.faults[len(c.faults)-1].foundID, c.faults[len(c.faults)-1].foundSource = got.ID, got.Source
+	default:
+		c.fault(parts[0], index, want, "not what its entry commits to: "+names(parts))
+	}
+}

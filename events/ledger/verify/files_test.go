@@ -1,0 +1,75 @@
+package verify_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/ledger/verify"
+	"novelgate/internal/outsider"
+)
+
+// TestTamperedFiles edits files of a bundle. Our verifier says what it is, and one that somebody else could have written, from
+// the documentation, finds it, too.
+func TestTamperedFiles(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(4700)
+	dir := export(t, l, 0)
+	const whole, tail = "events/000.ndjson", "events/001.p/604.ndjson"
+	lines := func(edit func(lines [][]byte) [][]byte) func([]byte) []byte {
+		return func(text []byte) []byte { return bytes.Join(edit(bytes.SplitAfter(text, []byte("\n"))), nil) }
+	}
+	replace := func(old, with string) func([]byte) []byte {
+		return func(text []byte) []byte { return bytes.Replace(text, []byte(old), []byte(with), 1) }
+	}
+	for name, test := range map[string]struct {
+		file    string
+		edit    func([]byte) []byte
+		want    string
+		harmful bool // for the outsider, who looks at neither tiles nor manifest
+	}{
+		"data":          {whole, replace("some-novel", "some-nuvel"), "data@0", true},
+		"personal":      {whole, replace("reader 0", "reader 9"), "personal@0", true},
+		"metadata":      {whole, replace(`actor\"`, `octor\"`), "metadata@0", true},
+		"a line less":   {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[8:]...) }), "missing@7", true},
+		"a line twice":  {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[6:]...) }), "extra@6", true},
+		"order":         {whole, lines(func(l [][]byte) [][]byte { l[7], l[8] = l[8], l[7]; return l }), "swapped@7", true},
+		"not JSON":      {whole, replace(`{"logIndex":0`, `["logIndex":0`), "broken@0", true},
+		"cut in a line": {tail, func(text []byte) []byte { return text[:len(text)-50] }, "broken@4699", true},
+		"cut":           {tail, lines(func(l [][]byte) [][]byte { return l[:600] }), "truncated@4696", true},
+		"indexes swapped": {whole, func(text []byte) []byte {
+			text = bytes.Replace(text, []byte(`{"logIndex":7,`), []byte(`{"logIndex":x,`), 1)
+			text = bytes.Replace(text, []byte(`{"logIndex":9,`), []byte(`{"logIndex":7,`), 1)
+			return bytes.Replace(text, []byte(`{"logIndex":x,`), []byte(`{"logIndex":9,`), 1)
+		}, "swapped@7 swapped@7 swapped@8 swapped@9", true},
+		"file gone":  {tail, nil, "truncated@4096", true},
+		"entry":      {"tile/entries/001", func(b []byte) []byte { b[100]++; return b }, "entry@256 root", true},
+		"hash tile":  {"tile/0/001", func(b []byte) []byte { b[100]++; return b }, "tile@259", false},
+		"upper tile": {"tile/1/000.p/18", func(b []byte) []byte { b[33]++; return b }, "tile@256", false},
+		"signature":  {"checkpoint", func(b []byte) []byte { b[len(b)-10] ^= 1; return b }, "signature", true},
+		"nothing":    {"checkpoint", func(b []byte) []byte { return b }, "", false},
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(test.file))
+		sound, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = os.Remove(path)
+		if test.edit != nil {
+			err = os.WriteFile(path, test.edit(bytes.Clone(sound)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFaults(t, name, run(t, verify.Config{Source: bundles(t, dir), Keys: l.Keys}), test.want, false)
+		if n, err := outsider.Verify(dir, l.Keys[0]); (err != nil) != test.harmful || err == nil && n != 4700 {
+			t.Errorf("%s: the outsider says %d, %v", name, n, err)
+		}
+		if err := os.WriteFile(path, sound, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package verify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	formats "github.com/transparency-dev/formats/log"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+)
+
+// keptTree is a checkpoint that the auditor has kept.
+type keptTree struct {
+	name   string
+	tree   tlog.Tree
+	agrees *bool
+}
+
+// Errors of Run.
+var (
+	ErrCheckpoint = errors.New("not a checkpoint")
+	ErrKey        = errors.New("not a verifier key")
+	ErrOrigin     = errors.New("is of another origin")
+)
+
+// open reads the checkpoint, its signatures, and the checkpoints that were kept.
+func (v *verification) open(ctx context.Context) error {
+	signed, err := v.source.Checkpoint(ctx)
+	if err != nil {
+		return fmt.Errorf("read checkpoint: %w", err)
+	}
+	keys := v.Keys
+	if len(keys) == 0 {
+		if keys, err = v.source.Keys(ctx); err != nil {
+			return fmt.Errorf("read verifier keys: %w", err)
+		}
+	}
+	origin, tree, err := parse(signed)
+	if err != nil {
+		return err
+	}
+	v.tree = tree
+	used, err := signers(signed, keys)
+	if err != nil {
+		return err
+	}
+	v.setReport(origin, used)
+	if len(used) == 0 {
+		v.add(Fault{Part: Signature, Count: 1, Detail: "the checkpoint does not bear a valid signature of the given key"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Kept)) {
+		keptOrigin, tree, err := parse(v.Kept[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if keptOrigin != origin {
+			return fmt.Errorf("%s %w: %s instead of %s", name, ErrOrigin, keptOrigin, origin)
+		}
+		v.kept = append(v.kept, keptTree{name: name, tree: tree})
+	}
+	slices.SortStableFunc(v.kept, func(a, b keptTree) int { return cmp.Compare(a.tree.N, b.tree.N) })
+	return nil
+}
+
+// parse reads a checkpoint without looking at its signatures.
+func parse(signed []byte) (origin string, tree tlog.Tree, err error) {
+	var body formats.Checkpoint
+	if _, err := body.Unmarshal(signed); err != nil {
+		return "", tlog.Tree{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	const most = 1 << 48
+	if len(body.Hash) != tlog.HashSize || body.Size > most {
+		return "", tlog.Tree{}, fmt.Errorf("%w: %d entries, a root of %d bytes", ErrCheckpoint, body.Size, len(body.Hash))
+	}
+	return body.Origin, tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, nil
+}
+
+// signers returns which of the keys have signed a note, each looked at by itself. Their name must be that of the origin.
+func signers(signed []byte, keys []string) ([]string, error) {
+	var used []string
+	for _, key := range keys {
+		verifier, err := note.NewVerifier(key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q", ErrKey, key)
+		}
+		opened, err := note.Open(signed, note.VerifierList(verifier))
+		if err != nil || !bytes.HasPrefix([]byte(opened.Text), []byte(verifier.Name()+"\n")) {
+			continue
+		}
+		used = append(used, key)
+	}
+	return used, nil
+}
+
+// keptInside reports whether a kept checkpoint ends between two sizes.
+func (v *verification) keptInside(from, to int64) bool {
+	return slices.ContainsFunc(v.kept, func(k keptTree) bool { return k.tree.N > from && k.tree.N < to })
+}
+
+// compareKept compares the tree as it is with the kept checkpoints of this size.
+func (v *verification) compareKept() {
+	for i := range v.kept {
+		if k := &v.kept[i]; k.tree.N == v.edge.size && !v.broken {
+			k.agrees = new(v.edge.root() == k.tree.Hash)
+		}
+	}
+}
+
+// keptFaults reports on the kept checkpoints. Where the history was rewritten lies between the largest that agrees and the
+// smallest that does not.
+func (v *verification) keptFaults(ctx context.Context) error {
+	from := int64(0)
+	told := false
+	for i := range v.kept {
+		k := &v.kept[i]
+		if k.tree.N > v.tree.N {
+			k.agrees = new(false)
+		}
+		v.report.Kept = append(v.report.Kept, Kept{Name: k.name, Size: k.tree.N, Agrees: k.agrees})
+		switch {
+		case k.agrees == nil:
+			if v.broken {
+				v.add(Fault{Part: Rewritten, Count: 1, Detail: "whether the history is that of " + k.name + " can't be told: entries are missing"})
+			}
+		case *k.agrees:
+			from = k.tree.N
+		case told:
+		case k.tree.N > v.tree.N:
+			told = true
+			index := v.tree.N
+			detail := fmt.Sprintf("%s covers %d entries, and the history has %d", k.name, k.tree.N, index)
+			v.add(Fault{Part: Truncated, LogIndex: &index, Count: k.tree.N - index, Detail: detail})
+		default:
+			told = true
+			f := Fault{Part: Rewritten, LogIndex: &from, Count: 1, Detail: fmt.Sprintf(
+				"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", k.tree.N, k.name, from, k.tree.N-1)}
+			if v.Older != nil {
+				if err := v.locate(ctx, &f, k.tree.N); err != nil {
+					return err
+				}
+			}
+			v.add(f)
+		}
+	}
+	return nil
+}
+
+// locate finds the first entry that differs from that of an older bundle.
+func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
+	for n := v.Older.First() / ledger.TileWidth; n*ledger.TileWidth < size; n++ {
+		start := n * ledger.TileWidth
+		then, err := readEntries(ctx, v.Older, n, int(min(ledger.TileWidth, size-start)))
+		if err != nil {
+			return err
+		}
+		now, err := readEntries(ctx, v.source, n, int(min(ledger.TileWidth, v.tree.N-start)))
+		if err != nil {
+			return err
+		}
+		for i, raw := range then {
+			if i < len(now) && bytes.Equal(raw, now[i]) {
+				continue
+			}
+			index := start + int64(i)
+			f.LogIndex, f.Detail = &index, "the entry is not that of the older bundle"
+			if e, err := parseEntry(raw); err == nil {
+				f.ID, f.Source = e.id, e.source
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func readEntries(ctx context.Context, source Source, n int64, width int) ([][]byte, error) {
+	data, err := source.Tile(ctx, tlog.Tile{H: ledger.TileHeight, L: -1, N: n, W: width})
+	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrDamaged) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says enough
+	}
+	raws, _ := split(data, width)
+	return raws, nil
+}

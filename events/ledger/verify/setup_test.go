@@ -1,0 +1,66 @@
+package verify_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/events/ledger/bundle"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/ledger/verify"
+)
+
+// export writes a bundle and returns its directory.
+func export(t testing.TB, l *ledgertest.Ledger, from int64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "bundle")
+	if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func run(t testing.TB, config verify.Config) *verify.Report {
+	t.Helper()
+	config.Now = time.Now
+	report, err := verify.Run(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func bundles(t testing.TB, dirs ...string) verify.Bundles {
+	t.Helper()
+	b, err := verify.OpenBundles(dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// faults says what was found, briefly: part@logIndex.
+func faults(r *verify.Report) string {
+	texts := make([]string, len(r.Faults))
+	for i := range r.Faults {
+		texts[i] = string(r.Faults[i].Part)
+		if index := r.Faults[i].LogIndex; index != nil {
+			texts[i] += fmt.Sprint("@", *index)
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+// wantFaults wants exactly these faults, and the event of the first one named.
+func wantFaults(t testing.TB, what string, r *verify.Report, want string, named bool) {
+	t.Helper()
+	if got := faults(r); got != want || r.OK != (want == "") {
+		t.Errorf("%s: %q, want %q\n%+v", what, got, want, r.Faults)
+		return
+	}
+	if named && (r.Faults[0].ID == "" || r.Faults[0].Source == "") {
+		t.Errorf("%s: the event is not named: %+v", what, r.Faults[0])
+	}
+}

@@ -1,0 +1,125 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/bundle"
+)
+
+// Source is where a history is.
+type Source interface {
+	// Checkpoint returns the signed note, and Keys the verifier keys that come with it.
+	Checkpoint(ctx context.Context) ([]byte, error)
+	Keys(ctx context.Context) ([]string, error)
+	// First is the log index of the first event: those in front of it are elsewhere.
+	First() int64
+	// Tile returns a tile, or an entry bundle for level -1. It fails with ledger.ErrNotFound.
+	Tile(ctx context.Context, tile tlog.Tile) ([]byte, error)
+	// Events returns what is stored in the places of count log indexes; ErrEntriesOnly if there are only entries.
+	Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error)
+}
+
+// ErrEntriesOnly is returned by a source that has no events.
+var ErrEntriesOnly = errors.New("the source has entries only")
+
+// Database is the service's own database. Create it with NewDatabase.
+type Database struct {
+	db    bundle.Database
+	store *ledger.Store
+}
+
+// NewDatabase returns the source that a database is; it needs the settings of database.OpenHistory.
+func NewDatabase(db bundle.Database) *Database {
+	return &Database{db: db, store: ledger.NewStore(db)}
+}
+
+// First implements Source.
+func (*Database) First() int64 { return 0 }
+
+// Checkpoint implements Source.
+func (d *Database) Checkpoint(ctx context.Context) ([]byte, error) {
+	c, err := d.store.Latest(ctx)
+	return c.Note, err //nolint:wrapcheck // it says enough
+}
+
+// Keys implements Source.
+func (d *Database) Keys(ctx context.Context) ([]string, error) {
+	c, err := d.store.Latest(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says enough
+	}
+	return d.store.VerifierKeys(ctx, c) //nolint:wrapcheck // it says enough
+}
+
+// Tile implements Source.
+func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
+	return d.store.Tile(ctx, tile) //nolint:wrapcheck // it says enough
+}
+
+// Events implements Source.
+func (d *Database) Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error) {
+	return bundle.ReadEvents(ctx, d.db, first, count, size) //nolint:wrapcheck // it says enough
+}
+
+// Bundles is a bundle, and those that continue it.
+type Bundles []bundle.Dir
+
+var errNoContinuation = errors.New("does not continue the bundle before it")
+
+// OpenBundles opens bundles, the oldest first.
+func OpenBundles(paths []string) (Bundles, error) {
+	var b Bundles
+	for i, path := range paths {
+		dir, err := bundle.OpenDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("open bundle: %w", err)
+		}
+		if i > 0 && (dir.Manifest.FirstLogIndex > b[i-1].Manifest.Size || dir.Manifest.Size < b[i-1].Manifest.Size) {
+			return nil, fmt.Errorf("%s, from log index %d, %w, of %d entries", path, dir.Manifest.FirstLogIndex, errNoContinuation, b[i-1].Manifest.Size)
+		}
+		b = append(b, dir)
+	}
+	return b, nil
+}
+
+func (b Bundles) newest() bundle.Dir { return b[len(b)-1] }
+
+// First implements Source.
+func (b Bundles) First() int64 { return b[0].Manifest.FirstLogIndex }
+
+// Checkpoint implements Source.
+func (b Bundles) Checkpoint(context.Context) ([]byte, error) {
+	return b.newest().File(bundle.CheckpointFile) //nolint:wrapcheck // it says enough
+}
+
+// Keys implements Source.
+func (b Bundles) Keys(context.Context) ([]string, error) {
+	text, err := b.newest().File(bundle.KeyFile)
+	return strings.Fields(string(text)), err //nolint:wrapcheck // it says enough
+}
+
+// Tile implements Source.
+func (b Bundles) Tile(_ context.Context, tile tlog.Tile) ([]byte, error) {
+	return layered(b, func(dir bundle.Dir) ([]byte, error) { return dir.Tile(tile) })
+}
+
+// Events implements Source.
+func (b Bundles) Events(_ context.Context, first int64, count int, _ int64) ([]bundle.Event, error) {
+	return layered(b, func(dir bundle.Dir) ([]bundle.Event, error) { return dir.Events(first, count) })
+}
+
+// layered reads from the newest bundle that has it.
+func layered[T any](b Bundles, read func(bundle.Dir) (T, error)) (found T, err error) {
+	for i := len(b) - 1; i >= 0; i-- {
+		if found, err = read(b[i]); !errors.Is(err, ledger.ErrNotFound) {
+			break
+		}
+	}
+	return found, err
+}

@@ -1,0 +1,138 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/ledger/verify"
+)
+
+// tamper changes what is stored as a superuser can who switches the triggers off.
+func tamper(l *ledgertest.Ledger, sql string) {
+	const tables = `events ledger_seals ledger_entries ledger_tiles ledger_checkpoints ledger_state`
+	l.Exec(`DO $do$ DECLARE name text; BEGIN
+		FOREACH name IN ARRAY string_to_array('` + tables + `', ' ') LOOP EXECUTE format('ALTER TABLE %I DISABLE TRIGGER USER', name); END LOOP;
+		` + sql + `;
+		FOREACH name IN ARRAY string_to_array('` + tables + `', ' ') LOOP EXECUTE format('ALTER TABLE %I ENABLE TRIGGER USER', name); END LOOP;
+	END $do$`)
+}
+
+// at is the condition for the event with a log index.
+func at(index string) string {
+	return ` (transaction_id, position) = (SELECT s.transaction_id, ` + index + ` - s.first_log_index FROM ledger_seals AS s
+		WHERE ` + index + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) `
+}
+
+// TestTamperedEvents: whatever is done to the log by hand is found in the database, and in a bundle exported afterwards.
+func TestTamperedEvents(t *testing.T) {
+	t.Parallel()
+	swap := func(a, b string) string {
+		return `UPDATE events SET position = position + 1000000 WHERE ` + at(a) + `;
+			UPDATE events SET (transaction_id, position) = (SELECT s.transaction_id, ` + a + ` - s.first_log_index FROM ledger_seals AS s
+				WHERE ` + a + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) WHERE ` + at(b) + `;
+			UPDATE events SET (transaction_id, position) = (SELECT s.transaction_id, ` + b + ` - s.first_log_index FROM ledger_seals AS s
+				WHERE ` + b + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) WHERE position >= 1000000`
+	}
+	insert := func(position string) string {
+		return `INSERT INTO events SELECT transaction_id, ` + position + `, stream_type, gen_random_uuid(), 1, 'forged', event_source, event_type, data, personal,
+			salt, metadata, recorded_at FROM events WHERE ` + at("4100")
+	}
+	l := ledgertest.New(t)
+	for _, n := range []int{4100, 4000, 900} {
+		l.Append(n)
+	}
+	restore := ""
+	for _, table := range []string{"events", "ledger_seals", "ledger_entries", "ledger_tiles", "ledger_checkpoints"} {
+		l.Exec(`CREATE TABLE sound_` + table + ` AS TABLE ` + table)
+		restore += `DELETE FROM ` + table + `; INSERT INTO ` + table + ` SELECT * FROM sound_` + table + `; `
+	}
+	for name, test := range map[string]struct{ sql, want string }{
+		"a byte of data":          {`UPDATE events SET data = replace(data::text, 'some-novel', 'some-nuvel')::json WHERE ` + at("4097"), "data@4097"},
+		"white space in data":     {`UPDATE events SET data = (data::text || ' ')::json WHERE ` + at("0"), "data@0"},
+		"personal":                {`UPDATE events SET personal = replace(personal::text, 'words', 'wurds')::json WHERE ` + at("511"), "personal@511"},
+		"salt alone":              {`UPDATE events SET salt = gen_random_uuid() WHERE ` + at("511"), "personal@511"},
+		"salt without personal":   {`UPDATE events SET salt = NULL WHERE ` + at("511"), "personal@511"},
+		"personal where none was": {`UPDATE events SET personal = '{}' WHERE ` + at("3"), "personal@3"},
+		"metadata":                {`UPDATE events SET metadata = '{}' WHERE ` + at("8999"), "metadata@8999"},
+		"time":                    {`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12"},
+		"type":                    {`UPDATE events SET event_type = 'post.hidden.v1' WHERE ` + at("12"), "type@12"},
+		"id":                      {`UPDATE events SET event_id = 'other' WHERE ` + at("12"), "id@12"},
+		"version":                 {`UPDATE events SET stream_version = 2 WHERE ` + at("12"), "streamVersion@12"},
+		"deleted":                 {`DELETE FROM events WHERE ` + at("4095"), "missing@4095"},
+		"deleted at a border":     {`DELETE FROM events WHERE ` + at("4096"), "missing@4096"},
+		"a transaction deleted":   {`DELETE FROM events WHERE transaction_id = (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "missing@4100"},
+		"tail":                    {`DELETE FROM events WHERE transaction_id >= (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "truncated@4100"},
+		"swapped":                 {swap("17", "30"), "swapped@17 swapped@30"},
+		"swapped far apart":       {swap("17", "8000"), "swapped@17 swapped@8000"},
+		"inserted":                {insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@8100"},
+		"in the place of another": {`DELETE FROM events WHERE ` + at("4101") + `; ` + insert("1"), "replaced@4101"},
+		"entry":                   {`UPDATE ledger_entries SET entries = set_byte(entries, 40, 255 - get_byte(entries, 40)) WHERE first_log_index = 512`, "entry@512 root"},
+		"entries deleted":         {`DELETE FROM ledger_entries WHERE first_log_index = 512`, "entry@512 root"},
+		"hash tile":               {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 32, 255 - get_byte(hashes, 32)) WHERE (level, first_node) = (0, 512)`, "tile@513"},
+		"upper hash tile":         {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 0, 255 - get_byte(hashes, 0)) WHERE (level, first_node) = (1, 0)`, "tile@0"},
+		"signed root":             {`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`, "signature root"},
+		"nothing":                 {`NULL`, ""},
+	} {
+		tamper(l, test.sql)
+		// Of these, no single event is to blame.
+		named := test.want != "" && name != "entries deleted" && name != "upper hash tile" && name != "signed root"
+		wantFaults(t, name+" in the database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.want, named)
+		if name != "entries deleted" { // there is nothing to export then
+			wantFaults(t, name+" in a bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.want, named)
+		}
+		tamper(l, strings.TrimSuffix(restore, "; "))
+	}
+}
+
+// TestRewrittenHistory: with the operator's key a history can be forged that agrees with itself. It does not agree with what was kept.
+func TestRewrittenHistory(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	kept := map[string][]byte{}
+	for _, n := range []int{1000, 3000, 5000} {
+		l.Append(n)
+		c, err := ledger.NewStore(l.Pool).Latest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[map[int]string{1000: "first", 3000: "second", 5000: "third"}[n]] = c.Note
+	}
+	older := export(t, l, 0)
+	tamper(l, `UPDATE events SET data = '{}' WHERE `+at("1234")+`;
+		DELETE FROM ledger_checkpoints; DELETE FROM ledger_seals; DELETE FROM ledger_entries; DELETE FROM ledger_tiles;
+		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
+	l.Forget()
+	if n := l.Sign(); n != 9000 {
+		t.Fatalf("%d entries", n)
+	}
+	for name, source := range map[string]verify.Source{"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))} {
+		wantFaults(t, name, run(t, verify.Config{Source: source, Keys: l.Keys}), "", false)
+		r := run(t, verify.Config{Source: source, Keys: l.Keys, Kept: kept})
+		wantFaults(t, name, r, "rewritten@1000", false) // from there on: the first checkpoint agrees
+		for i, want := range []bool{true, false, false} {
+			if agrees := r.Kept[i].Agrees; agrees == nil || *agrees != want {
+				t.Errorf("%s: %+v", name, r.Kept[i])
+			}
+		}
+		r = run(t, verify.Config{Source: source, Keys: l.Keys, Kept: map[string][]byte{"third": kept["third"]}, Older: bundles(t, older)})
+		wantFaults(t, name, r, "rewritten@1234", true)
+	}
+}
+
+// TestCutHistory: log and ledger both end earlier than a checkpoint that was kept.
+func TestCutHistory(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(1000)
+	l.Append(500)
+	c, err := ledger.NewStore(l.Pool).Latest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tamper(l, `DELETE FROM events WHERE transaction_id = (SELECT max(transaction_id) FROM ledger_seals);
+		DELETE FROM ledger_checkpoints WHERE tree_size > 1000`)
+	r := run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Kept: map[string][]byte{"kept": c.Note}})
+	wantFaults(t, "cut", r, "truncated@1000", false)
+}

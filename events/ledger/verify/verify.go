@@ -1,0 +1,239 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"golang.org/x/sync/errgroup"
+
+	"novelgate/events/ledger/bundle"
+)
+
+// Config says what is verified.
+type Config struct {
+	// Source is where the history is. Required.
+	Source Source
+	// Keys are verifier keys that the auditor holds: one of them must have signed. Default: those of the source, which prove only
+	// that the source agrees with itself.
+	Keys []string
+	// Kept are checkpoints that the auditor has kept, by a name for the report. The history must be one that they cover.
+	Kept map[string][]byte
+	// Older is an older bundle with one of these checkpoints, to find out what of it was rewritten. Default: it is not found out.
+	Older Source
+	// Workers is how many chunks are read at a time. Default: 2.
+	Workers int
+	// Now is the clock. Required.
+	Now func() time.Time
+	// Progress is called as the work proceeds. Default: nobody is told.
+	Progress func(done, total int64)
+}
+
+// MaxFaults is how many faults a report has at most. All are counted.
+const MaxFaults = 20
+
+// Report is what was found.
+type Report struct {
+	OK            bool     `json:"ok"`
+	Origin        string   `json:"origin"`
+	Size          int64    `json:"size"` // entries that the checkpoint covers
+	Root          string   `json:"root"` // that was signed, base64
+	Keys          []string `json:"keys"` // that have signed it
+	KeysGiven     bool     `json:"keysGiven"`
+	FirstLogIndex int64    `json:"firstLogIndex"` // what is in front of it was not looked at
+	Entries       int64    `json:"entries"`       // hashed anew
+	Events        int64    `json:"events"`        // compared with their entries; 0 where there are entries only
+	Erased        int64    `json:"erased"`        // of them, without their personal part
+	Streams       int      `json:"streams"`
+	Kept          []Kept   `json:"kept"`
+	Seconds       float64  `json:"seconds"`
+	FaultCount    int64    `json:"faultCount"`
+	Faults        []Fault  `json:"faults"` // the first of them, in log order; those of no event last
+}
+
+// Kept is what became of a checkpoint that was kept.
+type Kept struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	Agrees *bool  `json:"agrees"` // null: nothing can be said, it ends in front of the first event
+}
+
+// verification is one run.
+type verification struct {
+	Config
+	source Source
+	tree   tlog.Tree // that was signed
+	seed   maphash.Seed
+	report *Report
+	kept   []keptTree // by size
+
+	edge     edge
+	tiles    [][]tlog.Hash // hashes of the last tile of each level above the lowest
+	broken   bool          // entries were missing: no root can be computed any more
+	stained  bool          // an entry is not the one that its hash tile has: tiles above it can't fit
+	versions map[[16]byte]uint32
+	names    []uint64
+	run      int64 // where the present run of missing events begins, -1: there is none
+}
+
+// Run verifies. An error means that it could not be found out; what is wrong with the history is in the report.
+func Run(ctx context.Context, config Config) (*Report, error) {
+	begun := config.Now()
+	v := &verification{
+		Config: config, source: config.Source, seed: maphash.MakeSeed(), report: &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
+		versions: map[[16]byte]uint32{}, run: -1,
+	}
+	if err := v.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.begin(ctx); err != nil {
+		return nil, err
+	}
+	v.compareKept() // an empty one
+	if err := v.chunks(ctx); err != nil {
+		return nil, err
+	}
+	if err := v.end(ctx); err != nil {
+		return nil, err
+	}
+	r := v.report
+	r.OK = r.FaultCount == 0
+	r.Streams = len(v.versions)
+	r.Seconds = config.Now().Sub(begun).Seconds()
+	return r, nil
+}
+
+// chunks checks all chunks, several at a time, and takes them in order.
+func (v *verification) chunks(ctx context.Context) error {
+	workers := v.Workers
+	if workers <= 0 {
+		workers = 2
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers + 1)
+	results := make(chan chan *chunk, workers)
+	group.Go(func() error {
+		defer close(results)
+		for first := v.source.First(); first < v.tree.N; first += bundle.EventsPerFile {
+			result := make(chan *chunk, 1)
+			select {
+			case results <- result:
+			case <-ctx.Done():
+				return fmt.Errorf("verify: %w", ctx.Err())
+			}
+			group.Go(func() error {
+				defer close(result)
+				c, err := v.check(ctx, first)
+				if err == nil {
+					result <- c
+				}
+				return err
+			})
+		}
+		return nil
+	})
+	var taking error
+	for result := range results {
+		c, ok := <-result
+		if !ok || taking != nil {
+			continue // the group knows why
+		}
+		if taking = v.take(ctx, c); taking != nil {
+			cancel()
+		}
+	}
+	return errors.Join(taking, group.Wait())
+}
+
+// take joins a chunk to those before it.
+func (v *verification) take(ctx context.Context, c *chunk) error {
+	if err := v.grow(ctx, c); err != nil {
+		return err
+	}
+	for _, s := range c.streams {
+		before, known := v.versions[s.stream]
+		// Behind an entry that cannot be read, a gap says nothing.
+		if s.version != before+1 && !v.stained && (known || v.source.First() == 0) {
+			c.fault(Stream, s.index, nil, fmt.Sprintf("version %d of stream %x follows %d", s.version, s.stream, before))
+		}
+		v.versions[s.stream] = s.version
+	}
+	v.names = append(v.names, c.names...)
+	v.report.Entries += c.end - c.first
+	v.report.Events += int64(c.events)
+	v.report.Erased += int64(c.erased)
+	slices.SortStableFunc(c.faults, func(a, b Fault) int { return cmp.Compare(*a.LogIndex, *b.LogIndex) })
+	for i := range c.faults {
+		v.add(c.faults[i])
+	}
+	if v.Progress != nil {
+		v.Progress(v.report.Entries, v.tree.N-v.source.First())
+	}
+	return nil
+}
+
+// add puts a fault on record. Of missing events one after another the first one is.
+func (v *verification) add(f Fault) {
+	r := v.report
+	r.FaultCount += f.Count
+	if n := len(r.Faults); f.Part == Missing && n > 0 {
+		if last := &r.Faults[n-1]; last.Part == Missing && *last.LogIndex+last.Count == *f.LogIndex {
+			last.Count++
+			last.Detail = fmt.Sprintf("the ledger has its entry and those of %d more behind it, and these events are not there", last.Count-1)
+			return
+		}
+	}
+	if len(r.Faults) < MaxFaults {
+		r.Faults = append(r.Faults, f)
+	}
+}
+
+// end compares roots, finds what is there twice, and says more about what was found.
+func (v *verification) end(ctx context.Context) error {
+	last := &chunk{first: v.tree.N, end: v.tree.N}
+	for level := 1; level < len(v.tiles); level++ {
+		if hashes := v.tiles[level]; len(hashes) > 0 {
+			if err := v.compareTile(ctx, last, level, v.tree.N-1, hashes); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range last.faults {
+		v.add(last.faults[i])
+	}
+	if err := v.duplicates(ctx); err != nil {
+		return err
+	}
+	rootFits := !v.broken && v.edge.root() == v.tree.Hash
+	if !rootFits {
+		v.add(Fault{Part: Root, Count: 1, Detail: fmt.Sprintf("the root of the %d entries is not the signed one", v.tree.N)})
+	}
+	for i := range v.report.Faults {
+		f := &v.report.Faults[i]
+		switch {
+		case f.Part == Entry && rootFits:
+			// The entries are those that were signed, so it is the tile that was changed.
+			f.Part, f.Detail = Tile, "the lowest hash tile does not have the hash of the entry"
+		case f.Part == Missing && *f.LogIndex+f.Count == v.tree.N:
+			f.Part, f.Detail = Truncated, fmt.Sprintf("the history ends here, and the ledger has %d entries more", f.Count)
+		}
+	}
+	if err := v.swaps(ctx); err != nil {
+		return err
+	}
+	return v.keptFaults(ctx)
+}
+
+func (v *verification) setReport(origin string, keys []string) {
+	r := v.report
+	r.Origin, r.Size, r.Root, r.FirstLogIndex = origin, v.tree.N, base64.StdEncoding.EncodeToString(v.tree.Hash[:]), v.source.First()
+	r.Keys, r.KeysGiven = append(r.Keys, keys...), len(v.Keys) > 0
+}

@@ -1,0 +1,100 @@
+package verify_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/ledger/verify"
+)
+
+// TestSoundHistory verifies at many sizes, in the database and in a bundle, with kept checkpoints of all sizes before.
+func TestSoundHistory(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	kept := map[string][]byte{}
+	for _, n := range []int{1, 255, 1, 3839, 1, 4095, 60_000} {
+		l.Append(n)
+		checkpoint, err := ledger.NewStore(l.Pool).Latest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[string(checkpoint.Note)] = checkpoint.Note
+		if n > 4000 || n < 5 {
+			for name, source := range map[string]verify.Source{"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))} {
+				r := run(t, verify.Config{Source: source, Keys: l.Keys, Kept: kept})
+				wantFaults(t, name, r, "", false)
+				if r.Events != checkpoint.Tree.N || r.Entries != r.Events || len(r.Kept) != len(kept) || !r.KeysGiven || r.Erased != 0 {
+					t.Errorf("%s of %d: %+v", name, checkpoint.Tree.N, r)
+				}
+			}
+		}
+	}
+}
+
+// TestErasedEventsVerify: what is personal is gone, and the entry still has its digest.
+func TestErasedEventsVerify(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(300)
+	tamper(l, `UPDATE events SET personal = NULL, salt = NULL WHERE position < 100`)
+	for name, source := range map[string]verify.Source{"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))} {
+		r := run(t, verify.Config{Source: source})
+		wantFaults(t, name, r, "", false)
+		if r.Erased != 86 || r.KeysGiven { // 14 of 100 never had a personal part
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// TestContinuedBundles: a bundle that continues another one verifies by itself and with it.
+func TestContinuedBundles(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(70_000)
+	older := export(t, l, 0)
+	l.Append(9000)
+	newer := export(t, l, 70_000)
+	opened := bundles(t, newer)
+	note, err := bundles(t, older).Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opened.First() != 69_632 {
+		t.Fatalf("it begins with %d", opened.First())
+	}
+	kept := map[string][]byte{"older": note}
+	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: 70_000, Agrees: new(true)}}, run(t, verify.Config{Source: opened, Kept: kept}).Kept)
+	if agrees != "" {
+		t.Error(agrees)
+	}
+	r := run(t, verify.Config{Source: opened})
+	wantFaults(t, "alone", r, "", false)
+	if r.Events != 79_000-69_632 || r.FirstLogIndex != 69_632 {
+		t.Errorf("alone: %+v", r)
+	}
+	r = run(t, verify.Config{Source: bundles(t, older, newer), Kept: kept})
+	wantFaults(t, "together", r, "", false)
+	if r.Events != 79_000 || r.FirstLogIndex != 0 {
+		t.Errorf("together: %+v", r)
+	}
+	if _, err := verify.OpenBundles([]string{newer, older}); err == nil {
+		t.Error("bundles in the wrong order are taken")
+	}
+}
+
+// TestSignature: another key has not signed, and a checkpoint without any key is none.
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	l, other := ledgertest.New(t), ledgertest.New(t)
+	l.Append(10)
+	r := run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: other.Keys})
+	wantFaults(t, "another key", r, "signature", false)
+	r = run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: append(other.Keys, l.Keys...)})
+	wantFaults(t, "one of two keys", r, "", false)
+	if diff := cmp.Diff(l.Keys, r.Keys); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,207 @@
+// Package outsider verifies a bundle as somebody can who has docs/audit.md, docs/ledger.md and none of this project's code: it
+// imports the standard library and golang.org/x/mod/sumdb alone, and is kept apart from what it checks.
+package outsider
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+var errWrong = errors.New("does not verify")
+
+type event struct {
+	LogIndex                     *int64
+	ID, Source, Type, StreamType string
+	StreamID                     string
+	StreamVersion                uint32
+	RecordedAt                   time.Time
+	Data, Metadata               string
+	Personal, Salt               *string
+}
+
+// Verify checks a bundle that begins with the first event, and returns how many events it has.
+func Verify(dir, key string) (int64, error) {
+	tree, err := open(dir, key)
+	if err != nil {
+		return 0, err
+	}
+	// Grow the tree from the events, hash by hash, as tlog stores it.
+	var stored []tlog.Hash
+	reader := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		list := make([]tlog.Hash, len(indexes))
+		for i, index := range indexes {
+			list[i] = stored[index]
+		}
+		return list, nil
+	})
+	versions, seen := map[string]uint32{}, map[[2]string]bool{}
+	for first := int64(0); first < tree.N; first += 4096 {
+		count := min(4096, tree.N-first)
+		list, err := readEvents(dir, first, count)
+		if err != nil {
+			return 0, err
+		}
+		entries, err := readEntries(dir, first, count)
+		if err != nil {
+			return 0, err
+		}
+		for i := range list {
+			e, index := &list[i], first+int64(i)
+			entry, err := e.entry(entries[i])
+			if err != nil {
+				return 0, fmt.Errorf("event %d: %w", index, err)
+			}
+			if e.LogIndex == nil || *e.LogIndex != index || !bytes.Equal(entry, entries[i]) {
+				return 0, fmt.Errorf("%w: event %d is not what its entry commits to", errWrong, index)
+			}
+			name := [2]string{e.Source, e.ID}
+			if seen[name] || e.StreamVersion != versions[e.StreamID]+1 {
+				return 0, fmt.Errorf("%w: event %d is there twice, or a version before it is not", errWrong, index)
+			}
+			seen[name], versions[e.StreamID] = true, e.StreamVersion
+			hashes, err := tlog.StoredHashes(index, entry, reader)
+			if err != nil {
+				return 0, fmt.Errorf("grow tree: %w", err)
+			}
+			stored = append(stored, hashes...)
+		}
+	}
+	root, err := tlog.TreeHash(tree.N, reader)
+	if err != nil {
+		return 0, fmt.Errorf("compute root: %w", err)
+	}
+	if root != tree.Hash {
+		return 0, fmt.Errorf("%w: the root is %s, and %s was signed", errWrong, root, tree.Hash)
+	}
+	return tree.N, nil
+}
+
+// open checks the signature of the checkpoint.
+func open(dir, key string) (tlog.Tree, error) {
+	signed, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
+	if err != nil {
+		return tlog.Tree{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	verifier, err := note.NewVerifier(key)
+	if err != nil {
+		return tlog.Tree{}, fmt.Errorf("read key: %w", err)
+	}
+	opened, err := note.Open(signed, note.VerifierList(verifier))
+	if err != nil {
+		return tlog.Tree{}, fmt.Errorf("%w: %w", errWrong, err)
+	}
+	var tree tlog.Tree
+	var root string
+	if _, err := fmt.Sscanf(opened.Text, verifier.Name()+"\n%d\n%s\n", &tree.N, &root); err != nil {
+		return tlog.Tree{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	if tree.Hash, err = tlog.ParseHash(root); err != nil {
+		return tlog.Tree{}, fmt.Errorf("read root: %w", err)
+	}
+	return tree, nil
+}
+
+// path is a number as tiles and files of events are named by, with the suffix of a partial one.
+func path(n, width, full int64) string {
+	text := fmt.Sprintf("%03d", n%1000)
+	for n /= 1000; n > 0; n /= 1000 {
+		text = fmt.Sprintf("x%03d/", n%1000) + text
+	}
+	if width < full {
+		text += fmt.Sprintf(".p/%d", width)
+	}
+	return text
+}
+
+func readEvents(dir string, first, count int64) ([]event, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "events", path(first/4096, count, 4096)+".ndjson"))
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if int64(len(lines)) != count+1 || lines[count] != "" {
+		return nil, fmt.Errorf("%w: %d lines from event %d on", errWrong, len(lines), first)
+	}
+	list := make([]event, count)
+	for i := range list {
+		if err := json.Unmarshal([]byte(lines[i]), &list[i]); err != nil {
+			return nil, fmt.Errorf("%w: event %d: %w", errWrong, first+int64(i), err)
+		}
+	}
+	return list, nil
+}
+
+func readEntries(dir string, first, count int64) ([][]byte, error) {
+	var list [][]byte
+	for start := first; start < first+count; start += 256 {
+		width := min(256, first+count-start)
+		data, err := os.ReadFile(filepath.Join(dir, "tile", "entries", path(start/256, width, 256)))
+		if err != nil {
+			return nil, fmt.Errorf("read entries: %w", err)
+		}
+		for range width {
+			if len(data) < 2 || len(data) < 2+int(binary.BigEndian.Uint16(data)) {
+				return nil, fmt.Errorf("%w: the bundle of entry %d is cut off", errWrong, start)
+			}
+			end := 2 + int(binary.BigEndian.Uint16(data))
+			list, data = append(list, data[2:end]), data[end:]
+		}
+	}
+	return list, nil
+}
+
+// entry encodes the event. The digest of what was erased is taken from the entry that is there.
+func (e *event) entry(there []byte) ([]byte, error) {
+	entry := []byte("novelgate/event/v1\n")
+	for _, text := range []string{e.ID, e.Source, e.Type, e.StreamType} {
+		entry = binary.BigEndian.AppendUint16(entry, uint16(len(text))) //nolint:gosec // another length gives another entry
+		entry = append(entry, text...)
+	}
+	stream, err := parseUUID(e.StreamID)
+	if err != nil {
+		return nil, err
+	}
+	entry = append(entry, stream...)
+	entry = binary.BigEndian.AppendUint32(entry, e.StreamVersion)
+	entry = binary.BigEndian.AppendUint64(entry, uint64(e.RecordedAt.UnixMicro()))
+	entry = appendDigest(entry, e.Data)
+	switch {
+	case e.Personal == nil && len(there) > len(entry) && there[len(entry)] != 0: // erased
+		entry = append(entry, there[len(entry):min(len(entry)+33, len(there))]...)
+	case e.Personal == nil:
+		entry = append(entry, 0)
+	case e.Salt == nil:
+		entry = appendDigest(append(entry, 2), *e.Personal)
+	default:
+		salt, err := parseUUID(*e.Salt)
+		if err != nil {
+			return nil, err
+		}
+		entry = appendDigest(append(entry, 1), string(salt)+*e.Personal)
+	}
+	return appendDigest(entry, e.Metadata), nil
+}
+
+func appendDigest(entry []byte, text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return append(entry, sum[:]...)
+}
+
+func parseUUID(text string) ([]byte, error) {
+	var id []byte
+	if _, err := fmt.Sscanf(strings.ReplaceAll(text, "-", ""), "%32x", &id); err != nil || len(id) != 16 {
+		return nil, fmt.Errorf("%w: %q is no UUID", errWrong, text)
+	}
+	return id, nil
+}
