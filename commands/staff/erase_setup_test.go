@@ -91,7 +91,7 @@ func (l *live) caughtUp(t testing.TB) {
 	const sql = `SELECT NOT EXISTS (
 		SELECT FROM (SELECT transaction_id, position FROM projections UNION ALL SELECT transaction_id, position FROM ledger_state) AS c
 		WHERE (c.transaction_id, c.position) < (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`
-	for deadline := time.Now().Add(20*time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		var yes bool
 		if err := l.Pool.QueryRow(context.Background(), sql).Scan(&yes); err != nil {
 			t.Fatal(err)

@@ -92,6 +92,8 @@ func (d *desk) fitting(route blackbox.Route) string {
 	switch route.String() {
 	case "PATCH /api/admin/novels/{novelId}": // only the host's own novels can be edited
 		return strings.Replace(route.Path, "{novelId}", d.hostID, 1)
+	case "DELETE /api/admin/integrations/{integrationId}/authors/{uuid}": // a reason is a must
+		return route.Path + "?reason=test"
 	case "POST /api/admin/posts/{postId}/restore":
 		return strings.Replace(route.Path, "{postId}", d.hiddenPost, 1)
 	case "POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock",
