@@ -28,6 +28,8 @@ const (
 const notSealed = "55000"
 
 var (
+	//go:embed erase_posts.sql
+	erasePostsSQL string
 	//go:embed erase_scan.sql
 	eraseScanSQL string
 	//go:embed erase_skipped.sql
@@ -36,7 +38,6 @@ var (
 
 const (
 	eraseCheckpointSQL = `SELECT transaction_id, position FROM projections WHERE name = 'posts'`
-	erasePostsSQL      = `SELECT post_id FROM posts WHERE author_id = $1 ORDER BY post_id`
 	eraseDecidedSQL    = `SELECT EXISTS (SELECT FROM author_decisions WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
 	eraseSQL           = `SELECT erase_author_events($1, $2, $3)`
 	settledSQL         = `SELECT $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())`
