@@ -20,7 +20,7 @@ import (
 
 const (
 	eraseBatch = 500                   // events in one transaction: every writing one holds up the readers of the log
-	eraseWait  = 5 * time.Second       // the longest that the ledger is waited for
+	eraseWait  = 10 * time.Second      // the longest that the ledger is waited for
 	erasePoll  = 20 * time.Millisecond // how often it is asked
 )
 
