@@ -111,3 +111,19 @@ type AuthorPostsRestored struct {
 // Type implements Event.
 func (AuthorPostsRestored) Type() string { return "author.posts_restored.v1" }
 func (AuthorPostsRestored) sealed()      {}
+
+// AuthorErased records that what identifies an author, and all that they wrote, was erased from every event before this
+// one. A block outlives it. What the author writes afterwards is a new beginning.
+type AuthorErased struct {
+	IntegrationID uuid.UUID `json:"integrationId"`
+	Reason        string    `json:"reason"`
+	Comments      int       `json:"comments"`  // that were found and erased
+	Decisions     int       `json:"decisions"` // about the author that were erased
+	// Searched is a position in the log. Comments up to there were found and erased before this event was recorded; those between
+	// there and this event are erased right after it.
+	Searched string `json:"searched"`
+}
+
+// Type implements Event.
+func (AuthorErased) Type() string { return "author.erased.v1" }
+func (AuthorErased) sealed()      {}

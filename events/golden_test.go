@@ -67,6 +67,7 @@ func samples() []events.Event {
 		events.AuthorUnblocked{AuthorRef: ref, Reason: "appeal"},
 		events.AuthorPostsHidden{AuthorRef: ref, Until: noon, Reason: "spam"},
 		events.AuthorPostsRestored{AuthorRef: ref, Reason: "appeal"},
+		events.AuthorErased{IntegrationID: integrationID, Reason: "asked for it", Comments: 12, Decisions: 3, Searched: "734/2"},
 		events.PostHidden{Reason: "insult"},
 		events.PostRestored{Reason: "misread"},
 		events.ProjectionEventSkipped{

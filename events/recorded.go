@@ -23,6 +23,15 @@ func (p Position) Compare(other Position) int {
 // String renders a position as "transaction/ordinal".
 func (p Position) String() string { return fmt.Sprintf("%d/%d", p.TransactionID, p.Ordinal) }
 
+// ParsePosition reads what String renders.
+func ParsePosition(text string) (Position, error) {
+	var p Position
+	if _, err := fmt.Sscanf(text, "%d/%d", &p.TransactionID, &p.Ordinal); err != nil || p.String() != text {
+		return Position{}, fmt.Errorf("%q is no position in the log", text)
+	}
+	return p, nil
+}
+
 // Recorded is an event together with its envelope.
 type Recorded struct {
 	Position      Position // zero until the event was read back from the log

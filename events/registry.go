@@ -56,6 +56,7 @@ func current() Registry {
 	register[AuthorUnblocked](r)
 	register[AuthorPostsHidden](r)
 	register[AuthorPostsRestored](r)
+	register[AuthorErased](r)
 	register[PostHidden](r)
 	register[PostRestored](r)
 	register[ProjectionEventSkipped](r)

@@ -38,6 +38,7 @@ type decision struct {
 	blocked       *bool
 	hiddenUntil   *time.Time
 	restored      bool // posts are no longer hidden
+	erased        bool // nobody knows who it is
 }
 
 // Apply implements Projection.
@@ -52,7 +53,7 @@ func (AuthorDecisions) Apply(ctx context.Context, tx Execer, batch []events.Reco
 			continue
 		}
 		if _, err := tx.Exec(ctx, authorDecisionsSQL, recorded.StreamID, d.integrationID, d.externalUUID, d.member, d.blocked,
-			d.hiddenUntil, d.restored, recorded.StreamVersion); err != nil {
+			d.hiddenUntil, d.restored, recorded.StreamVersion, d.erased); err != nil {
 			return fmt.Errorf("apply %s to author %s: %w", recorded.Event.Type(), recorded.StreamID, err)
 		}
 	}
@@ -88,6 +89,8 @@ func decisionOf(event events.Event) (decision, bool) {
 		d := about(e.AuthorRef)
 		d.restored = true
 		return d, true
+	case events.AuthorErased:
+		return decision{integrationID: e.IntegrationID, member: &nobody, restored: true, erased: true}, true
 	default: // no event of this stream
 		return decision{}, false
 	}

@@ -20,23 +20,45 @@ var authorsSQL string
 
 // Authors is the projection authors: one row per partner's user, under the display name on the comment that was
 // written last; of comments written at the same instant, on the one later in the log. An author was first seen when
-// the first comment of theirs in the log was received, however old it was then. Erased comments count for nothing.
+// the first comment of theirs in the log was received, however old it was then. Erased comments count for nothing, and an author
+// who was erased is gone, whether the comments were read before or after that.
 type Authors struct{}
 
 // Name implements Projection.
 func (Authors) Name() string { return "authors" }
 
-// Generation implements Projection.
-func (Authors) Generation() int { return 1 }
+// Generation implements Projection. Since 2: authors are erased.
+func (Authors) Generation() int { return 2 }
 
 // Tables implements Projection.
 func (Authors) Tables() []string { return []string{"authors"} }
 
 // Streams implements Selective.
-func (Authors) Streams() []string { return []string{events.PostStream} }
+func (Authors) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
 // Apply implements Projection.
 func (Authors) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+	for i := range batch {
+		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
+			continue
+		}
+		if err := upsertAuthors(ctx, tx, batch[:i]); err != nil {
+			return err
+		}
+		at := batch[i].Position
+		if _, err := tx.Exec(ctx, eraseAuthorSQL, batch[i].StreamID, at.TransactionID, at.Ordinal); err != nil {
+			return fmt.Errorf("erase author: %w", err)
+		}
+		return Authors{}.Apply(ctx, tx, batch[i+1:])
+	}
+	return upsertAuthors(ctx, tx, batch)
+}
+
+// eraseAuthorSQL leaves one who has begun anew alone: what the row is made of comes later. $1: author; $2, $3: place of the erasure in the log.
+const eraseAuthorSQL = `DELETE FROM authors
+WHERE author_id = $1 AND (display_name_transaction_id, display_name_position) < ($2::xid8, $3::integer)`
+
+func upsertAuthors(ctx context.Context, tx Execer, batch []events.Recorded) error {
 	authors := foldAuthors(batch)
 	if len(authors) == 0 {
 		return nil

@@ -20,23 +20,26 @@ var (
 	postsSQL string
 	//go:embed posts_moderate.sql
 	postsModerateSQL string
+	//go:embed posts_erase.sql
+	postsEraseSQL string
 )
 
 // Posts is the projection posts: one row per imported comment. A comment that was erased keeps its row, without
-// author and content. A comment that staff hid keeps them.
+// author and content, whether its event was read before or after that: what was imported before its author was erased is
+// emptied at that event. A comment that staff hid keeps them.
 type Posts struct{}
 
 // Name implements Projection.
 func (Posts) Name() string { return "posts" }
 
-// Generation implements Projection. Since 2: where a reply stands.
-func (Posts) Generation() int { return 2 }
+// Generation implements Projection. Since 2: where a reply stands; since 3: authors are erased.
+func (Posts) Generation() int { return 3 }
 
 // Tables implements Projection.
 func (Posts) Tables() []string { return []string{"posts"} }
 
 // Streams implements Selective.
-func (Posts) Streams() []string { return []string{events.PostStream} }
+func (Posts) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
 // Apply implements Projection.
 func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
@@ -54,7 +57,24 @@ func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) erro
 		}
 	}
 	// A decision follows the import in the log, so the row is there by now.
-	return moderatePosts(ctx, tx, batch)
+	if err := moderatePosts(ctx, tx, batch); err != nil {
+		return err
+	}
+	return erasePosts(ctx, tx, batch)
+}
+
+// erasePosts empties the posts of authors who were erased.
+func erasePosts(ctx context.Context, tx Execer, batch []events.Recorded) error {
+	for i := range batch {
+		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
+			continue
+		}
+		at := batch[i].Position
+		if _, err := tx.Exec(ctx, postsEraseSQL, batch[i].StreamID, at.TransactionID, at.Ordinal); err != nil {
+			return fmt.Errorf("erase posts of an author: %w", err)
+		}
+	}
+	return nil
 }
 
 // moderatePosts applies what staff decided about posts one by one.

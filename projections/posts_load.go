@@ -26,7 +26,7 @@ func (Posts) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 		e, ok := batch[i].Event.(events.PostImported)
 		if ok && batch[i].StreamVersion == 1 && places.add(batch[i].StreamID, e.ParentPostID) {
 			rows.add(&batch[i], &e)
-		} else {
+		} else if _, erases := batch[i].Event.(events.AuthorErased); erases || batch[i].StreamType == events.PostStream {
 			rest = append(rest, batch[i])
 		}
 	}

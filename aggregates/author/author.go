@@ -91,6 +91,8 @@ func Fold(ref events.AuthorRef, history []events.Recorded) Author {
 			a.PostsHiddenUntil, a.HiddenReason = e.Until, e.Reason
 		case events.AuthorPostsRestored:
 			a.PostsHiddenUntil, a.HiddenReason = time.Time{}, ""
+		case events.AuthorErased: // a block stays: otherwise asking for erasure would end it
+			a.MemberID, a.PostsHiddenUntil, a.HiddenReason = "", time.Time{}, ""
 		default: // no event of this stream
 		}
 	}
@@ -145,6 +147,14 @@ func (a Author) RestorePosts(reason string) ([]events.Event, error) {
 		return nil, &TransitionError{ofComments, Visible, Visible}
 	}
 	return []events.Event{events.AuthorPostsRestored{AuthorRef: a.Ref, Reason: reason}}, nil
+}
+
+// Erase records that what is known of the author was erased: so many comments and decisions, those up to searched before this
+// event. It can be done again: more may have come.
+func (a Author) Erase(reason string, comments, decisions int, searched events.Position) ([]events.Event, error) {
+	return []events.Event{events.AuthorErased{
+		IntegrationID: a.Ref.IntegrationID, Reason: reason, Comments: comments, Decisions: decisions, Searched: searched.String(),
+	}}, nil
 }
 
 // Comment refuses with ErrBlocked what a blocked author writes.

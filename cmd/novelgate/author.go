@@ -14,6 +14,7 @@ type AuthorCommand struct {
 	Unblock      AuthorUnblock      `cmd:"" help:"Let a blocked author comment again."`
 	HidePosts    AuthorHidePosts    `cmd:"" name:"hide-posts" help:"Hide all posts of an author that were received until now."`
 	RestorePosts AuthorRestorePosts `cmd:"" name:"restore-posts" help:"End that. Posts that were hidden one by one stay hidden."`
+	Erase        AuthorErase        `cmd:"" help:"Erase who an author is and what they wrote, for ever, from the log as well. Repeat it to erase what has come since."`
 	Show         AuthorShow         `cmd:"" help:"Show an author and what was decided about them."`
 	List         AuthorList         `cmd:"" help:"List the authors of an integration."`
 }

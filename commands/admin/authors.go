@@ -31,6 +31,7 @@ func (a *API) registerAuthorRoutes(router *mux.Router) {
 	}{
 		{http.MethodGet, authorsPath, listAuthors},
 		{http.MethodGet, authorPath, showAuthor},
+		{http.MethodDelete, authorPath, eraseAuthor},
 		{http.MethodPut, memberPath, linkAuthor},
 		{http.MethodDelete, memberPath, unlinkAuthor},
 		{http.MethodPost, authorPath + "/block", moderateAuthor("block", (*staff.Staff).BlockAuthor)},
@@ -110,6 +111,15 @@ func unlinkAuthor(ctx context.Context, c *call) (*output, error) {
 	}
 	_, err = c.staff.UnlinkAuthor(ctx, who, c.URL.Query().Get("reason"))
 	return &output{}, err
+}
+
+func eraseAuthor(ctx context.Context, c *call) (*output, error) {
+	who, err := c.author()
+	if err != nil {
+		return nil, err
+	}
+	erased, err := c.staff.EraseAuthor(ctx, who, c.URL.Query().Get("reason"))
+	return &output{status: http.StatusOK, body: erased}, err
 }
 
 // authorWithHistory is an author and what was decided about them.

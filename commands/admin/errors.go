@@ -63,6 +63,8 @@ func toProblem(err error) *problem.Error {
 		return invalid("reason", err)
 	case errors.Is(err, staff.ErrTitleInvalid):
 		return invalid("novel", err)
+	case errors.Is(err, staff.ErrNotSealed):
+		return problem.Unavailable(time.Second).WithCause(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), eventlog.IsConflict(err), eventlog.IsUnavailable(err):
 		return problem.Unavailable(time.Second).WithCause(err)
 	default:

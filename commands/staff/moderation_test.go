@@ -21,7 +21,7 @@ import (
 	"novelgate/projections"
 )
 
-func newIntegration(t *testing.T, s *staff.Staff, name string) uuid.UUID {
+func newIntegration(t testing.TB, s *staff.Staff, name string) uuid.UUID {
 	t.Helper()
 	made, err := s.CreateIntegration(t.Context(), name, integration.Change{})
 	if err != nil {
@@ -42,7 +42,7 @@ func comment(integrationID uuid.UUID, external, key string) events.Recorded {
 }
 
 // appendAll appends events in one transaction.
-func appendAll(t *testing.T, s *staff.Staff, recorded ...events.Recorded) {
+func appendAll(t testing.TB, s *staff.Staff, recorded ...events.Recorded) {
 	t.Helper()
 	var batch pgx.Batch
 	if err := eventlog.Queue(&batch, recorded); err != nil {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func setup(t *testing.T) *staff.Staff {
+func setup(t testing.TB) *staff.Staff {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), testdb.New(t))
 	if err != nil {

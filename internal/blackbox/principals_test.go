@@ -81,6 +81,7 @@ var routeClasses = map[string]struct {
 	"POST /api/admin/posts/{postId}/restore":                                    {staff, because},
 	"GET /api/admin/integrations/{integrationId}/authors":                       {staff, nil},
 	"GET /api/admin/integrations/{integrationId}/authors/{uuid}":                {staff, nil},
+	"DELETE /api/admin/integrations/{integrationId}/authors/{uuid}":             {staff, nil},
 	"PUT /api/admin/integrations/{integrationId}/authors/{uuid}/member":         {staff, func(*desk) blackbox.Fields { return blackbox.Fields{"memberId": "member-1"} }},
 	"DELETE /api/admin/integrations/{integrationId}/authors/{uuid}/member":      {staff, nil},
 	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/block":         {staff, because},

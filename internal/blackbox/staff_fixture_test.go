@@ -97,6 +97,8 @@ func (d *desk) fitting(route blackbox.Route) string {
 		return strings.Replace(route.Path, "{novelId}", d.hostID, 1)
 	case "GET /ledger/proof":
 		return route.Path + "?logIndex=0"
+	case "DELETE /api/admin/integrations/{integrationId}/authors/{uuid}": // a reason is a must
+		return route.Path + "?reason=test"
 	case "POST /api/admin/posts/{postId}/restore":
 		return strings.Replace(route.Path, "{postId}", d.hiddenPost, 1)
 	case "POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock",

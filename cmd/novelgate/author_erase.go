@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"novelgate/commands/staff"
+)
+
+// AuthorErase is `novelgate author erase`.
+type AuthorErase struct {
+	DatabaseFlags
+	OutputFlags
+	AuthorArg
+	AuthorReason
+	Vacuum bool `help:"Then free what the tables' files still hold of it (VACUUM); takes a while on large ones."`
+}
+
+// vacuumSQL also cleans indexes from which little has gone: one of them holds identifiers.
+const vacuumSQL = `VACUUM (INDEX_CLEANUP ON) events, posts, authors, author_decisions`
+
+// Run erases the author.
+func (c *AuthorErase) Run(in *invocation) error {
+	return c.withStaff(in, func(s *staff.Staff) error {
+		found, err := s.Integration(in.ctx, c.Integration)
+		if err != nil {
+			return err
+		}
+		erased, err := s.EraseAuthor(in.ctx, staff.AuthorName{IntegrationID: found.ID, ExternalUUID: c.UUID}, c.Reason)
+		if err != nil {
+			return err
+		}
+		if c.Vacuum {
+			if err := vacuum(in.ctx, s); err != nil {
+				return err
+			}
+		}
+		return c.print(in, erased, func() {
+			in.table([]any{"author", erased.AuthorID}, [][]any{{"comments", erased.Comments}, {"decisions", erased.Decisions}, {"erased", moment(&erased.ErasedAt)}})
+			if !c.Vacuum {
+				fmt.Fprintln(in.stdout, "What was there is in the files of the tables until they are vacuumed: --vacuum, or see docs/security.md.")
+			}
+		})
+	})
+}
+
+func vacuum(ctx context.Context, s *staff.Staff) error {
+	if _, err := s.Pool.Exec(ctx, vacuumSQL); err != nil {
+		return fmt.Errorf("the author is erased, but vacuum: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/author"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+)
+
+// ErrNotSealed is returned when the ledger does not come as far as what has to be erased. What could be erased is; the
+// command goes on when it is repeated.
+var ErrNotSealed = errors.New("the ledger has not sealed all of it yet: repeat the command in a moment, while `novelgate serve` is running")
+
+// Erasure says what was erased of an author.
+type Erasure struct {
+	AuthorID  uuid.UUID `json:"authorId"`
+	Comments  int       `json:"comments"`  // the author's that were found; those that came in during the erasure are erased and not counted
+	Decisions int       `json:"decisions"` // about the author
+	ErasedAt  time.Time `json:"erasedAt"`  // when this was recorded last
+}
+
+// EraseAuthor erases for ever who an author is and what they wrote, up to now: from the log, and with AuthorErased from everything
+// that is made of it. Repeated, it erases what has come since, and what an interrupted command has left.
+//
+// The comments are found in the table posts, which forgets them at AuthorErased: so they are erased before that is recorded. What
+// posts did not have yet, up to AuthorErased, is looked for in the log itself, after that.
+func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string) (Erasure, error) {
+	if strings.TrimSpace(reason) == "" {
+		return Erasure{}, ErrReasonRequired
+	}
+	ref, err := author.Ref(name.IntegrationID, name.ExternalUUID)
+	if err != nil {
+		return Erasure{}, err
+	}
+	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
+		return Erasure{}, err
+	}
+	e := eraser{Staff: s, name: name}
+	found, err := e.find(ctx)
+	if err != nil {
+		return Erasure{}, err
+	}
+	if found.nothing() {
+		return e.again(ctx)
+	}
+	// Not a single one twice: what was interrupted is found by its own record.
+	if _, err := e.again(ctx); err != nil && !errors.Is(err, ErrNoSuchAuthor) {
+		return Erasure{}, err
+	}
+	if err := e.erase(ctx, found.projected); err != nil {
+		return Erasure{}, err
+	}
+	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+		return author.Fold(ref, history).Erase(reason, len(found.projected)+len(found.rest), found.decisions, found.searched)
+	})
+	if err != nil {
+		return Erasure{}, err
+	}
+	done, err := e.again(ctx)
+	done.Comments, done.Decisions = len(found.projected)+len(found.rest), found.decisions
+	return done, err
+}
+
+// eraser erases one author.
+type eraser struct {
+	*Staff
+	name AuthorName
+}
+
+// again finishes every erasure of the author that is on record. It fails with ErrNoSuchAuthor when there is none.
+func (e eraser) again(ctx context.Context) (Erasure, error) {
+	history, err := eventlog.ReadStream(ctx, e.Pool, e.name.id(), 0)
+	if err != nil {
+		return Erasure{}, err
+	}
+	done := Erasure{AuthorID: e.name.id()}
+	for i := range history {
+		erased, ok := history[i].Event.(events.AuthorErased)
+		if !ok {
+			continue
+		}
+		done.ErasedAt = history[i].RecordedAt.UTC()
+		searched, err := events.ParsePosition(erased.Searched)
+		if err != nil {
+			return Erasure{}, fmt.Errorf("read erasure of author %s: %w", e.name.id(), err)
+		}
+		if err := e.settled(ctx, history[i].Position); err != nil {
+			return Erasure{}, err
+		}
+		left, err := e.scan(ctx, searched, history[i].Position)
+		if err != nil {
+			return Erasure{}, err
+		}
+		if err := e.erase(ctx, append(left, e.name.id())); err != nil {
+			return Erasure{}, err
+		}
+	}
+	if done.ErasedAt.IsZero() {
+		return Erasure{}, ErrNoSuchAuthor
+	}
+	return done, nil
+}

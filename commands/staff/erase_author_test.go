@@ -1,0 +1,371 @@
+package staff_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/aggregates/author"
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/events/ledger"
+	"novelgate/projections"
+)
+
+// TestEraseAuthor erases one who wrote much, was linked and blocked, and has a namesake at another partner.
+func TestEraseAuthor(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	namesake := staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Another"), ExternalUUID: l.name.ExternalUUID}
+	mine := l.comments(l.name, "mine", 1201)
+	appendAll(t, l.Staff, mine...)
+	reply := comment(namesake.IntegrationID, namesake.ExternalUUID, "reply")
+	e, _ := reply.Event.(events.PostImported)
+	e.ParentPostID = &mine[0].StreamID
+	reply.Event = e
+	appendAll(t, l.Staff, reply)
+	for _, decide := range []func() (staff.Author, error){
+		func() (staff.Author, error) { return l.LinkAuthor(t.Context(), l.name, "PlantedMember", "") },
+		func() (staff.Author, error) { return l.BlockAuthor(t.Context(), l.name, "spam") },
+		func() (staff.Author, error) { return l.HideAuthorPosts(t.Context(), l.name, "spam") },
+		func() (staff.Author, error) { return l.LinkAuthor(t.Context(), namesake, "member-2", "") },
+	} {
+		if _, err := decide(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.caughtUp(t)
+	if held := l.holding(t, planted); len(held) < 4 {
+		t.Fatalf("the search finds what is planted in %v only", held)
+	}
+	checkProofs := l.proofs(t)
+
+	erased, err := l.EraseAuthor(t.Context(), l.name, "asked for it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if erased.AuthorID != events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID) || erased.Comments != 1201 || erased.Decisions != 3 || erased.ErasedAt.IsZero() {
+		t.Errorf("erased %+v", erased)
+	}
+	l.caughtUp(t)
+	l.wantForgotten(t, planted)
+	check := func(when string) {
+		t.Helper()
+		for what, sql := range map[string]string{
+			"events of the author": `SELECT count(*) FROM events WHERE data ->> 'integrationId' = $1::text AND (personal IS NOT NULL OR (salt IS NOT NULL AND event_type <> 'author.erased.v1'))`,
+			"posts":                `SELECT count(*) FROM analytics.posts WHERE integration_id::text = $1 AND (author_id IS NOT NULL OR content IS NOT NULL OR member_id IS NOT NULL)`,
+			"authors":              `SELECT count(*) FROM analytics.authors WHERE integration_id::text = $1`,
+			"decisions":            `SELECT count(*) FROM author_decisions WHERE integration_id::text = $1 AND NOT (external_uuid IS NULL AND member_id IS NULL AND posts_hidden_until IS NULL AND blocked)`,
+		} {
+			if n := l.count(t, sql, l.name.IntegrationID.String()); n != 0 {
+				t.Errorf("%s: %d %s left", when, n, what)
+			}
+		}
+		if n := l.count(t, `SELECT count(*) FROM posts WHERE integration_id = $1`, l.name.IntegrationID); n != 1201 {
+			t.Errorf("%s: %d posts of 1201 are in place", when, n)
+		}
+		// The namesake is who they were.
+		if n := l.count(t, `SELECT count(*) FROM analytics.posts p JOIN analytics.authors a USING (author_id)
+			WHERE p.integration_id = $1 AND p.content = 'content of reply' AND a.external_uuid = $2 AND p.member_id = 'member-2' AND p.parent_post_id = $3`,
+			namesake.IntegrationID, namesake.ExternalUUID, mine[0].StreamID); n != 1 {
+			t.Errorf("%s: the namesake is not who they were", when)
+		}
+	}
+	check("after the erasure")
+	l.rebuildAll(t)
+	check("after a rebuild")
+	l.wantForgotten(t, planted)
+	checkProofs()
+
+	// Staff who have the identifier still find that the author is blocked.
+	found, err := l.Author(t.Context(), l.name)
+	if err != nil || !found.Blocked || found.MemberID != nil || found.DisplayName != nil || found.PostsHidden {
+		t.Errorf("%+v, %v", found, err)
+	}
+	again, err := l.EraseAuthor(t.Context(), l.name, "asked twice")
+	if diff := cmp.Diff(staff.Erasure{AuthorID: erased.AuthorID, ErasedAt: erased.ErasedAt}, again); err != nil || diff != "" {
+		t.Errorf("%v; (-want +got)\n%s", err, diff)
+	}
+	if _, err := l.EraseAuthor(t.Context(), namesake, "they, too"); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp(t)
+	l.wantForgotten(t, l.name.ExternalUUID+"|content of reply|member-2")
+}
+
+// proofs returns a check that every entry of the ledger so far is what it was.
+func (l *live) proofs(t *testing.T) (check func()) {
+	t.Helper()
+	rows, err := l.Pool.Query(t.Context(), `SELECT s.first_log_index + e.position, event_id, event_source, event_type, stream_type, stream_id,
+		stream_version, recorded_at, data::text, personal::text, salt, metadata::text FROM events e JOIN ledger_seals s USING (transaction_id) ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries [][]byte
+	for rows.Next() {
+		var e ledger.Event
+		var index int
+		var data, metadata string
+		var personal *string
+		var salt uuid.NullUUID
+		if err := rows.Scan(&index, &e.ID, &e.Source, &e.Type, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.RecordedAt, &data, &personal, &salt, &metadata); err != nil {
+			t.Fatal(err)
+		}
+		e.Data, e.Metadata = []byte(data), []byte(metadata)
+		if personal != nil {
+			e.Personal = []byte(*personal)
+		}
+		if salt.Valid {
+			e.Salt = salt.UUID[:]
+		}
+		entry, err := e.Entry()
+		if err != nil || index != len(entries) {
+			t.Fatalf("entry %d of %d: %v", index, len(entries), err)
+		}
+		entries = append(entries, entry)
+	}
+	if rows.Err() != nil {
+		t.Fatal(rows.Err())
+	}
+	return func() {
+		t.Helper()
+		var size int64
+		var root []byte
+		if err := l.Pool.QueryRow(t.Context(), `SELECT tree_size, root_hash FROM ledger_state`).Scan(&size, &root); err != nil {
+			t.Fatal(err)
+		}
+		tree := tlog.Tree{N: size, Hash: tlog.Hash(root)}
+		hashes := tlog.TileHashReader(tree, served{ledger.NewStore(l.Pool)})
+		for index, entry := range entries {
+			proof, err := tlog.ProveRecord(size, int64(index), hashes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tlog.CheckRecord(proof, size, tree.Hash, int64(index), tlog.RecordHash(entry)); err != nil {
+				t.Fatalf("entry %d: %v", index, err)
+			}
+		}
+		stored := l.count(t, `SELECT sum(length(entries)) FROM ledger_entries WHERE first_log_index < $1`, len(entries))
+		if want := len(bytes.Join(entries, []byte{0, 0})) + 2; stored < want {
+			t.Errorf("entries of %d bytes, stored are %d", want, stored)
+		}
+	}
+}
+
+// served reads tiles as clients do.
+type served struct{ store *ledger.Store }
+
+func (s served) Height() int { return ledger.TileHeight }
+
+func (s served) ReadTiles(tiles []tlog.Tile) (data [][]byte, err error) {
+	for _, tile := range tiles {
+		one, err := s.store.Tile(context.Background(), tile)
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, one)
+	}
+	return data, nil
+}
+
+func (served) SaveTiles([]tlog.Tile, [][]byte) {}
+
+// TestErasedAuthorBeginsAnew: what comes after an erasure stays until the next one.
+func TestErasedAuthorBeginsAnew(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	appendAll(t, l.Staff, l.comments(l.name, "old", 3)...)
+	l.caughtUp(t)
+	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, l.Staff, l.comments(l.name, "new", 2)...)
+	if _, err := l.BlockAuthor(t.Context(), l.name, "spam"); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"followed", "rebuilt"} {
+		l.caughtUp(t)
+		got := []int{
+			l.count(t, `SELECT count(*) FROM posts WHERE content IS NULL`), l.count(t, `SELECT count(*) FROM posts WHERE content IS NOT NULL`),
+			l.count(t, `SELECT count(*) FROM authors WHERE external_uuid = $1`, l.name.ExternalUUID),
+			l.count(t, `SELECT count(*) FROM author_decisions WHERE external_uuid = $1 AND blocked`, l.name.ExternalUUID),
+		}
+		if diff := cmp.Diff([]int{3, 2, 1, 1}, got); diff != "" {
+			t.Errorf("%s: erased posts, others, authors, decisions (-want +got)\n%s", when, diff)
+		}
+		l.rebuildAll(t)
+	}
+	again, err := l.EraseAuthor(t.Context(), l.name, "again")
+	if err != nil || again.Comments != 2 || again.Decisions != 1 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	l.caughtUp(t)
+	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
+}
+
+// TestEraseWithoutTables: what no table shows is found in the log, and an author of whom there is nothing is unknown.
+func TestEraseWithoutTables(t *testing.T) {
+	t.Parallel()
+	l := &live{Staff: setup(t)}
+	l.seal(t)
+	l.name = staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Fan Site"), ExternalUUID: "planted/uuid"}
+	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); !errors.Is(err, staff.ErrNoSuchAuthor) {
+		t.Errorf("nobody: %v", err)
+	}
+	appendAll(t, l.Staff, l.comments(l.name, "k", 7)...)
+	erased, err := l.EraseAuthor(t.Context(), l.name, "r")
+	if err != nil || erased.Comments != 7 {
+		t.Fatalf("%+v, %v", erased, err)
+	}
+	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
+	for want, of := range map[error]staff.AuthorName{
+		author.ErrUUIDInvalid: {IntegrationID: l.name.IntegrationID},
+	} {
+		if _, err := l.EraseAuthor(t.Context(), of, "r"); !errors.Is(err, want) {
+			t.Errorf("%v instead of %v", err, want)
+		}
+	}
+	if _, err := l.EraseAuthor(t.Context(), l.name, " "); !errors.Is(err, staff.ErrReasonRequired) {
+		t.Error(err)
+	}
+}
+
+// TestEraseWaitsForTheSealer: nothing is erased that the ledger has not hashed, and the command goes on later.
+func TestEraseWaitsForTheSealer(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	l.caughtUp(t)
+	l.stopSealing()
+	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := l.EraseAuthor(ctx, l.name, "r"); !errors.Is(err, staff.ErrNotSealed) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("not refused: %v", err)
+	}
+	if n := l.count(t, `SELECT count(*) FROM events WHERE personal IS NOT NULL AND event_type = 'post.imported.v1'`); n != 3 {
+		t.Errorf("%d of 3 comments are left", n)
+	}
+	l.seal(t)
+	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp(t)
+	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
+}
+
+// TestInterruptedErasureGoesOn cuts the command off at many moments.
+func TestInterruptedErasureGoesOn(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	for i := range 6 {
+		appendAll(t, l.Staff, l.comments(l.name, fmt.Sprint("round ", i), 600)...)
+		if _, err := l.LinkAuthor(t.Context(), l.name, fmt.Sprint("PlantedMember", i), ""); err != nil {
+			t.Fatal(err)
+		}
+		for cut := time.Millisecond; ; cut = cut * 3 / 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), cut)
+			_, err := l.EraseAuthor(ctx, l.name, "r")
+			cancel()
+			if err == nil {
+				break
+			}
+			if cut > time.Minute {
+				t.Fatal(err)
+			}
+		}
+	}
+	// A success may have been one that found nothing left to do but what was on record: the last word has the tables.
+	l.caughtUp(t)
+	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
+	if n := l.count(t, `SELECT count(*) FROM posts WHERE content IS NULL`); n != 3600 {
+		t.Errorf("%d of 3600 posts are in place", n)
+	}
+}
+
+// TestErasureRaces erases while the author writes on and the projections are rebuilt.
+func TestErasureRaces(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	appendAll(t, l.Staff, l.comments(l.name, "before", 400)...)
+	l.caughtUp(t)
+	var writing, rebuilding sync.WaitGroup
+	stop := make(chan struct{})
+	for writer := range 2 {
+		writing.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					appendAll(t, l.Staff, l.comments(l.name, fmt.Sprintf("writer %d %d", writer, i), 2)...)
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+	rebuilding.Go(func() {
+		for range 2 {
+			l.rebuild(t, projections.Posts{}, false)
+			l.rebuild(t, projections.Authors{}, false)
+			l.rebuild(t, projections.AuthorDecisions{}, true)
+		}
+	})
+	for range 5 {
+		_, err := l.EraseAuthor(t.Context(), l.name, "r")
+		for errors.Is(err, staff.ErrNotSealed) { // the machine is busy
+			_, err = l.EraseAuthor(t.Context(), l.name, "r")
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if n := l.count(t, `SELECT count(*) FROM events e WHERE e.personal IS NOT NULL AND e.data ->> 'integrationId' = $1::text AND (e.transaction_id, e.position) < (
+			SELECT x.transaction_id, x.position FROM events x WHERE x.event_type = 'author.erased.v1' ORDER BY 1 DESC, 2 DESC LIMIT 1)`, l.name.IntegrationID.String()); n != 0 {
+			t.Errorf("%d comments from before the erasure are left", n)
+		}
+	}
+	rebuilding.Wait()
+	close(stop)
+	writing.Wait()
+	l.caughtUp(t)
+	// What came after the last erasure is there, and nothing else: in the log, in the tables, and after a rebuild.
+	for range 2 {
+		left := l.count(t, `SELECT count(*) FROM events WHERE personal ->> 'content' IS NOT NULL`)
+		if n := l.count(t, `SELECT count(*) FROM posts WHERE content IS NOT NULL`); n != left {
+			t.Errorf("%d posts show words, %d events hold some", n, left)
+		}
+		if n := l.count(t, `SELECT count(*) FROM authors`); n != min(left, 1) {
+			t.Errorf("%d authors of %d comments", n, left)
+		}
+		l.rebuildAll(t)
+	}
+	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp(t)
+	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
+}
+
+// BenchmarkEraseAuthor erases an author of 10,000 comments.
+func BenchmarkEraseAuthor(b *testing.B) {
+	l := setupLive(b)
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		for part := range 10 {
+			appendAll(b, l.Staff, l.comments(l.name, strings.Repeat("x", i)+fmt.Sprint(part), 1000)...)
+		}
+		l.caughtUp(b)
+		b.StartTimer()
+		if _, err := l.EraseAuthor(b.Context(), l.name, "r"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

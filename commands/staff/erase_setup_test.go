@@ -1,0 +1,178 @@
+package staff_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/events/ledger"
+	"novelgate/internal/database"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// live runs on a database what a service runs: the projections and the sealer.
+type live struct {
+	*staff.Staff
+	name        staff.AuthorName
+	stopSealing func()
+}
+
+// planted is what is personal about the author of a live, apart from the identifier.
+const planted = "PlantedWords|PlantedName|PlantedMember"
+
+func setupLive(t testing.TB) *live {
+	t.Helper()
+	l := &live{Staff: setup(t)}
+	l.follow(t)
+	l.seal(t)
+	l.name = staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Fan Site"), ExternalUUID: "planted/uuid"}
+	return l
+}
+
+func (l *live) follow(t testing.TB) {
+	t.Helper()
+	runner, err := projections.NewRunner(projections.Config{Pool: l.Pool, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run projections: %v", err)
+		}
+	})
+}
+
+func (l *live) seal(t testing.TB) {
+	t.Helper()
+	pool, err := database.OpenLedger(t.Context(), l.Pool.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := ledger.NewSealer(ledger.SealerConfig{Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { sealer.Run(ctx); close(ended) }()
+	l.stopSealing = func() { cancel(); <-ended }
+	t.Cleanup(func() { l.stopSealing(); pool.Close() })
+}
+
+// comments are imports of comments of an author with planted words.
+func (l *live) comments(name staff.AuthorName, prefix string, n int) []events.Recorded {
+	list := make([]events.Recorded, n)
+	for i := range list {
+		list[i] = comment(name.IntegrationID, name.ExternalUUID, fmt.Sprintf("%s-%d", prefix, i))
+		e, _ := list[i].Event.(events.PostImported)
+		e.Comment.Username, e.Comment.Content = "PlantedName", "PlantedWords"
+		list[i].Event = e
+		list[i].Salt = uuid.NullUUID{UUID: uuid.New(), Valid: true}
+	}
+	return list
+}
+
+// caughtUp waits until every projection has applied, and the ledger sealed, every event.
+func (l *live) caughtUp(t testing.TB) {
+	t.Helper()
+	const sql = `SELECT NOT EXISTS (
+		SELECT FROM (SELECT transaction_id, position FROM projections UNION ALL SELECT transaction_id, position FROM ledger_state) AS c
+		WHERE (c.transaction_id, c.position) < (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		var yes bool
+		if err := l.Pool.QueryRow(context.Background(), sql).Scan(&yes); err != nil {
+			t.Fatal(err)
+		}
+		if yes {
+			return
+		}
+		if time.Now().After(deadline) {
+			var standing string
+			_ = l.Pool.QueryRow(context.Background(), `SELECT string_agg(p::text, E'\n') || E'\n' || (SELECT s::text FROM ledger_state s) FROM projections p`).Scan(&standing)
+			t.Fatalf("not caught up after a minute:\n%s", standing)
+		}
+	}
+}
+
+// holding names the columns of all tables that hold what matches a pattern.
+func (l *live) holding(t testing.TB, pattern string) (columns []string) {
+	t.Helper()
+	rows, err := l.Pool.Query(t.Context(), `SELECT n.nspname, c.relname, a.attname, a.atttypid = 'bytea'::regtype
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'p', 'm') AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname NOT IN ('information_schema', 'pg_catalog', 'pg_toast')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type column struct {
+		Schema, Table, Name string
+		Bytes               bool
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[column])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range found {
+		text := pgx.Identifier{c.Name}.Sanitize() + "::text"
+		if c.Bytes {
+			text = "encode(" + pgx.Identifier{c.Name}.Sanitize() + ", 'escape')"
+		}
+		var held bool
+		sql := fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE %s ~ $1)`, pgx.Identifier{c.Schema, c.Table}.Sanitize(), text)
+		if err := l.Pool.QueryRow(t.Context(), sql, pattern).Scan(&held); err != nil {
+			t.Fatalf("search %s.%s: %v", c.Table, c.Name, err)
+		}
+		if held {
+			columns = append(columns, c.Table+"."+c.Name)
+		}
+	}
+	return columns
+}
+
+func (l *live) wantForgotten(t testing.TB, pattern string) {
+	t.Helper()
+	if held := l.holding(t, pattern); len(held) > 0 {
+		t.Errorf("%s is still in %s", pattern, strings.Join(held, ", "))
+	}
+}
+
+// rebuildAll builds every projection anew.
+func (l *live) rebuildAll(t testing.TB) {
+	t.Helper()
+	for _, p := range projections.All() {
+		l.rebuild(t, p, false)
+	}
+	for _, p := range projections.Inline() {
+		l.rebuild(t, p, true)
+	}
+}
+
+func (l *live) rebuild(t testing.TB, p projections.Projection, inline bool) {
+	t.Helper()
+	if _, err := rebuild.Run(context.Background(), rebuild.Config{
+		Pool: l.Pool, Projection: p, Inline: inline, RangeSize: 100, Logger: slog.New(slog.DiscardHandler),
+	}); err != nil {
+		t.Errorf("rebuild %s: %v", p.Name(), err)
+	}
+}
+
+// count returns the number that a query selects.
+func (l *live) count(t testing.TB, sql string, args ...any) (n int) {
+	t.Helper()
+	if err := l.Pool.QueryRow(context.Background(), sql, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,85 @@
+-- Erasing what is personal in the events of one author: the only change that the log allows.
+
+-- +goose Up
+-- +goose StatementBegin
+CREATE FUNCTION events_lose_what_is_personal() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    author text := current_setting('novelgate.erasure', true);
+BEGIN
+    IF coalesce(author, '') = ''
+       OR (OLD.data ->> 'integrationId') || '/' || (OLD.personal ->> 'uuid') IS DISTINCT FROM author
+       OR NEW.personal IS NOT NULL OR NEW.salt IS NOT NULL
+       OR (OLD.transaction_id, OLD.position, OLD.stream_type, OLD.stream_id, OLD.stream_version, OLD.event_id, OLD.event_source,
+           OLD.event_type, OLD.data::text, OLD.metadata::text, OLD.recorded_at)
+          IS DISTINCT FROM
+          (NEW.transaction_id, NEW.position, NEW.stream_type, NEW.stream_id, NEW.stream_version, NEW.event_id, NEW.event_source,
+           NEW.event_type, NEW.data::text, NEW.metadata::text, NEW.recorded_at)
+    THEN
+        RAISE EXCEPTION 'UPDATE on events is refused: the event log is append-only'
+            USING ERRCODE = 'restrict_violation',
+                  HINT = 'Only erase_author_events changes a stored event, and only its personal part and salt.';
+    END IF;
+    -- The ledger must have hashed what goes.
+    IF NOT EXISTS (
+        SELECT FROM ledger_seals AS s, ledger_state AS l
+        WHERE l.the_only AND s.transaction_id = OLD.transaction_id AND s.first_log_index + OLD.position < l.tree_size)
+    THEN
+        RAISE EXCEPTION 'an event is not sealed yet' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Erase it once the ledger has come that far.';
+    END IF;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event but the loss of personal and salt: of a sealed event, of the author whose events are being erased.';
+
+DROP TRIGGER events_append_only ON events;
+CREATE TRIGGER events_append_only BEFORE DELETE OR TRUNCATE ON events
+    FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
+-- Without the marker an update is refused also when it hits no row, …
+CREATE TRIGGER events_no_update BEFORE UPDATE ON events
+    FOR EACH STATEMENT WHEN (coalesce(current_setting('novelgate.erasure', true), '') = '')
+    EXECUTE FUNCTION events_are_append_only();
+-- … and the marker, whoever sets it, opens no more than this.
+CREATE TRIGGER events_only_erasure BEFORE UPDATE ON events
+    FOR EACH ROW EXECUTE FUNCTION events_lose_what_is_personal();
+-- ALWAYS: session_replication_role = replica does not get around them.
+ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only;
+ALTER TABLE events ENABLE ALWAYS TRIGGER events_no_update;
+ALTER TABLE events ENABLE ALWAYS TRIGGER events_only_erasure;
+
+-- +goose StatementBegin
+CREATE FUNCTION erase_author_events(p_integration_id uuid, p_external_uuid text, p_streams uuid[]) RETURNS integer
+LANGUAGE plpgsql SET jit = off AS $$
+DECLARE
+    author text := p_integration_id || '/' || p_external_uuid;
+    erased integer;
+BEGIN
+    PERFORM set_config('novelgate.erasure', author, true);
+    UPDATE events AS e SET personal = NULL, salt = NULL
+    WHERE e.stream_id = ANY (p_streams) AND e.personal IS NOT NULL
+      AND (e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid') = author
+      -- What was decided after the erasure is a new beginning.
+      AND (e.stream_type <> 'author' OR EXISTS (
+          SELECT FROM events AS later
+          WHERE later.stream_id = e.stream_id AND later.stream_version > e.stream_version AND later.event_type LIKE 'author.erased.%'));
+    GET DIAGNOSTICS erased = ROW_COUNT;
+    PERFORM set_config('novelgate.erasure', '', true);
+    RETURN erased;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION erase_author_events IS 'Erases personal and salt of those events in the streams that are of the author whom integration and identifier name, and returns how many. Fails with object_not_in_prerequisite_state when one is not sealed by the ledger yet. Call it with few streams at a time: every writing transaction holds up the readers of the log.';
+
+COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier of the user; NULL once erased, until something new is decided.';
+COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author are refused. Outlives an erasure.';
+
+-- +goose Down
+DROP FUNCTION erase_author_events;
+DROP TRIGGER events_only_erasure ON events;
+DROP TRIGGER events_no_update ON events;
+DROP TRIGGER events_append_only ON events;
+CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON events
+    FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
+ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only;
+DROP FUNCTION events_lose_what_is_personal;
