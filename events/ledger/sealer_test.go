@@ -178,8 +178,8 @@ func TestErasureKeepsTheLedger(t *testing.T) {
 	startSealer(t, ledger.SealerConfig{Pool: pool})
 	awaitSealed(t, pool)
 	leaves := wantSound(t, pool)
-	_, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER events_append_only; UPDATE events SET personal = NULL, salt = NULL;
-		ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only`)
+	_, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; UPDATE events SET personal = NULL, salt = NULL;
+		ALTER TABLE events ENABLE TRIGGER USER`)
 	if err != nil {
 		t.Fatal(err)
 	}

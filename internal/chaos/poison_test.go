@@ -21,9 +21,9 @@ const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_
 func repair(t *testing.T, databaseURL, stream, data string) {
 	t.Helper()
 	execute(t, databaseURL,
-		`ALTER TABLE events DISABLE TRIGGER events_append_only`,
+		`ALTER TABLE events DISABLE TRIGGER USER`,
 		fmt.Sprintf(`UPDATE events SET event_type = 'post.imported.v1', data = '%s' WHERE stream_id = '%s'`, data, stream),
-		`ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only`)
+		`ALTER TABLE events ENABLE TRIGGER USER`)
 }
 
 // TestPoisonEvent puts an event into the log that one projection, or none, can take.
