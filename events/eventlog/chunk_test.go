@@ -21,13 +21,7 @@ func TestChunksAndRanges(t *testing.T) {
 	for version := 1; version <= n/3; version++ {
 		log.append(t, approval(1, version), approval(2, version), approval(3, version))
 	}
-	var want []events.Recorded
-	for len(want) < n { // until no transaction of other tests hides a part
-		var err error
-		if want, err = eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, 1000); err != nil {
-			t.Fatal(err)
-		}
-	}
+	want := log.settle(t, n)
 	end, err := eventlog.Settled(t.Context(), log.pool)
 	if err != nil || end != want[n-1].Position {
 		t.Fatalf("the log ends at %s, %v", end, err)
@@ -89,9 +83,11 @@ func TestChunksAndRanges(t *testing.T) {
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
-	for version := 1; version <= 20; version++ {
+	const n = 20
+	for version := 1; version <= n; version++ {
 		log.append(t, approval(1, version))
 	}
+	log.settle(t, n)
 	ctx, cancel := context.WithCancel(t.Context())
 	chunks, failed := eventlog.ReadAhead(ctx, log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: 1, Chunks: 2})
 	<-chunks

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/eventlog"
 )
@@ -115,25 +114,25 @@ func (s *Sealer) follow(ctx context.Context, signals <-chan struct{}) (sealed bo
 	if err != nil {
 		return false, err
 	}
-	batches := make(chan *batch, 1)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches, failed := make(chan *batch, 1), make(chan error, 1)
+	go func() {
 		defer close(batches)
-		return s.read(ctx, t, at, signals, batches)
-	})
-	group.Go(func() error {
-		for b := range batches {
-			started := s.config.Clock()
-			if err := seal(ctx, s.config.Pool, b); err != nil {
-				return err
-			}
-			sealed = true
-			s.config.Metrics.sealed(b.events, s.config.Clock().Sub(started))
+		failed <- s.read(ctx, t, at, signals, batches)
+	}()
+	// What was read before something is in the way of reading is sealed all the same.
+	for b := range batches {
+		started := s.config.Clock()
+		if err := seal(ctx, s.config.Pool, b); err != nil {
+			cancel()
+			<-failed
+			return sealed, err
 		}
-		return nil
-	})
-	err = group.Wait()
-	return sealed, err
+		sealed = true
+		s.config.Metrics.sealed(b.events, s.config.Clock().Sub(started))
+	}
+	return sealed, <-failed
 }
 
 // read makes batches of what the log has behind a state, as it grows.
