@@ -118,7 +118,7 @@ func (f *follower) before(ctx context.Context) {
 			f.catchUp(ctx)
 			continue
 		}
-		if mode == active || !sleep(ctx, wait) {
+		if mode == active || !eventlog.Sleep(ctx, wait) {
 			return
 		}
 		c, err := loadCheckpoint(ctx, f.pool, f.projection)
@@ -253,16 +253,4 @@ func (f *follower) stop(ctx context.Context, start, at events.Position, cause er
 		return errLost
 	}
 	return &failedError{cause: cause}
-}
-
-// sleep waits for d and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -154,7 +154,7 @@ func startWhenAvailable(ctx context.Context, f *follower) error {
 			return err
 		}
 		f.logger.WarnContext(ctx, "The database does not answer; projections start when it does", slog.Any("error", err))
-		if !sleep(ctx, min(firstRetry<<min(failures, 10), lastRetry)) {
+		if !eventlog.Sleep(ctx, min(firstRetry<<min(failures, 10), lastRetry)) {
 			return ctx.Err()
 		}
 	}

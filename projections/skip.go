@@ -63,7 +63,7 @@ func Skip(ctx context.Context, db beginner, name, actor, reason string) (events.
 	for attempt := range skipAttempts {
 		if attempt > 0 {
 			// Jitter, so that two who collided do not collide again.
-			if !sleep(ctx, rand.N(10*time.Millisecond)) { //nolint:gosec // not a secret
+			if !eventlog.Sleep(ctx, rand.N(10*time.Millisecond)) { //nolint:gosec // not a secret
 				return events.ProjectionEventSkipped{}, ctx.Err()
 			}
 		}

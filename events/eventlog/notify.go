@@ -65,23 +65,8 @@ func (n *Notifier) Run(ctx context.Context) {
 		if err := notify(ctx, n.db, n.wake.id); err != nil && ctx.Err() == nil {
 			n.logger.WarnContext(ctx, "Other replicas were not told of new events; they find them within a second", slog.Any("error", err))
 		}
-		if !sleep(ctx, notifyInterval) {
+		if !Sleep(ctx, notifyInterval) {
 			return
 		}
-	}
-}
-
-// sleep waits for d and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -37,10 +37,10 @@ func (b *backoff) HandleError(_ watermill.LoggerAdapter, _ bool, err error) time
 		b.waits.retry = double(b.waits.retry, firstRetry, lastRetry)
 		b.config.Logger.WarnContext(b.closed, "Reading the event log failed; trying again",
 			slog.Any("error", err), slog.Duration("wait", b.waits.retry))
-		sleep(b.closed, b.waits.retry)
+		Sleep(b.closed, b.waits.retry)
 	case b.unread():
 		b.waits = waits{}
-		sleep(b.closed, firstRepeat)
+		Sleep(b.closed, firstRepeat)
 	case b.batch.Full:
 		b.waits = waits{}
 	default:
@@ -64,7 +64,7 @@ func (b *backoff) unread() bool {
 func (b *backoff) await() {
 	if b.poll.events > 0 {
 		b.waits.repeat, b.waits.dry = 0, 0
-		sleep(b.closed, min(b.config.Pace, time.Duration(b.poll.events)*pacePerEvent))
+		Sleep(b.closed, min(b.config.Pace, time.Duration(b.poll.events)*pacePerEvent))
 	}
 	if b.poll.shared {
 		return // the signal of what came after it may have been taken already
@@ -74,7 +74,7 @@ func (b *backoff) await() {
 		b.waits.repeat, b.waits.dry = 0, 0
 	} else {
 		// While an older transaction runs, every append sends its signal and none of them is seen.
-		sleep(b.closed, min(b.waits.dry, leastRepeat))
+		Sleep(b.closed, min(b.waits.dry, leastRepeat))
 		b.waits.repeat = double(b.waits.repeat, firstRepeat, lastRepeat)
 		b.waits.dry = double(b.waits.dry, firstRepeat, lastRepeat)
 		wait = b.waits.repeat

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
 )
 
 // Target is a place outside of the database where checkpoints are kept.
@@ -72,7 +74,7 @@ func (p *Publisher) Run(ctx context.Context) {
 			p.config.Logger.WarnContext(ctx, "Publishing a checkpoint failed; trying again",
 				slog.String("target", p.config.Target.String()), slog.Duration("wait", wait), slog.Any("error", err))
 		}
-		sleep(ctx, wait)
+		eventlog.Sleep(ctx, wait)
 	}
 }
 

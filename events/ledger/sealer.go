@@ -97,7 +97,7 @@ func (s *Sealer) Run(ctx context.Context) {
 				failures = 0
 			}
 			s.report(ctx, failures, err)
-			sleep(ctx, min(firstRetry<<min(failures, 10), lastRetry))
+			eventlog.Sleep(ctx, min(firstRetry<<min(failures, 10), lastRetry))
 			failures++
 		}
 	}
@@ -116,23 +116,25 @@ func (s *Sealer) follow(ctx context.Context, signals <-chan struct{}) (sealed bo
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batches, failed := make(chan *batch, 1), make(chan error, 1)
+	batches, unread := make(chan *batch, 1), make(chan error, 1)
 	go func() {
 		defer close(batches)
-		failed <- s.read(ctx, t, at, signals, batches)
+		unread <- s.read(ctx, t, at, signals, batches)
 	}()
 	// What was read before something is in the way of reading is sealed all the same.
 	for b := range batches {
 		started := s.config.Clock()
-		if err := seal(ctx, s.config.Pool, b); err != nil {
+		if err = seal(ctx, s.config.Pool, b); err != nil {
 			cancel()
-			<-failed
-			return sealed, err
+			break
 		}
 		sealed = true
 		s.config.Metrics.sealed(b.events, s.config.Clock().Sub(started))
 	}
-	return sealed, <-failed
+	if end := <-unread; err == nil {
+		err = end
+	}
+	return sealed, err
 }
 
 // read makes batches of what the log has behind a state, as it grows.
@@ -155,11 +157,11 @@ func (s *Sealer) read(ctx context.Context, t *tree, at state, signals <-chan str
 		case b.full:
 			continue
 		case b.events > 0:
-			sleep(ctx, min(s.config.Pace, time.Duration(b.events)*pacePerEvent))
+			eventlog.Sleep(ctx, min(s.config.Pace, time.Duration(b.events)*pacePerEvent))
 			continue
 		}
 		// While a transaction runs that is older than what was appended, every append sends its signal and none is seen.
-		sleep(ctx, deaf)
+		eventlog.Sleep(ctx, deaf)
 		repeat, deaf = min(max(firstRepeat, 2*repeat), lastRepeat), min(max(firstRepeat, 2*deaf), mostDeaf)
 		timer := time.NewTimer(repeat)
 		select {
@@ -185,7 +187,7 @@ func (s *Sealer) standBy(ctx context.Context) {
 		}
 		last = at.size
 		// Standbys that wake together would all step in together.
-		sleep(ctx, standbyWait+rand.N(standbyWait/4)) //nolint:gosec // not a secret
+		eventlog.Sleep(ctx, standbyWait+rand.N(standbyWait/4)) //nolint:gosec // not a secret
 	}
 }
 
@@ -221,17 +223,4 @@ func (s *Sealer) noteError(ctx context.Context, cause error) error {
 		return fmt.Errorf("note error: %w", err)
 	}
 	return nil
-}
-
-// sleep waits for d or the end of ctx.
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -68,7 +68,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones", slog.Any("error", err))
 			}
 			pause := min(firstPause<<min(attempt-1, 10), lastPause)
-			if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
+			if !eventlog.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
 				return ctx.Err()
 			}
 		case errors.As(err, &poison): // unless it was skipped just now, following says so too
@@ -157,16 +157,4 @@ func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) e
 		return ErrTakenOver
 	}
 	return nil
-}
-
-// sleep waits for d and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

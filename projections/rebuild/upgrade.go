@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events/eventlog"
 	"novelgate/projections"
 )
 
@@ -76,7 +77,7 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 		if wait == failedWait {
 			logger.ErrorContext(ctx, "A projection could not be built anew; trying again. Its old tables are still in use", slog.Any("error", err))
 		}
-		if !sleep(ctx, wait) {
+		if !eventlog.Sleep(ctx, wait) {
 			return
 		}
 	}
