@@ -4,10 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 )
@@ -20,8 +16,9 @@ var activitySQL string
 // when it was hidden, rejected or erased later. What staff do to novels does not.
 //
 // The four tables are one projection because the same events make them: reading and decoding the log costs more than counting.
-// They stop together, and so they agree with one another at every moment. A count cannot tell by itself what it has counted;
-// activity_applied holds the position up to which everything was.
+// They stop together, and so they agree with one another at every moment. Batches are summed up here, so that the database adds one row
+// per thread and day rather than one per comment. A count cannot tell by itself what it has counted; activity_applied holds the
+// position up to which everything was.
 type Activity struct{}
 
 // Name implements Projection.
@@ -38,77 +35,17 @@ func (Activity) Tables() []string {
 // Streams names the kinds of stream that the projection looks at.
 func (Activity) Streams() []string { return []string{events.NovelStream, events.PostStream} }
 
-// Apply implements Projection.
+// Apply implements Projection. Of a batch that comes again nothing is counted; one of which a part was counted before is refused.
 func (Activity) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
-	var rows activityRows
-	rows.grow(len(batch))
+	counted := newActivityCount()
 	for i := range batch {
-		rows.add(&batch[i])
+		counted.add(&batch[i])
 	}
-	if len(rows.positions) == 0 {
+	if counted.first == (events.Position{}) {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, activitySQL, rows.transactions, rows.positions, rows.integrations, rows.novels, rows.threads, rows.posts,
-		rows.authors, rows.replies, rows.times, rows.recorded, rows.created); err != nil {
+	if _, err := tx.Exec(ctx, activitySQL, counted.arguments()...); err != nil {
 		return fmt.Errorf("count activity: %w", err)
 	}
 	return nil
-}
-
-// activityRows are the parameters of activitySQL, a slice per column.
-type activityRows struct {
-	transactions                                  pgtype.FlatArray[pgtype.Uint64]
-	positions                                     []int32
-	integrations, novels, threads, posts, authors pgtype.FlatArray[pgtype.UUID]
-	replies, created                              []bool
-	times, recorded                               pgtype.FlatArray[time.Time]
-}
-
-func (r *activityRows) grow(capacity int) {
-	ids := func() pgtype.FlatArray[pgtype.UUID] { return make(pgtype.FlatArray[pgtype.UUID], 0, capacity) }
-	times := func() pgtype.FlatArray[time.Time] { return make(pgtype.FlatArray[time.Time], 0, capacity) }
-	r.transactions, r.positions = make(pgtype.FlatArray[pgtype.Uint64], 0, capacity), make([]int32, 0, capacity)
-	r.integrations, r.novels, r.threads, r.posts, r.authors = ids(), ids(), ids(), ids(), ids()
-	r.replies, r.created = make([]bool, 0, capacity), make([]bool, 0, capacity)
-	r.times, r.recorded = times(), times()
-}
-
-// add adds a row for an event that counts.
-func (r *activityRows) add(recorded *events.Recorded) {
-	switch e := recorded.Event.(type) {
-	case events.PostImported:
-		var author pgtype.UUID
-		if e.Comment != nil {
-			author = present(events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID))
-		}
-		r.event(recorded, e.IntegrationID, e.NovelID, e.WrittenAt)
-		r.comment(present(e.ThreadID), present(recorded.StreamID), author, e.ParentPostID != nil)
-		r.created = append(r.created, false)
-	case events.NovelCreated, events.NovelUpdated:
-		integration, ok := events.SourceIntegration(recorded.Source)
-		if !ok {
-			return // staff did it
-		}
-		r.event(recorded, integration, recorded.StreamID, recorded.RecordedAt)
-		r.comment(pgtype.UUID{}, pgtype.UUID{}, pgtype.UUID{}, false)
-		_, created := e.(events.NovelCreated)
-		r.created = append(r.created, created)
-	default: // nothing to count
-	}
-}
-
-func (r *activityRows) event(recorded *events.Recorded, integration, novel uuid.UUID, at time.Time) {
-	r.transactions = append(r.transactions, pgtype.Uint64{Uint64: recorded.Position.TransactionID, Valid: true})
-	r.positions = append(r.positions, recorded.Position.Ordinal)
-	r.integrations = append(r.integrations, present(integration))
-	r.novels = append(r.novels, present(novel))
-	r.times = append(r.times, at)
-	r.recorded = append(r.recorded, recorded.RecordedAt)
-}
-
-func (r *activityRows) comment(thread, post, author pgtype.UUID, reply bool) {
-	r.threads = append(r.threads, thread)
-	r.posts = append(r.posts, post)
-	r.authors = append(r.authors, author)
-	r.replies = append(r.replies, reply)
 }

@@ -1,42 +1,46 @@
--- Counts a batch of comments and of creations and updates of novels. All parts of the statement see the tables as they were before
--- it; events that were counted before are left out, so that a redelivery changes nothing however it is cut. Table
--- names are unqualified: search_path decides which generation is written.
+-- Adds what a batch of comments and of creations and updates of novels comes to. It is counted before it gets here; the statement only finds
+-- out which authors are new. All its parts see the tables as they were before it. Table names are unqualified: search_path decides which
+-- generation is written.
 --
--- $1, $2: position in the log; $5 thread and $6 post are NULL for an event of a novel, $7 author for an erased comment too;
--- $9: when it happened (when a comment was written), $10: when it was recorded.
-WITH event AS MATERIALIZED (
-    SELECT e.*, (e.at AT TIME ZONE 'UTC')::date AS day, e.post_id IS NOT NULL AS post
-    FROM unnest($1::xid8[], $2::integer[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::uuid[], $8::boolean[], $9::timestamptz[],
-                $10::timestamptz[], $11::boolean[])
-         AS e (transaction_id, position, integration_id, novel_id, thread_id, post_id, author_id, reply, at, recorded_at, created)
-    -- Two probes of one row, not a join: the planner would take the table for a large one until it is analysed.
-    WHERE (e.transaction_id, e.position) > (coalesce((SELECT a.transaction_id FROM activity_applied AS a WHERE a.one_row), '0'),
-                                            coalesce((SELECT a.position FROM activity_applied AS a WHERE a.one_row), -1))
-), counted AS MATERIALIZED (
-    -- One event of each author, of each author on each novel, and of each author on each novel on each day is marked as the one that
-    -- makes the author new there, unless the set knows better. A scalar subquery is a probe of the index at every size of the
-    -- table; a join might be planned while the table is empty and read all of it ever after.
-    SELECT e.*,
-           e.author_id IS NOT NULL AND row_number() OVER (PARTITION BY e.author_id ORDER BY e.novel_id, e.day) = 1
-               AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id ORDER BY d.novel_id, d.day LIMIT 1) IS NULL AS new_author,
-           e.author_id IS NOT NULL AND row_number() OVER (PARTITION BY e.author_id, e.novel_id ORDER BY e.day) = 1
-               AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id AND d.novel_id = e.novel_id ORDER BY d.day LIMIT 1) IS NULL AS new_to_novel,
-           e.author_id IS NOT NULL AND row_number() OVER (PARTITION BY e.author_id, e.novel_id, e.day) = 1
-               AND (SELECT true FROM daily_authors AS d WHERE d.author_id = e.author_id AND d.novel_id = e.novel_id AND d.day = e.day) IS NULL AS new_that_day
-    FROM event AS e
-), applied AS (
-    INSERT INTO activity_applied (transaction_id, position)
-    SELECT e.transaction_id, e.position FROM event AS e ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1
-    ON CONFLICT (one_row) DO UPDATE SET transaction_id = EXCLUDED.transaction_id, position = EXCLUDED.position
+-- $1, $2: place of the batch's first event in the log, $3, $4: of its last. $5 to $9: who wrote on what on which day, each once,
+-- in order; $10: the first line of an author, $11: the first of an author on a novel. $12 to $17: sums per day, integration and novel,
+-- $18 to $27: per thread, $28 to $34: per integration.
+WITH applied AS (
+    INSERT INTO activity_applied AS a (transaction_id, position) VALUES ($3, $4)
+    ON CONFLICT (one_row) DO UPDATE SET
+        transaction_id = EXCLUDED.transaction_id,
+        position = EXCLUDED.position,
+        -- Not null: a batch of which a part was counted before cannot be counted.
+        one_row = CASE WHEN (a.transaction_id, a.position) < ($1::xid8, $2::integer) THEN true END
+    WHERE (a.transaction_id, a.position) < (EXCLUDED.transaction_id, EXCLUDED.position)
+    RETURNING true AS new
+), present AS MATERIALIZED (
+    -- A scalar subquery is a probe of the index at every size of the table; a join might be planned while the table is empty and read all
+    -- of it ever after.
+    SELECT p.author_id, p.novel_id, p.day, p.integration_id, p.thread_id,
+           CASE WHEN (SELECT true FROM daily_authors AS d WHERE d.author_id = p.author_id AND d.novel_id = p.novel_id AND d.day = p.day) THEN 0
+                WHEN NOT p.first_on_novel
+                    OR (SELECT true FROM daily_authors AS d WHERE d.author_id = p.author_id AND d.novel_id = p.novel_id ORDER BY d.day LIMIT 1) THEN 1
+                WHEN NOT p.first
+                    OR (SELECT true FROM daily_authors AS d WHERE d.author_id = p.author_id ORDER BY d.novel_id, d.day LIMIT 1) THEN 2
+                ELSE 3
+           END AS newness -- 1: that day, 2: on the novel, too, 3: altogether
+    FROM unnest($5::uuid[], $6::uuid[], $7::date[], $8::uuid[], $9::uuid[], $10::boolean[], $11::boolean[])
+         AS p (author_id, novel_id, day, integration_id, thread_id, first, first_on_novel)
+    WHERE (SELECT new FROM applied)
 ), authors AS (
     INSERT INTO daily_authors (author_id, novel_id, day, integration_id)
-    SELECT c.author_id, c.novel_id, c.day, c.integration_id FROM counted AS c WHERE c.new_that_day
-    ORDER BY c.author_id, c.novel_id, c.day
+    SELECT p.author_id, p.novel_id, p.day, p.integration_id FROM present AS p WHERE p.newness > 0
 ), days AS (
     INSERT INTO daily_facts AS f (day, integration_id, novel_id, posts, authors, novels_created, novels_updated)
-    SELECT c.day, c.integration_id, c.novel_id, count(*) FILTER (WHERE c.post), count(*) FILTER (WHERE c.new_that_day),
-           count(*) FILTER (WHERE c.created), count(*) FILTER (WHERE NOT c.post AND NOT c.created)
-    FROM counted AS c GROUP BY c.day, c.integration_id, c.novel_id ORDER BY c.day, c.integration_id, c.novel_id
+    SELECT c.day, c.integration_id, c.novel_id, sum(c.posts), sum(c.authors), sum(c.created), sum(c.updated)
+    FROM (SELECT u.day, u.integration_id, u.novel_id, u.posts, 0 AS authors, u.created, u.updated
+          FROM unnest($12::date[], $13::uuid[], $14::uuid[], $15::integer[], $16::integer[], $17::integer[])
+               AS u (day, integration_id, novel_id, posts, created, updated)
+          UNION ALL
+          SELECT p.day, p.integration_id, p.novel_id, 0, 1, 0, 0 FROM present AS p WHERE p.newness > 0) AS c
+    WHERE (SELECT new FROM applied)
+    GROUP BY c.day, c.integration_id, c.novel_id ORDER BY c.day, c.integration_id, c.novel_id
     ON CONFLICT (day, integration_id, novel_id) DO UPDATE SET
         posts = f.posts + EXCLUDED.posts,
         authors = f.authors + EXCLUDED.authors,
@@ -45,11 +49,18 @@ WITH event AS MATERIALIZED (
 ), threads AS (
     INSERT INTO thread_activity AS t (thread_id, novel_id, posts, replies, participants, first_post_id, first_post_at,
                                       last_post_id, last_post_at, first_received_at, last_received_at)
-    SELECT c.thread_id, c.novel_id, count(*), count(*) FILTER (WHERE c.reply), count(*) FILTER (WHERE c.new_to_novel),
-           (array_agg(c.post_id ORDER BY c.at, c.transaction_id, c.position))[1], min(c.at),
-           (array_agg(c.post_id ORDER BY c.at DESC, c.transaction_id DESC, c.position DESC))[1], max(c.at),
-           min(c.recorded_at), max(c.recorded_at)
-    FROM counted AS c WHERE c.post GROUP BY c.thread_id, c.novel_id ORDER BY c.thread_id
+    SELECT c.thread_id, c.novel_id, sum(c.posts), sum(c.replies), sum(c.participants),
+           (array_agg(c.first_post_id) FILTER (WHERE c.posts > 0))[1], max(c.first_post_at),
+           (array_agg(c.last_post_id) FILTER (WHERE c.posts > 0))[1], max(c.last_post_at), max(c.first_received_at), max(c.last_received_at)
+    FROM (SELECT u.thread_id, u.novel_id, u.posts, u.replies, 0 AS participants, u.first_post_id, u.first_post_at,
+                 u.last_post_id, u.last_post_at, u.first_received_at, u.last_received_at
+          FROM unnest($18::uuid[], $19::uuid[], $20::integer[], $21::integer[], $22::uuid[], $23::timestamptz[], $24::uuid[], $25::timestamptz[],
+                      $26::timestamptz[], $27::timestamptz[])
+               AS u (thread_id, novel_id, posts, replies, first_post_id, first_post_at, last_post_id, last_post_at, first_received_at, last_received_at)
+          UNION ALL
+          SELECT p.thread_id, p.novel_id, 0, 0, 1, NULL, NULL, NULL, NULL, NULL, NULL FROM present AS p WHERE p.newness > 1) AS c
+    WHERE (SELECT new FROM applied)
+    GROUP BY c.thread_id, c.novel_id ORDER BY c.thread_id
     ON CONFLICT (thread_id) DO UPDATE SET
         posts = t.posts + EXCLUDED.posts,
         replies = t.replies + EXCLUDED.replies,
@@ -62,9 +73,14 @@ WITH event AS MATERIALIZED (
         last_received_at = greatest(t.last_received_at, EXCLUDED.last_received_at)
 )
 INSERT INTO integration_activity AS i (integration_id, posts, replies, authors, novels_created, novels_updated, first_activity_at, last_activity_at)
-SELECT c.integration_id, count(*) FILTER (WHERE c.post), count(*) FILTER (WHERE c.reply), count(*) FILTER (WHERE c.new_author),
-       count(*) FILTER (WHERE c.created), count(*) FILTER (WHERE NOT c.post AND NOT c.created), min(c.recorded_at), max(c.recorded_at)
-FROM counted AS c GROUP BY c.integration_id ORDER BY c.integration_id
+SELECT c.integration_id, sum(c.posts), sum(c.replies), sum(c.authors), sum(c.created), sum(c.updated), max(c.first_at), max(c.last_at)
+FROM (SELECT u.integration_id, u.posts, u.replies, 0 AS authors, u.created, u.updated, u.first_at, u.last_at
+      FROM unnest($28::uuid[], $29::integer[], $30::integer[], $31::integer[], $32::integer[], $33::timestamptz[], $34::timestamptz[])
+           AS u (integration_id, posts, replies, created, updated, first_at, last_at)
+      UNION ALL
+      SELECT p.integration_id, 0, 0, 1, 0, 0, NULL, NULL FROM present AS p WHERE p.newness > 2) AS c
+WHERE (SELECT new FROM applied)
+GROUP BY c.integration_id ORDER BY c.integration_id
 ON CONFLICT (integration_id) DO UPDATE SET
     posts = i.posts + EXCLUDED.posts,
     replies = i.replies + EXCLUDED.replies,

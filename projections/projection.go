@@ -33,7 +33,7 @@ type Projection interface {
 	// built anew they lie in another one, so Apply names them without a schema.
 	Tables() []string
 	// Apply writes what the events, given in log order, mean for the read model. Applying a batch a second time
-	// changes nothing.
+	// changes nothing. One that begins before what was applied and ends behind it may be refused; the runner makes none.
 	Apply(ctx context.Context, tx Execer, batch []events.Recorded) error
 }
 

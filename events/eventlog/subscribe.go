@@ -20,8 +20,8 @@ const ackDeadline = time.Hour
 
 // Defaults of SubscriptionConfig.
 const (
-	DefaultLimit = 1000
-	DefaultPace  = 100 * time.Millisecond
+	DefaultLimit = 4096
+	DefaultPace  = 250 * time.Millisecond
 )
 
 // SubscriptionConfig says how a reader follows the log.
