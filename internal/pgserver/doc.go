@@ -23,5 +23,5 @@
 //     that was cut short leaves nothing that looks like data, because it happens aside and is renamed.
 //   - Nothing runs as root. Root starts the server as the owner of the existing data, else as
 //     "postgres", else as "nobody".
-//   - fsync stays on unless Settings say otherwise.
+//   - fsync stays on unless Settings say otherwise. Memory and WAL are sized for the machine.
 package pgserver

@@ -218,6 +218,18 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// The server is sized for the machine, unless settings say otherwise.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	const sizes = `SELECT pg_size_bytes(current_setting('shared_buffers')) BETWEEN 128 * 1024 * 1024 AND 1024 * 1024 * 1024, current_setting('max_wal_size')`
+	for want, settings := range map[string]map[string]string{"4GB": nil, "2GB": {"max_wal_size": "2GB"}} {
+		server := start(t, pgserver.Config{DataDir: dataDir(t), Settings: settings})
+		if diff := cmp.Diff([]string{"t", want}, query(t, server.URL(), sizes)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func TestLongDataDirHasAShortSocket(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(dataDir(t), strings.Repeat("long/", 30))

@@ -184,8 +184,10 @@ func serverArgs(cfg Config, cluster, socketDir string) []string {
 	set("log_destination", "stderr")
 	set("log_timezone", "UTC")
 	set("timezone", "UTC")
-	for _, name := range slices.Sorted(maps.Keys(cfg.Settings)) {
-		set(name, cfg.Settings[name])
+	settings := sizes(memory())
+	maps.Copy(settings, cfg.Settings)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		set(name, settings[name])
 	}
 	return args
 }
