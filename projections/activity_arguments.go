@@ -18,8 +18,10 @@ type (
 // arguments are the parameters of activitySQL.
 func (c *activityCount) arguments() []any {
 	arguments := []any{
-		pgtype.Uint64{Uint64: c.first.TransactionID, Valid: true}, c.first.Ordinal,
-		pgtype.Uint64{Uint64: c.last.TransactionID, Valid: true}, c.last.Ordinal,
+		pgtype.Uint64{Uint64: c.first.TransactionID, Valid: true},
+		c.first.Ordinal,
+		pgtype.Uint64{Uint64: c.last.TransactionID, Valid: true},
+		c.last.Ordinal,
 	}
 	arguments = append(arguments, c.presenceColumns()...)
 	arguments = append(arguments, c.dayColumns()...)
