@@ -38,7 +38,7 @@ func (f *follower) catchUp(ctx context.Context) {
 			break
 		}
 		// A transaction that has begun is finished even if the subscription closes.
-		err := attempt(context.WithoutCancel(ctx), f.pool, f.projection, chunk.Start, chunk.End, chunk.Events)
+		err := attemptBulk(context.WithoutCancel(ctx), f.pool, f.projection, chunk.Start, chunk.End, chunk.Events)
 		if err != nil {
 			f.inTrouble(chunk.End)
 			f.logger.DebugContext(ctx, "Catching up was interrupted", slog.Any("error", err))

@@ -37,6 +37,25 @@ func (p poisonError) Unwrap() error { return p.error }
 // A poisonError blames the events. With any other error nothing was applied, or the outcome of the commit is
 // unknown; the checkpoint tells.
 func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, batch []events.Recorded) error {
+	return write(ctx, pool, projection, start, end, nil, batch)
+}
+
+// attemptBulk is attempt for many events. What they merely add is copied in, which costs less than applying it. Where rows are
+// in the way it fails, as attempt would not: Apply knows what to do about those.
+func attemptBulk(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, batch []events.Recorded) error {
+	bulk, ok := projection.(Bulk)
+	if !ok {
+		return attempt(ctx, pool, projection, start, end, batch)
+	}
+	rows, rest, err := Load(bulk, batch)
+	if err != nil {
+		return poisonError{err}
+	}
+	return write(ctx, pool, projection, start, end, rows, rest)
+}
+
+// write copies rows in, applies events, and moves the checkpoint.
+func write(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, rows []Rows, batch []events.Recorded) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	// Before the transaction, to keep it short.
@@ -61,12 +80,25 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, sta
 	if err := beginAt(ctx, conn, projection, start); err != nil {
 		return err
 	}
-	if err := conn.SendBatch(ctx, &writes).Close(); err != nil {
-		err = fmt.Errorf("apply %d events after %s: %w", len(batch), start, err)
+	err = copyIn(ctx, conn, rows)
+	if err == nil {
+		err = conn.SendBatch(ctx, &writes).Close()
+	}
+	if err != nil {
+		err = fmt.Errorf("apply events after %s: %w", start, err)
 		if transient(err, conn.Conn()) || ctx.Err() != nil {
 			return err
 		}
 		return poisonError{err}
+	}
+	return nil
+}
+
+func copyIn(ctx context.Context, conn *pgxpool.Conn, rows []Rows) error {
+	for _, of := range rows {
+		if _, err := conn.CopyFrom(ctx, pgx.Identifier{of.Table}, of.Columns, of.Values); err != nil {
+			return fmt.Errorf("copy into %s: %w", of.Table, err)
+		}
 	}
 	return nil
 }
