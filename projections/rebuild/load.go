@@ -50,10 +50,13 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 		}
 		return nil
 	})
-	for range r.Workers {
+	for worker := range r.Workers {
 		group.Go(func() error {
 			for part := range todo {
-				if err := r.loadRange(working, bulk, part); err != nil {
+				if err := r.yield(working, func() error { return r.loadRange(working, bulk, part) }); err != nil {
+					return err
+				}
+				if err := r.standAside(working, worker); err != nil {
 					return err
 				}
 			}
