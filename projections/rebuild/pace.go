@@ -37,13 +37,19 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		var end events.Position
+		told := false
 		for eventlog.Sleep(ctx, lookEvery) {
 			grown, err := r.grown(ctx, &end)
 			if err != nil {
 				r.Logger.DebugContext(ctx, "The growth of the log is unknown for now", slog.Any("error", err))
 				continue // as before
 			}
-			r.pace.busy.Store(grown >= busyAppends*lookEvery.Seconds())
+			busy := grown >= busyAppends*lookEvery.Seconds()
+			r.pace.busy.Store(busy)
+			if busy && !told {
+				told = true
+				r.Logger.InfoContext(ctx, "Others append: the rebuild yields to them")
+			}
 		}
 	})
 	return func() {

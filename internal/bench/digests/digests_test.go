@@ -36,7 +36,7 @@ func tell(t *testing.T) *pgxpool.Pool {
 		},
 		Integration: partner.Name, IntegrationID: uuid.MustParse(partner.IntegrationID), Novels: novels, Comments: 500,
 		Novelgate: func(_ context.Context, args ...string) error {
-			if out := s.CLI(t, args...); out.Code != 0 {
+			if out := s.CLI(t, args...); out.Code != 0 { //nolint:contextcheck // it takes that of the test
 				return fmt.Errorf("exit code %d: %s", out.Code, out.Stderr)
 			}
 			return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 type Background struct {
 	stop     context.CancelFunc
 	ended    chan error
-	begun    chan struct{} // closed with the first event
+	begun    chan struct{} // closed when the first one is at work
 	now      func() time.Time
 	from     time.Time
 	events   atomic.Int64
@@ -53,19 +54,16 @@ func StartRebuild(ctx context.Context, pool *pgxpool.Pool, projection projection
 }
 
 func (b *Background) run(ctx context.Context, config rebuild.Config) error {
-	first := true
+	begun := sync.OnceFunc(func() { close(b.begun) })
 	for {
-		last := 0
+		last := -1
 		config.Progress = func(p rebuild.Progress) {
-			if last > 0 || p.Done < rebuild.DefaultRangeSize { // what an earlier one had done does not count
+			if last >= 0 { // what an earlier one had done does not count
 				b.events.Add(int64(p.Done - last))
 			}
 			last = p.Done
 			b.phase.Store(p.Phase)
-			if first {
-				first = false
-				close(b.begun)
-			}
+			begun()
 		}
 		_, err := rebuild.Run(ctx, config)
 		switch {
