@@ -18,7 +18,7 @@ type ProjectionRebuild struct {
 	OutputFlags
 	Name    string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons."`
 	Workers int    `default:"0" placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
-	Urgent  bool   `help:"Keep up full speed while comments come in, at their cost. Without it the rebuild then takes about half of the time of a third of its connections."`
+	Urgent  bool   `help:"Keep up full speed while others append, at the cost of who waits for an answer."`
 }
 
 // Run rebuilds, showing how far it is.

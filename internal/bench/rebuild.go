@@ -67,47 +67,93 @@ func (c *RebuildCommand) pairs(in *invocation, arena *contest.Arena, service *co
 	}
 	var without, with, rebuilt []float64
 	for pair := range c.Pairs {
-		var quiet, busy contest.Figures
-		var work replay.Work
+		var quiet contest.Figures
+		var busy beside
 		for turn := range 2 {
 			var err error
 			if turn == pair%2 {
 				quiet, err = arena.Measure(in.ctx, service, c.Connections, c.Duration)
 			} else {
-				busy, work, err = c.beside(in, arena, service, pool)
+				busy, err = c.beside(in, arena, service, pool)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		perSecond := float64(work.Events) / work.Took.Seconds()
-		without, with, rebuilt = append(without, quiet.PerSecond), append(with, busy.PerSecond), append(rebuilt, perSecond)
-		const line = "pair %d: %6.0f comments/s without, %6.0f with a rebuild at %6.0f events/s (%s, %d switches)   ratio %.2f   p99 %.1f and %.1f ms   catch-up %v and %v   others %.2f and %.2f\n"
-		if err := in.print(fmt.Sprintf(line, pair+1, quiet.PerSecond, busy.PerSecond, perSecond, work.Phase, work.Switches, busy.PerSecond/quiet.PerSecond,
-			quiet.P99.Seconds()*1e3, busy.P99.Seconds()*1e3, quiet.CatchUp.Round(time.Millisecond), busy.CatchUp.Round(time.Millisecond), quiet.Others, busy.Others)); err != nil {
+		without, with, rebuilt = append(without, quiet.PerSecond), append(with, busy.PerSecond), append(rebuilt, busy.rebuilt())
+		// The processors that others kept busy are those of the round without: in the other one the rebuild would count among them.
+		const line = "pair %d: %6.0f comments/s without, %6.0f with (%.2f)   p99 %5.1f ms, %5.1f ms   catch-up %v, %v   rebuild %6.0f events/s (%s)   others: %.2f processors\n"
+		if err := in.print(fmt.Sprintf(line, pair+1, quiet.PerSecond, busy.PerSecond, busy.PerSecond/quiet.PerSecond, quiet.P99.Seconds()*1e3, busy.P99.Seconds()*1e3,
+			quiet.CatchUp.Round(time.Millisecond), busy.CatchUp.Round(time.Millisecond), busy.rebuilt(), busy.Phase, quiet.Others)); err != nil {
 			return err
 		}
 	}
 	ratio := stats.Summarise(stats.Ratios(with, without))
-	return in.print(fmt.Sprintf("medians: %.0f comments/s without, %.0f with a rebuild at %.0f events/s; ratio %.2f (%.2f–%.2f)\n",
+	err := in.print(fmt.Sprintf("medians: %.0f comments/s without, %.0f with a rebuild at %.0f events/s; ratio %.2f (%.2f–%.2f)\n",
 		stats.Summarise(without).Median, stats.Summarise(with).Median, stats.Summarise(rebuilt).Median, ratio.Median, ratio.Min, ratio.Max))
+	if err != nil {
+		return err
+	}
+	return c.toTheEnd(in, arena, service, pool)
 }
 
-// beside measures a round while posts is rebuilt and read.
-func (c *RebuildCommand) beside(in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool) (contest.Figures, replay.Work, error) {
-	rebuilding, err := replay.StartRebuild(in.ctx, pool, projections.Posts{}, c.Workers, c.Urgent, in.now)
+// toTheEnd goes on with the rebuild until the new tables have taken over, in rounds of ingest, and prints what each came to.
+func (c *RebuildCommand) toTheEnd(in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool) error {
+	return c.rebuilding(in, pool, func(rebuilding *replay.Background) error {
+		for rebuilding.Done().Switches == 0 {
+			before := rebuilding.Done()
+			figures, err := arena.Measure(in.ctx, service, c.Connections, c.Duration)
+			if err != nil {
+				return err
+			}
+			after := rebuilding.Done()
+			const line = "to the end: %6.0f comments/s   p99 %5.1f ms   rebuild %6.0f events/s (%s, then %s)\n"
+			if err := in.print(fmt.Sprintf(line, figures.PerSecond, figures.P99.Seconds()*1e3,
+				float64(after.Events-before.Events)/(after.Took-before.Took).Seconds(), before.Phase, after.Phase)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// rebuilding rebuilds posts while do runs, and reads it.
+func (c *RebuildCommand) rebuilding(in *invocation, pool *pgxpool.Pool, do func(*replay.Background) error) error {
+	background, err := replay.StartRebuild(in.ctx, pool, projections.Posts{}, c.Workers, c.Urgent, in.now)
 	if err != nil {
-		return contest.Figures{}, replay.Work{}, err
+		return err
 	}
 	watching, stop := context.WithCancel(in.ctx)
 	watched := make(chan error, 1)
+	reads := 0
 	go func() {
-		_, err := replay.Watch(watching, pool)
+		var err error
+		reads, err = replay.Watch(watching, pool)
 		watched <- err
 	}()
-	figures, err := arena.Measure(in.ctx, service, c.Connections, c.Duration)
-	work := rebuilding.Done()
-	err = errors.Join(err, rebuilding.Stop())
+	err = errors.Join(do(background), background.Stop())
+	switches := background.Done().Switches
 	stop()
-	return figures, work, errors.Join(err, <-watched)
+	if err := errors.Join(err, <-watched); err != nil || switches == 0 {
+		return err
+	}
+	return in.print(fmt.Sprintf("New tables took over %d times; %d reads of a discussion around that, each of one generation, missed nothing.\n", switches, reads))
+}
+
+// beside is a round during which posts was rebuilt.
+type beside struct {
+	contest.Figures
+	replay.Work
+}
+
+// rebuilt is events per second.
+func (b beside) rebuilt() float64 { return float64(b.Events) / b.Took.Seconds() }
+
+func (c *RebuildCommand) beside(in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool) (b beside, err error) {
+	err = c.rebuilding(in, pool, func(background *replay.Background) (err error) {
+		b.Figures, err = arena.Measure(in.ctx, service, c.Connections, c.Duration)
+		b.Work = background.Done()
+		return err
+	})
+	return b, err
 }

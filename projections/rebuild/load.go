@@ -35,9 +35,10 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 	}
 	r.advance(0)
 	group, working := errgroup.WithContext(ctx)
-	todo := make(chan eventlog.Range)
+	todo, nothingLeft := make(chan eventlog.Range), make(chan struct{})
 	group.Go(func() error {
 		defer close(todo)
+		defer close(nothingLeft)
 		for _, part := range ranges {
 			if _, done := loaded[part.UpTo]; done {
 				continue
@@ -56,7 +57,7 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 				if err := r.yield(working, func() error { return r.loadRange(working, bulk, part) }); err != nil {
 					return err
 				}
-				if err := r.standAside(working, worker); err != nil {
+				if err := r.standAside(working, worker, nothingLeft); err != nil {
 					return err
 				}
 			}

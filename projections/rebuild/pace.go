@@ -85,11 +85,15 @@ func (r *rebuild) yield(ctx context.Context, work func() error) error {
 	return nil
 }
 
-// standAside keeps all but every third worker waiting while others append.
-func (r *rebuild) standAside(ctx context.Context, worker int) error {
+// standAside keeps all but every third worker waiting while others append, until nothing is left to do.
+func (r *rebuild) standAside(ctx context.Context, worker int, nothingLeft <-chan struct{}) error {
 	for worker%3 > 0 && r.pace.busy.Load() {
-		if !eventlog.Sleep(ctx, lookEvery) {
+		select {
+		case <-nothingLeft:
+			return nil
+		case <-ctx.Done():
 			return ctx.Err()
+		case <-time.After(lookEvery):
 		}
 	}
 	return nil
