@@ -62,3 +62,7 @@ bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
 .PHONY: bench-projections
 bench-projections: ## Measure how fast projections read the log. Flags: make bench-projections ARGS='--events 500000'
 	go run -buildvcs=false ./internal/bench projections $(ARGS)
+
+.PHONY: bench-rebuild
+bench-rebuild: ## Measure ingest while a projection is rebuilt. Flags: make bench-rebuild ARGS='--pairs 9'
+	go run -buildvcs=false ./internal/bench rebuild $(ARGS)

@@ -179,7 +179,7 @@ COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC da
 COMMENT ON COLUMN analytics.daily_authors.day IS 'UTC day on which the comments were written.';
 COMMENT ON COLUMN analytics.daily_authors.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN analytics.daily_authors.novel_id IS 'Novel that the comments are about.';
-COMMENT ON COLUMN analytics.daily_authors.author_id IS 'The author: analytics.authors.author_id. An author whose comments were erased since stays until the projection is rebuilt.';
+COMMENT ON COLUMN analytics.daily_authors.author_id IS 'The author: analytics.authors.author_id. An author who is erased is gone from here, too.';
 
 CREATE VIEW analytics.integrations AS
 SELECT integration_id, name, enabled, can_create_novels, can_post, review, registered_at

@@ -8,8 +8,12 @@ import (
 	"novelgate/events"
 )
 
-//go:embed activity.sql
-var activitySQL string
+var (
+	//go:embed activity.sql
+	activitySQL string
+	//go:embed activity_erase.sql
+	activityEraseSQL string
+)
 
 // Activity is the projection activity: counts of what partners deliver, per thread (thread_activity), per integration
 // (integration_activity) and per UTC day, integration and novel (daily_facts, daily_authors). Whatever was imported counts, also
@@ -24,8 +28,8 @@ type Activity struct{}
 // Name implements Projection.
 func (Activity) Name() string { return "activity" }
 
-// Generation is the generation of this code: a change that makes other rows of the same events raises it.
-func (Activity) Generation() int { return 1 }
+// Generation is the generation of this code: a change that makes other rows of the same events raises it. Since 2: authors are erased.
+func (Activity) Generation() int { return 2 }
 
 // Tables names what the projection writes.
 func (Activity) Tables() []string {
@@ -33,10 +37,30 @@ func (Activity) Tables() []string {
 }
 
 // Streams names the kinds of stream that the projection looks at.
-func (Activity) Streams() []string { return []string{events.NovelStream, events.PostStream} }
+func (Activity) Streams() []string {
+	return []string{events.NovelStream, events.PostStream, events.AuthorStream}
+}
 
 // Apply implements Projection. Of a batch that comes again nothing is counted; one of which a part was counted before is refused.
 func (Activity) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+	for i := range batch {
+		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
+			continue
+		}
+		if err := countActivity(ctx, tx, batch[:i]); err != nil {
+			return err
+		}
+		at := batch[i].Position
+		if _, err := tx.Exec(ctx, activityEraseSQL, batch[i].StreamID, at.TransactionID, at.Ordinal); err != nil {
+			return fmt.Errorf("forget author: %w", err)
+		}
+		return Activity{}.Apply(ctx, tx, batch[i+1:])
+	}
+	return countActivity(ctx, tx, batch)
+}
+
+// countActivity applies events none of which erases an author.
+func countActivity(ctx context.Context, tx Execer, batch []events.Recorded) error {
 	counted := newActivityCount()
 	for i := range batch {
 		counted.add(&batch[i])

@@ -17,7 +17,7 @@ type AuthorErase struct {
 }
 
 // vacuumSQL also cleans indexes from which little has gone: one of them holds identifiers.
-const vacuumSQL = `VACUUM (INDEX_CLEANUP ON) events, posts, authors, author_decisions`
+const vacuumSQL = `VACUUM (INDEX_CLEANUP ON) events, posts, authors, author_decisions, daily_authors`
 
 // Run erases the author.
 func (c *AuthorErase) Run(in *invocation) error {

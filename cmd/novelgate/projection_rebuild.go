@@ -18,6 +18,7 @@ type ProjectionRebuild struct {
 	OutputFlags
 	Name    string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons."`
 	Workers int    `default:"0" placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
+	Urgent  bool   `help:"Keep up full speed while others append, at the cost of who waits for an answer."`
 }
 
 // Run rebuilds, showing how far it is.
@@ -30,10 +31,14 @@ func (c *ProjectionRebuild) Run(in *invocation) error {
 	return c.withPool(in, func(pool *pgxpool.Pool) error {
 		progress := newProgress(in.stderr, in.now)
 		begun := in.now()
-		result, err := rebuild.Run(in.ctx, rebuild.Config{
+		config := rebuild.Config{
 			Pool: pool, Projection: projection, Inline: inline, Workers: c.Workers, Progress: progress.show,
 			Logger: slog.New(slog.NewTextHandler(in.stderr, nil)),
-		})
+		}
+		if !c.Urgent {
+			config.Now = in.now
+		}
+		result, err := rebuild.Run(in.ctx, config)
 		progress.end()
 		if err != nil {
 			if !errors.Is(err, rebuild.ErrUnderWay) {

@@ -30,6 +30,7 @@ const usageInterval = 30 * time.Second
 // service is everything that serve runs, wired.
 type service struct {
 	logger   *slog.Logger
+	now      func() time.Time
 	db       *databaseServer
 	draining atomic.Bool
 
@@ -47,7 +48,7 @@ type service struct {
 }
 
 func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *slog.Logger, db *databaseServer) (_ *service, err error) {
-	s := &service{logger: logger, db: db}
+	s := &service{logger: logger, now: in.now, db: db}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -100,7 +101,7 @@ func (s *service) startBackground(ctx context.Context, group *errgroup.Group) {
 	if s.runner != nil {
 		group.Go(func() error { return s.runner.Run(ctx) })
 		group.Go(func() error {
-			rebuild.Upgrade(ctx, rebuild.UpgradeConfig{Pool: s.db.pools.General, Logger: s.logger})
+			rebuild.Upgrade(ctx, rebuild.UpgradeConfig{Pool: s.db.pools.General, Now: s.now, Logger: s.logger})
 			return nil
 		})
 	}

@@ -53,7 +53,7 @@ func (c *CatalogueCommand) load(in *invocation, client *catalogue.Client, novels
 	if err := in.print(sent.Text("novels" + again)); err != nil {
 		return err
 	}
-	posted, err := client.Comments(in.ctx, titles, c.Comments)
+	posted, err := client.Comments(in.ctx, titles, 0, c.Comments)
 	if err != nil {
 		return err
 	}

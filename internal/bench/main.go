@@ -1,5 +1,6 @@
 // Command bench measures how fast novelgate takes comments in, against a CRUD peer on the same PostgreSQL server; and
-// loads a catalogue of real novels into a running service; and how fast it is read.
+// loads a catalogue of real novels into a running service; how fast it is read; and whether all ways to come from the log to the
+// tables come to the same.
 //
 //	go run ./internal/bench                                  # compare at 1, 64 and 256 connections
 //	go run ./internal/bench --pairs 3 --connections 256 --paused
@@ -8,6 +9,8 @@
 //	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
 //	go run ./internal/bench read                             # pages and JSON of a large discussion
 //	go run ./internal/bench projections                      # how fast projections read the log
+//	go run ./internal/bench rebuild                          # ingest while a projection is rebuilt
+//	go run ./internal/bench digests --csv books.csv          # tables as they are, rebuilt, and folded naively
 //	go run ./internal/bench catalogue --csv books.csv --url http://127.0.0.1:8080 --key ngp_…
 package main
 
@@ -32,9 +35,11 @@ type CLI struct {
 	Pools       PoolsCommand       `cmd:"" help:"Measure the CRUD peer with pools of several sizes."`
 	Profile     ProfileCommand     `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
 	Projections ProjectionsCommand `cmd:"" help:"Measure a rebuild and the catch-up of a projection against a plain loop that reads the log."`
+	Rebuild     RebuildCommand     `cmd:"" help:"Measure how many comments are accepted while a projection is rebuilt, against how many are without that."`
 	Read        ReadCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
 	ReadPeer    ReadPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Catalogue   CatalogueCommand   `cmd:"" help:"Load a CSV file of novels into a running service, and comments on them; then the same once more."`
+	Digests     DigestsCommand     `cmd:"" help:"Compare the tables of all projections as they are, as a rebuild makes them, and as a naive fold of the log has them."`
 	Peer        PeerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
 	Load        LoadCommand        `cmd:"" hidden:"" help:"Be the load generator."`
 }

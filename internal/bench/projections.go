@@ -137,7 +137,7 @@ func processorTime(postmaster int) (used, error) {
 
 func (c *ProjectionsCommand) rebuild(in *invocation, pool *pgxpool.Pool, projection projections.Projection) (int, error) {
 	phase, entered := "", in.now()
-	return replay.Rebuild(in.ctx, pool, projection, c.Workers, func(p rebuild.Progress) {
+	return replay.Rebuild(in.ctx, pool, projection, c.Workers, in.now, func(p rebuild.Progress) {
 		if p.Phase == phase {
 			return
 		}

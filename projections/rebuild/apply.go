@@ -52,18 +52,11 @@ func (r *rebuild) follow(ctx context.Context) error {
 		Size: chunkSize, Chunks: chunkAhead, Streams: projections.Streams(r.Projection),
 	})
 	for chunk := range chunks {
-		err := r.surely(ctx, &chunk, func(batch []events.Recorded) error {
-			return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
-				if err := r.writeTo(ctx, tx); err != nil {
-					return err
-				}
-				if err := r.applyIn(ctx, tx, batch); err != nil {
-					return err
-				}
-				return r.save(ctx, tx, chunk.End, chunk.Read)
-			})
-		}, func(tx pgx.Tx, batch []events.Recorded) error { return r.applyIn(ctx, tx, batch) })
-		if err != nil {
+		apply := func() error { return r.followChunk(ctx, &chunk) }
+		if r.done < r.record.total { // not behind that: it has to overtake those who append
+			apply = func() error { return r.yield(ctx, func() error { return r.followChunk(ctx, &chunk) }) }
+		}
+		if err := apply(); err != nil {
 			stop()
 			_ = failed() // because of stop
 			return err
@@ -72,6 +65,20 @@ func (r *rebuild) follow(ctx context.Context) error {
 		r.advance(chunk.Read)
 	}
 	return failed()
+}
+
+func (r *rebuild) followChunk(ctx context.Context, chunk *eventlog.Chunk) error {
+	return r.surely(ctx, chunk, func(batch []events.Recorded) error {
+		return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+			if err := r.writeTo(ctx, tx); err != nil {
+				return err
+			}
+			if err := r.applyIn(ctx, tx, batch); err != nil {
+				return err
+			}
+			return r.save(ctx, tx, chunk.End, chunk.Read)
+		})
+	}, func(tx pgx.Tx, batch []events.Recorded) error { return r.applyIn(ctx, tx, batch) })
 }
 
 // surely writes the events of a chunk, without those that are skipped. When one of them is the reason that it cannot, it

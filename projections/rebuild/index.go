@@ -31,11 +31,16 @@ WHERE r.name = $1 AND r.builder = $2`
 func (r *rebuild) index(ctx context.Context) error {
 	tables := r.Projection.Tables()
 	err := r.conn(ctx, func(conn *pgxpool.Conn) (err error) {
+		if r.pace.busy.Load() {
+			if _, err := conn.Exec(ctx, `SET max_parallel_maintenance_workers = 0`); err != nil {
+				return fmt.Errorf("limit processes that make indexes: %w", err)
+			}
+		}
 		if err := createIndexes(ctx, conn.Conn(), r.schema(), tables, true); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, `RESET search_path`); err != nil {
-			return fmt.Errorf("reset search_path: %w", err)
+		if _, err := conn.Exec(ctx, `RESET search_path; RESET max_parallel_maintenance_workers`); err != nil {
+			return fmt.Errorf("reset settings: %w", err)
 		}
 		return nil
 	})
@@ -43,7 +48,11 @@ func (r *rebuild) index(ctx context.Context) error {
 		return err
 	}
 	for more := true; more; {
-		if more, err = r.applyRest(ctx); err != nil {
+		err := r.yield(ctx, func() (err error) {
+			more, err = r.applyRest(ctx)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -35,9 +35,10 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 	}
 	r.advance(0)
 	group, working := errgroup.WithContext(ctx)
-	todo := make(chan eventlog.Range)
+	todo, nothingLeft := make(chan eventlog.Range), make(chan struct{})
 	group.Go(func() error {
 		defer close(todo)
+		defer close(nothingLeft)
 		for _, part := range ranges {
 			if _, done := loaded[part.UpTo]; done {
 				continue
@@ -50,10 +51,13 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 		}
 		return nil
 	})
-	for range r.Workers {
+	for worker := range r.Workers {
 		group.Go(func() error {
 			for part := range todo {
-				if err := r.loadRange(working, bulk, part); err != nil {
+				if err := r.yield(working, func() error { return r.loadRange(working, bulk, part) }); err != nil {
+					return err
+				}
+				if err := r.standAside(working, worker, nothingLeft); err != nil {
 					return err
 				}
 			}

@@ -51,6 +51,9 @@ type Config struct {
 	Workers int
 	// RangeSize is how many events a worker loads in one transaction. Default: DefaultRangeSize.
 	RangeSize int
+	// Now is the clock by which the rebuild yields to others while they append: fewer workers, each of which rests half of the time.
+	// Default: it does not yield.
+	Now func() time.Time
 	// Progress is called as the work proceeds, by one goroutine at a time. Default: nothing.
 	Progress func(Progress)
 	// Logger gets what may interest an operator. Default: slog.Default.
@@ -81,6 +84,7 @@ type rebuild struct {
 	record  record
 	resumed bool
 	skipped map[projections.Delivery]bool
+	pace    pace
 
 	mu         sync.Mutex
 	done, read int
@@ -99,6 +103,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		return Result{}, err
 	}
 	defer r.unlock(context.WithoutCancel(ctx), lock)
+	defer r.watch(ctx)()
 
 	if err := r.build(ctx); err != nil {
 		err = fmt.Errorf("rebuild projection %s: %w", r.Projection.Name(), err)
@@ -165,7 +170,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pool to rebuild: %w", err)
 	}
-	return &rebuild{Config: config, pool: pool, builder: uuid.New()}, nil
+	return &rebuild{Config: config, pool: pool, builder: uuid.New(), pace: pace{now: config.Now}}, nil
 }
 
 const tryLockSQL = `SELECT pg_try_advisory_lock(hashtextextended('novelgate rebuild ' || $1, 0))`

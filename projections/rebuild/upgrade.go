@@ -30,6 +30,8 @@ type UpgradeConfig struct {
 	Projections []projections.Projection
 	// Workers load the log. Default: 1, which leaves the processors to those who wait for an answer.
 	Workers int
+	// Now is the clock by which rebuilds yield to others while they append. Default: they do not yield.
+	Now func() time.Time
 	// Logger gets beginning and end of each rebuild. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -62,7 +64,7 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 		if err == nil {
 			logger.InfoContext(ctx, "The code of a projection has changed; its tables are built anew while the old ones are in use")
 			var result Result
-			result, err = Run(ctx, Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Logger: c.Logger})
+			result, err = Run(ctx, Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now, Logger: c.Logger})
 			switch {
 			case err == nil:
 				logger.InfoContext(ctx, "A projection was built anew", slog.Int("events", result.Events))

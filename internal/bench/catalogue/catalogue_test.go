@@ -135,14 +135,14 @@ func TestNovelsAndComments(t *testing.T) {
 	}
 
 	const n = 2000
-	posted, err := client.Comments(t.Context(), titles, n)
+	posted, err := client.Comments(t.Context(), titles, 0, n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if posted.Created != n || posted.Replies < n/4 || posted.Replies > n*35/100 {
 		t.Errorf("%d comments created, %d of them replies", posted.Created, posted.Replies)
 	}
-	again, err := client.Comments(t.Context(), titles, n)
+	again, err := client.Comments(t.Context(), titles, 0, n)
 	if err != nil {
 		t.Fatal(err)
 	}

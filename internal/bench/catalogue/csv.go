@@ -17,6 +17,11 @@ type Novel struct {
 	Author   string `json:"author,omitempty"`
 	Language string `json:"language,omitempty"`
 	CoverURL string `json:"coverUrl,omitempty"`
+
+	// No column has these; see Changes.
+	Synopsis      string   `json:"synopsis,omitempty"`
+	Genres        []string `json:"genres,omitempty"`
+	ReadingStatus string   `json:"readingStatus,omitempty"`
 }
 
 var errColumn = errors.New("the catalogue has no column")

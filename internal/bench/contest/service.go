@@ -85,3 +85,17 @@ func (s *Service) begin(ctx context.Context, c *Contestant) error {
 	}
 	return s.arena.meet(ctx, c, s.databaseURL)
 }
+
+// APIKey is that of the integration.
+func (s *Service) APIKey() string { return s.apiKey }
+
+// IntegrationID is the integration whose key APIKey is.
+func (s *Service) IntegrationID() uuid.UUID { return s.integrationID }
+
+// Novelgate runs the command line of novelgate on the database.
+func (s *Service) Novelgate(ctx context.Context, args ...string) error {
+	if _, err := command(ctx, s.arena.config.Binary, append(args, "--database-url", s.databaseURL)...).Output(); err != nil {
+		return fmt.Errorf("run novelgate: %w", err)
+	}
+	return nil
+}

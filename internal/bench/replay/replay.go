@@ -49,9 +49,9 @@ FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
 	}
 }
 
-// Rebuild rebuilds a projection and returns how many events it read.
-func Rebuild(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection, workers int, progress func(rebuild.Progress)) (int, error) {
-	result, err := rebuild.Run(ctx, rebuild.Config{Pool: pool, Projection: projection, Workers: workers, Progress: progress})
+// Rebuild rebuilds a projection, as projection rebuild does, and returns how many events it read.
+func Rebuild(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection, workers int, now func() time.Time, progress func(rebuild.Progress)) (int, error) {
+	result, err := rebuild.Run(ctx, rebuild.Config{Pool: pool, Projection: projection, Workers: workers, Now: now, Progress: progress})
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,6 @@
+package naive
+
+import (
+	_ "novelgate/aggregates/novel" // want depguard
+	_ "novelgate/projections"      // want depguard
+)

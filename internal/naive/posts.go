@@ -1,0 +1,104 @@
+package naive
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"novelgate/events"
+)
+
+type postRow struct {
+	PostID           uuid.UUID      `json:"post_id"`
+	ThreadID         uuid.UUID      `json:"thread_id"`
+	NovelID          uuid.UUID      `json:"novel_id"`
+	IntegrationID    uuid.UUID      `json:"integration_id"`
+	AuthorID         *uuid.UUID     `json:"author_id"`
+	ParentPostID     *uuid.UUID     `json:"parent_post_id"`
+	ChapterNumber    jsontext.Value `json:"chapter_number"`
+	Content          *string        `json:"content"`
+	WrittenAt        *moment        `json:"written_at"`
+	RecordedAt       *moment        `json:"recorded_at"`
+	EventID          string         `json:"event_id"`
+	Hidden           bool           `json:"hidden"`
+	ModeratedAt      *moment        `json:"moderated_at"`
+	ModeratedVersion *int           `json:"moderated_version"`
+	RootPostID       *uuid.UUID     `json:"root_post_id"`
+	Depth            int            `json:"depth"`
+}
+
+type authorRow struct {
+	AuthorID                 uuid.UUID `json:"author_id"`
+	IntegrationID            uuid.UUID `json:"integration_id"`
+	ExternalUUID             string    `json:"external_uuid"`
+	DisplayName              string    `json:"display_name"`
+	DisplayNameAt            *moment   `json:"display_name_at"`
+	DisplayNameTransactionID string    `json:"display_name_transaction_id"`
+	DisplayNamePosition      int32     `json:"display_name_position"`
+	FirstSeenAt              *moment   `json:"first_seen_at"`
+
+	named time.Time
+}
+
+func (f *Fold) post(r *events.Recorded, e events.PostImported) {
+	p := &postRow{
+		PostID: r.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID, ParentPostID: e.ParentPostID,
+		ChapterNumber: numeric(e.ChapterNumber), WrittenAt: at(e.WrittenAt), RecordedAt: at(r.RecordedAt), EventID: r.ID,
+	}
+	if e.Comment != nil {
+		author := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
+		p.AuthorID, p.Content = &author, &e.Comment.Content
+	}
+	if e.ParentPostID != nil {
+		if above := f.posts[*e.ParentPostID]; above != nil {
+			p.RootPostID, p.Depth = above.RootPostID, above.Depth+1
+			if p.RootPostID == nil {
+				p.RootPostID = &above.PostID
+			}
+		}
+	}
+	f.posts[p.PostID] = p
+}
+
+func (f *Fold) moderate(r *events.Recorded, hidden bool) {
+	if p := f.posts[r.StreamID]; p != nil {
+		version := r.StreamVersion
+		p.Hidden, p.ModeratedAt, p.ModeratedVersion = hidden, at(r.RecordedAt), &version
+	}
+}
+
+func (f *Fold) author(r *events.Recorded, e events.PostImported) {
+	if e.Comment == nil {
+		return
+	}
+	id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
+	a := f.authors[id]
+	if a == nil {
+		a = &authorRow{AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID, FirstSeenAt: at(r.RecordedAt), named: e.WrittenAt}
+		f.authors[id] = a
+	}
+	if !e.WrittenAt.Before(a.named) {
+		a.named = e.WrittenAt
+		a.DisplayName, a.DisplayNameAt = e.Comment.Username, at(e.WrittenAt)
+		a.DisplayNameTransactionID, a.DisplayNamePosition = transaction(r.Position), r.Position.Ordinal
+	}
+}
+
+// numeric is a JSON number as PostgreSQL keeps it: 1.50e1 is 15.0, with as many digits behind the point as it was written with.
+func numeric(number jsontext.Value) jsontext.Value {
+	if number == nil {
+		return nil
+	}
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(string(number)), "e")
+	_, fraction, _ := strings.Cut(mantissa, ".")
+	power, _ := strconv.Atoi(exponent) // 0 without one
+	value, ok := new(big.Rat).SetString(string(number))
+	if !ok {
+		return number // no number: it will differ
+	}
+	return jsontext.Value(value.FloatString(max(0, len(fraction)-power)))
+}

@@ -1,0 +1,137 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// appending appends without a pause until stop is called.
+func appending(t *testing.T, pool *pgxpool.Pool) (stop func()) {
+	t.Helper()
+	var writer sync.WaitGroup
+	done := make(chan struct{})
+	random := seeded(2)
+	writer.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				append1(t, pool, comments(random, fmt.Sprint("while ", i), 30)...)
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(done)
+		writer.Wait()
+	})
+}
+
+// yielding is told when a rebuild begins to yield.
+type yielding struct {
+	slog.Handler
+	begun chan struct{}
+}
+
+func (y yielding) Enabled(context.Context, slog.Level) bool { return true }
+
+func (y yielding) Handle(_ context.Context, record slog.Record) error {
+	if record.Message == "Others append: the rebuild yields to them" {
+		close(y.begun)
+	}
+	return nil
+}
+
+func (y yielding) WithAttrs([]slog.Attr) slog.Handler { return y }
+
+// On a clock on which every piece of work takes an hour, a rebuild that yields gets nowhere, and one that need not ends.
+func TestRebuildYieldsToThoseWhoAppend(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "before", 1000)...)
+	settle(t, pool)
+	var hours atomic.Int64
+	config := rebuild.Config{
+		Pool: pool, Projection: projections.Posts{}, Workers: 2, RangeSize: 1, Logger: quiet(),
+		Now: func() time.Time { return time.Unix(hours.Add(1)*3600, 0) },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	yields := yielding{begun: make(chan struct{})}
+	yielded := config
+	yielded.Logger = slog.New(yields)
+	var loaded atomic.Int64
+	yielded.Progress = func(p rebuild.Progress) {
+		select {
+		case <-yields.begun:
+		case <-ctx.Done():
+		}
+		loaded.Store(int64(p.Done))
+	}
+	stop := appending(t, pool)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rebuild.Run(ctx, yielded)
+		ended <- err
+	}()
+	<-yields.begun
+	select {
+	case err := <-ended:
+		t.Fatalf("the rebuild has ended: %v", err)
+	case <-time.After(time.Second): // in which it would, or nearly
+	}
+	if n := loaded.Load(); n >= 1000 {
+		t.Errorf("%d events were loaded: it does not rest", n)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the rebuild: %v", err)
+	}
+	stop()
+	settle(t, pool)
+	mustRun(t, config)
+	if n, want := count(t, pool, "posts"), count(t, pool, "events"); n != want {
+		t.Errorf("%d posts of %d events", n, want)
+	}
+}
+
+// What is built while others append is right, with all workers or some standing aside.
+func TestRebuildWhileOthersAppend(t *testing.T) {
+	t.Parallel()
+	for _, p := range []projections.Projection{projections.Posts{}, projections.Authors{}} {
+		t.Run(p.Name(), func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			append1(t, pool, comments(seeded(1), "before", 2000)...)
+			settle(t, pool)
+			follow(t, pool, p)
+			stop := appending(t, pool)
+			defer stop()
+			mustRun(t, rebuild.Config{Pool: pool, Projection: p, Workers: 4, RangeSize: 10, Now: time.Now, Progress: func(progress rebuild.Progress) {
+				if progress.Phase != rebuild.Loading && progress.Done >= 2000 { // not before: it must come so far while they append
+					stop()
+				}
+			}})
+			stop()
+			caughtUp(t, pool, p.Name())
+			built := digest(t, pool, p)
+			mustRun(t, rebuild.Config{Pool: pool, Projection: p})
+			if diff := cmp.Diff(digest(t, pool, p), built); diff != "" {
+				t.Errorf("(-rebuilt at rest +rebuilt meanwhile):\n%s", diff)
+			}
+		})
+	}
+}
