@@ -14,7 +14,7 @@ func TestAnswersAreValidated(t *testing.T) {
 	novel := w.novel(t, "A", nil)
 	id := w.comment(t, novel, events.PostImported{})
 	w.project(t)
-	paths := []string{"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/" + id.String(), "/novels", "/novels/a", "/novels/a/discussion"}
+	paths := []string{"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/" + id.String(), "/", "/novels", "/novels/a", "/novels/a/discussion"}
 	tags := map[string]string{}
 	for _, path := range paths {
 		full := w.get(t, path)
