@@ -33,7 +33,7 @@ type Pages struct {
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
 	get := func(path string, handler http.Handler) {
-		router.Handle(path, handler).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(path, answer.Compress(handler)).Methods(http.MethodGet, http.MethodHead)
 	}
 	get("/", p.start())
 	get("/novels", p.handler(p.catalogue))

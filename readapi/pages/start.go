@@ -18,7 +18,7 @@ func (p *Pages) start() http.Handler {
 		}, nil
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Vary", "Accept")
+		w.Header().Add("Vary", "Accept")
 		if !answer.Accepts(r, "text/html") {
 			p.Missing.ServeHTTP(w, r)
 			return
@@ -29,7 +29,7 @@ func (p *Pages) start() http.Handler {
 
 // NotFound answers for addresses that no route has: with a page where the others are pages, below /novels/, and else as Missing does.
 func (p *Pages) NotFound() http.Handler {
-	page := p.handler(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound })
+	page := answer.Compress(p.handler(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/novels/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			page.ServeHTTP(w, r)
