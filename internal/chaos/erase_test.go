@@ -51,14 +51,14 @@ func TestKilledErasure(t *testing.T) {
 		}
 		awaitProjections(t, d.url, d.settled(t))
 		overHTTP, held := round%2 == 1, round%4 < 2
-		start, kill := d.eraseByCommand, func() {}
+		erase := d.eraseByCommand
 		if overHTTP {
-			start = d.eraseByRequest
+			erase = d.eraseByRequest
 		}
 		if held {
 			at := eraseBatch + rand.IntN(ownComments-eraseBatch)
 			release := d.hold(t, author, at)
-			kill = start(t, author)
+			kill := erase(t, author)
 			d.awaitBlocked(t)
 			kill()
 			if got, want := d.erased(t, author), at-at%eraseBatch; got != want {
@@ -66,7 +66,7 @@ func TestKilledErasure(t *testing.T) {
 			}
 			release()
 		} else {
-			kill = start(t, author)
+			kill := erase(t, author)
 			time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // any moment will do
 			kill()
 		}
@@ -75,7 +75,7 @@ func TestKilledErasure(t *testing.T) {
 			t.Errorf("round %d: %d of %d comments are erased, which is no number of whole transactions", round, got, ownComments)
 		}
 		if overHTTP {
-			d.replica = serve(t, d.url)
+			d.start(t)
 		}
 		d.finish(t, author, overHTTP)
 	}
@@ -101,7 +101,7 @@ func TestKilledErasure(t *testing.T) {
 func newEraseDesk(t *testing.T) *eraseDesk {
 	t.Helper()
 	d := &eraseDesk{url: startServer(t).url()}
-	d.replica = serve(t, d.url)
+	d.start(t)
 	p := newPartner(t, d.url)
 	d.integration, d.staffKey = uuid.MustParse(p.id), d.NewStaff(t).APIKey
 	d.name = value[string](t, d.url, `SELECT name FROM integrations`)
@@ -112,6 +112,12 @@ func newEraseDesk(t *testing.T) *eraseDesk {
 	t.Cleanup(pool.Close)
 	d.staff = &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 	return d
+}
+
+// start starts the service. A request has as long as its erasure may wait for a lock.
+func (d *eraseDesk) start(t *testing.T) {
+	t.Helper()
+	d.replica = serve(t, d.url, "--request-timeout", "60s")
 }
 
 // write appends comments of an author.

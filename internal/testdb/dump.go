@@ -64,7 +64,7 @@ var versionText = regexp.MustCompile(`PostgreSQL\) (\d+)`)
 
 // majorOf asks a program for its major version; 0 when it does not say.
 func majorOf(ctx context.Context, program string) int {
-	out, err := exec.CommandContext(ctx, program, "--version").Output() //nolint:gosec // found as a shell would
+	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	match := versionText.FindSubmatch(out)
 	if err != nil || match == nil {
 		return 0
