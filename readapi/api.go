@@ -28,13 +28,13 @@ type API struct {
 
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
-	for path, answer := range map[string]query{
+	for path, handle := range map[string]query{
 		"/api/novels":                   a.novels,
 		"/api/novels/{slug}":            a.novel,
 		"/api/novels/{slug}/discussion": a.discussion,
 		"/api/posts/{postId}":           a.post,
 	} {
-		router.Handle(path, a.handler(answer)).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(path, answer.Compress(a.handler(handle))).Methods(http.MethodGet, http.MethodHead)
 	}
 }
 

@@ -8,11 +8,12 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/docs"
+	"novelgate/readapi/answer"
 )
 
 // RegisterOpenAPI adds the route of the interface description to router.
 func RegisterOpenAPI(router *mux.Router) {
-	router.HandleFunc("/openapi.yaml", openAPI).Methods(http.MethodGet, http.MethodHead)
+	router.Handle("/openapi.yaml", answer.Compress(http.HandlerFunc(openAPI))).Methods(http.MethodGet, http.MethodHead)
 }
 
 // openAPI handles GET /openapi.yaml.

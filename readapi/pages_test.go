@@ -87,7 +87,8 @@ func TestPages(t *testing.T) {
 		"/novels/a/discussion?chapter=none&limit=5", "/novels/a/discussion?chapter=7", "/novels/a/discussion?asOf=2999-01-01T01:00:00%2B01:00&limit=4",
 		"/novels/a/discussion?post=" + all[len(all)-1].String(), "/novels/a/discussion?post=" + all[len(all)-2].String() + "&sort=oldest",
 		"/novels/a/discussion?under=" + all[30].String() + "&limit=5", "/novels/a/discussion?under=" + all[31].String() + "&limit=5&sort=oldest",
-		"/novels/unknown", "/novels/rejected", "/novels/rejected/discussion", "/novels/a/discussion?limit=1000", "/assets/nothing.txt",
+		"/novels/unknown", "/novels/rejected", "/novels/rejected/discussion", "/novels/a/discussion?limit=1000", "/assets/nothing.txt", "/",
+		"/novels/", "/novels/a/", "/novels/a/b/c", "/novels/a%2Fb", "/novels//discussion",
 	} {
 		checkPage(t, w, path)
 	}

@@ -62,13 +62,16 @@ func routes(reader *reading.Reader, addresses answer.Addresses) http.Handler {
 	logger := slog.New(slog.DiscardHandler)
 	router := mux.NewRouter().SkipClean(true)
 	(&readapi.API{Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Refuse: commands.Refuse}).Register(router)
-	(&pages.Pages{
-		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute,
+	readapi.RegisterOpenAPI(router)
+	p := &pages.Pages{
+		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Missing: http.HandlerFunc(commands.NotFound),
 		Refused: func(r *http.Request, refused *problem.Error) string {
 			commands.NoteError(r.Context(), refused.Code)
 			return commands.RequestID(r.Context())
 		},
-	}).Register(router)
+	}
+	p.Register(router)
+	router.NotFoundHandler = p.NotFound()
 	return commands.WithRequestID(router)
 }
 

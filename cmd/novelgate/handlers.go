@@ -33,26 +33,27 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI
 	auditAPI.Register(router)
 	s.health().Register(router)
 	readapi.RegisterOpenAPI(router)
-	s.registerReaders(router, timeout)
+	missing := s.registerReaders(router, timeout)
 	s.ledgerAPI().Register(router)
-	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))
+	router.NotFoundHandler = metrics.Middleware(missing)
 	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
 	return s.sayGoodbye(commands.WithRequestID(router))
 }
 
-// registerReaders adds what readers see, as JSON and as pages.
-func (s *service) registerReaders(router *mux.Router, timeout time.Duration) {
+// registerReaders adds what readers see, as JSON and as pages. It returns what answers for addresses that no route has.
+func (s *service) registerReaders(router *mux.Router, timeout time.Duration) (missing http.Handler) {
 	reader, addresses := &reading.Reader{DB: s.db.pools.Read}, answer.NewAddresses(s.publicURL)
 	api := &readapi.API{Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Refuse: commands.Refuse}
 	api.Register(router)
 	p := &pages.Pages{
-		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout,
+		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Missing: http.HandlerFunc(commands.NotFound),
 		Refused: func(r *http.Request, refused *problem.Error) string {
 			commands.NoteError(r.Context(), refused.Code)
 			return commands.RequestID(r.Context())
 		},
 	}
 	p.Register(router)
+	return p.NotFound()
 }
 
 // opsHandler serves operators.

@@ -12,6 +12,7 @@ import (
 type ProjectionCommand struct {
 	List    ProjectionList    `cmd:"" help:"Show where each asynchronous projection stands."`
 	Rebuild ProjectionRebuild `cmd:"" help:"Build the tables of a projection anew from the log, while the old ones are in use; goes on with a rebuild that was interrupted."`
+	Discard ProjectionDiscard `cmd:"" help:"Give up a rebuild that was interrupted, with all that it has built; the tables in use stay as they are."`
 	Retry   ProjectionRetry   `cmd:"" help:"Let a projection that has failed try again."`
 	Skip    ProjectionSkip    `cmd:"" help:"Let a projection that has failed go on without the event that it cannot apply."`
 }

@@ -16,7 +16,7 @@ import (
 type ProjectionRebuild struct {
 	DatabaseFlags
 	OutputFlags
-	Name    string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons."`
+	Name    string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons, author_decisions."`
 	Workers int    `default:"0" placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
 	Urgent  bool   `help:"Keep up full speed while others append, at the cost of who waits for an answer."`
 }
@@ -42,7 +42,7 @@ func (c *ProjectionRebuild) Run(in *invocation) error {
 		progress.end()
 		if err != nil {
 			if !errors.Is(err, rebuild.ErrUnderWay) {
-				fmt.Fprintln(in.stderr, "The live tables are as they were. The same command goes on with this rebuild.")
+				fmt.Fprintln(in.stderr, "The live tables are as they were. The same command goes on with this rebuild; `novelgate projection discard` gives it up.")
 			}
 			return err
 		}

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -107,38 +107,10 @@ func (l *live) caughtUp(t testing.TB) {
 	}
 }
 
-// holding names the columns of all tables that hold what matches a pattern.
-func (l *live) holding(t testing.TB, pattern string) (columns []string) {
+// holding names where the database holds one of the words that a pattern lists, with | between them.
+func (l *live) holding(t testing.TB, pattern string) []string {
 	t.Helper()
-	rows, err := l.Pool.Query(t.Context(), `SELECT n.nspname, c.relname, a.attname, a.atttypid = 'bytea'::regtype
-		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind IN ('r', 'p', 'm') AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname NOT IN ('information_schema', 'pg_catalog', 'pg_toast')`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	type column struct {
-		Schema, Table, Name string
-		Bytes               bool
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[column])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range found {
-		text := pgx.Identifier{c.Name}.Sanitize() + "::text"
-		if c.Bytes {
-			text = "encode(" + pgx.Identifier{c.Name}.Sanitize() + ", 'escape')"
-		}
-		var held bool
-		sql := fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE %s ~ $1)`, pgx.Identifier{c.Schema, c.Table}.Sanitize(), text)
-		if err := l.Pool.QueryRow(t.Context(), sql, pattern).Scan(&held); err != nil {
-			t.Fatalf("search %s.%s: %v", c.Table, c.Name, err)
-		}
-		if held {
-			columns = append(columns, c.Table+"."+c.Name)
-		}
-	}
-	return columns
+	return testdb.Holding(t, l.Pool.Config().ConnString(), strings.Split(pattern, "|")...)
 }
 
 func (l *live) wantForgotten(t testing.TB, pattern string) {

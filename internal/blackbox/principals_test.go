@@ -37,6 +37,7 @@ var routeClasses = map[string]struct {
 	"GET /api/novels/{slug}":            {public, nil},
 	"GET /api/novels/{slug}/discussion": {public, nil},
 	"GET /api/posts/{postId}":           {public, nil},
+	"GET /":                             {public, nil},
 	"GET /novels":                       {public, nil},
 	"GET /novels/{slug}":                {public, nil},
 	"GET /novels/{slug}/discussion":     {public, nil},

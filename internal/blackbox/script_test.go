@@ -1,11 +1,14 @@
 package blackbox_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"novelgate/internal/blackbox"
@@ -13,7 +16,7 @@ import (
 )
 
 // TestScripts runs each file of testdata/script on a database of its own, named by NOVELGATE_DATABASE_URL. The database is
-// migrated unless the file's name begins with "empty_".
+// migrated unless the file's name begins with "empty_". The command "settled" waits until readers of the log see all of it.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -32,6 +35,9 @@ func TestScripts(t *testing.T) {
 			testscript.Run(t, testscript.Params{
 				Files:               []string{file},
 				RequireExplicitExec: true,
+				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+					"settled": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(awaitSettled(database)) },
+				},
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 					env.Setenv("NOVELGATE_DATABASE_URL", database)
@@ -42,4 +48,22 @@ func TestScripts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// awaitSettled waits until no transaction of another test, in the same cluster, holds back what was appended to a database.
+func awaitSettled(databaseURL string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	connection, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close(context.WithoutCancel(ctx)) }()
+	for settled := false; !settled; time.Sleep(5 * time.Millisecond) {
+		err := connection.QueryRow(ctx, `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`).Scan(&settled)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -9,6 +9,7 @@
 //   - Versions of a stream are contiguous and in log order.
 //   - Every read model equals a replay of the log: through the same projections into an empty database, and through a
 //     second, naive fold in memory that shares no code with them.
+//   - An erasure that is killed has erased whole transactions and no event by half; the next one completes it, and the ledger verifies.
 //   - While the database is away, each request is answered with 503 within two seconds; then everything recovers by itself.
 //   - No API key and no word of a comment is in a log, a metric or an error.
 //

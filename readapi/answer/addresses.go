@@ -20,6 +20,9 @@ func NewAddresses(public *url.URL) Addresses {
 // Base is the path of the public address: what links within the platform begin with. It is empty or begins with a slash.
 func (a Addresses) Base() string { return a.base }
 
+// Start is the address of the start page.
+func (a Addresses) Start() string { return a.public + "/" }
+
 // Novels is the address of the catalogue.
 func (a Addresses) Novels() string { return a.public + "/novels" }
 

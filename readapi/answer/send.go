@@ -12,13 +12,14 @@ import (
 // caching lets browsers and proxies keep an answer for a few seconds: so long may a comment that staff hid still be seen.
 const caching = "public, max-age=5"
 
-// Send answers with body, or with 304 when the client has it already. The ETag is a strong one, a digest of the very bytes: all
-// replicas give the same, and there is no other encoding of them.
+// Send answers with body, or with 304 when the client has it already. The ETag is a digest of the bytes, the same on all replicas, and a weak
+// one, because what Compress makes of them has it too.
 func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
 	digest := sha256.Sum256(body)
-	var quoted [2 + 22]byte // 128 bits of it
-	quoted[0], quoted[len(quoted)-1] = '"', '"'
-	base64.RawURLEncoding.Encode(quoted[1:], digest[:16])
+	var quoted [4 + 22]byte // 128 bits of it
+	copy(quoted[:], weak+`"`)
+	quoted[len(quoted)-1] = '"'
+	base64.RawURLEncoding.Encode(quoted[len(weak)+1:], digest[:16])
 	tag := string(quoted[:])
 
 	h := w.Header()
@@ -36,12 +37,16 @@ func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byt
 	}
 }
 
+// weak begins a weak tag.
+const weak = "W/"
+
 // matches reports whether If-None-Match holds the tag, by weak comparison (RFC 9110, section 13.1.2).
 func matches(header []string, tag string) bool {
+	tag = strings.TrimPrefix(tag, weak)
 	for _, line := range header {
 		for candidate := range strings.SplitSeq(line, ",") {
 			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == tag {
+			if candidate == "*" || strings.TrimPrefix(candidate, weak) == tag {
 				return true
 			}
 		}

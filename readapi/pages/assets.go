@@ -70,6 +70,6 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document, too
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Etag", `"`+known.name+`"`)
+	h.Set("Etag", `W/"`+known.name+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(known.content))
 }

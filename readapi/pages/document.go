@@ -28,7 +28,7 @@ type document struct {
 }
 
 // templates are the layout with one kind of page each.
-var templates = parse("catalogue", "novel", "discussion", "problem")
+var templates = parse("start", "catalogue", "novel", "discussion", "problem")
 
 func parse(names ...string) map[string]*template.Template {
 	parsed := map[string]*template.Template{}

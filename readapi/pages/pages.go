@@ -27,13 +27,15 @@ type Pages struct {
 	Logger    *slog.Logger
 	Timeout   time.Duration                                  // within which every request is answered
 	Refused   func(r *http.Request, p *problem.Error) string // is told about an error that a page shows; returns the id of the request
+	Missing   http.Handler                                   // answers programs where only people are served
 }
 
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
 	get := func(path string, handler http.Handler) {
-		router.Handle(path, handler).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(path, answer.Compress(handler)).Methods(http.MethodGet, http.MethodHead)
 	}
+	get("/", p.start())
 	get("/novels", p.handler(p.catalogue))
 	get("/novels/{slug}", p.handler(p.novel))
 	get("/novels/{slug}/discussion", p.handler(p.discussion))

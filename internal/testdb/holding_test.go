@@ -1,0 +1,38 @@
+package testdb_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/testdb"
+)
+
+// TestHolding finds a word in text, JSON and bytes, in any schema, and nothing where there is none.
+func TestHolding(t *testing.T) {
+	t.Parallel()
+	url := testdb.NewEmpty(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `CREATE SCHEMA other;
+		CREATE TABLE plain (id integer, words text); INSERT INTO plain VALUES (1, 'it is Planted here');
+		CREATE TABLE other.bytes (id integer, held bytea); INSERT INTO other.bytes VALUES (1, convert_to('it is Planted here', 'UTF8'));
+		CREATE TABLE other.object (held json); INSERT INTO other.object VALUES ('{"words":"too/planted"}');
+		CREATE TABLE innocent (words text); INSERT INTO innocent VALUES ('planted, Plante')`); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"other.bytes.held", "other.object.held", "public.plain.words"}
+	if _, ok := testdb.Dump(t, url); ok {
+		want = append(want, "pg_dump of other.bytes", "pg_dump of other.object", "pg_dump of public.plain")
+	}
+	if diff := cmp.Diff(want, testdb.Holding(t, url, "Planted", "too/planted")); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if held := testdb.Holding(t, url, "nobody wrote this"); len(held) > 0 {
+		t.Errorf("found in %v", held)
+	}
+}
