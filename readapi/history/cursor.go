@@ -16,6 +16,9 @@ type Cursor struct{ events.Position }
 // ErrCursor refuses a text that is no cursor.
 var ErrCursor = errors.New("is not a cursor that this service has given")
 
+// ErrAhead refuses a cursor behind which nothing can be yet: going on from there would pass over whatever comes until then.
+var ErrAhead = errors.New("is ahead of the log: it is from another database, or from before the history moved to another cluster. Go on from a log index")
+
 // String returns the cursor as clients see it: text that they do not look into.
 func (c Cursor) String() string {
 	if c.Position == (events.Position{}) {

@@ -110,8 +110,11 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	return h, nil
 }
 
-// Page returns up to limit events behind a cursor and below the horizon.
+// Page returns up to limit events behind a cursor and below the horizon. It fails with ErrAhead.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
+	if after.TransactionID >= horizon.xmin {
+		return Page{}, ErrAhead
+	}
 	st := r.statement(after, horizon, limit)
 	rows, err := r.db.Query(ctx, st.sql, st.args...)
 	if err != nil {
