@@ -2,7 +2,6 @@ package rebase
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
@@ -35,10 +34,20 @@ func (w *work) move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.each(ctx, guards, guard.disableSQL); err != nil {
+	uniques, err := w.uniques(ctx)
+	if err != nil {
+		return err
+	}
+	if err := each(ctx, w, guards, guard.disableSQL); err != nil {
+		return err
+	}
+	if err := each(ctx, w, uniques, unique.dropSQL); err != nil {
 		return err
 	}
 	if err := w.moveEvents(ctx); err != nil {
+		return err
+	}
+	if err := each(ctx, w, uniques, unique.addSQL); err != nil {
 		return err
 	}
 	for _, sql := range []string{clearSealsSQL, sealSQL, stateSQL} {
@@ -46,7 +55,7 @@ func (w *work) move(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.each(ctx, guards, guard.enableSQL); err != nil {
+	if err := each(ctx, w, guards, guard.enableSQL); err != nil {
 		return err
 	}
 	return w.movePlaces(ctx)
@@ -77,44 +86,6 @@ func (w *work) moveEvents(ctx context.Context) error {
 		}
 		after, done = b.Last, done+b.Events
 		w.Progress(Moving, done, w.report.Moved)
-	}
-	return nil
-}
-
-// guard is a trigger that keeps the log or the ledger from being changed.
-type guard struct{ Table, Name string }
-
-// guardsSQL finds the guards: triggers that fire in every session, also in one that replicates.
-const guardsSQL = `SELECT tgrelid::regclass::text, tgname FROM pg_trigger
-WHERE tgrelid IN ('events'::regclass, 'ledger_seals'::regclass, 'ledger_state'::regclass) AND NOT tgisinternal AND tgenabled = 'A'
-ORDER BY 1, 2`
-
-func (w *work) guards(ctx context.Context) ([]guard, error) {
-	rows, err := w.tx.Query(ctx, guardsSQL)
-	if err != nil {
-		return nil, fmt.Errorf("find guards: %w", err)
-	}
-	guards, err := pgx.CollectRows(rows, pgx.RowToStructByPos[guard])
-	if err != nil {
-		return nil, fmt.Errorf("find guards: %w", err)
-	}
-	return guards, nil
-}
-
-// Nobody else sees these: the table is locked until the transaction ends, and without its commit they never happened.
-func (g guard) disableSQL() string {
-	return "ALTER TABLE " + g.Table + " DISABLE TRIGGER " + pgx.Identifier{g.Name}.Sanitize()
-}
-
-func (g guard) enableSQL() string {
-	return "ALTER TABLE " + g.Table + " ENABLE ALWAYS TRIGGER " + pgx.Identifier{g.Name}.Sanitize()
-}
-
-func (w *work) each(ctx context.Context, guards []guard, sql func(guard) string) error {
-	for _, g := range guards {
-		if err := w.exec(ctx, "guard "+g.Name+" of "+g.Table, sql(g)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func TestRebase(t *testing.T) {
 	if l.isReadable() {
 		t.Fatal("the log is readable as it is")
 	}
-	order := l.texts(orderSQL)
+	order, structure := l.texts(orderSQL), l.structure()
 
 	report := l.mustRebase()
 	want := &rebase.Report{Events: 9, Moved: 9, Sealed: 9, RootBefore: report.RootAfter, RootAfter: one[string](t, l.Pool, `SELECT encode(root_hash, 'base64') FROM ledger_state`)}
@@ -90,6 +90,9 @@ func TestRebase(t *testing.T) {
 	}
 	if at := one[string](t, l.Pool, `SELECT transaction_id || '/' || position FROM projections WHERE name = 'new'`); at != "0/0" {
 		t.Errorf("what stood before the log is at %s", at)
+	}
+	if diff := cmp.Diff(structure, l.structure()); diff != "" {
+		t.Errorf("structure (-before +after)\n%s", diff)
 	}
 	l.wantGuarded()
 	l.wantGrowing(kept, 9)

@@ -19,10 +19,11 @@ import (
 // restored is a log that was restored into a cluster which has handed out fewer transaction ids.
 type restored struct {
 	*ledgertest.Ledger
-	t testing.TB
+	t     testing.TB
+	batch int // events that move with one statement
 }
 
-func newRestored(t testing.TB) *restored { return &restored{Ledger: ledgertest.New(t), t: t} }
+func newRestored(t testing.TB) *restored { return &restored{Ledger: ledgertest.New(t), t: t, batch: 3} }
 
 // append appends so many events in one transaction, and seals nothing.
 func (l *restored) append(n int) {
@@ -67,7 +68,7 @@ func (l *restored) shift(from uint64) {
 	l.unguarded(strings.Join(updates, ";\n"))
 }
 
-// rebase runs with small batches, on the only connection that there is.
+// rebase runs on the only connection that there is.
 func (l *restored) rebase(ctx context.Context, progress func(phase string, done, total int64)) (*rebase.Report, error) {
 	l.t.Helper()
 	l.Pool.Reset()
@@ -80,7 +81,7 @@ func (l *restored) rebase(ctx context.Context, progress func(phase string, done,
 		l.t.Fatal(err)
 	}
 	defer conn.Release()
-	return rebase.Run(ctx, rebase.Config{Conn: conn.Conn(), Now: time.Now, BatchEvents: 3, LockTimeout: 300 * time.Millisecond, Progress: progress})
+	return rebase.Run(ctx, rebase.Config{Conn: conn.Conn(), Now: time.Now, BatchEvents: l.batch, LockTimeout: 300 * time.Millisecond, Progress: progress})
 }
 
 func (l *restored) mustRebase() *rebase.Report {
@@ -135,14 +136,25 @@ func (l *restored) texts(sql string) []string {
 	return list
 }
 
-// digests returns a digest of every table, and how its triggers are.
+// structureSQL shows what keeps the log and the ledger as they are.
+const structureSQL = `SELECT string_agg(it, '; ' ORDER BY it) FROM (
+    SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+    UNION ALL SELECT conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+    UNION ALL SELECT tgrelid::regclass || ' ' || tgname || ' ' || tgenabled::text FROM pg_trigger WHERE NOT tgisinternal
+) AS every (it)`
+
+func (l *restored) structure() string {
+	l.t.Helper()
+	return one[string](l.t, l.Pool, structureSQL)
+}
+
+// digests returns a digest of every table, and what guards them.
 func (l *restored) digests() map[string]string {
 	l.t.Helper()
-	digests := map[string]string{}
+	digests := map[string]string{"structure": l.structure()}
 	for _, table := range l.texts(`SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
 		WHERE relkind = 'r' AND nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'`) {
-		digests[table] = one[string](l.t, l.Pool, `SELECT coalesce(md5(string_agg(t::text, ' ' ORDER BY t::text)), '') FROM `+table+` AS t`) +
-			one[string](l.t, l.Pool, `SELECT coalesce(string_agg(tgname || tgenabled::text, ' ' ORDER BY tgname), '') FROM pg_trigger WHERE tgrelid = '`+table+`'::regclass`)
+		digests[table] = one[string](l.t, l.Pool, `SELECT coalesce(md5(string_agg(t::text, ' ' ORDER BY t::text)), '') FROM `+table+` AS t`)
 	}
 	return digests
 }
