@@ -7,7 +7,7 @@
 //
 // # How
 //
-// All events move into the transaction id Frozen, at positions 0, 1, 2, … in the order that they had. PostgreSQL reserves that
+// All events move into the transaction id events.Frozen, at positions 0, 1, 2, … in the order that they had. PostgreSQL reserves that
 // id and gives it to no transaction, in no cluster: it is older than every other one, so that its events are settled at once and
 // everything that is appended comes behind them. For a sealed event the new position is its log index. A log that moves again
 // keeps the positions of everything that moved before.

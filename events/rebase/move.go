@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
 )
 
 const (
@@ -74,7 +76,7 @@ func (w *work) moveEvents(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}
-	after, done := uint64(Frozen), int64(0)
+	after, done := uint64(events.Frozen), int64(0)
 	w.Progress(Moving, done, w.report.Moved)
 	for _, b := range batches {
 		tag, err := w.tx.Exec(ctx, moveSQL, after, b.Last)

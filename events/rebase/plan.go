@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/internal/database"
 )
 
 //go:embed plan.sql
@@ -28,6 +30,25 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_n
 // lockNotAvailable is the SQLSTATE of a lock that was not granted in time.
 const lockNotAvailable = "55P03"
 
+// admit refuses a log that is in order, and one that somebody uses.
+func (w *work) admit(ctx context.Context) error {
+	err := database.CheckLog(ctx, w.tx)
+	if err == nil {
+		return ErrNotNeeded
+	}
+	if !errors.Is(err, database.ErrRestored) {
+		return err //nolint:wrapcheck // it says enough
+	}
+	var users string
+	if err := w.tx.QueryRow(ctx, usersSQL).Scan(&users); err != nil {
+		return fmt.Errorf("look who is connected: %w", err)
+	}
+	if users != "" {
+		return fmt.Errorf("%w: %s", ErrInUse, users)
+	}
+	return nil
+}
+
 // lock keeps everybody from the log until the transaction ends. A replica that starts meanwhile waits where it looks whether the
 // log is a restored one, before it reads anything.
 func (w *work) lock(ctx context.Context) error {
@@ -39,17 +60,7 @@ func (w *work) lock(ctx context.Context) error {
 	if errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable {
 		return fmt.Errorf("%w: %w", ErrInUse, err)
 	}
-	if err != nil {
-		return err
-	}
-	var users string
-	if err := w.tx.QueryRow(ctx, usersSQL).Scan(&users); err != nil {
-		return fmt.Errorf("look who is connected: %w", err)
-	}
-	if users != "" {
-		return fmt.Errorf("%w: %s", ErrInUse, users)
-	}
-	return nil
+	return err
 }
 
 // findings are what check.sql counts.

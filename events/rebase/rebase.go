@@ -7,12 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"novelgate/internal/database"
 )
-
-// Frozen is the transaction id that all events get: FrozenTransactionId of PostgreSQL, which is older than every transaction.
-const Frozen = 2
 
 // Reasons to leave a log as it is.
 var (
@@ -54,7 +49,7 @@ type Report struct {
 	Seconds    float64 `json:"seconds"`
 }
 
-// Run moves all events of the log to Frozen, and everything that names a place in it along. It fails with ErrNotNeeded,
+// Run moves all events of the log to events.Frozen, and everything that names a place in it along. It fails with ErrNotNeeded,
 // ErrInUse, ErrLedger, ErrOrder or ErrTooLarge; then, and with every other error but one of the commit, nothing has changed.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	if config.LockTimeout <= 0 {
@@ -86,15 +81,15 @@ type work struct {
 }
 
 func (w *work) run(ctx context.Context) error {
+	// First without a lock: who calls this on a log in use must not hold it up.
+	if err := w.admit(ctx); err != nil {
+		return err
+	}
 	if err := w.lock(ctx); err != nil {
 		return err
 	}
-	err := database.CheckLog(ctx, w.tx)
-	if err == nil {
-		return ErrNotNeeded
-	}
-	if !errors.Is(err, database.ErrRestored) {
-		return err //nolint:wrapcheck // it says enough
+	if err := w.admit(ctx); err != nil {
+		return err
 	}
 	// A restored database has no statistics yet.
 	if err := w.exec(ctx, "analyze the log", analyzeSQL); err != nil {
@@ -103,6 +98,7 @@ func (w *work) run(ctx context.Context) error {
 	if err := w.plan(ctx); err != nil {
 		return err
 	}
+	var err error
 	if w.report.RootBefore, err = w.verify(ctx, Verifying); err != nil {
 		return err
 	}

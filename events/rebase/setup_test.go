@@ -74,9 +74,9 @@ func (l *restored) rebase(ctx context.Context, progress func(phase string, done,
 	l.Pool.Reset()
 	connected := true
 	for deadline := time.Now().Add(time.Minute); connected && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		connected = l.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`) > 0
+		connected = l.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`) > 0 //nolint:contextcheck // the test's is right
 	}
-	conn, err := l.Pool.Acquire(l.t.Context())
+	conn, err := l.Pool.Acquire(l.t.Context()) //nolint:contextcheck // what is interrupted is what comes then
 	if err != nil {
 		l.t.Fatal(err)
 	}
