@@ -24,8 +24,8 @@ const fillSQL = `DO $do$ BEGIN FOR t IN 1..10000 LOOP
 	COMMIT;
 END LOOP; END $do$`
 
-// BenchmarkRebase moves a log of 300,000 events. Then it reads all of it, as projections do, in which every event has the same
-// transaction id.
+// BenchmarkRebase moves a log of 300,000 events, whose indexes are made anew before it is verified again. Then it reads all of it,
+// as projections do: every event has the same transaction id.
 func BenchmarkRebase(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()

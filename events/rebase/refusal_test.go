@@ -36,6 +36,7 @@ func TestRefusals(t *testing.T) {
 			FROM events LIMIT 1`, true, rebase.ErrOrder, "transactions differ"},
 		"a gap":                {`UPDATE events SET position = 7 WHERE position = 2`, true, rebase.ErrOrder, "positions of 1 transactions have gaps"},
 		"a lost seal":          {`DELETE FROM ledger_seals WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ"},
+		"a longer seal":        {`UPDATE ledger_seals SET event_count = 9 WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ"},
 		"an id of no cluster":  {`UPDATE events SET transaction_id = '1' WHERE transaction_id = ` + second, true, rebase.ErrOrder, "no cluster"},
 		"half a place":         {`CREATE TABLE elsewhere (since_transaction_id xid8)`, true, rebase.ErrHalfPlace, "public.elsewhere.since_transaction_id"},
 		"a place of two words": {`CREATE TABLE elsewhere (since xid8, position integer)`, true, rebase.ErrHalfPlace, "public.elsewhere.since"},
