@@ -15,6 +15,10 @@ type Position struct {
 	Ordinal       int32
 }
 
+// Frozen is the transaction id of events that have moved to another cluster, see events/rebase. It is FrozenTransactionId of
+// PostgreSQL, which is older than every transaction and belongs to none.
+const Frozen = 2
+
 // Compare orders two positions as the log does.
 func (p Position) Compare(other Position) int {
 	return cmp.Or(cmp.Compare(p.TransactionID, other.TransactionID), cmp.Compare(p.Ordinal, other.Ordinal))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/user"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,6 +33,20 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("find the embedded database: %w", err)
 	}
 	return url, nil
+}
+
+// started returns the database, after starting the embedded one if it does not run; stop stops what was started.
+func (f DatabaseFlags) started(in *invocation) (url string, stop func(), err error) {
+	if f.DatabaseURL != "" {
+		return f.DatabaseURL, func() {}, nil
+	}
+	server, err := pgserver.Start(in.ctx, pgserver.Config{DataDir: f.DataDir, Logger: slog.New(slog.NewTextHandler(in.stderr, nil))})
+	if err != nil {
+		return "", nil, fmt.Errorf("start the embedded database: %w", err)
+	}
+	return server.URL(), func() {
+		_ = server.Stop(context.WithoutCancel(in.ctx)) // it has said so in its log
+	}, nil
 }
 
 // withPool runs do with a connection pool.

@@ -27,6 +27,7 @@ type EventsCommand struct {
 	Diff      EventsDiff      `cmd:"" help:"Show what changed of a novel, a thread or an integration between two points."`
 	Export    EventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
 	Verify    EventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database, or of a running service against its ledger."`
+	Rebase    EventsRebase    `cmd:"" help:"Make a history readable that was restored from a dump into another PostgreSQL cluster."`
 	AccessLog EventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history."`
 }
 
@@ -119,6 +120,11 @@ func (f DatabaseFlags) withHistory(in *invocation, command string, parameters ma
 	if err != nil {
 		return err
 	}
+	return recorded(in, url, command, parameters, do)
+}
+
+// recorded runs do on the history of a database, and records that.
+func recorded(in *invocation, url, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error)) error {
 	pool, err := database.OpenHistory(in.ctx, url)
 	if err != nil {
 		return err

@@ -61,6 +61,9 @@ func (f *EventFilterFlags) stream(in *invocation, pool *pgxpool.Pool, s *history
 		cursor = horizon.Cursor()
 	}
 	err = s.Run(in.ctx, cursor, p.events, func() error { return nil })
+	if errors.Is(err, history.ErrElsewhere) {
+		err = fmt.Errorf("--cursor %s %w", f.Cursor, err)
+	}
 	return s.Limit > 0 && p.rows == int64(s.Limit), err
 }
 
@@ -126,7 +129,7 @@ func (p *eventPrinter) events(list []history.Event) error {
 			return fmt.Errorf("print event: %w", err)
 		}
 		p.rows++
-		p.last = history.Cursor{Position: list[i].Position}
+		p.last = list[i].Cursor()
 	}
 	return nil
 }

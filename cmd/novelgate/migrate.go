@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 
-	"novelgate/internal/pgserver"
 	"novelgate/migrations"
 )
 
@@ -16,15 +14,11 @@ type MigrateCommand struct {
 
 // Run applies what is pending. An embedded database is started for it when it does not run.
 func (c *MigrateCommand) Run(in *invocation) error {
-	url := c.DatabaseURL
-	if url == "" {
-		server, err := pgserver.Start(in.ctx, pgserver.Config{DataDir: c.DataDir, Logger: slog.New(slog.NewTextHandler(in.stderr, nil))})
-		if err != nil {
-			return fmt.Errorf("start the embedded database: %w", err)
-		}
-		defer server.Stop(in.ctx) //nolint:errcheck // it has said so in its log
-		url = server.URL()
+	url, stop, err := c.started(in)
+	if err != nil {
+		return err
 	}
+	defer stop()
 	result, err := migrations.Apply(in.ctx, url)
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@
 // smaller id has ended by then, so nothing can appear behind a position that was already passed. Ordering by a
 // sequence would lose events that commit late.
 //
+// After a move to another cluster (see events/rebase) all events of before have the transaction id events.Frozen.
+//
 // For the order of the log to be the order of versions in every stream, an appending transaction makes the insert
 // into events its first write, after all of its reads, and a retry is always a new transaction: the version that
 // it builds on was committed before its own transaction id was assigned.

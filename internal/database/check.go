@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -15,7 +16,7 @@ const minVersion = 150000
 var (
 	ErrTooOld     = errors.New("the database server is too old: PostgreSQL 15 or newer is needed")
 	ErrNotDurable = errors.New("the database may lose acknowledged commands")
-	ErrRestored   = errors.New("the event log carries transaction ids from the future: it was restored from a logical dump into another cluster")
+	ErrRestored   = errors.New("the event log carries transaction ids from the future: it was restored from a logical dump into another cluster; `novelgate events rebase` makes it readable here")
 )
 
 const serverSQL = `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
@@ -50,10 +51,14 @@ func CheckServer(ctx context.Context, pool *pgxpool.Pool, allowUnsafe bool) erro
 	return nil
 }
 
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
 // CheckLog refuses a migrated database whose events carry transaction ids from the future (ErrRestored).
-func CheckLog(ctx context.Context, pool *pgxpool.Pool) error {
+func CheckLog(ctx context.Context, db rowQuerier) error {
 	var restored bool
-	if err := pool.QueryRow(ctx, restoredSQL).Scan(&restored); err != nil {
+	if err := db.QueryRow(ctx, restoredSQL).Scan(&restored); err != nil {
 		return fmt.Errorf("check the order of the log: %w", err)
 	}
 	if restored {

@@ -117,6 +117,8 @@ func toProblem(err error) *problem.Error {
 		return problem.NotFound()
 	case errors.Is(err, history.ErrBeyond):
 		return invalid("after", "no event has this log index yet")
+	case errors.Is(err, history.ErrElsewhere):
+		return invalid("cursor", history.ErrElsewhere.Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), eventlog.IsConflict(err), eventlog.IsUnavailable(err):
 		return problem.Unavailable(time.Second).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
 	default:

@@ -132,6 +132,7 @@ func TestBadRequests(t *testing.T) {
 		"/api/events?limit=1001":                   "limit",
 		"/api/events?limit=x":                      "limit",
 		"/api/events?cursor=%25":                   "cursor",
+		"/api/events?cursor=NDAwMDAwMDAwMDAwMC8w":  "cursor", // 4000000000000/0: of another database
 		"/api/events?after=-1":                     "after",
 		"/api/events?after=5":                      "after", // nothing has a log index yet
 		"/api/events?before=x":                     "before",

@@ -35,7 +35,7 @@ func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 	if e.LogIndex != nil {
 		w.text("logindex", strconv.FormatInt(*e.LogIndex, 10))
 	}
-	w.text("cursor", cursorOf(e).String())
+	w.text("cursor", e.Cursor().String())
 	for _, attribute := range []struct{ name, value string }{
 		{"actor", e.Metadata.Actor},
 		{"keyid", e.Metadata.KeyID},

@@ -52,7 +52,7 @@ func NewReader(ctx context.Context, db Database, filter Filter) (*Reader, error)
 		if err != nil {
 			return nil, err
 		}
-		r.start = Cursor{position}
+		r.start = Cursor{Position: position}
 	}
 	if filter.Before != nil {
 		position, err := locate(ctx, db, *filter.Before)
@@ -62,7 +62,7 @@ func NewReader(ctx context.Context, db Database, filter Filter) (*Reader, error)
 		if err != nil {
 			return nil, err
 		}
-		r.end = &Cursor{position}
+		r.end = &Cursor{Position: position}
 	}
 	return r, nil
 }
@@ -99,19 +99,22 @@ func sealedEnd(ctx context.Context, db Database) (events.Position, error) {
 	return p, nil
 }
 
-const horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c) FROM pg_current_snapshot() AS c`
+const horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c), ` + movedSQL + ` FROM pg_current_snapshot() AS c`
 
 // Horizon returns the horizon of this moment.
 func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	var h Horizon
-	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled); err != nil {
+	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.moved); err != nil {
 		return Horizon{}, fmt.Errorf("read horizon: %w", err)
 	}
 	return h, nil
 }
 
-// Page returns up to limit events behind a cursor and below the horizon.
+// Page returns up to limit events behind a cursor and below the horizon. It fails with ErrElsewhere.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
+	if !horizon.knows(after) {
+		return Page{}, ErrElsewhere
+	}
 	st := r.statement(after, horizon, limit)
 	rows, err := r.db.Query(ctx, st.sql, st.args...)
 	if err != nil {
@@ -122,7 +125,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}
 	if n := len(page.Events); n == limit {
-		page.Next, page.More = cursorOf(&page.Events[n-1]), true
+		page.Next, page.More = page.Events[n-1].Cursor(), true
 		return page, nil
 	}
 	if st.lastSQL == "" {
@@ -133,7 +136,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	err = r.db.QueryRow(ctx, st.lastSQL, st.lastArgs...).Scan(&last.TransactionID, &last.Ordinal)
 	switch {
 	case err == nil:
-		page.Next, page.More = Cursor{last}, true
+		page.Next, page.More = newCursor(last, horizon.moved), true
 	case !errors.Is(err, pgx.ErrNoRows):
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}

@@ -1,0 +1,99 @@
+package rebase
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/internal/database"
+)
+
+//go:embed plan.sql
+var planSQL string
+
+//go:embed check.sql
+var checkSQL string
+
+const (
+	lockTimeoutSQL = `SELECT set_config('lock_timeout', $1, true)`
+	lockSQL        = `LOCK TABLE events, ledger_seals, ledger_state, projections IN ACCESS EXCLUSIVE MODE`
+
+	// usersSQL finds who else of us is connected, idle or not.
+	usersSQL = `SELECT coalesce(string_agg(DISTINCT application_name, ', '), '') FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'novelgate%'`
+)
+
+// lockNotAvailable is the SQLSTATE of a lock that was not granted in time.
+const lockNotAvailable = "55P03"
+
+// admit refuses a log that is in order, and one that somebody uses.
+func (w *work) admit(ctx context.Context) error {
+	err := database.CheckLog(ctx, w.tx)
+	if err == nil {
+		return ErrNotNeeded
+	}
+	if !errors.Is(err, database.ErrRestored) {
+		return err //nolint:wrapcheck // it says enough
+	}
+	var users string
+	if err := w.tx.QueryRow(ctx, usersSQL).Scan(&users); err != nil {
+		return fmt.Errorf("look who is connected: %w", err)
+	}
+	if users != "" {
+		return fmt.Errorf("%w: %s", ErrInUse, users)
+	}
+	return nil
+}
+
+// lock keeps everybody from the log until the transaction ends. A replica that starts meanwhile waits where it looks whether the
+// log is a restored one, before it reads anything.
+func (w *work) lock(ctx context.Context) error {
+	if err := w.exec(ctx, "set lock_timeout", lockTimeoutSQL, fmt.Sprintf("%dms", w.LockTimeout.Milliseconds())); err != nil {
+		return err
+	}
+	err := w.exec(ctx, "lock the log", lockSQL)
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == lockNotAvailable {
+		return fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	return err
+}
+
+// findings are what check.sql counts.
+type findings struct {
+	events, moving, sealed int64
+	gaps                   int64 // transactions whose positions are not 0, 1, 2, …
+	older                  int64 // transactions before Frozen
+	misplaced              int64 // transactions that the ledger has elsewhere, or has and the log has not, or the reverse
+}
+
+// plan works out where every transaction goes, and refuses a log that is not in the order in which it was sealed.
+func (w *work) plan(ctx context.Context) error {
+	if err := w.exec(ctx, "plan", planSQL); err != nil {
+		return err
+	}
+	var f findings
+	if err := w.tx.QueryRow(ctx, checkSQL).Scan(&f.events, &f.moving, &f.sealed, &f.gaps, &f.older, &f.misplaced); err != nil {
+		return fmt.Errorf("check the plan: %w", err)
+	}
+	w.report.Events, w.report.Moved, w.report.Sealed = f.events, f.moving, f.sealed
+	return f.refusal()
+}
+
+func (f findings) refusal() error {
+	switch {
+	case f.events > math.MaxInt32: // the last position is one less
+		return fmt.Errorf("%w: %d", ErrTooLarge, f.events)
+	case f.gaps > 0:
+		return fmt.Errorf("%w: the positions of %d transactions have gaps", ErrOrder, f.gaps)
+	case f.older > 0:
+		return fmt.Errorf("%w: %d transactions have ids that no cluster gives", ErrOrder, f.older)
+	case f.misplaced > 0:
+		return fmt.Errorf("%w: %d transactions differ", ErrOrder, f.misplaced)
+	}
+	return nil
+}

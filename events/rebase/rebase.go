@@ -1,0 +1,124 @@
+package rebase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Reasons to leave a log as it is.
+var (
+	ErrNotNeeded = errors.New("the event log is in order as it is: this cluster has handed out every transaction id in it")
+	ErrInUse     = errors.New("the event log is in use: stop every replica, and whatever else is connected")
+	ErrLedger    = errors.New("the event log is not the one that the ledger has sealed")
+	ErrOrder     = errors.New("the events of the log are not where the ledger has put them")
+	ErrTooLarge  = errors.New("the event log has more events than there are positions")
+)
+
+// Phases of the work, as Progress names them.
+const (
+	Verifying = "verifying"
+	Moving    = "moving"
+	Again     = "verifying again"
+)
+
+// Config says how a log is rebased.
+type Config struct {
+	// Conn is a connection with the settings of database.OpenHistory, of the owner of the tables. Required.
+	Conn *pgx.Conn
+	// Now is the clock. Required.
+	Now func() time.Time
+	// Progress is called as the work proceeds. Default: nobody is told.
+	Progress func(phase string, done, total int64)
+	// LockTimeout is how long the log is waited for. Default: 10 s, after which autovacuum has given way.
+	LockTimeout time.Duration
+	// BatchEvents is how many events move with one statement. Default: 10,000.
+	BatchEvents int
+}
+
+// Report says what was done.
+type Report struct {
+	Events     int64   `json:"events"`     // in the log
+	Moved      int64   `json:"moved"`      // of them, that have another place now
+	Sealed     int64   `json:"sealed"`     // of them, that are in the ledger
+	RootBefore string  `json:"rootBefore"` // of the ledger as it was hashed from the events, base64; empty without a sealed one
+	RootAfter  string  `json:"rootAfter"`
+	Seconds    float64 `json:"seconds"`
+}
+
+// Run moves all events of the log to events.Frozen, and everything that names a place in it along. It fails with ErrNotNeeded,
+// ErrInUse, ErrLedger, ErrOrder or ErrTooLarge; then, and with every other error but one of the commit, nothing has changed.
+func Run(ctx context.Context, config Config) (*Report, error) {
+	if config.LockTimeout <= 0 {
+		config.LockTimeout = 10 * time.Second
+	}
+	if config.BatchEvents <= 0 {
+		config.BatchEvents = 10_000
+	}
+	if config.Progress == nil {
+		config.Progress = func(string, int64, int64) {}
+	}
+	begun := config.Now()
+	report := &Report{}
+	err := pgx.BeginFunc(ctx, config.Conn, func(tx pgx.Tx) error {
+		return (&work{Config: config, tx: tx, report: report}).run(ctx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rebase the event log: %w", err)
+	}
+	report.Seconds = config.Now().Sub(begun).Seconds()
+	return report, nil
+}
+
+// work is one run.
+type work struct {
+	Config
+	tx     pgx.Tx
+	report *Report
+}
+
+func (w *work) run(ctx context.Context) error {
+	// First without a lock: who calls this on a log in use must not hold it up.
+	if err := w.admit(ctx); err != nil {
+		return err
+	}
+	if err := w.lock(ctx); err != nil {
+		return err
+	}
+	if err := w.admit(ctx); err != nil {
+		return err
+	}
+	// A restored database has no statistics yet.
+	if err := w.exec(ctx, "analyze the log", analyzeSQL); err != nil {
+		return err
+	}
+	if err := w.plan(ctx); err != nil {
+		return err
+	}
+	var err error
+	if w.report.RootBefore, err = w.verify(ctx, Verifying); err != nil {
+		return err
+	}
+	if err := w.move(ctx); err != nil {
+		return err
+	}
+	if err := w.exec(ctx, "analyze the log", analyzeSQL); err != nil {
+		return err
+	}
+	if w.report.RootAfter, err = w.verify(ctx, Again); err != nil {
+		return err
+	}
+	return w.exec(ctx, "drop the plan", `DROP TABLE log_rebase`)
+}
+
+const analyzeSQL = `ANALYZE events, ledger_seals, ledger_entries, ledger_tiles`
+
+func (w *work) exec(ctx context.Context, doing, sql string, args ...any) error {
+	if _, err := w.tx.Exec(ctx, sql, args...); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package rebase_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events/rebase"
+)
+
+// TestRefusals: each leaves everything as it was.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	const second = `(SELECT transaction_id FROM ledger_seals WHERE first_log_index = 2)`
+	for name, c := range map[string]struct {
+		spoil   string // with the guards switched off
+		shifted bool
+		want    error
+		says    string
+	}{
+		"a log of this cluster":         {`PERFORM 1`, false, rebase.ErrNotNeeded, ""},
+		"an empty log":                  {`DELETE FROM events; DELETE FROM ledger_seals`, true, rebase.ErrNotNeeded, ""},
+		"a changed event":               {`UPDATE events SET data = '{"x":1}' WHERE position = 1`, true, rebase.ErrLedger, "data"},
+		"a changed entry":               {`UPDATE ledger_entries SET entries = set_byte(entries, 40, 7)`, true, rebase.ErrLedger, "entry"},
+		"a changed tile":                {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 40, 7)`, true, rebase.ErrLedger, "tile"},
+		"another root":                  {`UPDATE ledger_state SET root_hash = sha256('')`, true, rebase.ErrLedger, "root"},
+		"a checkpoint over another log": {`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`, true, rebase.ErrLedger, "signature"},
+		"a deleted event":               {`DELETE FROM events WHERE transaction_id = ` + second, true, rebase.ErrOrder, "1 transactions differ"},
+		"an inserted event": {`INSERT INTO events SELECT '3', 0, stream_type, gen_random_uuid(), 1, 'x', event_source, event_type, data, NULL, NULL, metadata, recorded_at
+			FROM events LIMIT 1`, true, rebase.ErrOrder, "transactions differ"},
+		"a gap":                {`UPDATE events SET position = 7 WHERE position = 2`, true, rebase.ErrOrder, "positions of 1 transactions have gaps"},
+		"a lost seal":          {`DELETE FROM ledger_seals WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ"},
+		"a longer seal":        {`UPDATE ledger_seals SET event_count = 9 WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ"},
+		"an id of no cluster":  {`UPDATE events SET transaction_id = '1' WHERE transaction_id = ` + second, true, rebase.ErrOrder, "no cluster"},
+		"half a place":         {`CREATE TABLE elsewhere (since_transaction_id xid8)`, true, rebase.ErrHalfPlace, "public.elsewhere.since_transaction_id"},
+		"a place of two words": {`CREATE TABLE elsewhere (since xid8, position integer)`, true, rebase.ErrHalfPlace, "public.elsewhere.since"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newRestored(t)
+			l.append(2)
+			l.append(3)
+			l.sign()
+			l.unguarded(c.spoil)
+			if c.shifted {
+				l.shift(3)
+			}
+			before := l.digests()
+			report, err := l.rebase(t.Context(), nil)
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%+v, %v, want %v", report, err, c.want)
+			}
+			if diff := cmp.Diff(before, l.digests()); diff != "" {
+				t.Errorf("(-before +after)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestInUse: not beside a replica, and not beside anybody who holds the log.
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	l := newRestored(t)
+	l.append(2)
+	l.sign()
+	l.shift(3)
+	config := l.Pool.Config().ConnConfig.Copy()
+	connect := func(application string) *pgx.Conn {
+		config.RuntimeParams["application_name"] = application
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	refused := func(says string) {
+		t.Helper()
+		conn := connect("the rebase")
+		defer conn.Close(context.Background()) //nolint:errcheck // it has done its work
+		_, err := rebase.Run(t.Context(), rebase.Config{Conn: conn, Now: time.Now, LockTimeout: 100 * time.Millisecond})
+		if !errors.Is(err, rebase.ErrInUse) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want ErrInUse: %s", err, says)
+		}
+	}
+	l.Pool.Reset()
+	replica := connect("novelgate-listen")
+	refused("novelgate-listen")
+	if err := replica.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := connect("psql")
+	if _, err := other.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
+		t.Fatal(err)
+	}
+	refused("lock timeout")
+	if err := other.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.mustRebase()
+}
+
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	if err := rebase.RefuseSize(math.MaxInt32); err != nil {
+		t.Error(err)
+	}
+	if err := rebase.RefuseSize(math.MaxInt32 + 1); !errors.Is(err, rebase.ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+}
+
+// TestInterrupted: whatever ends it in the middle, everything is as before, and it can be done again.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []string{rebase.Verifying, rebase.Moving, rebase.Again} {
+		for name, interrupt := range map[string]func(l *restored, cancel func()){
+			"cancelled": func(_ *restored, cancel func()) { cancel() },
+			"killed": func(l *restored, _ func()) {
+				l.count(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+			},
+		} {
+			t.Run(name+" while "+phase, func(t *testing.T) {
+				t.Parallel()
+				l := newRestored(t)
+				for range 5 {
+					l.append(2)
+				}
+				kept := map[string][]byte{"before": l.sign().Note}
+				l.append(1)
+				l.shift(3)
+				before := l.digests()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				interrupted := false
+				_, err := l.rebase(ctx, func(now string, done, _ int64) {
+					if now == phase && done > 0 && !interrupted {
+						interrupted = true
+						interrupt(l, cancel)
+					}
+				})
+				if err == nil || !interrupted {
+					t.Fatalf("interrupted: %v, %v", interrupted, err)
+				}
+				if diff := cmp.Diff(before, l.digests()); diff != "" {
+					t.Errorf("(-before +after)\n%s", diff)
+				}
+				if l.isReadable() {
+					t.Error("the log is readable already")
+				}
+				l.mustRebase()
+				l.wantGrowing(kept, 11)
+			})
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package rebase
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	formats "github.com/transparency-dev/formats/log"
+	"golang.org/x/mod/sumdb/note"
+
+	"novelgate/events/ledger"
+	ledgerverify "novelgate/events/ledger/verify"
+)
+
+// verify hashes everything that is sealed from the events as they are stored, compares it with the tree and with the newest signed
+// checkpoint, and returns the root; "" when nothing is sealed.
+func (w *work) verify(ctx context.Context, phase string) (root string, err error) {
+	if w.report.Sealed == 0 {
+		return "", nil
+	}
+	db := &serial{db: w.tx}
+	source, err := newTreeSource(ctx, db)
+	if err != nil {
+		return "", err
+	}
+	config := ledgerverify.Config{
+		Source: source, Keys: []string{source.key}, Kept: source.kept, Now: w.Now,
+		Progress: func(done, total int64) { w.Progress(phase, done, total) },
+	}
+	report, err := ledgerverify.Run(ctx, config)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", phase, err)
+	}
+	if !report.OK {
+		return "", fmt.Errorf("%w: %s: %s", ErrLedger, phase, report.Faults[0].String())
+	}
+	return report.Root, nil
+}
+
+// treeSource is the database with a checkpoint over the whole tree, also over what nobody has signed yet. The key is thrown away
+// afterwards: what it signs is seen by nobody.
+type treeSource struct {
+	*ledgerverify.Database
+	key  string
+	note []byte
+	kept map[string][]byte // the newest checkpoint that is on record
+}
+
+const treeSQL = `SELECT tree_size, root_hash FROM ledger_state`
+
+func newTreeSource(ctx context.Context, db *serial) (*treeSource, error) {
+	s := &treeSource{Database: ledgerverify.NewDatabase(db), kept: map[string][]byte{}}
+	origin := "novelgate/rebase"
+	store := ledger.NewStore(db)
+	signed, err := store.Latest(ctx)
+	switch {
+	case err == nil:
+		origin, s.kept["the newest checkpoint"] = signed.Origin, signed.Note
+		keys, err := store.VerifierKeys(ctx, signed)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // it says enough
+		}
+		if len(keys) == 0 {
+			return nil, fmt.Errorf("%w: the newest checkpoint bears no signature of a key of its origin", ErrLedger)
+		}
+	case !errors.Is(err, ledger.ErrNotFound):
+		return nil, err //nolint:wrapcheck // it says enough
+	}
+	var body formats.Checkpoint
+	if err := db.QueryRow(ctx, treeSQL).Scan(&body.Size, &body.Hash); err != nil {
+		return nil, fmt.Errorf("read the tree: %w", err)
+	}
+	body.Origin = origin
+	private, public, err := note.GenerateKey(rand.Reader, origin)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	if s.note, err = note.Sign(&note.Note{Text: string(body.Marshal())}, signer); err != nil {
+		return nil, fmt.Errorf("sign the tree: %w", err)
+	}
+	s.key = public
+	return s, nil
+}
+
+// Checkpoint implements verify.Source.
+func (s *treeSource) Checkpoint(context.Context) ([]byte, error) { return s.note, nil }
+
+// Keys implements verify.Source.
+func (s *treeSource) Keys(context.Context) ([]string, error) { return []string{s.key}, nil }
