@@ -115,10 +115,19 @@ func TestDigests(t *testing.T) {
 	if a.Digest() == b.Digest() || a.Digest() == (naive.Rows{"12"}).Digest() || a.Digest() != (naive.Rows{"1", "2"}).Digest() {
 		t.Error("a digest does not tell rows apart, or tells equal ones apart")
 	}
-	if own, others := a.FirstDifference(b); own != "2" || others != "3" {
-		t.Errorf("first difference %q and %q", own, others)
-	}
-	if own, others := a.FirstDifference(a[:1]); own != "2" || others != "" {
-		t.Errorf("first difference %q and %q", own, others)
+	for name, c := range map[string]struct {
+		rows, other naive.Rows
+		own, others string
+	}{
+		"equal":               {a, a, "", ""},
+		"another row":         {a, b, "2", "3"},
+		"a row less":          {a, a[:1], "2", ""},
+		"nothing":             {nil, a, "", "1"},
+		"the other's is less": {naive.Rows{"2", "3", "9"}, naive.Rows{"1", "2", "3"}, "9", "1"},
+		"twice":               {naive.Rows{"1", "1"}, naive.Rows{"1"}, "1", ""},
+	} {
+		if own, others := c.rows.FirstDifference(c.other); own != c.own || others != c.others {
+			t.Errorf("%s: first difference %q and %q", name, own, others)
+		}
 	}
 }

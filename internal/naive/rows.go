@@ -25,19 +25,23 @@ func (r Rows) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// FirstDifference returns the first row of either that the other lacks, "" for the one that lacks it. Rows that are equal have none.
+// FirstDifference returns the first row that the others lack, and the first of theirs that is lacking here; "" for none.
 func (r Rows) FirstDifference(other Rows) (own, others string) {
-	for i := range max(len(r), len(other)) {
-		switch {
-		case i >= len(r):
-			return "", other[i]
-		case i >= len(other):
-			return r[i], ""
-		case r[i] != other[i]:
-			return r[i], other[i]
+	return r.firstWithout(other), other.firstWithout(r)
+}
+
+// firstWithout goes through both lists at once, as they are sorted.
+func (r Rows) firstWithout(other Rows) string {
+	for _, row := range r {
+		for len(other) > 0 && other[0] < row {
+			other = other[1:]
 		}
+		if len(other) == 0 || other[0] != row {
+			return row
+		}
+		other = other[1:] // so that a row that is there twice needs two
 	}
-	return "", ""
+	return ""
 }
 
 // canonical is one row as it is compared.

@@ -160,7 +160,7 @@ func difference(what string, got, want naive.Rows) error {
 		return nil
 	}
 	row, folded := got.FirstDifference(want)
-	return fmt.Errorf("%w: %s: the first of them is\n  %s\nwhere the naive fold has\n  %s", ErrDiffer, what, orNone(row), orNone(folded))
+	return fmt.Errorf("%w: %s: the first row that is wrong is\n  %s\nand the first that is missing\n  %s", ErrDiffer, what, orNone(row), orNone(folded))
 }
 
 func orNone(row string) string {
