@@ -26,6 +26,7 @@ const (
 	firstPause    = 20 * time.Millisecond // before it tries again, doubling up to
 	lastPause     = 2 * time.Second
 	patience      = 8 // attempts before a warning
+	vacuumWait    = 3 * time.Second
 )
 
 // tailSize is how many events the switch itself applies at most.
@@ -88,6 +89,9 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 
 func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		if err := r.lockOutVacuum(ctx, tx); err != nil {
+			return err
+		}
 		settings := fmt.Sprintf(`SET LOCAL lock_timeout = %d; SET LOCAL synchronous_commit = on`, lockWait.Milliseconds())
 		if _, err := tx.Exec(ctx, settings); err != nil {
 			return fmt.Errorf("set up the switch: %w", err)
@@ -110,6 +114,19 @@ func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 		}
 		return r.finish(ctx, tx, &tail)
 	})
+}
+
+// lockOutVacuum waits for a lock that is in nobody's way but that of what maintains tables. The next lock is waited for so briefly that
+// an autovacuum would not give way: it does for one who has waited for deadlock_timeout.
+func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, vacuumWait.Milliseconds())); err != nil {
+		return fmt.Errorf("set lock_timeout: %w", err)
+	}
+	tables := append(r.identifiers("public"), r.identifiers(r.schema())...)
+	if _, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(tables, ", ")+` IN SHARE UPDATE EXCLUSIVE MODE`); err != nil {
+		return fmt.Errorf("lock out maintenance: %w", err)
+	}
+	return nil
 }
 
 // readTail holds whoever writes the live tables, and returns what the new ones lack.
