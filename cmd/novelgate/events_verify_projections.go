@@ -15,7 +15,6 @@ import (
 
 // compareProjections replays the log for one projection after another, and adds what differs to the report.
 func (v *verification) compareProjections(in *invocation, pool *pgxpool.Pool) error {
-	collectRarely()
 	for _, p := range append(projections.All(), projections.Inline()...) {
 		_, inline, err := projections.Find(p.Name())
 		if err != nil {

@@ -22,7 +22,7 @@ const (
 
 // ErrNotComparable means that there is nothing to compare the live tables with: the log cannot be replayed as it is, or other
 // code has written them.
-var ErrNotComparable = errors.New("cannot be compared")
+var ErrNotComparable = errors.New("the tables cannot be compared")
 
 // ErrMayNotCreate means that the database does not let this role create a schema to replay into, or is a standby.
 var ErrMayNotCreate = errors.New("no permission to create a schema")
@@ -76,10 +76,12 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 		err = errors.Join(c.run(ctx), c.drop(context.WithoutCancel(ctx)))
 	}
 	var poison *PoisonError
-	if errors.As(err, &poison) {
-		err = fmt.Errorf("%w: %w", ErrNotComparable, err)
-	}
-	if err != nil {
+	switch {
+	case errors.As(err, &poison):
+		return Comparison{}, fmt.Errorf("%w: %w", ErrNotComparable, err)
+	case errors.Is(err, ErrNotComparable):
+		return Comparison{}, err
+	case err != nil:
 		return Comparison{}, fmt.Errorf("compare projection %s: %w", r.Projection.Name(), err)
 	}
 	return c.result, nil
@@ -225,10 +227,11 @@ func (c *comparison) replay(ctx context.Context, q eventlog.Querier, upTo events
 	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	chunks, failed := make(chan eventlog.Chunk, chunkAhead-1), make(chan error, 1)
+	chunks, ended := make(chan eventlog.Chunk, chunkAhead-1), make(chan error, 1)
+	failed := func() error { return <-ended }
 	go func() {
 		defer close(chunks)
-		failed <- c.read(reading, q, eventlog.Range{After: c.position, UpTo: upTo}, chunks)
+		ended <- c.read(reading, q, eventlog.Range{After: c.position, UpTo: upTo}, chunks)
 	}()
 	for chunk := range chunks {
 		err := c.surely(ctx, &chunk, func(batch []events.Recorded) error {
@@ -241,14 +244,14 @@ func (c *comparison) replay(ctx context.Context, q eventlog.Querier, upTo events
 		}, func(tx pgx.Tx, batch []events.Recorded) error { return c.applyIn(ctx, tx, batch) })
 		if err != nil {
 			stop()
-			<-failed // because of stop
+			_ = failed() // because of stop
 			return err
 		}
 		c.position = chunk.End
 		c.result.Events += chunk.Read
 		c.Progress(Progress{Phase: Replaying, Done: c.result.Events, Total: c.result.Events})
 	}
-	return <-failed
+	return failed()
 }
 
 // read reads a range while what came before is applied.

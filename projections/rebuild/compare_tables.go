@@ -116,7 +116,8 @@ func (t *table) readColumns(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (c column) in(t string) string { return t + "." + pgx.Identifier{c.name}.Sanitize() }
+// of is the column of the relation, which the statements below call t.
+func (c column) of() string { return "t." + pgx.Identifier{c.name}.Sanitize() }
 
 // separator stands between the parts of a key. Only a key of one part may be any text.
 const separator = "\x1f"
@@ -125,10 +126,10 @@ const separator = "\x1f"
 func (t *table) hashesSQL() string {
 	key, all := make([]string, len(t.key)), make([]string, len(t.columns))
 	for i, c := range t.key {
-		key[i] = c.in("t") + "::text"
+		key[i] = c.of() + "::text"
 	}
 	for i, c := range t.columns {
-		all[i] = c.in("t")
+		all[i] = c.of()
 	}
 	return fmt.Sprintf(`SELECT k, h
 FROM (SELECT concat_ws(E'\x1f', %s) COLLATE "C" AS k, sha256(convert_to(ROW(%s)::text, 'UTF8')) AS h FROM %s AS t) AS r ORDER BY k`,
@@ -139,10 +140,10 @@ FROM (SELECT concat_ws(E'\x1f', %s) COLLATE "C" AS k, sha256(convert_to(ROW(%s):
 func (t *table) rowSQL() string {
 	all, where := make([]string, len(t.columns)), make([]string, len(t.key))
 	for i, c := range t.columns {
-		all[i] = c.in("t") + "::text"
+		all[i] = c.of() + "::text"
 	}
 	for i, c := range t.key {
-		where[i] = fmt.Sprintf("%s = $%d::text::%s", c.in("t"), len(t.args)+i+1, c.dataType)
+		where[i] = fmt.Sprintf("%s = $%d::text::%s", c.of(), len(t.args)+i+1, c.dataType)
 	}
 	return fmt.Sprintf(`SELECT ARRAY[%s] FROM %s AS t WHERE %s`, strings.Join(all, ", "), t.relation, strings.Join(where, " AND "))
 }
