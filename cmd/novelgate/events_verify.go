@@ -14,6 +14,7 @@ import (
 
 	"novelgate/events/ledger/bundle"
 	"novelgate/events/ledger/verify"
+	"novelgate/projections/rebuild"
 )
 
 // EventsVerify is `novelgate events verify`.
@@ -25,6 +26,8 @@ type EventsVerify struct {
 	Database bool     `help:"Verify the events in the database, which is the default."`
 	Key      []string `placeholder:"KEY" help:"Public key that must have signed, as ledger status shows it, or a file of such keys (default: what comes with the history, which proves less)."`
 	Against  []string `placeholder:"PATH" type:"existingpath" help:"Checkpoint that you kept, or an older bundle: the history must be the one that it covers."`
+
+	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare all projected tables with that. It needs permission to create schemas, and room for a copy of the largest projection."`
 }
 
 var errDoesNotVerify = errors.New("the history does not verify")
@@ -61,29 +64,50 @@ func (c *EventsVerify) Run(in *invocation) error {
 	}
 	return c.withHistory(in, "verify", map[string]string{}, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = verify.NewDatabase(pool)
-		err := c.run(in, config)
-		return 0, err // it shows no event
+		result, err := c.verify(in, config)
+		if err == nil && c.Projections {
+			err = result.compareProjections(in, pool)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return 0, c.report(in, result) // it shows no event
 	})
 }
 
+// verification is what was found: of the history, and of what was made of it.
+type verification struct {
+	*verify.Report
+	Projections []rebuild.Comparison `json:"projections"` // of a database; empty where they were not compared
+}
+
 func (c *EventsVerify) run(in *invocation, config verify.Config) error {
-	report, err := verify.Run(in.ctx, config)
+	result, err := c.verify(in, config)
 	if err != nil {
 		return err
 	}
-	if !report.KeysGiven {
+	return c.report(in, result)
+}
+
+func (c *EventsVerify) verify(in *invocation, config verify.Config) (verification, error) {
+	report, err := verify.Run(in.ctx, config)
+	return verification{Report: report, Projections: []rebuild.Comparison{}}, err
+}
+
+func (c *EventsVerify) report(in *invocation, result verification) error {
+	if !result.KeysGiven {
 		fmt.Fprintln(in.stderr, "The key came with the history: it is the operator's own word. Give the key that you hold with --key.")
 	}
-	if err := c.print(in, report, func() { printReport(in, report) }); err != nil {
+	if err := c.print(in, result, func() { printReport(in, result) }); err != nil {
 		return err
 	}
-	if !report.OK {
-		return fmt.Errorf("%w: %s", errDoesNotVerify, printable(report.Faults[0].String()))
+	if !result.OK {
+		return fmt.Errorf("%w: %s", errDoesNotVerify, printable(result.Faults[0].String()))
 	}
 	return nil
 }
 
-func printReport(in *invocation, r *verify.Report) {
+func printReport(in *invocation, r verification) {
 	checked := fmt.Sprintf("%d events against their entries", r.Events)
 	switch {
 	case r.Entries > 0 && r.Events == 0:
@@ -113,6 +137,9 @@ func printReport(in *invocation, r *verify.Report) {
 		rows = append(rows, []any{"kept", fmt.Sprintf("%s, %d entries: %s", kept.Name, kept.Size, outcome)})
 	}
 	rows = append(rows, []any{"took", fmt.Sprintf("%.1f s, %.0f events/s", r.Seconds, float64(r.Entries)/max(r.Seconds, 0.001))})
+	for i := range r.Projections {
+		rows = append(rows, []any{"replayed", replayed(&r.Projections[i])})
+	}
 	for i := range r.Faults {
 		rows = append(rows, []any{"WRONG", r.Faults[i].String()})
 	}

@@ -56,6 +56,27 @@ func ReadRange(ctx context.Context, q Querier, r Range, streams []string) (Chunk
 	return chunk, nil
 }
 
+// readFirstSQL is readRangeSQL for the first events of a range. $6: how many.
+const readFirstSQL = readRangeSQL + ` LIMIT $6`
+
+// ReadFirst returns the first limit events of a range of the log, of the named kinds of stream; nil stands for all. Others are not
+// counted. A chunk that ends with the end of the range has less than limit. What q does not see, or sees though it has not settled,
+// is for the caller to judge.
+func ReadFirst(ctx context.Context, q Querier, r Range, limit int, streams []string) (Chunk, error) {
+	rows, err := q.Query(ctx, readFirstSQL, r.After.TransactionID, r.After.Ordinal, r.UpTo.TransactionID, r.UpTo.Ordinal, streams, limit)
+	if err != nil {
+		return Chunk{}, fmt.Errorf("read log after %s: %w", r.After, err)
+	}
+	chunk := Chunk{Start: r.After, End: r.After}
+	if err := chunk.collect(rows, limit, streams); err != nil {
+		return Chunk{}, fmt.Errorf("read log after %s: %w", r.After, err)
+	}
+	if chunk.Read < limit {
+		chunk.End = r.UpTo
+	}
+	return chunk, nil
+}
+
 // collect reads all rows of columns, of which there are not many more than most.
 func (c *Chunk) collect(rows pgx.Rows, most int, streams []string) error {
 	defer rows.Close()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -34,14 +35,20 @@ func (s *Store) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	if tile.H != TileHeight || tile.W < 1 || tile.W > TileWidth || tile.L >= levels || tile.N < 0 || tile.N > 1<<47 {
 		return nil, ErrNotFound
 	}
+	read := s.tiles
 	if tile.L < 0 {
-		return s.bundle(ctx, tile.N, tile.W)
+		read = func(ctx context.Context, _ []tlog.Tile) ([][]byte, error) { return s.Bundles(ctx, tile.N, tile.W) }
 	}
-	tiles, err := s.tiles(ctx, []tlog.Tile{tile})
+	tiles, err := read(ctx, []tlog.Tile{tile})
 	if err != nil {
 		return nil, err
 	}
 	return tiles[0], nil
+}
+
+// Tiles returns the hashes of tiles in one statement, as Tile does.
+func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
+	return s.tiles(ctx, tiles)
 }
 
 // tiles returns the hashes of tiles, whole.
@@ -78,22 +85,25 @@ func (s *Store) tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 	return data, nil
 }
 
-// bundle returns the first width entries of a bundle.
-func (s *Store) bundle(ctx context.Context, n int64, width int) ([]byte, error) {
-	rows, err := s.db.Query(ctx, entriesSQL, n*TileWidth, width)
+// Bundles returns so many entries in one statement, from the beginning of bundle n on: as entry bundles, of which the last one may
+// not be full. It fails with ErrNotFound if the tree does not have that many.
+func (s *Store) Bundles(ctx context.Context, n int64, entries int) ([][]byte, error) {
+	rows, err := s.db.Query(ctx, entriesSQL, n*TileWidth, entries)
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}
+	var bundles [][]byte
 	var bundle []byte
 	var first int64
-	var entries []byte
-	end, count := 0, 0 // of the bundle so far
-	_, err = pgx.ForEachRow(rows, []any{&first, &entries}, func() error {
+	var piece pgtype.DriverBytes
+	end, count, before := 0, 0, 0 // of the bundle so far, of all so far, of those in front of the bundle
+	_, err = pgx.ForEachRow(rows, []any{&first, &piece}, func() error {
 		if want := n*TileWidth + int64(count); first != want {
-			return fmt.Errorf("%w: bundle %d goes on with entry %d instead of %d", ErrDamaged, n, first, want)
+			return fmt.Errorf("%w: bundle %d goes on with entry %d instead of %d", ErrDamaged, want/TileWidth, first, want)
 		}
-		bundle = append(bundle, entries...)
-		for end < len(bundle) && count < width {
+		bundle = append(bundle, piece...)
+		full := min(before+TileWidth, entries)
+		for end < len(bundle) && count < full {
 			if len(bundle) < end+lengthSize {
 				return fmt.Errorf("%w: entry %d is cut off", ErrDamaged, n*TileWidth+int64(count))
 			}
@@ -103,15 +113,19 @@ func (s *Store) bundle(ctx context.Context, n int64, width int) ([]byte, error) 
 		if len(bundle) < end {
 			return fmt.Errorf("%w: entry %d is cut off", ErrDamaged, n*TileWidth+int64(count)-1)
 		}
+		if count == full {
+			bundles = append(bundles, bundle[:end])
+			bundle, end, before = make([]byte, 0, end), 0, count
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read entries: %w", err)
 	}
-	if count < width {
-		return nil, fmt.Errorf("bundle %d: %w", n, ErrNotFound)
+	if count < entries {
+		return nil, fmt.Errorf("bundle %d: %w", n+int64(count)/TileWidth, ErrNotFound)
 	}
-	return bundle[:end], nil
+	return bundles, nil
 }
 
 // loadTree reads the right edge of the tree in a state.

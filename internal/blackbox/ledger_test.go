@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/transparency-dev/formats/proof"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -116,6 +117,43 @@ func TestLedgerOfTwoReplicas(t *testing.T) {
 	if keys, err := ledger.LoadKeys(file); err != nil || len(keys) != 1 {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
+}
+
+// TestVerifyReplaysProjections: what is changed by hand in a projected table of a running service is found, and located.
+func TestVerifyReplaysProjections(t *testing.T) {
+	t.Parallel()
+	database := testdb.New(t)
+	s := blackbox.Start(t, database)
+	if out := s.CLI(t, "integration", "create", "Acme", "--capability", "posts"); out.Code != 0 {
+		t.Fatal(out.Stderr)
+	}
+	blackbox.Eventually(t, time.Minute, "everything is signed", func() bool {
+		status := ledgerStatus(t, s)
+		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
+	})
+	key := ledgerStatus(t, s).VerifierKeys[0]
+	verify := func(code int, says string, args ...string) {
+		t.Helper()
+		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, args...)...)
+		if out.Code != code || !strings.Contains(out.Stdout, says) {
+			t.Errorf("verify %v ended with %d, without %q: %s %s", args, out.Code, says, out.Stdout, out.Stderr)
+		}
+	}
+	verify(0, "integrations 1 rows, as the live ones")
+	conn, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context()) //nolint:errcheck // nothing is lost
+	if _, err := conn.Exec(t.Context(), `UPDATE integrations SET review = true, posts_per_minute = 1000000`); err != nil {
+		t.Fatal(err)
+	}
+	verify(1, "projection integrations: table integrations: in the row with integration_id ")
+	verify(1, "this is not what the events lead to: posts_per_minute, review")
+	verify(1, `"part": "projection integrations"`, "--json")
+	verify(1, `"kind": "changed"`, "--json")
+	verify(0, `"projections": []`, "--json", "--no-projections")
+	verify(0, "everything agrees", "--no-projections")
 }
 
 // TestExportAndVerify: what the command line exports verifies, and so do the database and the running service; a changed byte does not.

@@ -109,7 +109,7 @@ func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string
 		if err != nil {
 			return fmt.Errorf("record the rebuild: %w", err)
 		}
-		if err := createTables(ctx, tx, r.schema(), r.Projection.Tables()); err != nil || bulk {
+		if err := createTables(ctx, tx, r.schema(), r.Projection.Tables(), lasting); err != nil || bulk {
 			return err
 		}
 		return createIndexes(ctx, tx, r.schema(), r.Projection.Tables(), false)

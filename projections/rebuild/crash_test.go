@@ -21,6 +21,7 @@ const (
 	childVariable  = "NOVELGATE_TEST_REBUILD"
 	childDatabase  = "NOVELGATE_TEST_REBUILD_DATABASE"
 	childUntil     = "NOVELGATE_TEST_REBUILD_UNTIL"
+	childCompares  = "NOVELGATE_TEST_REBUILD_COMPARES" // it does not rebuild, but compares, until this phase
 	childRangeSize = 50
 )
 
@@ -37,10 +38,14 @@ func child() {
 	if err != nil {
 		panic(err)
 	}
-	_, err = rebuild.Run(context.Background(), rebuild.Config{
+	run := func(config rebuild.Config) error { _, err := rebuild.Run(context.Background(), config); return err }
+	if os.Getenv(childCompares) != "" {
+		run = func(config rebuild.Config) error { _, err := rebuild.Compare(context.Background(), config); return err }
+	}
+	err = run(rebuild.Config{
 		Pool: pool, Projection: projection, Inline: inline, Workers: 2, RangeSize: childRangeSize, Logger: quiet(),
 		Progress: func(p rebuild.Progress) {
-			if p.Done >= until {
+			if phase := os.Getenv(childCompares); p.Done >= until && (phase == "" || phase == p.Phase) {
 				fmt.Println(p.Phase)
 				select {}
 			}
@@ -102,11 +107,47 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 	}
 }
 
+// What a comparison that was killed has left is gone after the next one, and disturbs neither that nor the live tables.
+func TestKilledComparisonLeavesNothing(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	for i := range 12 {
+		append1(t, pool, comments(seeded(uint64(i)), fmt.Sprint(i), 1000)...)
+	}
+	follow(t, pool, projections.Authors{})
+	caughtUp(t, pool, "authors")
+	schemas := func() (n int) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'authors\_%'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, phase := range []string{rebuild.Replaying, rebuild.Comparing} {
+		kill(t, pool, "authors", 5000, phase, childCompares+"="+phase)
+		if n := schemas(); n != 1 {
+			t.Errorf("%d schemas after the kill while %s", n, phase)
+		}
+		eventually(t, "the server has noticed", func() (gone bool) {
+			err := pool.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name = 'novelgate-rebuild')`).Scan(&gone)
+			return err == nil && gone
+		})
+	}
+	if c := compare(t, pool, "authors"); differences(c) != "" || c.Events != 12_000 {
+		t.Errorf("%+v", c)
+	}
+	if n := schemas(); n != 0 {
+		t.Errorf("%d schemas are left", n)
+	}
+}
+
 // kill starts a rebuild in a process of its own and kills it once so many events are done.
-func kill(t *testing.T, pool *pgxpool.Pool, name string, until int, phase string) {
+func kill(t *testing.T, pool *pgxpool.Pool, name string, until int, phase string, environment ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+name, childDatabase+"="+pool.Config().ConnString(), fmt.Sprintf("%s=%d", childUntil, until))
+	cmd.Env = append(cmd.Env, environment...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -22,4 +22,14 @@
 //
 // One process at a time: it holds an advisory lock, and its every transaction checks that it is still the builder on
 // record, in case that its connection with the lock has broken unnoticed and another one has taken over.
+//
+// # Comparing
+//
+// Compare builds tables in the same way, in log order, and switches nothing: it compares them with the live ones and drops them.
+//
+//	create   a schema of its own (posts_replayed) with tables and indexes; what a crash has left there is dropped before
+//	replay   the log up to where the live tables are, which go on: so a few times, as less and less is left
+//	snapshot a read-only transaction that sees the live tables at one position; the replay goes up to exactly that, as the
+//	         transaction sees the log. Nobody else writes the new tables, so they need not be seen by the same snapshot
+//	compare  both tables row by row, in the order of their keys
 package rebuild

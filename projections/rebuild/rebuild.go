@@ -85,6 +85,7 @@ type rebuild struct {
 	resumed bool
 	skipped map[projections.Delivery]bool
 	pace    pace
+	scratch string // schema of tables that are only compared; empty in a rebuild
 
 	mu         sync.Mutex
 	done, read int
@@ -187,13 +188,13 @@ func (r *rebuild) lock(ctx context.Context) (*pgxpool.Conn, error) {
 		return nil, fmt.Errorf("connect to rebuild: %w", err)
 	}
 	var locked bool
-	err = conn.QueryRow(ctx, tryLockSQL, r.Projection.Name()).Scan(&locked)
+	err = conn.QueryRow(ctx, tryLockSQL, r.purpose()).Scan(&locked)
 	if err == nil && !locked {
 		err = ErrUnderWay
 	}
 	if err != nil {
 		conn.Release()
-		return nil, fmt.Errorf("rebuild projection %s: %w", r.Projection.Name(), err)
+		return nil, fmt.Errorf("lock projection %s: %w", r.Projection.Name(), err)
 	}
 	return conn, nil
 }
@@ -203,14 +204,27 @@ func (r *rebuild) unlock(ctx context.Context, lock *pgxpool.Conn) {
 	defer lock.Release()
 	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
 	defer cancel()
-	if _, err := lock.Exec(ctx, unlockSQL, r.Projection.Name()); err != nil {
+	if _, err := lock.Exec(ctx, unlockSQL, r.purpose()); err != nil {
 		r.Logger.DebugContext(ctx, "The lock of a rebuild goes with its connection", slog.Any("error", err))
 		lock.Conn().Close(ctx) //nolint:errcheck // there is nothing to lose
 	}
 }
 
 // schema is where the new tables are built.
-func (r *rebuild) schema() string { return r.Projection.Name() + "_" + strconv.Itoa(r.record.build) }
+func (r *rebuild) schema() string {
+	if r.scratch != "" {
+		return r.scratch
+	}
+	return r.Projection.Name() + "_" + strconv.Itoa(r.record.build)
+}
+
+// purpose is what the lock is for: a projection may be rebuilt and compared at the same time.
+func (r *rebuild) purpose() string {
+	if r.scratch != "" {
+		return r.scratch
+	}
+	return r.Projection.Name()
+}
 
 // advance reports that so many events more are done.
 func (r *rebuild) advance(events int) {

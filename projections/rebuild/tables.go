@@ -63,11 +63,17 @@ func refuseUnsupported(ctx context.Context, db executor, tables []string) error 
 	return nil
 }
 
+// Kinds of new tables. Those that are thrown away need not outlive a crash of the database.
+const (
+	lasting  = `CREATE TABLE `
+	unlogged = `CREATE UNLOGGED TABLE `
+)
+
 // createTables makes the new tables, in a schema of their own, without indexes.
-func createTables(ctx context.Context, tx executor, schema string, tables []string) error {
+func createTables(ctx context.Context, tx executor, schema string, tables []string, create string) error {
 	statements := []string{`CREATE SCHEMA ` + pgx.Identifier{schema}.Sanitize()}
 	for _, table := range tables {
-		statements = append(statements, `CREATE TABLE `+pgx.Identifier{schema, table}.Sanitize()+
+		statements = append(statements, create+pgx.Identifier{schema, table}.Sanitize()+
 			` (LIKE `+pgx.Identifier{"public", table}.Sanitize()+` INCLUDING ALL EXCLUDING INDEXES)`)
 	}
 	options, err := texts(ctx, tx, optionsSQL, schema, tables)

@@ -37,16 +37,19 @@ func (e *Event) appendLine(dst []byte) ([]byte, error) {
 	}
 	var failed error
 	text := func(name string, value []byte) {
-		dst = append(dst, name...)
 		var err error
-		if dst, err = jsontext.AppendQuote(dst, value); err != nil {
+		if dst, err = jsontext.AppendQuote(append(dst, name...), value); err != nil {
 			failed = fmt.Errorf("%s %w", name, errEncoding)
 		}
 	}
-	text(`"id":`, []byte(e.ID))
-	text(`,"source":`, []byte(e.Source))
-	text(`,"type":`, []byte(e.Type))
-	text(`,"streamType":`, []byte(e.StreamType))
+	for _, short := range []struct{ name, value string }{
+		{`"id":`, e.ID}, {`,"source":`, e.Source}, {`,"type":`, e.Type}, {`,"streamType":`, e.StreamType},
+	} {
+		var err error
+		if dst, err = jsontext.AppendQuote(append(dst, short.name...), short.value); err != nil {
+			failed = fmt.Errorf("%s %w", short.name, errEncoding)
+		}
+	}
 	dst = append(dst, `,"streamId":"`...)
 	dst = append(dst, uuid.UUID(e.StreamID).String()...)
 	dst = strconv.AppendInt(append(dst, `","streamVersion":`...), int64(e.StreamVersion), 10)

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
-	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/ledger"
 )
@@ -28,7 +27,7 @@ type Export struct {
 	Workers int
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Progress is called as the work proceeds, from one goroutine at a time or not at all. Default: nobody is told.
+	// Progress is called as files are written, from one goroutine at a time or not at all. Default: nobody is told.
 	Progress func(done, total int64)
 }
 
@@ -64,18 +63,22 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	if err := x.chunks(ctx, store, manifest); err != nil {
+	made := newDirs()
+	if err := x.chunks(ctx, store, manifest, made); err != nil {
 		return Manifest{}, err
 	}
 	manifest.Complete = true
-	err = errors.Join(
-		x.upperTiles(ctx, store, manifest),
-		writeFile(inside(x.Dir, KeyFile), []byte(strings.Join(keys, "\n")+"\n")),
-		writeFile(inside(x.Dir, CheckpointFile), checkpoint.Note),
-		manifest.write(x.Dir),
-	)
-	if err != nil {
-		return Manifest{}, err
+	for _, step := range []func() error{
+		func() error { return x.upperTiles(ctx, store, manifest, made) },
+		func() error { return writeFile(inside(x.Dir, KeyFile), []byte(strings.Join(keys, "\n")+"\n")) },
+		func() error { return writeFile(inside(x.Dir, CheckpointFile), checkpoint.Note) },
+		func() error { return made.sync(x.Dir) }, // all names that the manifest vouches for
+		func() error { return manifest.write(x.Dir) },
+		func() error { return syncFile(x.Dir) },
+	} {
+		if err := step(); err != nil {
+			return Manifest{}, err
+		}
 	}
 	return manifest, x.removePartial(before, manifest)
 }
@@ -102,87 +105,9 @@ func (x *Export) open(next Manifest) (Manifest, error) {
 	return next, next.write(x.Dir)
 }
 
-// chunks writes events, entry bundles and the lowest tiles, several files at a time.
-func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) error {
-	group, ctx := errgroup.WithContext(ctx)
-	const usual = 2
-	workers := x.Workers
-	if workers <= 0 {
-		workers = usual
-	}
-	var next, done atomic.Int64
-	next.Store(m.FirstLogIndex)
-	finished := make(chan int, workers)
-	for range workers {
-		group.Go(func() error {
-			for ctx.Err() == nil {
-				first := next.Add(EventsPerFile) - EventsPerFile
-				if first >= m.Size {
-					return nil
-				}
-				if err := x.chunk(ctx, store, first, m.Size); err != nil {
-					return err
-				}
-				finished <- Width(first, m.Size)
-			}
-			return fmt.Errorf("export: %w", ctx.Err())
-		})
-	}
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		for n := range finished {
-			if now := done.Add(int64(n)); x.Progress != nil {
-				x.Progress(now, m.Events)
-			}
-		}
-	}()
-	err := group.Wait()
-	close(finished)
-	<-told
-	return err //nolint:wrapcheck // those of this package
-}
-
-// chunk writes one file of events and the tiles below it, unless they are there. The events come last: they vouch for the rest.
-func (x *Export) chunk(ctx context.Context, store *ledger.Store, first, size int64) error {
-	count := Width(first, size)
-	path := inside(x.Dir, EventsPath(first/EventsPerFile, count))
-	if there, err := exists(path); there || err != nil {
-		return err
-	}
-	for offset := 0; offset < count; offset += ledger.TileWidth {
-		n, width := (first+int64(offset))/ledger.TileWidth, min(ledger.TileWidth, count-offset)
-		for level := -1; level <= 0; level++ {
-			if err := x.tile(ctx, store, tlog.Tile{H: ledger.TileHeight, L: level, N: n, W: width}); err != nil {
-				return err
-			}
-		}
-	}
-	list, err := ReadEvents(ctx, x.DB, first, count, size)
-	if err != nil {
-		return err
-	}
-	const usual = 1024 // bytes of a line
-	text := make([]byte, 0, usual*len(list))
-	for i := range list {
-		if text, err = list[i].appendLine(text); err != nil {
-			return fmt.Errorf("event %s of %s: %w", list[i].ID, list[i].Source, err)
-		}
-	}
-	return writeFile(path, text)
-}
-
-func (x *Export) tile(ctx context.Context, store *ledger.Store, tile tlog.Tile) error {
-	data, err := store.Tile(ctx, tile)
-	if err != nil {
-		return fmt.Errorf("export tile: %w", err)
-	}
-	return writeFile(inside(x.Dir, TilePath(tile)), data)
-}
-
 // upperTiles writes the tiles above the lowest level: in a bundle that continues another one, from the one on that has the
 // first event in its reach, so that what is in front of it is committed to.
-func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest) error {
+func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
 	for _, tile := range UpperTiles(m.FirstLogIndex, m.Size) {
 		if tile.W == ledger.TileWidth {
 			if there, err := exists(inside(x.Dir, TilePath(tile))); err != nil {
@@ -191,7 +116,12 @@ func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest
 				continue
 			}
 		}
-		if err := x.tile(ctx, store, tile); err != nil {
+		data, err := store.Tile(ctx, tile)
+		if err != nil {
+			return fmt.Errorf("export tile: %w", err)
+		}
+		path := inside(x.Dir, TilePath(tile))
+		if err := errors.Join(made.make(filepath.Dir(path)), writeFile(path, data)); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +99,52 @@ func TestExportGoesOn(t *testing.T) {
 	export(t, l, once, 0)
 	if diff := cmp.Diff(files(t, once), files(t, dir)); diff != "" {
 		t.Errorf("(-at once +resumed):\n%.2000s", diff)
+	}
+}
+
+// TestExportThatFails: nothing vouches for what could not be written, and the same call goes on.
+func TestExportThatFails(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(20_000)
+	once := filepath.Join(t.TempDir(), "once")
+	export(t, l, once, 0)
+	for obstacle, vouched := range map[string]string{
+		"tile/entries/040":       "events/002.ndjson", // whose chunk begins with entry bundle 32
+		"tile/0/078.p/32":        "events/004.p/3616.ndjson",
+		"tile/1/000.p/78":        "checkpoint", // written once all chunks are
+		"checkpoint.part":        "checkpoint",
+		"events/003.ndjson.part": "events/003.ndjson",
+	} {
+		dir := filepath.Join(t.TempDir(), "bundle")
+		text, err := os.ReadFile(filepath.Join(once, bundle.ManifestFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, obstacle), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		// One that was interrupted is gone on with.
+		text = bytes.Replace(text, []byte(`"complete": true`), []byte(`"complete": false`), 1)
+		if err := os.WriteFile(filepath.Join(dir, bundle.ManifestFile), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, Now: time.Now}).Run(t.Context()); err == nil {
+			t.Errorf("%s could be written", obstacle)
+		}
+		if _, err := os.Stat(filepath.Join(dir, vouched)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there without %s: %v", vouched, obstacle, err)
+		}
+		if _, err := bundle.OpenDir(dir); !errors.Is(err, bundle.ErrNoBundle) {
+			t.Errorf("without %s the bundle is opened: %v", obstacle, err)
+		}
+		if err := os.Remove(filepath.Join(dir, obstacle)); err != nil {
+			t.Fatal(err)
+		}
+		export(t, l, dir, 0)
+		if diff := cmp.Diff(files(t, once), files(t, dir)); diff != "" {
+			t.Errorf("%s: (-at once +after a failure):\n%.2000s", obstacle, diff)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,24 +26,52 @@ type Database interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// locateSQL finds the transaction whose events have a log index. $1: log index.
-const locateSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
-WHERE first_log_index <= $1 ORDER BY first_log_index DESC LIMIT 1`
+// sealsSQL reads the seals of a range of log indexes, from the one that has its first. $1, $2: first and last log index.
+const sealsSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
+WHERE first_log_index >= coalesce((SELECT max(first_log_index) FROM ledger_seals WHERE first_log_index <= $1), 0) AND first_log_index <= $2
+ORDER BY first_log_index`
+
+// seals are those of a range, ordered by log index, and so by transaction as well.
+type seals []seal
+
+type seal struct {
+	transaction uint64
+	first       int64
+	count       int32
+}
+
+func readSeals(ctx context.Context, db Database, first, last int64) (seals, error) {
+	rows, err := db.Query(ctx, sealsSQL, first, last)
+	if err != nil {
+		return nil, fmt.Errorf("find log index %d: %w", first, err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s seal, err error) {
+		return s, row.Scan(&s.transaction, &s.first, &s.count)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find log index %d: %w", first, err)
+	}
+	return list, nil
+}
 
 // locate returns the place of a log index, which need not have its event any more.
-func locate(ctx context.Context, db Database, index int64) (events.Position, error) {
-	var p events.Position
-	var first int64
-	var count int32
-	err := db.QueryRow(ctx, locateSQL, index).Scan(&p.TransactionID, &first, &count)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && index-first >= int64(count) {
+func (s seals) locate(index int64) (events.Position, error) {
+	i := sort.Search(len(s), func(i int) bool { return s[i].first > index }) - 1
+	if i < 0 || index-s[i].first >= int64(s[i].count) {
 		return events.Position{}, fmt.Errorf("%w: no transaction has log index %d", ledger.ErrDamaged, index)
 	}
-	if err != nil {
-		return events.Position{}, fmt.Errorf("find log index %d: %w", index, err)
+	return events.Position{TransactionID: s[i].transaction, Ordinal: int32(index - s[i].first)}, nil //nolint:gosec // less than count
+}
+
+// index returns the log index of an event, NoLogIndex for one that was never sealed. Of events in log order it remembers where it was.
+func (s seals) index(at events.Position, i *int) int64 {
+	for *i < len(s) && s[*i].transaction < at.TransactionID {
+		*i++
 	}
-	p.Ordinal = int32(index - first) //nolint:gosec // less than count
-	return p, nil
+	if *i == len(s) || s[*i].transaction != at.TransactionID || at.Ordinal >= s[*i].count {
+		return NoLogIndex
+	}
+	return s[*i].first + int64(at.Ordinal)
 }
 
 // binaryResults asks for every column as the database has it.
@@ -55,61 +84,84 @@ var errRow = errors.New("row of the log has an unexpected form")
 
 // ReadEvents reads the events that are stored in the places of count log indexes, from first on, up to the last one below
 // size: usually as many, fewer when some were deleted, more when some were put in between, in front of the first one of
-// the next chunk. It is one statement, and so a short transaction.
+// the next chunk. It is two statements, and so two short transactions.
 func ReadEvents(ctx context.Context, db Database, first int64, count int, size int64) ([]Event, error) {
+	list := make([]Event, 0, count)
+	err := eachEvent(ctx, db, first, count, size, func(e *Event) error {
+		kept := *e
+		kept.Data, kept.Metadata = bytes.Clone(e.Data), bytes.Clone(e.Metadata)
+		kept.Personal, kept.Salt = bytes.Clone(e.Personal), bytes.Clone(e.Salt)
+		list = append(list, kept)
+		return nil
+	})
+	return list, err
+}
+
+// eachEvent calls do with each of these events, whose bytes are gone when it returns.
+func eachEvent(ctx context.Context, db Database, first int64, count int, size int64, do func(*Event) error) error {
 	if count == 0 {
-		return nil, nil
-	}
-	var from events.Position // what stands in front of the first event belongs to the first chunk
-	var err error
-	if first > 0 {
-		if from, err = locate(ctx, db, first); err != nil {
-			return nil, err
-		}
+		return nil
 	}
 	end := first + int64(count)
-	until, err := locate(ctx, db, min(end, size-1))
+	sealed, err := readSeals(ctx, db, first, min(end, size-1))
 	if err != nil {
-		return nil, err
+		return err
+	}
+	var from events.Position // what stands in front of the first event belongs to the first chunk
+	if first > 0 {
+		if from, err = sealed.locate(first); err != nil {
+			return err
+		}
+	}
+	until, err := sealed.locate(min(end, size-1))
+	if err != nil {
+		return err
 	}
 	if end == size {
 		until.Ordinal++ // behind the last one
 	}
 	rows, err := db.Query(ctx, rowsSQL, binaryResults, from.TransactionID, from.Ordinal, until.TransactionID, until.Ordinal)
 	if err != nil {
-		return nil, fmt.Errorf("read events from log index %d: %w", first, err)
+		return fmt.Errorf("read events from log index %d: %w", first, err)
 	}
 	defer rows.Close()
-	list := make([]Event, 0, count)
+	var e Event
+	at := 0
 	for rows.Next() {
-		e, err := scan(rows.RawValues())
+		position, err := e.scan(rows.RawValues())
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, e)
+		e.LogIndex = sealed.index(position, &at)
+		if err := do(&e); err != nil {
+			return err
+		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read events from log index %d: %w", first, err)
+		return fmt.Errorf("read events from log index %d: %w", first, err)
 	}
-	return list, nil
+	return nil
 }
 
-// scan copies a row of rows.sql.
-func scan(v [][]byte) (Event, error) {
-	const columns, uuidSize = 12, 16
-	if len(v) != columns || len(v[1]) != uuidSize || len(v[2]) != 4 || len(v[10]) != 8 || v[8] != nil && len(v[8]) != uuidSize ||
-		v[11] != nil && len(v[11]) != 8 {
-		return Event{}, errRow
+// scan reads a row of rows.sql without copying its bytes.
+func (e *Event) scan(v [][]byte) (events.Position, error) {
+	const columns, uuidSize = 13, 16
+	if len(v) != columns || len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 || len(v[12]) != 8 ||
+		v[10] != nil && len(v[10]) != uuidSize {
+		return events.Position{}, errRow
 	}
-	e := Event{LogIndex: NoLogIndex, Event: ledger.Event{
-		StreamType: string(v[0]), StreamID: [uuidSize]byte(v[1]),
-		StreamVersion: int32(binary.BigEndian.Uint32(v[2])), //nolint:gosec // it was sent as such
-		ID:            string(v[3]), Source: string(v[4]), Type: string(v[5]),
-		Data: bytes.Clone(v[6]), Personal: bytes.Clone(v[7]), Salt: bytes.Clone(v[8]), Metadata: bytes.Clone(v[9]),
-		RecordedAt: time.UnixMicro(int64(binary.BigEndian.Uint64(v[10])) + postgresEpoch), //nolint:gosec // it was sent as such
-	}}
-	if v[11] != nil {
-		e.LogIndex = int64(binary.BigEndian.Uint64(v[11])) //nolint:gosec // it was sent as such
+	e.StreamType, e.StreamID = same(e.StreamType, v[2]), [uuidSize]byte(v[3])
+	e.StreamVersion = int32(binary.BigEndian.Uint32(v[4])) //nolint:gosec // it was sent as such
+	e.ID, e.Source, e.Type = string(v[5]), same(e.Source, v[6]), same(e.Type, v[7])
+	e.Data, e.Personal, e.Salt, e.Metadata = v[8], v[9], v[10], v[11]
+	e.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch)                                     //nolint:gosec // it was sent as such
+	return events.Position{TransactionID: binary.BigEndian.Uint64(v[0]), Ordinal: int32(binary.BigEndian.Uint32(v[1]))}, nil //nolint:gosec // it was sent as such
+}
+
+// same returns a text that is often the one before it, without copying it then.
+func same(before string, text []byte) string {
+	if before == string(text) {
+		return before
 	}
-	return e, nil
+	return string(text)
 }

@@ -34,13 +34,16 @@ const (
 	Metadata      Part = "metadata"
 )
 
+// Projection is the part of faults in the tables of a projection, which whoever replays the history finds.
+func Projection(name string) Part { return Part("projection " + name) }
+
 // Fault is one thing that is wrong.
 type Fault struct {
 	Part     Part   `json:"part"`
 	LogIndex *int64 `json:"logIndex"` // of the event; null when the fault belongs to none
 	ID       string `json:"id"`       // of the event that the entry commits to, or of an extra one
 	Source   string `json:"source"`
-	Count    int64  `json:"count"` // of events one after another, for missing and truncated
+	Count    int64  `json:"count"` // of events one after another, for missing and truncated; of rows, for projections
 	Detail   string `json:"detail"`
 
 	foundID, foundSource string // of what is in its place, for replaced

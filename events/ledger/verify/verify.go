@@ -183,15 +183,21 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 // add puts a fault on record. Of missing events one after another the first one is.
 func (v *verification) add(f Fault) {
 	r := v.report
-	r.FaultCount += f.Count
 	if n := len(r.Faults); f.Part == Missing && n > 0 {
 		if last := &r.Faults[n-1]; last.Part == Missing && *last.LogIndex+last.Count == *f.LogIndex {
+			r.FaultCount += f.Count
 			last.Count++
 			last.Detail = fmt.Sprintf("the ledger has its entry and those of %d more behind it, and these events are not there", last.Count-1)
 			return
 		}
 	}
-	if len(r.Faults) < MaxFaults {
+	r.Add(f)
+}
+
+// Add puts a fault on record, for what else is held against the history.
+func (r *Report) Add(f Fault) {
+	r.OK = false
+	if r.FaultCount += f.Count; len(r.Faults) < MaxFaults {
 		r.Faults = append(r.Faults, f)
 	}
 }

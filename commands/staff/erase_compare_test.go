@@ -1,0 +1,79 @@
+package staff_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// compareAll replays the log for every projection and returns the tables that differ, with the first differing row.
+func (l *live) compareAll(t *testing.T) map[string]string {
+	t.Helper()
+	differing := map[string]string{}
+	for _, p := range append(projections.All(), projections.Inline()...) {
+		_, inline, err := projections.Find(p.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := rebuild.Compare(t.Context(), rebuild.Config{Pool: l.Pool, Projection: p, Inline: inline, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range c.Tables {
+			if table.DifferenceCount > 0 {
+				differing[table.Name] = table.Differences[0].String()
+			}
+		}
+	}
+	return differing
+}
+
+// TestErasedAuthorComparesEqual: a replay does not come to what is still counted of an erased author, and that is no difference. Everything
+// that was counted wrongly is one all the same.
+func TestErasedAuthorComparesEqual(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	other := l.name
+	other.ExternalUUID = "somebody else"
+	appendAll(t, l.Staff, l.comments(l.name, "old", 5)...)
+	appendAll(t, l.Staff, l.comments(other, "other", 3)...)
+	if _, err := l.LinkAuthor(t.Context(), l.name, "PlantedMember", ""); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp(t)
+	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp(t)
+	if n := l.count(t, `SELECT count(*) FROM daily_authors WHERE author_id NOT IN (SELECT author_id FROM authors)`); n != 1 {
+		t.Errorf("%d rows of erased authors are kept", n)
+	}
+	for name, found := range l.compareAll(t) {
+		t.Errorf("erased: %s: %s", name, found)
+	}
+	appendAll(t, l.Staff, l.comments(l.name, "new", 2)...)
+	l.caughtUp(t)
+	for name, found := range l.compareAll(t) {
+		t.Errorf("begun anew: %s: %s", name, found)
+	}
+	for table, column := range map[string]string{"daily_facts": "authors", "thread_activity": "participants", "integration_activity": "authors"} {
+		if _, err := l.Pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = `+column+` + 1`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.Pool.Exec(t.Context(), `DELETE FROM daily_authors WHERE author_id IN (SELECT author_id FROM authors WHERE external_uuid = $1)`, other.ExternalUUID); err != nil {
+		t.Fatal(err)
+	}
+	found := l.compareAll(t)
+	for _, table := range []string{"daily_facts", "thread_activity", "integration_activity", "daily_authors"} {
+		if found[table] == "" {
+			t.Errorf("what was changed in %s is not found", table)
+		}
+		delete(found, table)
+	}
+	for name, difference := range found {
+		t.Errorf("%s was not changed: %s", name, difference)
+	}
+}

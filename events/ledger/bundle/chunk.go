@@ -1,0 +1,135 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"golang.org/x/sync/errgroup"
+
+	"novelgate/events/ledger"
+)
+
+// chunks writes events, entry bundles and the lowest tiles, several chunks at a time, while those before them are put on the disk.
+func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
+	group, ctx := errgroup.WithContext(ctx)
+	const usual = 2
+	workers := x.Workers
+	if workers <= 0 {
+		workers = usual
+	}
+	var next, done atomic.Int64
+	next.Store(m.FirstLogIndex)
+	var telling sync.Mutex
+	finished := make(chan written, workers)
+	for range workers {
+		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, made: made, size: m.Size}
+		group.Go(func() error {
+			for ctx.Err() == nil {
+				first := next.Add(EventsPerFile) - EventsPerFile
+				if first >= m.Size {
+					return nil
+				}
+				chunk, err := w.write(ctx, first)
+				if err != nil {
+					return err
+				}
+				if chunk.events != "" {
+					finished <- chunk
+				}
+				telling.Lock()
+				if now := done.Add(int64(Width(first, m.Size))); x.Progress != nil {
+					x.Progress(now, m.Events)
+				}
+				telling.Unlock()
+			}
+			return fmt.Errorf("export: %w", ctx.Err())
+		})
+	}
+	settled := make(chan error, 1)
+	go func() { settled <- settleAll(finished) }()
+	err := group.Wait()
+	close(finished)
+	return errors.Join(err, <-settled)
+}
+
+// chunkWriter writes one chunk after another.
+type chunkWriter struct {
+	dir   string
+	db    Database
+	store *ledger.Store
+	made  *dirs
+	size  int64
+	text  []byte // of the chunk before, to be written over
+}
+
+// write writes one file of events and the tiles below it, unless they are there: then it returns nothing.
+func (w *chunkWriter) write(ctx context.Context, first int64) (written, error) {
+	count := Width(first, w.size)
+	chunk := written{events: inside(w.dir, EventsPath(first/EventsPerFile, count))}
+	var tiles []tlog.Tile // of level 0; each has an entry bundle, too
+	err := w.made.make(filepath.Dir(chunk.events))
+	for offset := 0; offset < count; offset += ledger.TileWidth {
+		tile := tlog.Tile{H: ledger.TileHeight, L: 0, N: (first + int64(offset)) / ledger.TileWidth, W: min(ledger.TileWidth, count-offset)}
+		tiles = append(tiles, tile)
+		err = errors.Join(err, w.made.make(filepath.Dir(w.path(tile, 0))), w.made.make(filepath.Dir(w.path(tile, -1))))
+	}
+	if err != nil {
+		return written{}, err
+	}
+	if there, err := exists(chunk.events); there || err != nil {
+		return written{}, err
+	}
+	if err := w.tiles(ctx, &chunk, tiles, count); err != nil {
+		return written{}, err
+	}
+	w.text = w.text[:0]
+	err = eachEvent(ctx, w.db, first, count, w.size, func(e *Event) (err error) {
+		if w.text, err = e.appendLine(w.text); err != nil {
+			return fmt.Errorf("event %s of %s: %w", e.ID, e.Source, err)
+		}
+		return nil
+	})
+	if err == nil {
+		err = chunk.put(chunk.events+partial, w.text)
+	}
+	return chunk, err
+}
+
+// tiles writes the lowest tiles and the entry bundles of a chunk. They have their names at once: the file of events vouches for them.
+func (w *chunkWriter) tiles(ctx context.Context, chunk *written, tiles []tlog.Tile, count int) error {
+	hashes, err := w.store.Tiles(ctx, tiles)
+	if err != nil {
+		return fmt.Errorf("export tiles: %w", err)
+	}
+	entries, err := w.store.Bundles(ctx, tiles[0].N, count)
+	if err != nil {
+		return fmt.Errorf("export entries: %w", err)
+	}
+	for i, tile := range tiles {
+		if err := errors.Join(chunk.put(w.path(tile, 0), hashes[i]), chunk.put(w.path(tile, -1), entries[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// path is that of a tile at a level.
+func (w *chunkWriter) path(tile tlog.Tile, level int) string {
+	tile.L = level
+	return inside(w.dir, TilePath(tile))
+}
+
+// put writes a file, which has to be put on the disk.
+func (c *written) put(path string, data []byte) error {
+	if err := os.WriteFile(path, data, fileMode); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	c.files = append(c.files, path)
+	return nil
+}

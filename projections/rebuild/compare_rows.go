@@ -1,0 +1,162 @@
+package rebuild
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// Kinds of difference.
+const (
+	Changed = "changed" // the row is there, with other values
+	Missing = "missing" // events lead to the row, and it is not there
+	Extra   = "extra"   // no event leads to the row
+)
+
+// MaxDifferences is how many differing rows of a table are named. All are counted.
+const MaxDifferences = 5
+
+// TableComparison says whether a live table is what the log leads to. A digest is the SHA-256 of the SHA-256 of all rows, in the order
+// of their keys; of equal rows it is the same in every database.
+type TableComparison struct {
+	Name            string       `json:"name"`
+	Rows            int64        `json:"rows"`
+	Digest          string       `json:"digest"`
+	ReplayedRows    int64        `json:"replayedRows"`
+	ReplayedDigest  string       `json:"replayedDigest"`
+	DifferenceCount int64        `json:"differenceCount"`
+	Differences     []Difference `json:"differences"` // the first of them, by key
+}
+
+// Difference is a row of a live table that is not what the log leads to.
+type Difference struct {
+	Kind    string   `json:"kind"`
+	Key     string   `json:"key"`     // column by column
+	Columns []string `json:"columns"` // that differ, of a changed row. What is in them may be personal, and is not told
+	key     string
+}
+
+// String says it in a line.
+func (d *Difference) String() string {
+	switch d.Kind {
+	case Missing:
+		return "the row with " + d.Key + " is missing: events lead to it"
+	case Extra:
+		return "the row with " + d.Key + " is extra: no event leads to it"
+	default:
+		return "in the row with " + d.Key + " this is not what the events lead to: " + strings.Join(d.Columns, ", ")
+	}
+}
+
+// side is one of the two tables, row by row.
+type side struct {
+	rows     pgx.Rows
+	key, sum []byte // of the present row; key is nil behind the last one
+	digest   hash.Hash
+	count    int64
+}
+
+func (s *side) next() {
+	s.key = nil
+	if !s.rows.Next() {
+		return
+	}
+	v := s.rows.RawValues()
+	s.key, s.sum = append([]byte{}, v[0]...), append(s.sum[:0], v[1]...)
+	s.digest.Write(s.sum)
+	s.count++
+}
+
+// compare walks along both tables.
+func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableComparison, error) {
+	var sides [2]*side
+	for i, tx := range []pgx.Tx{live, replayed} {
+		rows, err := tx.Query(ctx, t.hashesSQL(), pgx.QueryResultFormats{pgtype.TextFormatCode, pgtype.BinaryFormatCode})
+		if err != nil {
+			return TableComparison{}, err
+		}
+		defer rows.Close()
+		sides[i] = &side{rows: rows, digest: sha256.New()}
+		sides[i].next()
+	}
+	is, want := sides[0], sides[1]
+	result := TableComparison{Name: t.name, Differences: []Difference{}}
+	differs := func(kind string, key []byte) {
+		if result.DifferenceCount++; len(result.Differences) < MaxDifferences {
+			result.Differences = append(result.Differences, Difference{Kind: kind, Key: t.says(string(key)), Columns: []string{}, key: string(key)})
+		}
+	}
+	for is.key != nil || want.key != nil {
+		switch order := compareKeys(is.key, want.key); {
+		case order < 0:
+			differs(Extra, is.key)
+			is.next()
+		case order > 0:
+			differs(Missing, want.key)
+			want.next()
+		default:
+			if !bytes.Equal(is.sum, want.sum) {
+				differs(Changed, is.key)
+			}
+			is.next()
+			want.next()
+		}
+	}
+	for _, s := range sides {
+		s.rows.Close()
+		if err := s.rows.Err(); err != nil {
+			return TableComparison{}, err
+		}
+	}
+	result.Rows, result.Digest = is.count, hex.EncodeToString(is.digest.Sum(nil))
+	result.ReplayedRows, result.ReplayedDigest = want.count, hex.EncodeToString(want.digest.Sum(nil))
+	for i := range result.Differences {
+		if err := t.nameColumns(ctx, live, replayed, &result.Differences[i]); err != nil {
+			return TableComparison{}, err
+		}
+	}
+	return result, nil
+}
+
+// compareKeys compares as PostgreSQL has ordered them. The end comes behind everything.
+func compareKeys(a, b []byte) int {
+	switch {
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	default:
+		return bytes.Compare(a, b)
+	}
+}
+
+// nameColumns finds out which columns of a changed row differ.
+func (t *table) nameColumns(ctx context.Context, live, replayed pgx.Tx, d *Difference) error {
+	if d.Kind != Changed {
+		return nil
+	}
+	var args []any
+	for _, part := range strings.SplitN(d.key, separator, len(t.key)) {
+		args = append(args, part)
+	}
+	var values [2][]*string
+	for i, tx := range []pgx.Tx{live, replayed} {
+		if err := tx.QueryRow(ctx, t.rowSQL(), args...).Scan(&values[i]); err != nil {
+			return fmt.Errorf("read the row with %s: %w", d.Key, err)
+		}
+	}
+	for i, c := range t.columns {
+		a, b := values[0][i], values[1][i]
+		if (a == nil) != (b == nil) || a != nil && *a != *b {
+			d.Columns = append(d.Columns, c.name)
+		}
+	}
+	return nil
+}

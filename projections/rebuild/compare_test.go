@@ -1,0 +1,314 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// everyKind is a history in which every table gets rows.
+func everyKind() []events.Recorded {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	integration, person := events.IntegrationStream, events.PersonStream
+	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "user-1"}}
+	history := []struct {
+		streamType string
+		streamID   uuid.UUID
+		version    int
+		event      events.Event
+	}{
+		{integration, integrationID, 1, events.IntegrationRegistered{Name: "Acme", RegisteredAt: at}},
+		{integration, integrationID, 2, events.CapabilityEnabled{Capability: "posts"}},
+		{integration, integrationID, 3, events.KeyIssued{KeyID: uuid.UUID{1}, SHA256: make([]byte, 32), Prefix: "ngp_a", IssuedAt: at}},
+		{integration, integrationID, 4, events.KeyRevoked{KeyID: uuid.UUID{1}, RevokedAt: at}},
+		{person, uuid.UUID{2}, 1, events.PersonKeyIssued{KeyID: uuid.UUID{3}, SHA256: make([]byte, 32), Prefix: "nga_a", Role: "auditor", Name: "Otto", IssuedAt: at}},
+		{events.AuthorStream, events.AuthorID(integrationID, "user-1"), 1, events.AuthorBlocked{AuthorRef: ref, Reason: "spam"}},
+	}
+	recorded := make([]events.Recorded, len(history))
+	for i, h := range history {
+		recorded[i] = events.Recorded{
+			StreamType: h.streamType, StreamID: h.streamID, StreamVersion: h.version, ID: fmt.Sprint("kind ", i), Source: "tests", Event: h.event,
+		}
+	}
+	return recorded
+}
+
+// inUse returns a database with rows in all tables, whose asynchronous projections are followed until stop.
+func inUse(t *testing.T) (pool *pgxpool.Pool, stop func()) {
+	t.Helper()
+	pool = newPool(t)
+	random := seeded(3)
+	appendUntilDone(t, pool, everyKind())
+	for i := range 12 {
+		appendUntilDone(t, pool, partners(novel(random, fmt.Sprint("novel ", i))))
+	}
+	appendUntilDone(t, pool, comments(random, "first", 300))
+	stop = follow(t, pool, projections.All()...)
+	for _, p := range projections.All() {
+		caughtUp(t, pool, p.Name())
+	}
+	return pool, stop
+}
+
+// partners makes events those of an integration, so that activity counts them.
+func partners(recorded []events.Recorded) []events.Recorded {
+	for i := range recorded {
+		recorded[i].Source = fmt.Sprintf("%s#%d", events.NovelsSource(integrationID), i)
+	}
+	return recorded
+}
+
+func compare(t testing.TB, pool *pgxpool.Pool, name string) rebuild.Comparison {
+	t.Helper()
+	c, err := tryCompare(pool, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tryCompare(pool *pgxpool.Pool, name string) (rebuild.Comparison, error) {
+	p, inline, err := projections.Find(name)
+	if err != nil {
+		return rebuild.Comparison{}, err
+	}
+	return rebuild.Compare(context.Background(), rebuild.Config{Pool: pool, Projection: p, Inline: inline, Logger: quiet()})
+}
+
+// differences says briefly what was found: table, kind, key and columns.
+func differences(c rebuild.Comparison) string {
+	var found []string
+	for _, table := range c.Tables {
+		for _, d := range table.Differences {
+			found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", table.Name, d.Kind, d.Key, strings.Join(d.Columns, ","))))
+		}
+		if equal := table.Digest == table.ReplayedDigest && table.Rows == table.ReplayedRows; equal != (table.DifferenceCount == 0) {
+			found = append(found, fmt.Sprintf("%s has %+v", table.Name, table))
+		}
+	}
+	return strings.Join(found, "; ")
+}
+
+func names() []string {
+	var all []string
+	for _, p := range append(projections.All(), projections.Inline()...) {
+		all = append(all, p.Name())
+	}
+	return all
+}
+
+// Whatever is changed, deleted or put into a projected table by hand is found and located; what was not touched compares equal.
+func TestCompareLocatesTampering(t *testing.T) {
+	t.Parallel()
+	pool, stop := inUse(t)
+	stop()
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	for _, name := range names() {
+		c := compare(t, pool, name)
+		if found := differences(c); found != "" {
+			t.Errorf("untouched: %s", found)
+		}
+		for _, table := range c.Tables {
+			if table.Rows == 0 {
+				t.Errorf("%s has no row to tamper with", table.Name)
+			}
+		}
+	}
+	for _, test := range []struct {
+		projection, table, key string
+		change                 string // SET …
+		columns                string
+		insert                 string // the columns with other values, of a copy of a row
+	}{
+		{"posts", "posts", "post_id", "content = content || '!', depth = depth + 1", "content,depth", "gen_random_uuid() AS post_id"},
+		{"authors", "authors", "author_id", "display_name = 'Mallory'", "display_name", "gen_random_uuid() AS author_id, 'm' || gen_random_uuid() AS external_uuid"},
+		{"novels", "novels", "novel_id", "genres = '{\"a,b\"}'", "genres", "gen_random_uuid() AS novel_id"},
+		{"activity", "activity_applied", "one_row", "position = position + 1", "position", ""},
+		{"activity", "daily_authors", "author_id novel_id day", "integration_id = gen_random_uuid()", "integration_id", "gen_random_uuid() AS author_id"},
+		{"activity", "daily_facts", "day integration_id novel_id", "authors = authors + 1", "authors", "day + 1000 AS day"},
+		{"activity", "thread_activity", "thread_id", "participants = participants - 1", "participants", "gen_random_uuid() AS thread_id"},
+		{"activity", "integration_activity", "integration_id", "last_activity_at = last_activity_at + interval '1 microsecond'", "last_activity_at", "gen_random_uuid() AS integration_id"},
+		{"titles", "title_lookup", "folded_title", "details = details || '{\"author\": \"Mallory\"}'", "details", "'forged' AS folded_title, gen_random_uuid() AS novel_id, 'forged' AS slug"},
+		{"threads", "threads", "novel_id", "thread_id = gen_random_uuid()", "thread_id", "gen_random_uuid() AS novel_id, gen_random_uuid() AS thread_id"},
+		{"integrations", "integrations", "integration_id", "posts_per_minute = 1000000", "posts_per_minute", "gen_random_uuid() AS integration_id, 'Mallory' AS name"},
+		{"integrations", "api_keys", "key_id", "revoked_at = NULL", "revoked_at", "gen_random_uuid() AS key_id, sha256('x') AS key_hash"},
+		{"persons", "person_keys", "key_id", "role = 'staff'", "role", "gen_random_uuid() AS key_id, sha256('x') AS key_hash"},
+		{"author_decisions", "author_decisions", "author_id", "blocked = false", "blocked", "gen_random_uuid() AS author_id"},
+	} {
+		// The row in question, and its key as a difference names it.
+		var parts []string
+		for _, column := range strings.Fields(test.key) {
+			parts = append(parts, fmt.Sprintf("'%s ' || %s", column, column))
+		}
+		says := strings.Join(parts, " || ', ' || ")
+		var place, key string
+		sql := fmt.Sprintf(`SELECT ctid::text, %s FROM %s AS t ORDER BY t::text DESC LIMIT 1`, says, test.table)
+		if err := pool.QueryRow(t.Context(), sql).Scan(&place, &key); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		exec(fmt.Sprintf(`CREATE TABLE sound AS TABLE %s`, test.table))
+		try := func(tamper, want string) {
+			t.Helper()
+			exec(tamper)
+			if got := differences(compare(t, pool, test.projection)); got != want {
+				t.Errorf("%s\nfound  %q\nwanted %q", tamper, got, want)
+			}
+			exec(fmt.Sprintf(`DELETE FROM %[1]s; INSERT INTO %[1]s SELECT * FROM sound`, test.table))
+			// The row has moved.
+			if err := pool.QueryRow(t.Context(), fmt.Sprintf(`SELECT ctid::text FROM %s WHERE %s = $1`, test.table, says), key).Scan(&place); err != nil {
+				t.Fatal(err)
+			}
+		}
+		try(fmt.Sprintf(`UPDATE %s SET %s WHERE ctid = '%s'`, test.table, test.change, place), test.table+" changed "+key+" "+test.columns)
+		try(fmt.Sprintf(`DELETE FROM %s WHERE ctid = '%s'`, test.table, place), test.table+" missing "+key)
+		if test.insert != "" {
+			exec(fmt.Sprintf(`CREATE TABLE forged AS SELECT * FROM %s WHERE ctid = '%s'`, test.table, place))
+			for _, column := range strings.Split(test.insert, ", ") {
+				value, name, _ := strings.Cut(column, " AS ")
+				exec(fmt.Sprintf(`UPDATE forged SET %s = %s`, name, value))
+			}
+			var forged string
+			if err := pool.QueryRow(t.Context(), `SELECT `+says+` FROM forged`).Scan(&forged); err != nil {
+				t.Fatal(err)
+			}
+			try(fmt.Sprintf(`INSERT INTO %s SELECT * FROM forged`, test.table), test.table+" extra "+forged)
+			exec(`DROP TABLE forged`)
+		}
+		exec(`DROP TABLE sound`)
+	}
+}
+
+// Of many differences the first are named, and all are counted.
+func TestCompareCountsDifferences(t *testing.T) {
+	t.Parallel()
+	pool, stop := inUse(t)
+	stop()
+	if _, err := pool.Exec(t.Context(), `TRUNCATE posts`); err != nil {
+		t.Fatal(err)
+	}
+	table := compare(t, pool, "posts").Tables[0]
+	if len(table.Differences) != rebuild.MaxDifferences || table.DifferenceCount != 300 || table.Rows != 0 || table.ReplayedRows != 300 {
+		t.Errorf("%+v", table)
+	}
+	for i := 1; i < len(table.Differences); i++ {
+		if table.Differences[i-1].Key >= table.Differences[i].Key {
+			t.Errorf("not the first ones in order: %+v", table.Differences)
+		}
+	}
+}
+
+// Live tables compare equal while they are written, and a comparison holds up neither those who append nor the projections.
+func TestCompareWhileInUse(t *testing.T) {
+	t.Parallel()
+	pool, _ := inUse(t)
+	done := make(chan struct{})
+	var writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			random := seeded(uint64(w) + 10)
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				name := fmt.Sprintf("%d-%d", w, i)
+				appendUntilDone(t, pool, append(comments(random, name, 20), partners(novel(random, "title "+name))...))
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	for range 2 {
+		for _, name := range names() {
+			if found := differences(compare(t, pool, name)); found != "" {
+				t.Errorf("%s: %s", name, found)
+			}
+		}
+	}
+	close(done)
+	writers.Wait()
+	for _, p := range projections.All() {
+		caughtUp(t, pool, p.Name())
+	}
+	var left int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%\_replayed'`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d schemas are left, %v", left, err)
+	}
+}
+
+// A projection that has stopped is compared up to there; and what staff had it skip is left out of the replay, too.
+func TestCompareStoppedAndSkipped(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	random := seeded(1)
+	append1(t, pool, comments(random, "before", 30)...)
+	insertRaw(t, pool, "poison", `,"chapterNumber":"abc"`)
+	append1(t, pool, comments(random, "after", 30)...)
+	follow(t, pool, projections.Posts{})
+	eventually(t, "the projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+	c := compare(t, pool, "posts")
+	if found := differences(c); found != "" || c.Tables[0].Rows != 30 || c.Events != 30 {
+		t.Errorf("stopped: %+v", c)
+	}
+	if _, err := projections.Skip(t.Context(), pool, "posts", "staff:test", "damaged"); err != nil {
+		t.Fatal(err)
+	}
+	caughtUp(t, pool, "posts")
+	c = compare(t, pool, "posts")
+	if found := differences(c); found != "" || c.Tables[0].Rows != 60 || c.Events != 61 {
+		t.Errorf("skipped: %+v", c)
+	}
+	// The checkpoint moved over the event, with nothing on record.
+	stamp := `UPDATE projections SET (transaction_id, position) = (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`
+	insertRaw(t, pool, "poison 2", `,"chapterNumber":"abc"`)
+	eventually(t, "the projection has failed again", func() bool { return status(t, pool, "posts").State == projections.Failed })
+	if _, err := pool.Exec(t.Context(), stamp); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) || !strings.Contains(err.Error(), `"poison 2"`) {
+		t.Errorf("not on record: %v", err)
+	}
+}
+
+// Tables that other code has written are not compared, and a role that may not create schemas is told so.
+func TestCompareRefuses(t *testing.T) {
+	t.Parallel()
+	pool, stop := inUse(t)
+	stop()
+	if _, err := pool.Exec(t.Context(), `UPDATE projections SET generation = 99 WHERE name = 'posts'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) || !strings.Contains(err.Error(), "generation 99") {
+		t.Errorf("another generation: %v", err)
+	}
+	config := pool.Config()
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SET ROLE pg_read_all_data`)
+		return err
+	}
+	reader, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reader.Close)
+	if _, err := tryCompare(reader, "threads"); !errors.Is(err, rebuild.ErrMayNotCreate) {
+		t.Errorf("a role that may read only: %v", err)
+	}
+}
