@@ -38,6 +38,7 @@ type world struct {
 	platform uuid.UUID // an integration named "Fan Site"
 	versions map[uuid.UUID]int
 	log      []events.Recorded // everything appended, as it was read back
+	applied  int               // of the log, to the asynchronous projections
 	serial   int
 }
 
@@ -111,14 +112,16 @@ func (w *world) project(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer tx.Rollback(context.Background()) //nolint:errcheck // after a commit there is nothing to roll back
 	for _, projection := range projections.All() {
-		if err := projection.Apply(context.Background(), tx, w.log); err != nil {
+		if err := projection.Apply(context.Background(), tx, w.log[w.applied:]); err != nil {
 			t.Fatalf("apply %s: %v", projection.Name(), err)
 		}
 	}
 	if err := tx.Commit(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	w.applied = len(w.log)
 }
 
 // novel creates a partner's novel with its thread, unless change says otherwise.
