@@ -10,7 +10,7 @@ import (
 
 // Chunks of a projection that catches up. The next ones are read and decoded while one is applied.
 const (
-	chunkSize  = 5000
+	chunkSize  = 10_000
 	chunkAhead = 2
 )
 
