@@ -52,11 +52,7 @@ func (r *rebuild) follow(ctx context.Context) error {
 		Size: chunkSize, Chunks: chunkAhead, Streams: projections.Streams(r.Projection),
 	})
 	for chunk := range chunks {
-		apply := func() error { return r.followChunk(ctx, &chunk) }
-		if r.done < r.record.total { // not behind that: it has to overtake those who append
-			apply = func() error { return r.yield(ctx, func() error { return r.followChunk(ctx, &chunk) }) }
-		}
-		if err := apply(); err != nil {
+		if err := r.yieldAndOvertake(ctx, chunk.Read, func() error { return r.followChunk(ctx, &chunk) }); err != nil {
 			stop()
 			_ = failed() // because of stop
 			return err

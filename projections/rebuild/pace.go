@@ -15,6 +15,7 @@ import (
 const (
 	lookEvery   = 200 * time.Millisecond
 	busyAppends = 100 // events a second from which somebody is taken to wait for answers
+	overtaking  = 0.8 // how fast the log may grow, at most, compared with who works it off and rests
 )
 
 // grownSQL counts what was appended behind ($1, $2), up to $3.
@@ -26,6 +27,7 @@ const grownSQL = `SELECT count(*) FROM (
 type pace struct {
 	now  func() time.Time // nil: never yield
 	busy atomic.Bool
+	rate atomic.Int64 // events a second that are appended
 }
 
 // watch looks at the log until the returned function is called, which waits for the last look.
@@ -44,7 +46,9 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 				r.Logger.DebugContext(ctx, "The growth of the log is unknown for now", slog.Any("error", err))
 				continue // as before
 			}
-			busy := grown >= busyAppends*lookEvery.Seconds()
+			rate := grown / lookEvery.Seconds()
+			busy := rate >= busyAppends
+			r.pace.rate.Store(int64(rate))
 			r.pace.busy.Store(busy)
 			if busy && !told {
 				told = true
@@ -60,7 +64,7 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 
 // grown returns how many events were appended since the last look, none at the first one, and moves end.
 func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, error) {
-	const most = 1000
+	const most = 10_000
 	var n float64
 	if *end != (events.Position{}) {
 		if err := r.pool.QueryRow(ctx, grownSQL, end.TransactionID, end.Ordinal, most).Scan(&n); err != nil {
@@ -72,6 +76,18 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 
 // yield carries a piece of work out. While others append it then rests for as long as that took.
 func (r *rebuild) yield(ctx context.Context, work func() error) error {
+	return r.yieldIf(ctx, func(time.Duration) bool { return true }, work)
+}
+
+// yieldAndOvertake is yield for some of the events that are appended meanwhile: it rests only if the work, rests included, is done
+// faster than there is more to do.
+func (r *rebuild) yieldAndOvertake(ctx context.Context, events int, work func() error) error {
+	return r.yieldIf(ctx, func(took time.Duration) bool {
+		return float64(r.pace.rate.Load())*2*took.Seconds() < float64(events)*overtaking
+	}, work)
+}
+
+func (r *rebuild) yieldIf(ctx context.Context, may func(took time.Duration) bool, work func() error) error {
 	if r.pace.now == nil {
 		return work()
 	}
@@ -79,7 +95,8 @@ func (r *rebuild) yield(ctx context.Context, work func() error) error {
 	if err := work(); err != nil {
 		return err
 	}
-	if r.pace.busy.Load() && !eventlog.Sleep(ctx, r.pace.now().Sub(begun)) {
+	took := r.pace.now().Sub(begun)
+	if r.pace.busy.Load() && may(took) && !eventlog.Sleep(ctx, took) {
 		return ctx.Err()
 	}
 	return nil
