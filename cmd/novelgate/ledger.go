@@ -106,6 +106,7 @@ type LedgerFlags struct {
 	PublishDir    string   `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory that gets a copy of every checkpoint."`
 	PublishURL    *url.URL `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that every checkpoint is sent to."`
 	PublishMethod string   `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
+	Pause         bool     `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish in this process."`
 }
 
 // ledgerKeyFile is where the private keys are.

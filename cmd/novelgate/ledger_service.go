@@ -28,7 +28,7 @@ type ledgerService struct {
 // newLedger wires sealing, signing and publishing. A replica that cannot sign says so and does the rest.
 func (c *ServeCommand) newLedger(ctx context.Context, in *invocation, s *service, wake *eventlog.Wake) (*ledgerService, error) {
 	l := &ledgerService{metrics: ledger.NewMetrics()}
-	if c.PauseProjections {
+	if c.PauseProjections || c.Ledger.Pause {
 		return l, nil
 	}
 	pool := s.db.pools.Ledger

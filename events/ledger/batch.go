@@ -18,7 +18,8 @@ var ErrGap = errors.New("positions of a transaction have a gap")
 type batch struct {
 	start, end state
 	events     int
-	full       bool // there may be more to read at once
+	full       bool  // there may be more to read at once
+	oldest     int64 // recorded_at of the first event, microseconds since 1970
 
 	transactions []uint64 // that begin in the batch
 	firsts       []int64  // log index of the first event of each
@@ -58,6 +59,9 @@ func (b *builder) add(e *rawEvent) error {
 		return fmt.Errorf("%w: %d/%d follows %s", ErrGap, e.transactionID, e.position, *at)
 	}
 	*at = events.Position{TransactionID: e.transactionID, Ordinal: e.position}
+	if b.batch.events == 0 {
+		b.batch.oldest = e.recordedAt
+	}
 	b.batch.events++
 
 	entry, err := b.appendEntry(index, e)

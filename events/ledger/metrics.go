@@ -9,6 +9,7 @@ import (
 // Metrics of a Sealer and a Signer.
 type Metrics struct {
 	sealSeconds prometheus.Histogram
+	waitSeconds prometheus.Histogram
 	events      prometheus.Counter
 	signatures  prometheus.Counter
 	refusing    prometheus.Gauge
@@ -20,6 +21,10 @@ func NewMetrics() *Metrics {
 		sealSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "novelgate_ledger_seal_seconds", Help: "Time that storing one seal took.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
+		}),
+		waitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "novelgate_ledger_wait_seconds", Help: "Time from the recording of the oldest event of a seal until it was stored.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 1.5, 18),
 		}),
 		events: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_ledger_sealed_events_total", Help: "Events that this process has sealed.",
@@ -33,9 +38,11 @@ func NewMetrics() *Metrics {
 	}
 }
 
-func (m *Metrics) sealed(n int, took time.Duration) {
-	m.sealSeconds.Observe(took.Seconds())
-	m.events.Add(float64(n))
+// sealed notes a batch that was stored between two moments.
+func (m *Metrics) sealed(b *batch, began, ended time.Time) {
+	m.sealSeconds.Observe(ended.Sub(began).Seconds())
+	m.waitSeconds.Observe(ended.Sub(time.UnixMicro(b.oldest)).Seconds())
+	m.events.Add(float64(b.events))
 }
 
 // Describe implements prometheus.Collector.
@@ -44,6 +51,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.sealSeconds.Collect(ch)
+	m.waitSeconds.Collect(ch)
 	m.events.Collect(ch)
 	m.signatures.Collect(ch)
 	m.refusing.Collect(ch)

@@ -129,7 +129,7 @@ func (s *Sealer) follow(ctx context.Context, signals <-chan struct{}) (sealed bo
 			break
 		}
 		sealed = true
-		s.config.Metrics.sealed(b.events, s.config.Clock().Sub(started))
+		s.config.Metrics.sealed(b, started, s.config.Clock())
 	}
 	if end := <-unread; err == nil {
 		err = end

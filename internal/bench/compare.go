@@ -28,7 +28,7 @@ func (c *CompareCommand) Run(in *invocation) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
-	service, err := arena.NewService(in.ctx)
+	service, err := arena.NewService(in.ctx, "bench_service")
 	if err != nil {
 		return err
 	}

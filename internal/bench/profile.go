@@ -39,7 +39,7 @@ func (c *ProfileCommand) Run(in *invocation) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
-	database, err := arena.NewService(in.ctx)
+	database, err := arena.NewService(in.ctx, "bench_service")
 	if err != nil {
 		return err
 	}

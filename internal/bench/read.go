@@ -30,7 +30,7 @@ func (c *ReadCommand) Run(in *invocation) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
-	database, err := arena.NewService(in.ctx)
+	database, err := arena.NewService(in.ctx, "bench_service")
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,9 @@ type Service struct {
 
 const unlimited = "100000000" // per minute
 
-// NewService makes the database and the integration.
-func (a *Arena) NewService(ctx context.Context) (*Service, error) {
-	url, err := a.createDatabase(ctx, "bench_service")
+// NewService makes a database of some name, and the integration in it.
+func (a *Arena) NewService(ctx context.Context, name string) (*Service, error) {
+	url, err := a.createDatabase(ctx, name)
 	if err != nil {
 		return nil, err
 	}
