@@ -30,13 +30,13 @@ type SubscriptionConfig struct {
 	DB *sql.DB
 	// Wake tells of appends. Without one the log is polled once a second.
 	Wake *Wake
-	// Limit is the most events that one batch covers. Default: 1000.
+	// Limit is the most events that one batch covers. Default: DefaultLimit.
 	Limit int
 	// Streams are the kinds of stream whose events are delivered. Others are passed over, whether or not they could be
 	// read. Default: all.
 	Streams []string
 	// Pace is how long at most the next poll is put off after a batch that was not full, so that under load few
-	// large batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: 100 ms.
+	// large batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: DefaultPace.
 	Pace time.Duration
 	// Before is called before each poll but the first, and blocks while there is no point in polling: this is where
 	// a receiver that could not apply a batch bides its time. Its context ends when the subscription closes.
