@@ -53,6 +53,11 @@ func (l *live) follow(t testing.TB) {
 			t.Errorf("run projections: %v", err)
 		}
 	})
+	select {
+	case <-runner.Running(): // from here on every projection has a checkpoint
+	case <-time.After(time.Minute):
+		t.Fatal("the projections do not run")
+	}
 }
 
 func (l *live) seal(t testing.TB) {
@@ -102,7 +107,7 @@ func (l *live) caughtUp(t testing.TB) {
 		if time.Now().After(deadline) {
 			var standing string
 			_ = l.Pool.QueryRow(context.Background(), `SELECT string_agg(p::text, E'\n') || E'\n' || (SELECT s::text FROM ledger_state s) FROM projections p`).Scan(&standing)
-			t.Fatalf("not caught up after a minute:\n%s", standing)
+			t.Fatalf("not caught up after 20 seconds:\n%s", standing)
 		}
 	}
 }
