@@ -43,20 +43,7 @@ func (Activity) Streams() []string {
 
 // Apply implements Projection. Of a batch that comes again nothing is counted; one of which a part was counted before is refused.
 func (Activity) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
-	for i := range batch {
-		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
-			continue
-		}
-		if err := countActivity(ctx, tx, batch[:i]); err != nil {
-			return err
-		}
-		at := batch[i].Position
-		if _, err := tx.Exec(ctx, activityEraseSQL, batch[i].StreamID, at.TransactionID, at.Ordinal); err != nil {
-			return fmt.Errorf("forget author: %w", err)
-		}
-		return Activity{}.Apply(ctx, tx, batch[i+1:])
-	}
-	return countActivity(ctx, tx, batch)
+	return applyBetweenErasures(ctx, tx, batch, activityEraseSQL, countActivity)
 }
 
 // countActivity applies events none of which erases an author.

@@ -38,20 +38,7 @@ func (Authors) Streams() []string { return []string{events.PostStream, events.Au
 
 // Apply implements Projection.
 func (Authors) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
-	for i := range batch {
-		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
-			continue
-		}
-		if err := upsertAuthors(ctx, tx, batch[:i]); err != nil {
-			return err
-		}
-		at := batch[i].Position
-		if _, err := tx.Exec(ctx, eraseAuthorSQL, batch[i].StreamID, at.TransactionID, at.Ordinal); err != nil {
-			return fmt.Errorf("erase author: %w", err)
-		}
-		return Authors{}.Apply(ctx, tx, batch[i+1:])
-	}
-	return upsertAuthors(ctx, tx, batch)
+	return applyBetweenErasures(ctx, tx, batch, eraseAuthorSQL, upsertAuthors)
 }
 
 // eraseAuthorSQL leaves one who has begun anew alone: what the row is made of comes later. $1: author; $2, $3: place of the erasure in the log.

@@ -55,8 +55,8 @@ func (Posts) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 	return []Rows{{Table: "posts", Columns: postColumns, Values: values}}, rest, nil
 }
 
-// byThread returns the order in which rows of one thread follow one another: most indexes begin with it, and a page that was just
-// touched costs less.
+// byThread returns the order in which rows of one thread follow one another: indexes that begin with it take them on pages that were just
+// touched, which costs less.
 func (r *postRows) byThread() []int {
 	order := make([]int, len(r.posts))
 	for i := range order {

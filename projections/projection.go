@@ -93,3 +93,18 @@ func Load(projection Bulk, batch []events.Recorded) (rows []Rows, rest []events.
 	}
 	return rows, rest, nil
 }
+
+// Copier is a connection or a transaction that rows are copied through.
+type Copier interface {
+	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
+}
+
+// CopyIn copies rows into the tables of a schema.
+func CopyIn(ctx context.Context, db Copier, schema string, rows []Rows) error {
+	for _, of := range rows {
+		if _, err := db.CopyFrom(ctx, pgx.Identifier{schema, of.Table}, of.Columns, of.Values); err != nil {
+			return fmt.Errorf("copy into %s: %w", of.Table, err)
+		}
+	}
+	return nil
+}

@@ -80,7 +80,7 @@ func write(ctx context.Context, pool *pgxpool.Pool, projection Projection, start
 	if err := beginAt(ctx, conn, projection, start); err != nil {
 		return err
 	}
-	err = copyIn(ctx, conn, rows)
+	err = CopyIn(ctx, conn, "public", rows)
 	if err == nil {
 		err = conn.SendBatch(ctx, &writes).Close()
 	}
@@ -90,15 +90,6 @@ func write(ctx context.Context, pool *pgxpool.Pool, projection Projection, start
 			return err
 		}
 		return poisonError{err}
-	}
-	return nil
-}
-
-func copyIn(ctx context.Context, conn *pgxpool.Conn, rows []Rows) error {
-	for _, of := range rows {
-		if _, err := conn.CopyFrom(ctx, pgx.Identifier{of.Table}, of.Columns, of.Values); err != nil {
-			return fmt.Errorf("copy into %s: %w", of.Table, err)
-		}
 	}
 	return nil
 }

@@ -64,6 +64,11 @@ func (r *rebuild) follow(ctx context.Context) error {
 }
 
 func (r *rebuild) followChunk(ctx context.Context, chunk *eventlog.Chunk) error {
+	return r.applyChunk(ctx, chunk, func(tx pgx.Tx) error { return r.save(ctx, tx, chunk.End, chunk.Read) })
+}
+
+// applyChunk applies the events of a chunk, and what goes with them, in one transaction.
+func (r *rebuild) applyChunk(ctx context.Context, chunk *eventlog.Chunk, with func(pgx.Tx) error) error {
 	return r.surely(ctx, chunk, func(batch []events.Recorded) error {
 		return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 			if err := r.writeTo(ctx, tx); err != nil {
@@ -72,7 +77,7 @@ func (r *rebuild) followChunk(ctx context.Context, chunk *eventlog.Chunk) error 
 			if err := r.applyIn(ctx, tx, batch); err != nil {
 				return err
 			}
-			return r.save(ctx, tx, chunk.End, chunk.Read)
+			return with(tx)
 		})
 	}, func(tx pgx.Tx, batch []events.Recorded) error { return r.applyIn(ctx, tx, batch) })
 }

@@ -234,14 +234,7 @@ func (c *comparison) replay(ctx context.Context, q eventlog.Querier, upTo events
 		ended <- c.read(reading, q, eventlog.Range{After: c.position, UpTo: upTo}, chunks)
 	}()
 	for chunk := range chunks {
-		err := c.surely(ctx, &chunk, func(batch []events.Recorded) error {
-			return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-				if err := c.writeTo(ctx, tx); err != nil {
-					return err
-				}
-				return c.applyIn(ctx, tx, batch)
-			})
-		}, func(tx pgx.Tx, batch []events.Recorded) error { return c.applyIn(ctx, tx, batch) })
+		err := c.applyChunk(ctx, &chunk, func(pgx.Tx) error { return nil })
 		if err != nil {
 			stop()
 			_ = failed() // because of stop

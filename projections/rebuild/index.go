@@ -31,7 +31,7 @@ WHERE r.name = $1 AND r.builder = $2`
 func (r *rebuild) index(ctx context.Context) error {
 	tables := r.Projection.Tables()
 	err := r.conn(ctx, func(conn *pgxpool.Conn) (err error) {
-		if r.pace.busy.Load() {
+		if r.pace.busy() {
 			if _, err := conn.Exec(ctx, `SET max_parallel_maintenance_workers = 0`); err != nil {
 				return fmt.Errorf("limit processes that make indexes: %w", err)
 			}

@@ -105,12 +105,7 @@ func (r *rebuild) copyIn(ctx context.Context, tx pgx.Tx, bulk projections.Bulk, 
 	if err != nil {
 		return nil, err
 	}
-	for _, of := range rows {
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{r.schema(), of.Table}, of.Columns, of.Values); err != nil {
-			return nil, fmt.Errorf("copy into %s: %w", of.Table, err)
-		}
-	}
-	return rest, nil
+	return rest, projections.CopyIn(ctx, tx, r.schema(), rows)
 }
 
 func (r *rebuild) recordRange(ctx context.Context, tx pgx.Tx, part eventlog.Range, rest []events.Recorded) error {

@@ -26,9 +26,10 @@ const grownSQL = `SELECT count(*) FROM (
 // pace tells whether others append.
 type pace struct {
 	now  func() time.Time // nil: never yield
-	busy atomic.Bool
-	rate atomic.Int64 // events a second that are appended
+	rate atomic.Int64     // events a second that are appended
 }
+
+func (p *pace) busy() bool { return p.rate.Load() >= busyAppends }
 
 // watch looks at the log until the returned function is called, which waits for the last look.
 func (r *rebuild) watch(ctx context.Context) (stop func()) {
@@ -46,11 +47,8 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 				r.Logger.DebugContext(ctx, "The growth of the log is unknown for now", slog.Any("error", err))
 				continue // as before
 			}
-			rate := grown / lookEvery.Seconds()
-			busy := rate >= busyAppends
-			r.pace.rate.Store(int64(rate))
-			r.pace.busy.Store(busy)
-			if busy && !told {
+			r.pace.rate.Store(int64(grown / lookEvery.Seconds()))
+			if r.pace.busy() && !told {
 				told = true
 				r.Logger.InfoContext(ctx, "Others append: the rebuild yields to them")
 			}
@@ -96,7 +94,7 @@ func (r *rebuild) yieldIf(ctx context.Context, may func(took time.Duration) bool
 		return err
 	}
 	took := r.pace.now().Sub(begun)
-	if r.pace.busy.Load() && may(took) && !eventlog.Sleep(ctx, took) {
+	if r.pace.busy() && may(took) && !eventlog.Sleep(ctx, took) {
 		return ctx.Err()
 	}
 	return nil
@@ -104,7 +102,7 @@ func (r *rebuild) yieldIf(ctx context.Context, may func(took time.Duration) bool
 
 // standAside keeps all but every third worker waiting while others append, until nothing is left to do.
 func (r *rebuild) standAside(ctx context.Context, worker int, nothingLeft <-chan struct{}) error {
-	for worker%3 > 0 && r.pace.busy.Load() {
+	for worker%3 > 0 && r.pace.busy() {
 		select {
 		case <-nothingLeft:
 			return nil
