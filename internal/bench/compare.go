@@ -70,12 +70,20 @@ func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *c
 	if err := prepare(service); err != nil {
 		return err
 	}
-	for _, n := range c.Connections {
-		duel, err := arena.Duel(in.ctx, service, peer, n, c.Pairs, c.Duration)
+	if err := duel(in, arena, service, peer, c.Connections, c.Pairs, c.Duration); err != nil {
+		return err
+	}
+	return errors.Join(service.Audit(in.ctx), peer.Audit(in.ctx))
+}
+
+// duel lets two contestants meet at each number of connections, and prints a table for each.
+func duel(in *invocation, arena *contest.Arena, first, second *contest.Contestant, connections []int, pairs int, duration time.Duration) error {
+	for _, n := range connections {
+		d, err := arena.Duel(in.ctx, first, second, n, pairs, duration)
 		if err != nil {
 			return err
 		}
-		table, err := duel.Table()
+		table, err := d.Table()
 		if err != nil {
 			return err
 		}
@@ -83,7 +91,7 @@ func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *c
 			return err
 		}
 	}
-	return errors.Join(service.Audit(in.ctx), peer.Audit(in.ctx))
+	return nil
 }
 
 func (c *CompareCommand) preload(in *invocation, arena *contest.Arena, service *contest.Service, peer *contest.Peer, running *contest.Contestant) error {

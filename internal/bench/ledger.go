@@ -40,18 +40,8 @@ func (c *LedgerCommand) Run(in *invocation) (err error) {
 		defer func() { err = errors.Join(err, two[i].Stop(context.WithoutCancel(in.ctx))) }()
 	}
 	two[0].Name, two[1].Name = "with the ledger", "without"
-	for _, n := range c.Connections {
-		duel, err := arena.Duel(in.ctx, two[0], two[1], n, c.Pairs, c.Duration)
-		if err != nil {
-			return err
-		}
-		table, err := duel.Table()
-		if err != nil {
-			return err
-		}
-		if err := in.print(table); err != nil {
-			return err
-		}
+	if err := duel(in, arena, two[0], two[1], c.Connections, c.Pairs, c.Duration); err != nil {
+		return err
 	}
 	seals, half, most, err := waits(in.ctx, two[0].OpsURL)
 	if err != nil {
