@@ -1,8 +1,11 @@
 package staff_test
 
 import (
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -75,5 +78,41 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	}
 	for name, difference := range found {
 		t.Errorf("%s was not changed: %s", name, difference)
+	}
+}
+
+// TestCompareBehindAnErasure: tables that have yet to apply an erasure hold what the log has lost. They are no forgery: the comparison waits
+// for the projection, and says so if that does not run.
+func TestCompareBehindAnErasure(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	appendAll(t, l.Staff, l.comments(l.name, "old", 5)...)
+	l.caughtUp(t)
+	l.stopFollowing()
+	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
+		t.Fatal(err)
+	}
+	compare := func(p projections.Projection) (rebuild.Comparison, error) {
+		return rebuild.Compare(t.Context(), rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
+	}
+	if c, err := compare(projections.Activity{}); !errors.Is(err, rebuild.ErrNotComparable) || !strings.Contains(err.Error(), "erasure") {
+		t.Errorf("nobody applies it: %+v, %v", c, err)
+	}
+	if _, err := compare(projections.Novels{}); err != nil {
+		t.Errorf("novels have no authors: %v", err)
+	}
+	type outcome struct {
+		rebuild.Comparison
+		error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		c, err := compare(projections.Posts{})
+		ended <- outcome{c, err}
+	}()
+	time.Sleep(100 * time.Millisecond) // most likely it waits by now; otherwise it need not
+	l.follow(t)
+	if end := <-ended; end.error != nil || end.Tables[0].DifferenceCount != 0 {
+		t.Errorf("applied while it was waited for: %+v", end)
 	}
 }

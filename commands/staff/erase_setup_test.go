@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,8 +23,9 @@ import (
 // live runs on a database what a service runs: the projections and the sealer.
 type live struct {
 	*staff.Staff
-	name        staff.AuthorName
-	stopSealing func()
+	name          staff.AuthorName
+	stopSealing   func()
+	stopFollowing func()
 }
 
 // planted is what is personal about the author of a live, apart from the identifier.
@@ -47,12 +49,13 @@ func (l *live) follow(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
-	t.Cleanup(func() {
+	l.stopFollowing = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("run projections: %v", err)
 		}
 	})
+	t.Cleanup(l.stopFollowing)
 	select {
 	case <-runner.Running(): // from here on every projection has a checkpoint
 	case <-time.After(time.Minute):

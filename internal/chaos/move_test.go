@@ -38,7 +38,8 @@ func TestMoveToAnotherCluster(t *testing.T) {
 			t.Fatalf("%v: %s", args, out.Stderr)
 		}
 	}
-	before.kill() // whatever it has not sealed yet
+	awaitProjections(t, old.url(), readLog(t, old.url())) // none has to apply the erasure on the other side, before it can be verified
+	before.kill()                                         // whatever it has not sealed yet
 	wantErased(t, old.url())
 
 	now := startServer(t)

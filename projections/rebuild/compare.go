@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -30,6 +32,13 @@ var ErrMayNotCreate = errors.New("no permission to create a schema")
 var (
 	errCompared  = errors.New("another process compares this projection")
 	errStructure = errors.New("the structure of the tables has changed meanwhile: compare again")
+	errErased    = fmt.Errorf("%w: the log has lost the words of an author, and the projection has yet to apply that erasure: compare again when `novelgate serve` has run", ErrNotComparable)
+)
+
+// A projection that has yet to apply an erasure is waited for, for a while: where a service runs it follows in no time.
+const (
+	erasurePatience = 10 * time.Second
+	erasurePoll     = 50 * time.Millisecond
 )
 
 // Comparison says whether the live tables of a projection are what the log leads to.
@@ -97,6 +106,16 @@ func (c *comparison) run(ctx context.Context) error {
 			break
 		}
 	}
+	deadline := time.Now().Add(erasurePatience)
+	for {
+		err := c.inSnapshot(ctx)
+		if !errors.Is(err, errErased) || time.Now().After(deadline) || !eventlog.Sleep(ctx, erasurePoll) {
+			return err
+		}
+	}
+}
+
+func (c *comparison) inSnapshot(ctx context.Context) error {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, c.pool, snapshot, func(live pgx.Tx) error {
 		if err := c.catchUpWith(ctx, live); err != nil {
@@ -200,9 +219,31 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 		if end.Compare(c.position) < 0 {
 			return fmt.Errorf("%w: the checkpoint went back from %s to %s meanwhile", ErrNotComparable, c.position, end)
 		}
+		if err := c.wantErasuresApplied(ctx, live, end); err != nil {
+			return err
+		}
 	}
 	c.result.Position = end.String()
 	return c.replay(ctx, live, end)
+}
+
+const erasedBehindSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
+
+// wantErasuresApplied fails with errErased when an author was erased behind a position: the live tables were made of more than the log
+// has now.
+func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
+	if streams := projections.Streams(c.Projection); streams != nil && !slices.Contains(streams, events.AuthorStream) {
+		return nil
+	}
+	var behind bool
+	err := live.QueryRow(ctx, erasedBehindSQL, end.TransactionID, end.Ordinal, events.AuthorErased{}.Type()).Scan(&behind)
+	if err != nil {
+		return fmt.Errorf("look for erasures: %w", err)
+	}
+	if behind {
+		return errErased
+	}
+	return nil
 }
 
 const liveSQL = `SELECT generation, transaction_id, position FROM projections WHERE name = $1`
