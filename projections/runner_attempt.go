@@ -40,20 +40,6 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, sta
 	return write(ctx, pool, projection, start, end, nil, batch)
 }
 
-// attemptBulk is attempt for many events. What they merely add is copied in, which costs less than applying it. Where rows are
-// in the way it fails, as attempt would not: Apply knows what to do about those.
-func attemptBulk(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, batch []events.Recorded) error {
-	bulk, ok := projection.(Bulk)
-	if !ok {
-		return attempt(ctx, pool, projection, start, end, batch)
-	}
-	rows, rest, err := Load(bulk, batch)
-	if err != nil {
-		return poisonError{err}
-	}
-	return write(ctx, pool, projection, start, end, rows, rest)
-}
-
 // write copies rows in, applies events, and moves the checkpoint.
 func write(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, rows []Rows, batch []events.Recorded) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
