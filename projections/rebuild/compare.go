@@ -106,10 +106,11 @@ func (c *comparison) run(ctx context.Context) error {
 			break
 		}
 	}
-	deadline := time.Now().Add(erasurePatience)
+	patience, cancel := context.WithTimeout(ctx, erasurePatience)
+	defer cancel()
 	for {
 		err := c.inSnapshot(ctx)
-		if !errors.Is(err, errErased) || time.Now().After(deadline) || !eventlog.Sleep(ctx, erasurePoll) {
+		if !errors.Is(err, errErased) || !eventlog.Sleep(patience, erasurePoll) {
 			return err
 		}
 	}
