@@ -22,11 +22,20 @@ ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
 // Settled returns the position of the last settled event; the zero position when there is none.
 func Settled(ctx context.Context, q Querier) (events.Position, error) {
-	rows, err := q.Query(ctx, settledSQL)
+	return position(ctx, q, settledSQL)
+}
+
+const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
+
+// Last returns the position of the last event that can be seen, settled or not; the zero position when there is none.
+func Last(ctx context.Context, q Querier) (events.Position, error) { return position(ctx, q, lastSQL) }
+
+func position(ctx context.Context, q Querier, sql string) (events.Position, error) {
+	rows, err := q.Query(ctx, sql)
 	if err != nil {
 		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
 	}
-	end, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (p events.Position, err error) {
+	end, err := pgx.CollectOneRow(rows, func(row pgx.CollectableRow) (p events.Position, err error) {
 		return p, row.Scan(&p.TransactionID, &p.Ordinal)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/bench/catalogue"
-	"novelgate/internal/bench/contest"
 	"novelgate/internal/bench/digests"
 )
 
@@ -34,7 +32,7 @@ func (c *DigestsCommand) Validate() error {
 }
 
 // Run fails when the tables differ in any row.
-func (c *DigestsCommand) Run(in *invocation) (err error) {
+func (c *DigestsCommand) Run(in *invocation) error {
 	if c.CSV == "" {
 		return c.check(in, c.DatabaseURL)
 	}
@@ -47,35 +45,24 @@ func (c *DigestsCommand) Run(in *invocation) (err error) {
 	if err != nil {
 		return err
 	}
-	arena, err := ArenaFlags{DataDir: c.DataDir, Binary: c.Binary, Titles: 1}.open(in, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
-	database, err := arena.NewService(in.ctx, "bench_service")
-	if err != nil {
-		return err
-	}
-	service, err := database.Start(in.ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, service.Stop(context.WithoutCancel(in.ctx))) }()
-	if err := c.tell(in, database, service, novels); err != nil {
-		return err
-	}
-	return c.check(in, database.DatabaseURL())
+	arena := ArenaFlags{DataDir: c.DataDir, Binary: c.Binary, Titles: 1}
+	return arena.withService(in, serviceSetup{}, func(a arenaOfOne) error {
+		if err := c.tell(in, a, novels); err != nil {
+			return err
+		}
+		return c.check(in, a.database.DatabaseURL())
+	})
 }
 
-func (c *DigestsCommand) tell(in *invocation, database *contest.Service, service *contest.Contestant, novels []catalogue.Novel) error {
+func (c *DigestsCommand) tell(in *invocation, a arenaOfOne, novels []catalogue.Novel) error {
 	transport := &http.Transport{MaxIdleConnsPerHost: c.Connections}
 	defer transport.CloseIdleConnections()
 	story := &digests.Story{
 		Client: &catalogue.Client{
-			URL: "http://" + service.Host(), APIKey: database.APIKey(), Connections: max(c.Connections, 1),
+			URL: "http://" + a.service.Host(), APIKey: a.database.APIKey(), Connections: max(c.Connections, 1),
 			HTTP: &http.Client{Transport: transport, Timeout: time.Minute}, Now: in.now,
 		},
-		Integration: database.IntegrationID().String(), IntegrationID: database.IntegrationID(), Novelgate: database.Novelgate,
+		Integration: a.database.IntegrationID().String(), IntegrationID: a.database.IntegrationID(), Novelgate: a.database.Novelgate,
 		Novels: novels, Comments: c.Comments, Print: in.print,
 	}
 	return story.Tell(in.ctx)

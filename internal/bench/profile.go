@@ -29,34 +29,24 @@ type ProfileCommand struct {
 }
 
 // Run saves the profile and prints the figures of the round and the statements.
-func (c *ProfileCommand) Run(in *invocation) (err error) {
-	settings := map[string]string{}
+func (c *ProfileCommand) Run(in *invocation) error {
+	setup := serviceSetup{paused: c.Paused, flags: c.ServeFlags}
 	if c.Statements > 0 {
-		settings = contest.StatementSettings()
+		setup.settings = contest.StatementSettings()
 	}
-	arena, err := c.open(in, settings)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
-	database, err := arena.NewService(in.ctx, "bench_service")
-	if err != nil {
-		return err
-	}
-	service, err := database.Start(in.ctx, c.Paused, c.ServeFlags...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, service.Stop(context.WithoutCancel(in.ctx))) }()
+	return c.withService(in, setup, func(a arenaOfOne) error { return c.measure(in, a) })
+}
+
+func (c *ProfileCommand) measure(in *invocation, a arenaOfOne) error {
 	if c.Preload > 0 {
-		if err := errors.Join(database.Preload(in.ctx, service, c.Preload), arena.Checkpoint(in.ctx)); err != nil {
+		if err := errors.Join(a.database.Preload(in.ctx, a.service, c.Preload), a.Checkpoint(in.ctx)); err != nil {
 			return err
 		}
 	}
-	if _, err := arena.Measure(in.ctx, service, c.Connections, 2*time.Second); err != nil {
+	if _, err := a.Measure(in.ctx, a.service, c.Connections, 2*time.Second); err != nil {
 		return err
 	}
-	return c.profile(in, arena, service)
+	return c.profile(in, a.Arena, a.service)
 }
 
 func (c *ProfileCommand) profile(in *invocation, arena *contest.Arena, service *contest.Contestant) error {

@@ -23,26 +23,16 @@ type ReadCommand struct {
 }
 
 // Run prints what pages and JSON of a discussion cost beside printing the rows of the same statement.
-func (c *ReadCommand) Run(in *invocation) (err error) {
+func (c *ReadCommand) Run(in *invocation) error {
 	c.Titles = 1
-	arena, err := c.open(in, nil)
-	if err != nil {
+	return c.withService(in, serviceSetup{paused: true}, func(a arenaOfOne) error { return c.measure(in, a) })
+}
+
+func (c *ReadCommand) measure(in *invocation, a arenaOfOne) (err error) {
+	if err := readers.Fill(in.ctx, a.database.DatabaseURL(), c.Comments); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
-	database, err := arena.NewService(in.ctx, "bench_service")
-	if err != nil {
-		return err
-	}
-	service, err := database.Start(in.ctx, true)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, service.Stop(context.WithoutCancel(in.ctx))) }()
-	if err := readers.Fill(in.ctx, database.DatabaseURL(), c.Comments); err != nil {
-		return err
-	}
-	peer, err := database.StartReadPeer(in.ctx, readers.Slug)
+	peer, err := a.database.StartReadPeer(in.ctx, readers.Slug)
 	if err != nil {
 		return err
 	}
@@ -50,11 +40,11 @@ func (c *ReadCommand) Run(in *invocation) (err error) {
 	query := "/discussion?limit=" + strconv.Itoa(readers.Tops)
 	loads := []*readers.Load{
 		{Host: peer.Host(), Path: "/"},
-		{Host: service.Host(), Path: "/api/novels/" + readers.Slug + query},
-		{Host: service.Host(), Path: "/novels/" + readers.Slug + query},
+		{Host: a.service.Host(), Path: "/api/novels/" + readers.Slug + query},
+		{Host: a.service.Host(), Path: "/novels/" + readers.Slug + query},
 	}
 	if c.Profile != "" {
-		return c.profile(in, service, loads[1:])
+		return c.profile(in, a.service, loads[1:])
 	}
 	return c.compare(in, loads, []string{peer.Name, "JSON", "page"})
 }

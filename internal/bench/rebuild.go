@@ -27,37 +27,27 @@ type RebuildCommand struct {
 }
 
 // Run prints how many comments are accepted without and with a rebuild.
-func (c *RebuildCommand) Run(in *invocation) (err error) {
-	arena, err := c.open(in, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(in.ctx))) }()
-	database, err := arena.NewService(in.ctx, "bench_service")
-	if err != nil {
-		return err
-	}
-	service, err := database.Start(in.ctx, false, c.ServeFlags...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, service.Stop(context.WithoutCancel(in.ctx))) }()
-	pool, err := pgxpool.New(in.ctx, database.DatabaseURL())
+func (c *RebuildCommand) Run(in *invocation) error {
+	return c.withService(in, serviceSetup{flags: c.ServeFlags}, func(a arenaOfOne) error { return c.measure(in, a) })
+}
+
+func (c *RebuildCommand) measure(in *invocation, a arenaOfOne) error {
+	pool, err := pgxpool.New(in.ctx, a.database.DatabaseURL())
 	if err != nil {
 		return fmt.Errorf("open pool: %w", err)
 	}
 	defer pool.Close()
 	begun := in.now()
-	if err := errors.Join(database.Preload(in.ctx, service, c.Events), arena.Checkpoint(in.ctx)); err != nil {
+	if err := errors.Join(a.database.Preload(in.ctx, a.service, c.Events), a.Checkpoint(in.ctx)); err != nil {
 		return err
 	}
 	if err := in.print(fmt.Sprintf("%d comments stored and projected in %v\n", c.Events, in.now().Sub(begun).Round(time.Second))); err != nil {
 		return err
 	}
-	if err := c.pairs(in, arena, service, pool); err != nil {
+	if err := c.pairs(in, a.Arena, a.service, pool); err != nil {
 		return err
 	}
-	return service.Audit(in.ctx)
+	return a.service.Audit(in.ctx)
 }
 
 // pairs alternates: without and with, with and without, …

@@ -202,11 +202,11 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 	if _, err := live.Exec(ctx, `SET LOCAL search_path = public`); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
-	end := c.position
+	var end events.Position
 	if c.Inline {
 		// Whoever appends writes these tables in the same transaction: they hold every event that can be seen, settled or not.
-		if err := live.QueryRow(ctx, lastVisibleSQL).Scan(&end.TransactionID, &end.Ordinal); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("find the end of the log: %w", err)
+		if end, err = eventlog.Last(ctx, live); err != nil {
+			return err
 		}
 	} else {
 		var generation int

@@ -69,7 +69,9 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 			return 0, err
 		}
 	}
-	return n, r.pool.QueryRow(ctx, lastVisibleSQL).Scan(&end.TransactionID, &end.Ordinal)
+	var err error
+	*end, err = eventlog.Last(ctx, r.pool)
+	return n, err
 }
 
 // yield carries a piece of work out. While others append it then rests for as long as that took.

@@ -39,8 +39,6 @@ const (
 
 	lockLogSQL = `LOCK TABLE events IN SHARE MODE`
 
-	lastVisibleSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
-
 	switchCheckpointSQL = `UPDATE projections
 SET generation = $2, transaction_id = $3, position = $4, state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
     unknown_type = NULL, updated_at = statement_timestamp()
@@ -147,10 +145,9 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 		return eventlog.Chunk{}, fmt.Errorf("hold appends: %w", err)
 	}
 	// Whoever appends has committed or waits, so all that can be seen is settled.
-	last := r.record.position
-	err := tx.QueryRow(ctx, lastVisibleSQL).Scan(&last.TransactionID, &last.Ordinal)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return eventlog.Chunk{}, fmt.Errorf("find the end of the log: %w", err)
+	last, err := eventlog.Last(ctx, tx)
+	if err != nil {
+		return eventlog.Chunk{}, err
 	}
 	return eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, streams)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
@@ -54,19 +53,15 @@ func (c *Check) Run(ctx context.Context) error {
 	for _, projection := range projections.Inline() {
 		differ = append(differ, c.compare(ctx, projection, true, want))
 	}
-	var last events.Position
-	err = c.Pool.QueryRow(ctx, lastSQL).Scan(&last.TransactionID, &last.Ordinal)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows): // an empty log
-	case err != nil:
-		return fmt.Errorf("find the end of the log: %w", err)
-	case last != end:
+	last, err := eventlog.Last(ctx, c.Pool)
+	if err != nil {
+		return err
+	}
+	if last != end {
 		return ErrGrown // whatever differs
 	}
 	return errors.Join(differ...)
 }
-
-const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
 // caughtUpSQL returns whether every projection is at the end of the log, and those that have failed.
 const caughtUpSQL = `SELECT coalesce(bool_and(p.transaction_id = e.transaction_id AND p.position = e.position), true),
