@@ -40,7 +40,7 @@ func TestTimeout(t *testing.T) {
 			handler, _ := serve(t, f)
 			start := time.Now()
 			got := send(t, handler, http.MethodPost, postPath, postBody)
-			if took := time.Since(start); took > 20*timeout {
+			if took := time.Since(start); took > 300*timeout {
 				t.Errorf("the answer took %s", took)
 			}
 			if got.status != http.StatusServiceUnavailable || got.body["code"] != "unavailable" || got.body["retryable"] != true || got.header.Get("Retry-After") != "1" {

@@ -22,8 +22,8 @@ func outage(t *testing.T, options ...func(*committer.Config)) (*proxy, *replica,
 }
 
 const (
-	shortly = 400 * time.Millisecond // a committer's time-out
-	late    = 5 * time.Second        // when an answer is late on a busy machine, but has not waited for anything else
+	shortly = 2 * time.Second  // a committer's time-out
+	late    = 30 * time.Second // when an answer is late on a busy machine, but has not waited for anything else
 )
 
 // within submits a command and fails the test when its answer is late.
@@ -225,7 +225,7 @@ func TestLimiterAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := testdb.New(t)
-			r := newReplica(t, url, oneLane, timeout(2*time.Second))
+			r := newReplica(t, url, oneLane, timeout(10*time.Second))
 			p := newPartner()
 			if a := r.submit(t.Context(), p.post("warm", "Title")); a.err != nil {
 				t.Fatal(a)

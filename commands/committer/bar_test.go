@@ -25,14 +25,21 @@ func TestBarRacesWithImports(t *testing.T) {
 	replicas := []*replica{newReplica(t, url), newReplica(t, url)}
 	moderators := newStaff(pool)
 	partners := []partner{newPartner(), newPartner()}
-	titles := scaled(60)
+	titles := max(4, scaled(60))
 	created := make([]atomic.Int64, titles)
 	for i := range titles {
 		spelling := fmt.Sprint("Title ", i)
 		var wg sync.WaitGroup
-		// One side or the other has a start, of nothing up to what it takes to write.
+		// One side or the other has a start, of nothing up to what it takes to write; with the first two titles it has done.
 		start := time.Duration(i/2) * 4 * time.Millisecond / time.Duration(titles)
+		if i == 0 {
+			if _, err := replicas[0].ImportPost(t.Context(), partners[0].post("first", spelling)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rejected := make(chan struct{})
 		wg.Go(func() {
+			defer close(rejected)
 			if i%2 == 0 {
 				time.Sleep(start)
 			}
@@ -40,7 +47,10 @@ func TestBarRacesWithImports(t *testing.T) {
 				t.Errorf("%s: reject: %v", spelling, err)
 			}
 		})
-		if i%2 == 1 {
+		switch {
+		case i == 1:
+			<-rejected
+		case i%2 == 1:
 			time.Sleep(start)
 		}
 		for n := range 8 {

@@ -98,10 +98,10 @@ func (b *bundle) block(t testing.TB) (release func()) {
 	}
 }
 
-// eventually waits for a condition that is due within a second.
+// eventually waits for a condition that is due within a second, on a machine that may be busy.
 func eventually(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	for range 500 {
+	for range 3000 {
 		if met() {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"novelgate/internal/blackbox"
 )
@@ -24,7 +25,7 @@ func TestWhatIsCompressed(t *testing.T) {
 		"/api/events?limit=100": "", "/api/admin/integrations": "",
 	} {
 		var got string
-		blackbox.Eventually(t, blackbox.Soon*30, path+" is there", func() bool {
+		blackbox.Eventually(t, time.Minute, path+" is there", func() bool {
 			response := takingGzip(t, s.URL+path, ada.APIKey, "*/*")
 			defer func() { _ = response.Body.Close() }()
 			got = response.Header.Get("Content-Encoding")

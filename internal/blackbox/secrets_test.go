@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"novelgate/docs"
 	"novelgate/internal/apikey"
@@ -289,7 +290,7 @@ func (s *spy) databaseAway(proxy *blackbox.Proxy, partner *blackbox.Partner) {
 	}
 	proxy.Mend(t)
 	request := partner.Request(blackbox.PostsPath, "back", planted("Secrets", acceptedWords).JSON(t))
-	blackbox.Eventually(t, 10*blackbox.Soon, "the service works again", func() bool { return s.send(request).Status < 300 })
+	blackbox.Eventually(t, time.Minute, "the service works again", func() bool { return s.send(request).Status < 300 })
 }
 
 // crash kills the service with comments on their way.

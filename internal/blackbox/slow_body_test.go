@@ -13,7 +13,7 @@ import (
 // use it up.
 func TestTrickledBodyIsNotTimedOut(t *testing.T) {
 	t.Parallel()
-	p := blackbox.Start(t, testdb.New(t), "--request-timeout", "1900ms").NewPartner(t)
+	p := blackbox.Start(t, testdb.New(t), "--request-timeout", "3s").NewPartner(t)
 	for path, body := range map[string]blackbox.Fields{
 		blackbox.NovelsPath: everything(blackbox.Unique("Trickled")).With(blackbox.Fields{"synopsis": strings.Repeat("滴", 5000)}),
 		blackbox.PostsPath:  blackbox.Comment(blackbox.Unique("Trickled")).With(blackbox.Fields{"content": strings.Repeat("滴", 5000)}),
@@ -22,7 +22,7 @@ func TestTrickledBodyIsNotTimedOut(t *testing.T) {
 			t.Parallel()
 			for _, chunked := range []bool{false, true} {
 				request := p.Request(path, blackbox.Key(), body.JSON(t))
-				request.Chunked, request.Pause = chunked, 2500*time.Millisecond
+				request.Chunked, request.Pause = chunked, 3500*time.Millisecond
 				wanted := 201
 				if chunked && path == blackbox.NovelsPath {
 					wanted = 200 // the novel exists since the first time

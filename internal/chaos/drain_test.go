@@ -14,7 +14,7 @@ import (
 func TestDrainHandsOver(t *testing.T) {
 	database := startServer(t)
 	for round := range size(3, 1) {
-		replicas := startTwo(t, database.url())
+		replicas := startTwo(t, database.url(), patient...)
 		l := newLoad(t, newPartner(t, database.url()))
 		var answered, refused atomic.Int64
 		var ended atomic.Bool

@@ -44,10 +44,7 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 			t.Errorf("%d %s", found, what)
 		}
 	}
-	recorded := readLog(t, databaseURL)
-	if stored := value[int](t, databaseURL, `SELECT count(*) FROM events`); stored != len(recorded) {
-		t.Errorf("readers of the log see %d events, %d are stored", len(recorded), stored)
-	}
+	recorded := settledLog(t, databaseURL)
 	awaitProjections(t, databaseURL, recorded)
 
 	live := contents(t, databaseURL, readModels, `SELECT t::text FROM %s AS t`)
@@ -61,7 +58,19 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 	return len(recorded)
 }
 
-// readLog reads the whole log in its order.
+// settledLog reads the whole log when readers see all of it, which is soon after the last transaction that was there meanwhile. Call it
+// when nobody sends.
+func settledLog(t testing.TB, databaseURL string) (recorded []events.Recorded) {
+	t.Helper()
+	blackbox.Eventually(t, time.Minute, "readers see the whole log", func() bool {
+		stored := value[int](t, databaseURL, `SELECT count(*) FROM events`)
+		recorded = readLog(t, databaseURL)
+		return len(recorded) == stored
+	})
+	return recorded
+}
+
+// readLog reads what is settled of the log, in its order.
 func readLog(t testing.TB, databaseURL string) []events.Recorded {
 	t.Helper()
 	connection := connect(t, databaseURL)

@@ -85,7 +85,7 @@ func (a answer) unavailable() bool {
 		bytes.Contains(a.body, []byte(`"code":"unavailable"`))
 }
 
-// refused reports whether the connection was not taken: nothing listens there any more.
+// refused reports whether the connection was not taken: nothing listens there any more, or one that was open has ended before an answer.
 func (a answer) refused() bool {
-	return errors.Is(a.err, syscall.ECONNREFUSED) || errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
+	return a.status == 0 && errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNREFUSED) || errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
 }

@@ -108,7 +108,7 @@ func fakePrograms(t *testing.T, dir, version string) {
 	}
 }
 
-var offline = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH`)
+var offline = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|EPROTO|ERR_SOCKET_TIMEOUT|network timeout|socket hang up|E429|E50[0-9]`)
 
 // TestNPM installs PostgreSQL with npm and runs it. The download stays in a cache for the next run.
 func TestNPM(t *testing.T) {

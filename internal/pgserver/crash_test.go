@@ -46,7 +46,7 @@ func TestServerGoesDownWithItsOwner(t *testing.T) {
 	attached := start(t, pgserver.Config{DataDir: dir})
 	owner.kill(t)
 	ended(t, attached)
-	for range 1000 {
+	for range 6000 {
 		_, err := os.Stat(filepath.Join(cluster(t, dir), "postmaster.pid"))
 		if errors.Is(err, os.ErrNotExist) {
 			return

@@ -89,7 +89,7 @@ func dataOf(t *testing.T, url string) string {
 // gone waits until the data of a stopped server has been deleted.
 func gone(t *testing.T, data string) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 {
 		if _, err := os.Stat(data); os.IsNotExist(err) {
 			return
 		}

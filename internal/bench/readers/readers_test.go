@@ -61,7 +61,7 @@ func TestThePeerPrintsThePage(t *testing.T) {
 	}
 
 	load := &readers.Load{Host: strings.TrimPrefix(server.URL, "http://"), Path: "/", Connections: 2, Now: time.Now}
-	result, err := load.Run(t.Context(), 50*time.Millisecond)
+	result, err := load.Run(t.Context(), 500*time.Millisecond)
 	if err != nil || result.PerSecond == 0 || result.Bytes != answer.Body.Len() {
 		t.Errorf("%+v, %v", result, err)
 	}
