@@ -121,9 +121,13 @@ func TestTailMissesNoSignal(t *testing.T) {
 		s.Seek(batchOf(t, s, m).End)
 		m.Ack()
 	}
-	const rounds = 6
-	late := 0
-	for i := range rounds {
+	// The machine may be busy: it is the most that count.
+	const lead = 4
+	ahead := 0 // those that came with a signal, less the others
+	for i := 0; ahead < lead; i++ {
+		if i == 30 || ahead == -lead {
+			t.Fatalf("of %d events, those that came with a signal are ahead of those that came with the poll by %d", i, ahead)
+		}
 		appendThreads(t, pool, fmt.Sprintf("both %d", i), 1)
 		wake.Signal()
 		busy := receive(t, secondMessages)
@@ -133,20 +137,24 @@ func TestTailMissesNoSignal(t *testing.T) {
 		wake.Signal()
 		held := receive(t, firstMessages)
 		appendThreads(t, pool, fmt.Sprintf("unread %d", i), 1)
+		for settled := false; !settled; { // transactions of other tests hide it
+			if err := pool.QueryRow(t.Context(), `SELECT max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()) FROM events`).Scan(&settled); err != nil {
+				t.Fatal(err)
+			}
+		}
 		wake.Signal()
 
 		ack(second, busy)
 		ack(second, receive(t, secondMessages))
 		start := time.Now()
 		last := receive(t, secondMessages)
-		if time.Since(start) > 500*time.Millisecond {
-			late++
+		if time.Since(start) < 500*time.Millisecond {
+			ahead++
+		} else {
+			ahead--
 		}
 		ack(second, last)
 		ack(first, held)
 		ack(first, receive(t, firstMessages))
-	}
-	if late > rounds/3 {
-		t.Errorf("%d of %d events came with the poll without a signal", late, rounds)
 	}
 }
