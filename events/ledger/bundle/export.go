@@ -29,6 +29,8 @@ type Export struct {
 	Now func() time.Time
 	// Progress is called as files are written, from one goroutine at a time or not at all. Default: nobody is told.
 	Progress func(done, total int64)
+
+	settleFiles int // how many are put on the disk together; 0: the usual number
 }
 
 // Errors of Run.
