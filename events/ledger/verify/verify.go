@@ -61,7 +61,7 @@ type Report struct {
 type Kept struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
-	Agrees *bool  `json:"agrees"` // null: nothing can be said, it ends in front of the first event
+	Agrees *bool  `json:"agrees"` // null: it could not be compared, and a fault says why
 }
 
 // verification is one run.
@@ -92,10 +92,11 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	if err := v.open(ctx); err != nil {
 		return nil, err
 	}
+	v.compareKept() // an empty one
 	if err := v.begin(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept() // an empty one
+	v.compareKept() // one that ends where the events begin
 	if err := v.chunks(ctx); err != nil {
 		return nil, err
 	}
