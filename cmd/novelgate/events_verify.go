@@ -110,7 +110,7 @@ func (c *EventsVerify) report(in *invocation, result verification) error {
 func printReport(in *invocation, r verification) {
 	checked := fmt.Sprintf("%d events against their entries", r.Events)
 	switch {
-	case r.Entries > 0 && r.Events == 0:
+	case r.EntriesOnly:
 		checked = "no events, there are entries only"
 	case r.Erased > 0:
 		checked += fmt.Sprintf(", %d of them erased", r.Erased)

@@ -13,6 +13,7 @@ const (
 	Uncompared Part = "uncompared" // a kept checkpoint ends in front of the first event: nothing can be said about it
 	Entry      Part = "entry"      // the entry was changed, or is missing
 	Tile       Part = "tile"       // a hash tile does not belong to the entries
+	Seal       Part = "seal"       // nothing tells which event has a log index, and those around it were not compared
 	Missing    Part = "missing"    // the event is not there
 	Truncated  Part = "truncated"  // the event is not there, nor is any behind it
 	Extra      Part = "extra"      // an event is there that was never sealed
