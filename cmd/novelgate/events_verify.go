@@ -25,7 +25,7 @@ type EventsVerify struct {
 	URL      *url.URL `name:"url" placeholder:"URL" help:"Verify the entries that a running service shows: its public URL."`
 	Database bool     `help:"Verify the events in the database, which is the default."`
 	Key      []string `placeholder:"KEY" help:"Public key that must have signed, as ledger status shows it, or a file of such keys (default: what comes with the history, which proves less)."`
-	Against  []string `placeholder:"PATH" type:"existingpath" help:"Checkpoint that you kept, or an older bundle: the history must be the one that it covers."`
+	Against  []string `placeholder:"PATH" type:"existingpath" help:"Checkpoint that you kept, or an older bundle: the history must be the one that it covers. One that ends in front of the first event of DIR cannot be compared, which is a fault."`
 
 	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare all projected tables with that. It needs permission to create schemas, and room for a copy of the largest projection."`
 }
@@ -110,7 +110,7 @@ func (c *EventsVerify) report(in *invocation, result verification) error {
 func printReport(in *invocation, r verification) {
 	checked := fmt.Sprintf("%d events against their entries", r.Events)
 	switch {
-	case r.Entries > 0 && r.Events == 0:
+	case r.EntriesOnly:
 		checked = "no events, there are entries only"
 	case r.Erased > 0:
 		checked += fmt.Sprintf(", %d of them erased", r.Erased)
@@ -127,7 +127,7 @@ func printReport(in *invocation, r verification) {
 		[]any{"compared", checked},
 		[]any{"streams", fmt.Sprintf("%d, their versions without gaps unless said below", r.Streams)})
 	for _, kept := range r.Kept {
-		outcome := "ends in front of what was looked at"
+		outcome := "could NOT be compared"
 		if kept.Agrees != nil {
 			outcome = "does NOT agree"
 			if *kept.Agrees {

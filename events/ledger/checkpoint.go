@@ -114,6 +114,19 @@ func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error
 	return used, nil
 }
 
+// Extends fails with ErrForked unless the tree of a checkpoint is that of an older one, a signed note of the same origin, grown on.
+// The stored hashes prove it; whose signature the older one bears is not looked at.
+func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) error {
+	before, err := parseCheckpoint(older)
+	if err != nil {
+		return err
+	}
+	if before.Origin != grown.Origin {
+		return fmt.Errorf("%w: it is of origin %s, and what was signed of %s", ErrForked, grown.Origin, before.Origin)
+	}
+	return extends(grown.Tree, before.Tree, s.hashes(ctx, grown.Tree))
+}
+
 // extends fails with ErrForked unless the tree whose hashes these are is the older one grown on.
 func extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 	switch {

@@ -17,6 +17,8 @@ import (
 
 // chunks writes events, entry bundles and the lowest tiles, several chunks at a time, while those before them are put on the disk.
 func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	const usual = 2
 	workers := x.Workers
@@ -52,10 +54,14 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, ma
 		})
 	}
 	settled := make(chan error, 1)
-	go func() { settled <- settleAll(finished) }()
+	go func() { settled <- x.settleAll(finished, cancel) }()
 	err := group.Wait()
 	close(finished)
-	return errors.Join(err, <-settled)
+	failed := <-settled
+	if failed != nil && errors.Is(err, context.Canceled) {
+		return failed // which is why
+	}
+	return errors.Join(err, failed)
 }
 
 // chunkWriter writes one chunk after another.

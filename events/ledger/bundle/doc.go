@@ -8,6 +8,8 @@
 //     them, as it gets its name when they are on the disk, too.
 //   - Files of full chunks and full tiles never change; partial ones carry their width in their name. So an export that was
 //     interrupted goes on, and a later one adds to a bundle, without reading what is there.
+//   - The checkpoint is written before everything that it covers in a first export, and after that in a later one. No export adds to
+//     a directory whose checkpoint covers another history.
 //   - The manifest is written last, when all names are on the disk. What lies beyond its size belongs to an export that has not ended.
 //   - An event is written with the bytes that are stored, decoded by nobody.
 package bundle

@@ -29,13 +29,15 @@ type Export struct {
 	Now func() time.Time
 	// Progress is called as files are written, from one goroutine at a time or not at all. Default: nobody is told.
 	Progress func(done, total int64)
+
+	settleFiles int // how many are put on the disk together; 0: the usual number
 }
 
 // Errors of Run.
 var (
 	// ErrOccupied is returned for a directory that has something else in it.
 	ErrOccupied = errors.New("the directory is not empty and holds no bundle")
-	// ErrOtherBundle is returned for a bundle of another origin, beginning or history.
+	// ErrOtherBundle is returned for a bundle of another origin, beginning or history. Nothing of it was changed then.
 	ErrOtherBundle = errors.New("the directory holds another bundle")
 )
 
@@ -59,7 +61,7 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("export: log index %d of %d: %w", x.From, manifest.Size, ledger.ErrNotFound)
 	}
 	manifest.Events = manifest.Size - manifest.FirstLogIndex
-	before, err := x.open(manifest)
+	before, err := x.open(ctx, store, manifest, checkpoint)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -81,28 +83,6 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		}
 	}
 	return manifest, x.removePartial(before, manifest)
-}
-
-// open makes the directory ready and returns the manifest that is there.
-func (x *Export) open(next Manifest) (Manifest, error) {
-	before, err := ReadManifest(x.Dir)
-	if err == nil {
-		if before.Origin != next.Origin || before.FirstLogIndex != next.FirstLogIndex || before.Complete && before.Size > next.Size {
-			return Manifest{}, fmt.Errorf("%w: %s from log index %d, %d entries", ErrOtherBundle, before.Origin, before.FirstLogIndex, before.Size)
-		}
-		return before, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, err
-	}
-	found, err := os.ReadDir(x.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, fmt.Errorf("look into directory: %w", err)
-	}
-	if len(found) > 0 {
-		return Manifest{}, fmt.Errorf("%w: %s", ErrOccupied, x.Dir)
-	}
-	return next, next.write(x.Dir)
 }
 
 // upperTiles writes the tiles above the lowest level: in a bundle that continues another one, from the one on that has the

@@ -112,8 +112,8 @@ func TestExportThatFails(t *testing.T) {
 	for obstacle, vouched := range map[string]string{
 		"tile/entries/040":       "events/002.ndjson", // whose chunk begins with entry bundle 32
 		"tile/0/078.p/32":        "events/004.p/3616.ndjson",
-		"tile/1/000.p/78":        "checkpoint", // written once all chunks are
-		"checkpoint.part":        "checkpoint",
+		"tile/1/000.p/78":        "key",               // written once all chunks are
+		"checkpoint.part":        "events/000.ndjson", // which nothing could tell from those of another history
 		"events/003.ndjson.part": "events/003.ndjson",
 	} {
 		dir := filepath.Join(t.TempDir(), "bundle")
@@ -199,6 +199,46 @@ func TestExportRefusesOtherDirectories(t *testing.T) {
 	for dir, want := range map[string]error{occupied: bundle.ErrOccupied, other: bundle.ErrOtherBundle} {
 		if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: 4999, Now: time.Now}).Run(t.Context()); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", dir, err, want)
+		}
+	}
+}
+
+// TestExportKeepsOtherHistories: a bundle is evidence. The history of another ledger with the same origin does not take its place, neither
+// when the bundle is whole nor when its export was interrupted.
+func TestExportKeepsOtherHistories(t *testing.T) {
+	t.Parallel()
+	theirs, ours := ledgertest.New(t), ledgertest.New(t)
+	theirs.Append(5000)
+	ours.Append(9000)
+	for name, prepare := range map[string]func(dir string){
+		"whole": func(dir string) { export(t, theirs, dir, 0) },
+		"interrupted": func(dir string) {
+			ctx, cancel := context.WithCancel(t.Context())
+			x := bundle.Export{DB: theirs.Pool, Dir: dir, Now: time.Now, Workers: 1, Progress: func(int64, int64) { cancel() }}
+			if _, err := x.Run(ctx); !errors.Is(err, context.Canceled) {
+				t.Fatalf("interrupted: %v", err)
+			}
+		},
+		"continuing": func(dir string) { export(t, theirs, dir, 4999) },
+		"without its checkpoint": func(dir string) {
+			export(t, theirs, dir, 0)
+			if err := os.Remove(filepath.Join(dir, bundle.CheckpointFile)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "bundle")
+		prepare(dir)
+		before := files(t, dir)
+		from := int64(0)
+		if name == "continuing" {
+			from = 4999
+		}
+		if _, err := (&bundle.Export{DB: ours.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); !errors.Is(err, bundle.ErrOtherBundle) {
+			t.Errorf("%s: %v, want %v", name, err, bundle.ErrOtherBundle)
+		}
+		if diff := cmp.Diff(before, files(t, dir)); diff != "" {
+			t.Errorf("%s was changed (-before +after):\n%.2000s", name, diff)
 		}
 	}
 }

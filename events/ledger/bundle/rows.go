@@ -7,14 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sort"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
-	"novelgate/events/ledger"
 )
 
 //go:embed rows.sql
@@ -24,54 +22,6 @@ var rowsSQL string
 type Database interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-// sealsSQL reads the seals of a range of log indexes, from the one that has its first. $1, $2: first and last log index.
-const sealsSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
-WHERE first_log_index >= coalesce((SELECT max(first_log_index) FROM ledger_seals WHERE first_log_index <= $1), 0) AND first_log_index <= $2
-ORDER BY first_log_index`
-
-// seals are those of a range, ordered by log index, and so by transaction as well.
-type seals []seal
-
-type seal struct {
-	transaction uint64
-	first       int64
-	count       int32
-}
-
-func readSeals(ctx context.Context, db Database, first, last int64) (seals, error) {
-	rows, err := db.Query(ctx, sealsSQL, first, last)
-	if err != nil {
-		return nil, fmt.Errorf("find log index %d: %w", first, err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s seal, err error) {
-		return s, row.Scan(&s.transaction, &s.first, &s.count)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("find log index %d: %w", first, err)
-	}
-	return list, nil
-}
-
-// locate returns the place of a log index, which need not have its event any more.
-func (s seals) locate(index int64) (events.Position, error) {
-	i := sort.Search(len(s), func(i int) bool { return s[i].first > index }) - 1
-	if i < 0 || index-s[i].first >= int64(s[i].count) {
-		return events.Position{}, fmt.Errorf("%w: no transaction has log index %d", ledger.ErrDamaged, index)
-	}
-	return events.Position{TransactionID: s[i].transaction, Ordinal: int32(index - s[i].first)}, nil //nolint:gosec // less than count
-}
-
-// index returns the log index of an event, NoLogIndex for one that was never sealed. Of events in log order it remembers where it was.
-func (s seals) index(at events.Position, i *int) int64 {
-	for *i < len(s) && s[*i].transaction < at.TransactionID {
-		*i++
-	}
-	if *i == len(s) || s[*i].transaction != at.TransactionID || at.Ordinal >= s[*i].count {
-		return NoLogIndex
-	}
-	return s[*i].first + int64(at.Ordinal)
 }
 
 // binaryResults asks for every column as the database has it.
@@ -84,7 +34,7 @@ var errRow = errors.New("row of the log has an unexpected form")
 
 // ReadEvents reads the events that are stored in the places of count log indexes, from first on, up to the last one below
 // size: usually as many, fewer when some were deleted, more when some were put in between, in front of the first one of
-// the next chunk. It is two statements, and so two short transactions.
+// the next chunk. It is two statements, and so two short transactions. It fails with a SealError where a place cannot be told.
 func ReadEvents(ctx context.Context, db Database, first int64, count int, size int64) ([]Event, error) {
 	list := make([]Event, 0, count)
 	err := eachEvent(ctx, db, first, count, size, func(e *Event) error {

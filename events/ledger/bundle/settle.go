@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +34,7 @@ func settle(chunks []written) error {
 		group.Go(func() error {
 			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
 				if err := syncFile(files[i]); err != nil {
+					next.Store(int64(len(files))) // the others end, too
 					return err
 				}
 			}
@@ -50,8 +52,10 @@ func settle(chunks []written) error {
 	return nil
 }
 
-// settleAll settles chunks as they come, many together, until there are no more.
-func settleAll(chunks <-chan written) error {
+// settleAll settles chunks as they come, many together, until there are no more. It calls failing at once when that fails, for those
+// who write what could not be put on the disk any more.
+func (x *Export) settleAll(chunks <-chan written, failing func()) error {
+	enough := cmp.Or(x.settleFiles, settleFiles)
 	var failed error
 	var some []written
 	files := 0
@@ -60,8 +64,10 @@ func settleAll(chunks <-chan written) error {
 			continue // whoever writes must not wait
 		}
 		some = append(some, chunk)
-		if files += len(chunk.files); files >= settleFiles {
-			failed = settle(some)
+		if files += len(chunk.files); files >= enough {
+			if failed = settle(some); failed != nil {
+				failing()
+			}
 			some, files = nil, 0
 		}
 	}

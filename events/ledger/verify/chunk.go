@@ -44,13 +44,14 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 		}
 	}
 	list, err := v.source.Events(ctx, first, count, v.tree.N)
+	var seal *bundle.SealError
 	switch {
 	case errors.Is(err, ErrEntriesOnly):
 		c.noEvents = true
 		return c, nil
 	case errors.Is(err, ledger.ErrNotFound): // every event of it is missing
-	case errors.Is(err, ledger.ErrDamaged):
-		c.fault(Entry, first, nil, err.Error())
+	case errors.As(err, &seal):
+		c.fault(Seal, seal.LogIndex, nil, fmt.Sprintf("%v, so that events %d to %d were not compared with their entries", err, first, c.end-1))
 		return c, nil
 	case err != nil:
 		return nil, err //nolint:wrapcheck // it says enough

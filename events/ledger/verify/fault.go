@@ -7,19 +7,21 @@ type Part string
 
 // Parts, and what each means.
 const (
-	Signature Part = "signature" // the checkpoint does not bear a signature of the key
-	Root      Part = "root"      // the entries do not have the root that was signed
-	Rewritten Part = "rewritten" // the history is not the one that a kept checkpoint covers
-	Entry     Part = "entry"     // the entry was changed, or is missing
-	Tile      Part = "tile"      // a hash tile does not belong to the entries
-	Missing   Part = "missing"   // the event is not there
-	Truncated Part = "truncated" // the event is not there, nor is any behind it
-	Extra     Part = "extra"     // an event is there that was never sealed
-	Swapped   Part = "swapped"   // two events have changed places
-	Replaced  Part = "replaced"  // another event is in its place
-	Broken    Part = "broken"    // the event cannot be read
-	Stream    Part = "stream"    // versions of a stream have a gap
-	Duplicate Part = "duplicate" // source and id were there before
+	Signature  Part = "signature"  // the checkpoint does not bear a signature of the key
+	Root       Part = "root"       // the entries do not have the root that was signed
+	Rewritten  Part = "rewritten"  // the history is not the one that a kept checkpoint covers
+	Uncompared Part = "uncompared" // a kept checkpoint ends in front of the first event: nothing can be said about it
+	Entry      Part = "entry"      // the entry was changed, or is missing
+	Tile       Part = "tile"       // a hash tile does not belong to the entries
+	Seal       Part = "seal"       // nothing tells which event has a log index, and those around it were not compared
+	Missing    Part = "missing"    // the event is not there
+	Truncated  Part = "truncated"  // the event is not there, nor is any behind it
+	Extra      Part = "extra"      // an event is there that was never sealed
+	Swapped    Part = "swapped"    // two events have changed places
+	Replaced   Part = "replaced"   // another event is in its place
+	Broken     Part = "broken"     // the event cannot be read
+	Stream     Part = "stream"     // versions of a stream have a gap
+	Duplicate  Part = "duplicate"  // source and id were there before
 
 	// These are parts of an event that are not what its entry commits to.
 	ID            Part = "id"

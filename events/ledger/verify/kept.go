@@ -125,10 +125,12 @@ func (v *verification) keptFaults(ctx context.Context) error {
 		}
 		v.report.Kept = append(v.report.Kept, Kept{Name: k.name, Size: k.tree.N, Agrees: k.agrees})
 		switch {
+		case k.agrees == nil && k.tree.N < v.source.First():
+			v.add(Fault{Part: Uncompared, Count: 1, Detail: fmt.Sprintf(
+				"%s covers %d entries and ends in front of the first event that was looked at, log index %d, so it could not be compared: verify together with the older bundle",
+				k.name, k.tree.N, v.source.First())})
 		case k.agrees == nil:
-			if v.broken {
-				v.add(Fault{Part: Rewritten, Count: 1, Detail: "whether the history is that of " + k.name + " can't be told: entries are missing"})
-			}
+			v.add(Fault{Part: Rewritten, Count: 1, Detail: "whether the history is that of " + k.name + " can't be told: entries are missing"})
 		case *k.agrees:
 			from = k.tree.N
 		case told:

@@ -86,6 +86,65 @@ func TestTamperedEvents(t *testing.T) {
 	}
 }
 
+// TestDamagedSeals: without a seal nobody can tell where events belong. The seal is to blame then, and neither entry nor hash tile; which events
+// were not compared is said, and everything else is still checked.
+func TestDamagedSeals(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	for _, n := range []int{150, 5} {
+		l.Append(n)
+	}
+	tamper(l, `DELETE FROM ledger_seals WHERE first_log_index = 150`)
+	r := run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys})
+	wantFaults(t, "the last seal", r, "seal@150", false)
+	if !strings.Contains(r.Faults[0].Detail, "no transaction has log index 150") || !strings.Contains(r.Faults[0].Detail, "events 0 to 154 were not compared") {
+		t.Errorf("it says: %s", r.Faults[0].Detail)
+	}
+	if r.Events != 0 || r.Entries != 155 || r.EntriesOnly {
+		t.Errorf("%+v", r)
+	}
+	// A gap in a stream, which only the entries show: those of another history are sealed anew.
+	tamper(l, `UPDATE events SET stream_version = 90 WHERE stream_type = 'novel' AND stream_version = 22; DELETE FROM ledger_checkpoints;
+		DELETE FROM ledger_seals; DELETE FROM ledger_entries; DELETE FROM ledger_tiles;
+		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
+	l.Forget()
+	l.Sign()
+	r = run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys})
+	wantFaults(t, "a gap", r, "stream@153", false)
+	tamper(l, `UPDATE ledger_seals SET event_count = event_count - 1 WHERE first_log_index = 150`)
+	r = run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys})
+	wantFaults(t, "a gap and a seal", r, "stream@153 seal@154", false)
+}
+
+// TestSealsInTheMiddle: wherever a seal is missing, it is what is missing, and not the events that it was for.
+func TestSealsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	for _, n := range []int{10, 20, 4100, 5} {
+		l.Append(n)
+	}
+	l.Exec(`CREATE TABLE sound_seals AS TABLE ledger_seals; CREATE TABLE sound_events AS TABLE events`)
+	for _, test := range []struct{ name, sql, want string }{
+		{"the first one", `DELETE FROM ledger_seals WHERE first_log_index = 0`, "seal@0"},
+		{"one in the middle", `DELETE FROM ledger_seals WHERE first_log_index = 10`, "seal@10"},
+		{"one at a border", `DELETE FROM ledger_seals WHERE first_log_index = 30`, "seal@30 seal@4096"},
+		{"events too few", `UPDATE ledger_seals SET event_count = 9 WHERE first_log_index = 0`, "seal@9"},
+		{"events too many", `UPDATE ledger_seals SET event_count = 11 WHERE first_log_index = 0`, "seal@10"},
+		{"all", `DELETE FROM ledger_seals`, "seal@0 seal@4096"},
+		// Whether the event that is in the place of another has changed places with it, nobody can tell.
+		{
+			"and an event replaced", `DELETE FROM events WHERE ` + at("17") + `; UPDATE events SET (transaction_id, position) =
+			(SELECT transaction_id, 7 FROM ledger_seals WHERE first_log_index = 10) WHERE ` + at("4131") + `;
+			DELETE FROM ledger_seals WHERE first_log_index = 4130`, "replaced@17 seal@4130",
+		},
+	} {
+		tamper(l, test.sql)
+		wantFaults(t, test.name, run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.want, false)
+		tamper(l, `DELETE FROM ledger_seals; INSERT INTO ledger_seals SELECT * FROM sound_seals;
+			DELETE FROM events; INSERT INTO events SELECT * FROM sound_events`)
+	}
+}
+
 // TestRewrittenHistory: with the operator's key a history can be forged that agrees with itself. It does not agree with what was kept.
 func TestRewrittenHistory(t *testing.T) {
 	t.Parallel()

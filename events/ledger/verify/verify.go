@@ -48,7 +48,8 @@ type Report struct {
 	KeysGiven     bool     `json:"keysGiven"`
 	FirstLogIndex int64    `json:"firstLogIndex"` // what is in front of it was not looked at
 	Entries       int64    `json:"entries"`       // hashed anew
-	Events        int64    `json:"events"`        // compared with their entries; 0 where there are entries only
+	Events        int64    `json:"events"`        // compared with their entries
+	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
 	Erased        int64    `json:"erased"`        // of them, without their personal part
 	Streams       int      `json:"streams"`
 	Kept          []Kept   `json:"kept"`
@@ -61,7 +62,7 @@ type Report struct {
 type Kept struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
-	Agrees *bool  `json:"agrees"` // null: nothing can be said, it ends in front of the first event
+	Agrees *bool  `json:"agrees"` // null: it could not be compared, and a fault says why
 }
 
 // verification is one run.
@@ -92,10 +93,11 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	if err := v.open(ctx); err != nil {
 		return nil, err
 	}
+	v.compareKept() // an empty one
 	if err := v.begin(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept() // an empty one
+	v.compareKept() // one that ends where the events begin
 	if err := v.chunks(ctx); err != nil {
 		return nil, err
 	}
@@ -169,6 +171,7 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 	v.names = append(v.names, c.names...)
 	v.report.Entries += c.end - c.first
 	v.report.Events += int64(c.events)
+	v.report.EntriesOnly = v.report.EntriesOnly || c.noEvents
 	v.report.Erased += int64(c.erased)
 	slices.SortStableFunc(c.faults, func(a, b Fault) int { return cmp.Compare(*a.LogIndex, *b.LogIndex) })
 	for i := range c.faults {

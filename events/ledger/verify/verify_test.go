@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"encoding/base64"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,8 +81,46 @@ func TestContinuedBundles(t *testing.T) {
 	if r.Events != 79_000 || r.FirstLogIndex != 0 {
 		t.Errorf("together: %+v", r)
 	}
+	r = run(t, verify.Config{Source: opened, Kept: kept, Older: bundles(t, older)})
+	wantFaults(t, "against the older one", r, "", false)
 	if _, err := verify.OpenBundles([]string{newer, older}); err == nil {
 		t.Error("bundles in the wrong order are taken")
+	}
+}
+
+// TestKeptInFrontOfTheFirstEvent: a checkpoint that ends in front of what is in a bundle can't be compared, be it genuine or forged. That
+// is not agreement. With the older bundle it is compared.
+func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(4000)
+	genuine, err := ledger.NewStore(l.Pool).Latest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Append(1000)
+	older := export(t, l, 0)
+	l.Append(1000)
+	newer := export(t, l, 4096)
+	forged := []byte("ledger.example/test\n4000\n" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n\n— ledger.example/test AAAAAAAA\n")
+	nothing := []byte("ledger.example/test\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n\n— ledger.example/test AAAAAAAA\n")
+	for name, test := range map[string]struct {
+		dirs   []string
+		note   []byte
+		want   string
+		agrees *bool
+	}{
+		"genuine":                  {[]string{newer}, genuine.Note, "uncompared", nil},
+		"forged":                   {[]string{newer}, forged, "uncompared", nil},
+		"genuine, with all events": {[]string{older, newer}, genuine.Note, "", new(true)},
+		"forged, with all events":  {[]string{older, newer}, forged, "rewritten@0", new(false)},
+		"of no entries":            {[]string{newer}, nothing, "", new(true)},
+	} {
+		r := run(t, verify.Config{Source: bundles(t, test.dirs...), Keys: l.Keys, Kept: map[string][]byte{"kept": test.note}})
+		wantFaults(t, name, r, test.want, false)
+		if diff := cmp.Diff(test.agrees, r.Kept[0].Agrees); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
