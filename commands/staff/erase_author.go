@@ -87,7 +87,7 @@ func (e eraser) again(ctx context.Context) (Erasure, error) {
 			continue
 		}
 		done.ErasedAt = history[i].RecordedAt.UTC()
-		searched, err := events.ParsePosition(erased.Searched)
+		searched, err := searchedBefore(erased, history[i].Position)
 		if err != nil {
 			return Erasure{}, fmt.Errorf("read erasure of author %s: %w", e.name.id(), err)
 		}
@@ -106,4 +106,20 @@ func (e eraser) again(ctx context.Context) (Erasure, error) {
 		return Erasure{}, ErrNoSuchAuthor
 	}
 	return done, nil
+}
+
+// searchedBefore returns behind which position comments may be left that an erasure, which stands at a position of the log, has to erase.
+//
+// What an erasure says to have searched is a place of the cluster in which it was recorded, and is not translated when the log moves to
+// another one: data never changes. Then all of the log in front of it is searched. That takes as long as reading the log, but only for
+// authors who were erased before a move.
+func searchedBefore(erased events.AuthorErased, at events.Position) (events.Position, error) {
+	searched, err := events.ParsePosition(erased.Searched)
+	if err != nil {
+		return events.Position{}, err
+	}
+	if at.TransactionID <= events.Frozen || searched.Compare(at) >= 0 {
+		return events.Position{}, nil
+	}
+	return searched, nil
 }
