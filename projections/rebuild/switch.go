@@ -26,6 +26,7 @@ const (
 	firstPause    = 20 * time.Millisecond // before it tries again, doubling up to
 	lastPause     = 2 * time.Second
 	patience      = 8 // attempts before a warning
+	hiddenFor     = 3 // looks at a log that does not settle before a warning
 	vacuumWait    = 3 * time.Second
 )
 
@@ -74,7 +75,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errTooFarBehind):
 			attempt-- // nobody had to wait for it
-			if hidden++; hidden == patience && r.Inline {
+			if hidden++; hidden == hiddenFor && r.Inline {
 				r.Logger.WarnContext(ctx, "The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides a part of it")
 			}
 			if r.Inline && !eventlog.Sleep(ctx, lookEvery) {
