@@ -12,6 +12,7 @@ import (
 	"novelgate/aggregates/author"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/projections"
 )
 
 // ErrNotSealed is returned when the ledger does not come as far as what has to be erased. What could be erased is; the
@@ -42,6 +43,12 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Erasure{}, err
 	}
+	// The log loses words before AuthorErased says so: whoever compares tables with it has to know.
+	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)
+	if err != nil {
+		return Erasure{}, err
+	}
+	defer withdraw()
 	e := eraser{Staff: s, name: name}
 	found, err := e.find(ctx)
 	if err != nil {
