@@ -30,6 +30,9 @@ func (c *AuthorErase) Run(in *invocation) error {
 		if err != nil {
 			return err
 		}
+		if err := warnOfRebuilds(in, s); err != nil {
+			return err
+		}
 		if c.Vacuum {
 			if err := vacuum(in.ctx, s); err != nil {
 				return err
@@ -42,6 +45,18 @@ func (c *AuthorErase) Run(in *invocation) error {
 			}
 		})
 	})
+}
+
+// warnOfRebuilds names what the erasure did not reach.
+func warnOfRebuilds(in *invocation, s *staff.Staff) error {
+	unfinished, err := s.UnfinishedRebuilds(in.ctx)
+	if err != nil {
+		return fmt.Errorf("the author is erased, but %w", err)
+	}
+	for _, name := range unfinished {
+		fmt.Fprintf(in.stderr, "An unfinished rebuild of %[1]s keeps what was erased: `novelgate projection rebuild %[1]s` finishes it, `novelgate projection discard %[1]s` drops it.\n", name)
+	}
+	return nil
 }
 
 func vacuum(ctx context.Context, s *staff.Staff) error {

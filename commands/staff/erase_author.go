@@ -12,6 +12,7 @@ import (
 	"novelgate/aggregates/author"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/projections"
 )
 
 // ErrNotSealed is returned when the ledger does not come as far as what has to be erased. What could be erased is; the
@@ -42,6 +43,12 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Erasure{}, err
 	}
+	// The log loses words before AuthorErased says so: whoever compares tables with it has to know.
+	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)
+	if err != nil {
+		return Erasure{}, err
+	}
+	defer withdraw()
 	e := eraser{Staff: s, name: name}
 	found, err := e.find(ctx)
 	if err != nil {
@@ -87,7 +94,7 @@ func (e eraser) again(ctx context.Context) (Erasure, error) {
 			continue
 		}
 		done.ErasedAt = history[i].RecordedAt.UTC()
-		searched, err := events.ParsePosition(erased.Searched)
+		searched, err := searchedBefore(erased, history[i].Position)
 		if err != nil {
 			return Erasure{}, fmt.Errorf("read erasure of author %s: %w", e.name.id(), err)
 		}
@@ -106,4 +113,20 @@ func (e eraser) again(ctx context.Context) (Erasure, error) {
 		return Erasure{}, ErrNoSuchAuthor
 	}
 	return done, nil
+}
+
+// searchedBefore returns behind which position comments may be left that an erasure, which stands at a position of the log, has to erase.
+//
+// What an erasure says to have searched is a place of the cluster in which it was recorded, and is not translated when the log moves to
+// another one: data never changes. Then all of the log in front of it is searched. That takes as long as reading the log, but only for
+// authors who were erased before a move.
+func searchedBefore(erased events.AuthorErased, at events.Position) (events.Position, error) {
+	searched, err := events.ParsePosition(erased.Searched)
+	if err != nil {
+		return events.Position{}, err
+	}
+	if at.TransactionID <= events.Frozen || searched.Compare(at) >= 0 {
+		return events.Position{}, nil
+	}
+	return searched, nil
 }

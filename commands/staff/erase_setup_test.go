@@ -92,8 +92,8 @@ func (l *live) seal(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { sealer.Run(ctx); close(ended) }()
-	l.stopSealing = func() { cancel(); <-ended }
-	t.Cleanup(func() { l.stopSealing(); pool.Close() })
+	l.stopSealing = func() { cancel(); <-ended; pool.Close() }
+	t.Cleanup(l.stopSealing)
 }
 
 // comments are imports of comments of an author with planted words.

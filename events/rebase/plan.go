@@ -22,6 +22,9 @@ const (
 	lockTimeoutSQL = `SELECT set_config('lock_timeout', $1, true)`
 	lockSQL        = `LOCK TABLE events, ledger_seals, ledger_state, projections IN ACCESS EXCLUSIVE MODE`
 
+	// forgetSQL makes PostgreSQL look anew at who is connected: within a transaction it shows what it showed first.
+	forgetSQL = `SELECT pg_stat_clear_snapshot()`
+
 	// usersSQL finds who else of us is connected, idle or not.
 	usersSQL = `SELECT coalesce(string_agg(DISTINCT application_name, ', '), '') FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'novelgate%'`
@@ -38,6 +41,9 @@ func (w *work) admit(ctx context.Context) error {
 	}
 	if !errors.Is(err, database.ErrRestored) {
 		return err //nolint:wrapcheck // it says enough
+	}
+	if err := w.exec(ctx, "look anew who is connected", forgetSQL); err != nil {
+		return err
 	}
 	var users string
 	if err := w.tx.QueryRow(ctx, usersSQL).Scan(&users); err != nil {

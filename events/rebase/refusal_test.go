@@ -105,6 +105,57 @@ func TestInUse(t *testing.T) {
 	l.mustRebase()
 }
 
+// TestConnectedMeanwhile: whoever connects while the log is waited for is seen, too.
+func TestConnectedMeanwhile(t *testing.T) {
+	t.Parallel()
+	l := newRestored(t)
+	l.append(2)
+	l.sign()
+	l.shift(3)
+	l.Pool.Reset()
+	config := l.Pool.Config().ConnConfig.Copy()
+	connect := func(application string) *pgx.Conn {
+		config.RuntimeParams["application_name"] = application
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}
+	holder := connect("psql")
+	await := func(sql string) {
+		t.Helper()
+		deadline := time.Now().Add(time.Minute)
+		for there := false; !there; time.Sleep(time.Millisecond) {
+			if err := holder.QueryRow(t.Context(), sql).Scan(&there); err != nil {
+				t.Fatal(err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("still not so after a minute: %s", sql)
+			}
+		}
+	}
+	await(`SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%')`)
+	if _, err := holder.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
+		t.Fatal(err)
+	}
+	conn, ended := connect("the rebase"), make(chan error, 1)
+	go func() {
+		_, err := rebase.Run(context.Background(), rebase.Config{Conn: conn, Now: time.Now, LockTimeout: time.Minute})
+		ended <- err
+	}()
+	await(`SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
+	connect("novelgate-append")
+	if _, err := holder.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, rebase.ErrInUse) || !strings.Contains(err.Error(), "novelgate-append") {
+		t.Errorf("%v, want ErrInUse: novelgate-append", err)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	if err := rebase.RefuseSize(math.MaxInt32); err != nil {

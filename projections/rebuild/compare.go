@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,13 +30,6 @@ var ErrMayNotCreate = errors.New("no permission to create a schema")
 var (
 	errCompared  = errors.New("another process compares this projection")
 	errStructure = errors.New("the structure of the tables has changed meanwhile: compare again")
-	errErased    = fmt.Errorf("%w: the log has lost the words of an author, and the projection has yet to apply that erasure: compare again when `novelgate serve` has run", ErrNotComparable)
-)
-
-// A projection that has yet to apply an erasure is waited for, for a while: where a service runs it follows in no time.
-const (
-	erasurePatience = 10 * time.Second
-	erasurePoll     = 50 * time.Millisecond
 )
 
 // Comparison says whether the live tables of a projection are what the log leads to.
@@ -54,6 +45,7 @@ type comparison struct {
 	*rebuild
 	structure string
 	position  events.Position // of the new tables
+	snapshot  string          // in which the live ones were looked at last
 	result    Comparison
 }
 
@@ -80,7 +72,7 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 		return Comparison{}, err
 	}
 	defer r.unlock(context.WithoutCancel(ctx), lock)
-	c := &comparison{rebuild: r, result: Comparison{Name: r.Projection.Name(), Tables: []TableComparison{}}}
+	c := &comparison{rebuild: r, result: Comparison{Name: r.Projection.Name()}}
 	if err = c.create(ctx); err == nil {
 		err = errors.Join(c.run(ctx), c.drop(context.WithoutCancel(ctx)))
 	}
@@ -106,24 +98,27 @@ func (c *comparison) run(ctx context.Context) error {
 			break
 		}
 	}
-	patience, cancel := context.WithTimeout(ctx, erasurePatience)
-	defer cancel()
-	for {
-		err := c.inSnapshot(ctx)
-		if !errors.Is(err, errErased) || !eventlog.Sleep(patience, erasurePoll) {
-			return err
-		}
-	}
+	return c.besideErasures(ctx)
 }
 
+const snapshotSQL = `SELECT pg_current_snapshot()::text`
+
 func (c *comparison) inSnapshot(ctx context.Context) error {
+	c.result.Tables = []TableComparison{}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	return pgx.BeginTxFunc(ctx, c.pool, snapshot, func(live pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, c.pool, snapshot, func(live pgx.Tx) error {
 		if err := c.catchUpWith(ctx, live); err != nil {
 			return err
 		}
+		if err := live.QueryRow(ctx, snapshotSQL).Scan(&c.snapshot); err != nil {
+			return fmt.Errorf("read the snapshot: %w", err)
+		}
 		return c.compareTables(ctx, live)
 	})
+	if err != nil {
+		return err
+	}
+	return c.wantNoErasureUnderWay(ctx)
 }
 
 // SQLSTATEs.
@@ -226,25 +221,6 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 	}
 	c.result.Position = end.String()
 	return c.replay(ctx, live, end)
-}
-
-const erasedBehindSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
-
-// wantErasuresApplied fails with errErased when an author was erased behind a position: the live tables were made of more than the log
-// has now.
-func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
-	if streams := projections.Streams(c.Projection); streams != nil && !slices.Contains(streams, events.AuthorStream) {
-		return nil
-	}
-	var behind bool
-	err := live.QueryRow(ctx, erasedBehindSQL, end.TransactionID, end.Ordinal, events.AuthorErased{}.Type()).Scan(&behind)
-	if err != nil {
-		return fmt.Errorf("look for erasures: %w", err)
-	}
-	if behind {
-		return errErased
-	}
-	return nil
 }
 
 const liveSQL = `SELECT generation, transaction_id, position FROM projections WHERE name = $1`

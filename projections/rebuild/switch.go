@@ -26,16 +26,24 @@ const (
 	firstPause    = 20 * time.Millisecond // before it tries again, doubling up to
 	lastPause     = 2 * time.Second
 	patience      = 8 // attempts before a warning
+	hiddenFor     = 3 // looks at a log that does not settle before a warning
 	vacuumWait    = 3 * time.Second
 )
 
-// tailSize is how many events the switch itself applies at most.
-const tailSize = 1000
+const (
+	tailSize = 1000  // events that the switch itself applies at most
+	scanSize = 10000 // events that it reads at most while it holds appends: most of them may be of other kinds of stream
+)
 
 var errTooFarBehind = errors.New("the log has grown too much for the switch")
 
 const (
 	lockLiveSQL = `SELECT transaction_id, position FROM projections WHERE name = $1 FOR NO KEY UPDATE`
+
+	// behindSQL counts what can be seen behind ($1, $2), settled or not, up to $4: all, and what is of the kinds of stream $3, NULL for all.
+	behindSQL = `SELECT count(*), count(*) FILTER (WHERE $3::text[] IS NULL OR e.stream_type = ANY ($3)) FROM (
+    SELECT stream_type FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $4
+) AS e`
 
 	lockLogSQL = `LOCK TABLE events IN SHARE MODE`
 
@@ -54,14 +62,25 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.identifiers(r.schema()), ", ")); err != nil {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
+	hidden := 0 // attempts for which too much of the log was hidden
 	for attempt := 1; ; attempt++ {
-		err := r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), lastLockWait))
+		err := r.wantCloseBehind(ctx)
+		if err == nil {
+			err = r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), lastLockWait))
+		}
 		var pgErr *pgconn.PgError
 		var poison *PoisonError
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
+			attempt-- // nobody had to wait for it
+			if hidden++; hidden == hiddenFor && r.Inline {
+				r.Logger.WarnContext(ctx, "The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides a part of it")
+			}
+			if r.Inline && !eventlog.Sleep(ctx, lookEvery) {
+				return ctx.Err()
+			}
 		case errors.As(err, &pgErr) && eventlog.IsConflict(err) && pgErr.Code != uniqueViolation:
 			if attempt%patience == 0 {
 				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones", slog.Any("error", err))
@@ -83,6 +102,24 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// wantCloseBehind fails with errTooFarBehind while so much of the log is still to be applied that an inline switch would hold appends for
+// longer than a moment. Following does not get there as long as a transaction, anywhere on the cluster, keeps the log from settling.
+func (r *rebuild) wantCloseBehind(ctx context.Context) error {
+	if !r.Inline {
+		return nil
+	}
+	var all, own int
+	at := r.record.position
+	err := r.pool.QueryRow(ctx, behindSQL, at.TransactionID, at.Ordinal, projections.Streams(r.Projection), scanSize).Scan(&all, &own)
+	if err != nil {
+		return fmt.Errorf("look how far the log has come: %w", err)
+	}
+	if all >= scanSize || own >= tailSize {
+		return errTooFarBehind
+	}
+	return nil
 }
 
 func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
@@ -149,7 +186,11 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 	if err != nil {
 		return eventlog.Chunk{}, err
 	}
-	return eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, streams)
+	tail, err := eventlog.ReadFirst(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, tailSize, streams)
+	if err == nil && tail.Read == tailSize { // appended since wantCloseBehind
+		err = errTooFarBehind
+	}
+	return tail, err
 }
 
 // finish records the switch.
