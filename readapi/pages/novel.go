@@ -21,11 +21,12 @@ type novelBody struct {
 
 // novel handles GET /novels/{slug}.
 func (p *Pages) novel(ctx context.Context, r *http.Request) (*document, error) {
-	asOf, err := question.Novel(r.URL.Query())
+	slug := mux.Vars(r)["slug"]
+	asOf, err := question.Novel(slug, r.URL.Query())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := p.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
+	found, err := p.Reader.Novel(ctx, slug, asOf)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}

@@ -1,11 +1,9 @@
 package question
 
 import (
-	"bytes"
 	"encoding/base64"
 	"net/url"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -19,7 +17,7 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 		Text: v.text("q"), State: v.oneOf("state", "approved", "published"), Owner: v.text("owner"), Limit: v.limit(),
 	}
 	after, err := base64.RawURLEncoding.DecodeString(v.text("cursor"))
-	if err != nil || !utf8.Valid(after) || bytes.IndexByte(after, 0) >= 0 {
+	if err != nil || !isText(string(after)) {
 		v.refuse("cursor", reading.ErrCursor.Error())
 	}
 	c.After = string(after)
@@ -29,15 +27,22 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 // CatalogueCursor is the cursor parameter of the page that starts after a place; "" for none.
 func CatalogueCursor(next string) string { return base64.RawURLEncoding.EncodeToString([]byte(next)) }
 
-// Novel reads the parameters of a novel: asOf.
-func Novel(query url.Values) (asOf time.Time, err error) {
+// Novel reads the parameters of a novel: asOf. It fails with reading.ErrNotFound when no novel can have the slug.
+func Novel(slug string, query url.Values) (asOf time.Time, err error) {
+	if !isText(slug) {
+		return time.Time{}, reading.ErrNotFound
+	}
 	v := &values{Values: query}
 	asOf = v.asOf()
 	return asOf, v.err()
 }
 
-// Discussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit, under, post, asOf.
+// Discussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit, under, post, asOf. It
+// fails with reading.ErrNotFound when no novel can have the slug.
 func Discussion(slug string, query url.Values) (reading.Question, error) {
+	if !isText(slug) {
+		return reading.Question{}, reading.ErrNotFound
+	}
 	v := &values{Values: query}
 	q := reading.Question{
 		Slug: slug, Newest: v.oneOf("sort", "newest", "oldest") != "oldest", Chapter: v.chapter(), Cursor: v.text("cursor"), Limit: v.limit(),

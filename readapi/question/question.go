@@ -43,13 +43,16 @@ func (v *values) text(name string) string {
 		v.refuse(name, "is given more than once")
 	case len(given[0]) > maxText:
 		v.refuse(name, fmt.Sprintf("is longer than %d bytes", maxText))
-	case !utf8.ValidString(given[0]) || strings.ContainsRune(given[0], 0):
+	case !isText(given[0]):
 		v.refuse(name, "is not text in UTF-8")
 	default:
 		return given[0]
 	}
 	return ""
 }
+
+// isText reports whether the database can be asked about a text: it knows neither the character NUL nor what is not UTF-8.
+func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 func (v *values) refuse(name, message string) {
 	v.wrong = append(v.wrong, problem.FieldError{Field: name, Message: message})
