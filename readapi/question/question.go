@@ -121,7 +121,7 @@ func (v *values) asOf() time.Time {
 		return time.Time{}
 	}
 	moment, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || moment.UTC().Year() < 1 {
+	if err != nil || moment.UTC().Year() < 1 || moment.UTC().Year() > 9999 {
 		v.refuse("asOf", "must be a date and time as in RFC 3339, such as 2025-03-01T17:30:00Z")
 	}
 	return moment
