@@ -89,8 +89,8 @@ func orNull(text string) *string {
 	return &text
 }
 
-func momentOrNull(moment time.Time) *time.Time {
-	if moment.IsZero() {
+func momentOrNull(moment *time.Time) *time.Time {
+	if moment == nil {
 		return nil
 	}
 	utc := moment.UTC()

@@ -46,3 +46,24 @@ func TestWhatIsNoText(t *testing.T) {
 		}
 	}
 }
+
+// TestZeroIsGiven: the first moment of the calendar and the nil UUID filter like any other.
+func TestZeroIsGiven(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	a.publish(t, "One")
+	a.settle(t)
+	none := uuid.Nil.String()
+	for _, query := range []string{"to=0001-01-01T00:00:00Z", "stream=" + none, "integration=" + none, "novel=" + none} {
+		if got := a.get(t, a.otto, "/api/events?"+query); got.status != http.StatusOK || len(got.ids(t)) != 0 {
+			t.Errorf("%s: %d %s", query, got.status, got.text)
+		}
+	}
+	if got := a.get(t, a.otto, "/api/events?from=0001-01-01T00:00:00Z"); got.status != http.StatusOK || len(got.ids(t)) == 0 {
+		t.Errorf("from the first moment on: %d %s", got.status, got.text)
+	}
+	c := a.open(t.Context(), t, a.otto, "/api/events?follow=true&to=0001-01-01T00:00:00Z", ndjson)
+	if c.status != http.StatusBadRequest {
+		t.Errorf("to follow up to the first moment: %d", c.status)
+	}
+}

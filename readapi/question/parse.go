@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/google/uuid"
-
 	"novelgate/readapi/reading"
 )
 
@@ -28,9 +26,9 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 func CatalogueCursor(next string) string { return base64.RawURLEncoding.EncodeToString([]byte(next)) }
 
 // Novel reads the parameters of a novel: asOf. It fails with reading.ErrNotFound when no novel can have the slug.
-func Novel(slug string, query url.Values) (asOf time.Time, err error) {
+func Novel(slug string, query url.Values) (asOf *time.Time, err error) {
 	if !isText(slug) {
-		return time.Time{}, reading.ErrNotFound
+		return nil, reading.ErrNotFound
 	}
 	v := &values{Values: query}
 	asOf = v.asOf()
@@ -48,10 +46,10 @@ func Discussion(slug string, query url.Values) (reading.Question, error) {
 		Slug: slug, Newest: v.oneOf("sort", "newest", "oldest") != "oldest", Chapter: v.chapter(), Cursor: v.text("cursor"), Limit: v.limit(),
 		Under: v.id("under"), Post: v.id("post"), AsOf: v.asOf(),
 	}
-	if q.Under != uuid.Nil && v.text("limit") == "" {
+	if q.Under.Valid && v.text("limit") == "" {
 		q.Limit = defaultReplies
 	}
-	if q.Under != uuid.Nil && q.Post != uuid.Nil {
+	if q.Under.Valid && q.Post.Valid {
 		v.refuse("post", "cannot be given together with under")
 	}
 	return q, v.err()
