@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -23,7 +25,7 @@ func (f *Failures) Log(r *http.Request, logger *slog.Logger, message string, p *
 	case problem.CodeInternal:
 	case problem.CodeUnavailable:
 		level = slog.LevelDebug
-		if r.Context().Err() == nil && f.quiet.CompareAndSwap(false, true) { // else the client has gone away
+		if !errors.Is(r.Context().Err(), context.Canceled) && f.quiet.CompareAndSwap(false, true) { // else the client has gone away
 			time.AfterFunc(quietTime, func() { f.quiet.Store(false) })
 			level = slog.LevelWarn
 		}
