@@ -67,6 +67,6 @@ func (a *API) handler(answerTo query) http.Handler {
 
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := answer.Problem(err)
-	a.failures.Log(r, a.Logger, "reading failed", p, slog.Any("error", err))
+	a.failures.Log(r, a.Logger, "answer for programs", p, slog.Any("error", err))
 	a.Refuse(w, r, p)
 }

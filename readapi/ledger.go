@@ -136,5 +136,5 @@ func writeLedger(w http.ResponseWriter, mediaType, caching string, data []byte) 
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Access-Control-Allow-Origin", "*") // it is for everybody to check, from a page too
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(data) //nolint:gosec // no HTML, says the header; a failing connection is the client's affair
+	_, _ = w.Write(data) // no HTML, says the header; a failing connection is the client's affair
 }

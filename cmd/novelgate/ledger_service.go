@@ -109,7 +109,7 @@ func (s *service) ledgerAPI(timeout time.Duration) *readapi.Ledger {
 			if errors.Is(err, ledger.ErrDamaged) || !eventlog.IsAway(err) {
 				refused = problem.Internal(err)
 			}
-			failures.Log(r, s.logger, "the ledger could not be read", refused, slog.String("requestId", commands.RequestID(r.Context())), slog.Any("error", err))
+			failures.Log(r, s.logger, "ledger", refused, slog.String("requestId", commands.RequestID(r.Context())), slog.Any("error", err))
 			commands.Refuse(w, r, refused)
 		},
 	}

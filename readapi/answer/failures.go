@@ -18,8 +18,8 @@ const quietTime = time.Second
 // the level of debugging. The zero value is ready.
 type Failures struct{ quiet atomic.Bool }
 
-// Log logs a request that is answered with p, unless that is the client's affair. The path is added to the attributes.
-func (f *Failures) Log(r *http.Request, logger *slog.Logger, message string, p *problem.Error, attributes ...slog.Attr) {
+// Log logs a request that is answered with p, unless that is the client's affair. What was asked for and the path are added to the attributes.
+func (f *Failures) Log(r *http.Request, logger *slog.Logger, what string, p *problem.Error, attributes ...slog.Attr) {
 	level := slog.LevelError
 	switch p.Code {
 	case problem.CodeInternal:
@@ -32,5 +32,5 @@ func (f *Failures) Log(r *http.Request, logger *slog.Logger, message string, p *
 	default:
 		return
 	}
-	logger.LogAttrs(r.Context(), level, message, append(attributes, slog.String("path", r.URL.Path))...)
+	logger.LogAttrs(r.Context(), level, "a request could not be answered", append(attributes, slog.String("what", what), slog.String("path", r.URL.Path))...)
 }

@@ -105,7 +105,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, route string, handl
 // refuse is the one place where errors become what a client sees.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := toProblem(err)
-	a.failures.Log(r, a.Logger, "reading the history failed", p, slog.String("requestId", a.RequestID(r.Context())), slog.Any("error", err))
+	a.failures.Log(r, a.Logger, "history", p, slog.String("requestId", a.RequestID(r.Context())), slog.Any("error", err))
 	a.Refuse(w, r, p)
 }
 

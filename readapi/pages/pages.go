@@ -80,7 +80,7 @@ const contentType = "text/html; charset=utf-8"
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, buffer *bytes.Buffer, err error) {
 	refused := answer.Problem(err)
 	requestID := p.Refused(r, refused)
-	p.failures.Log(r, p.Logger, "page failed", refused, slog.String("requestId", requestID), slog.Any("error", err))
+	p.failures.Log(r, p.Logger, "page", refused, slog.String("requestId", requestID), slog.Any("error", err))
 	buffer.Reset()
 	if err := p.render(buffer, p.problem(refused, requestID)); err != nil {
 		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))
