@@ -24,6 +24,8 @@ type API struct {
 	Logger    *slog.Logger
 	Timeout   time.Duration                                                  // within which every request is answered
 	Refuse    func(w http.ResponseWriter, r *http.Request, p *problem.Error) // answers with an error, as all routes do
+
+	failures answer.Failures
 }
 
 // Register adds the routes to router.
@@ -65,8 +67,6 @@ func (a *API) handler(answerTo query) http.Handler {
 
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := answer.Problem(err)
-	if p.Code == problem.CodeInternal {
-		a.Logger.ErrorContext(r.Context(), "reading failed", slog.String("path", r.URL.Path), slog.Any("error", err))
-	}
+	a.failures.Log(r, a.Logger, "answer for programs", p, slog.Any("error", err))
 	a.Refuse(w, r, p)
 }

@@ -1,15 +1,29 @@
 package readapi_test
 
 import (
+	"log/slog"
 	"net/http"
+	"net/url"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/readapi/answer"
+	"novelgate/readapi/reading"
 )
 
 func TestTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.novel(t, "A", nil)
-	w.Read.Close()
+	address, err := url.Parse(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowhere, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nowhere.Close)
+	w := &world{handler: routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: nowhere}, answer.NewAddresses(address))}
 	for _, path := range []string{"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02"} {
 		wantProblem(t, w, path, http.StatusServiceUnavailable, "unavailable")
 	}

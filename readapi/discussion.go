@@ -44,7 +44,7 @@ func (a *API) discussion(ctx context.Context, r *http.Request) (any, error) {
 	return newDiscussionBody(a.Addresses, page, asked.AsOf), nil
 }
 
-func newDiscussionBody(a answer.Addresses, page *reading.Page, asOf time.Time) discussionBody {
+func newDiscussionBody(a answer.Addresses, page *reading.Page, asOf *time.Time) discussionBody {
 	body := discussionBody{
 		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf), Items: make([]threadBody, len(page.Threads)),
 		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 	"golang.org/x/mod/sumdb/tlog"
@@ -24,7 +25,8 @@ const (
 
 // Ledger serves the ledger to whoever wants to check it.
 type Ledger struct {
-	Store *ledger.Store
+	Store   *ledger.Store
+	Timeout time.Duration // within which every request is answered
 	// Missing answers for what the ledger does not have (yet).
 	Missing func(w http.ResponseWriter, r *http.Request, detail string)
 	// Invalid answers for a query that makes no sense.
@@ -38,7 +40,16 @@ func (l *Ledger) Register(router *mux.Router) {
 	for path, handler := range map[string]http.HandlerFunc{
 		"/checkpoint": l.checkpoint, "/key": l.key, "/proof": l.proof, "/tile/{tile:.+}": l.tile,
 	} {
-		router.HandleFunc(ledgerPath+path, handler).Methods(http.MethodGet, http.MethodHead)
+		router.HandleFunc(ledgerPath+path, l.limited(handler)).Methods(http.MethodGet, http.MethodHead)
+	}
+}
+
+// limited makes what a handler reads end when time is up.
+func (l *Ledger) limited(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), l.Timeout)
+		defer cancel()
+		handler(w, r.WithContext(ctx))
 	}
 }
 
@@ -125,5 +136,5 @@ func writeLedger(w http.ResponseWriter, mediaType, caching string, data []byte) 
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Access-Control-Allow-Origin", "*") // it is for everybody to check, from a page too
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(data) //nolint:gosec // no HTML, says the header; a failing connection is the client's affair
+	_, _ = w.Write(data) // no HTML, says the header; a failing connection is the client's affair
 }

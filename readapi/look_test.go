@@ -4,6 +4,7 @@ package readapi_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -63,7 +64,7 @@ func TestLook(t *testing.T) {
 
 	// The links of the pages must lead to the server under test.
 	public := &url.URL{Scheme: "http", Host: "127.0.0.1"}
-	server := httptest.NewServer(routes(&reading.Reader{DB: w.Read}, answer.NewAddresses(public)))
+	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: w.Read}, answer.NewAddresses(public)))
 	defer server.Close()
 	deep := ordinary[len(ordinary)-1].String()
 	b := openBrowser(t)

@@ -70,11 +70,12 @@ type novelAsOfBody struct {
 
 // novel handles GET /api/novels/{slug}.
 func (a *API) novel(ctx context.Context, r *http.Request) (any, error) {
-	asOf, err := question.Novel(r.URL.Query())
+	slug := mux.Vars(r)["slug"]
+	asOf, err := question.Novel(slug, r.URL.Query())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := a.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
+	found, err := a.Reader.Novel(ctx, slug, asOf)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
@@ -88,8 +89,8 @@ func orNull(text string) *string {
 	return &text
 }
 
-func momentOrNull(moment time.Time) *time.Time {
-	if moment.IsZero() {
+func momentOrNull(moment *time.Time) *time.Time {
+	if moment == nil {
 		return nil
 	}
 	utc := moment.UTC()

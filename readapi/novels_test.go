@@ -161,7 +161,7 @@ func TestParametersAreChecked(t *testing.T) {
 	for _, path := range []string{
 		"/api/novels?limit=0", "/api/novels?limit=101", "/api/novels?limit=x", "/api/novels?state=rejected", "/api/novels?cursor=%21", "/api/novels?q=a&q=b",
 		"/api/novels?q=%ff", "/api/novels?q=%00", "/api/novels?cursor=_w", "/api/novels?cursor=AA",
-		"/api/novels/a?asOf=yesterday", "/api/novels/a?asOf=2025-03-01",
+		"/api/novels/a?asOf=yesterday", "/api/novels/a?asOf=9999-12-31T23:59:59-23:59", "/api/novels/a/discussion?asOf=9999-12-31T23:59:59-23:59", "/api/novels/a?asOf=2025-03-01",
 		"/api/novels/a/discussion?sort=best", "/api/novels/a/discussion?chapter=-1", "/api/novels/a/discussion?chapter=1e3",
 		"/api/novels/a/discussion?chapter=12345678", "/api/novels/a/discussion?cursor=abc", "/api/novels/a/discussion?post=7", "/api/novels/a/discussion?under=x",
 		"/api/novels/a/discussion?under=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02&post=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02",

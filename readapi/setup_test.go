@@ -54,13 +54,12 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.handler = routes(&reading.Reader{DB: pools.Read}, answer.NewAddresses(address))
+	w.handler = routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: pools.Read}, answer.NewAddresses(address))
 	w.append(t, events.IntegrationStream, w.platform, events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
 	return w
 }
 
-func routes(reader *reading.Reader, addresses answer.Addresses) http.Handler {
-	logger := slog.New(slog.DiscardHandler)
+func routes(logger *slog.Logger, reader *reading.Reader, addresses answer.Addresses) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
 	(&readapi.API{Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Refuse: commands.Refuse}).Register(router)
 	readapi.RegisterOpenAPI(router)

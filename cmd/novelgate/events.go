@@ -48,15 +48,9 @@ type EventFilterFlags struct {
 
 // filter resolves names and titles.
 func (f *EventFilterFlags) filter(in *invocation, pool *pgxpool.Pool) (history.Filter, error) {
-	filter := history.Filter{After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation}
+	filter := history.Filter{After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation, From: f.From, To: f.To}
 	if f.Stream != nil {
 		filter.Stream = uuid.NullUUID{UUID: *f.Stream, Valid: true}
-	}
-	if f.From != nil {
-		filter.From = *f.From
-	}
-	if f.To != nil {
-		filter.To = *f.To
 	}
 	var err error
 	if f.Integration != "" {

@@ -34,7 +34,7 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI
 	s.health().Register(router)
 	readapi.RegisterOpenAPI(router)
 	missing := s.registerReaders(router, timeout)
-	s.ledgerAPI().Register(router)
+	s.ledgerAPI(timeout).Register(router)
 	router.NotFoundHandler = metrics.Middleware(missing)
 	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
 	return s.sayGoodbye(commands.WithRequestID(router))

@@ -15,6 +15,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/readapi"
+	"novelgate/readapi/answer"
 )
 
 // ledgerService is what works on the ledger in the background.
@@ -92,9 +93,11 @@ func (l *ledgerService) start(ctx context.Context, group *errgroup.Group) {
 const ledgerRetry = time.Second
 
 // ledgerAPI serves the ledger, with errors in the form of all others.
-func (s *service) ledgerAPI() *readapi.Ledger {
+func (s *service) ledgerAPI(timeout time.Duration) *readapi.Ledger {
+	var failures answer.Failures
 	return &readapi.Ledger{
-		Store: ledger.NewStore(s.db.pools.Ledger),
+		// A crowd that fetches proofs must not make the sealer wait for a connection.
+		Store: ledger.NewStore(s.db.pools.Read), Timeout: timeout,
 		Missing: func(w http.ResponseWriter, r *http.Request, detail string) {
 			commands.Refuse(w, r, problem.NotFound().WithDetail(detail))
 		},
@@ -102,12 +105,12 @@ func (s *service) ledgerAPI() *readapi.Ledger {
 			commands.Refuse(w, r, problem.InvalidRequest(problem.FieldError{Field: field, Message: message}))
 		},
 		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
-			s.logger.WarnContext(r.Context(), "the ledger could not be read", slog.String("requestId", commands.RequestID(r.Context())), slog.Any("error", err))
-			if errors.Is(err, ledger.ErrDamaged) || !eventlog.IsUnavailable(err) {
-				commands.Refuse(w, r, problem.Internal(err))
-				return
+			refused := problem.Unavailable(ledgerRetry).WithDetail("The ledger cannot be read now.")
+			if errors.Is(err, ledger.ErrDamaged) || !eventlog.IsAway(err) {
+				refused = problem.Internal(err)
 			}
-			commands.Refuse(w, r, problem.Unavailable(ledgerRetry).WithDetail("The ledger cannot be read now."))
+			failures.Log(r, s.logger, "ledger", refused, slog.String("requestId", commands.RequestID(r.Context())), slog.Any("error", err))
+			commands.Refuse(w, r, refused)
 		},
 	}
 }

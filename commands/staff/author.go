@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,11 +41,17 @@ type Author struct {
 // LinkAuthor attributes the comments of an author, those that came before as well, to a member of the host platform.
 // Linking to the same member again records nothing.
 func (s *Staff) LinkAuthor(ctx context.Context, name AuthorName, memberID, reason string) (Author, error) {
+	if err := checkReason(reason); err != nil {
+		return Author{}, err
+	}
 	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Link(memberID, reason) })
 }
 
 // UnlinkAuthor attributes the comments of an author to the partner platform again.
 func (s *Staff) UnlinkAuthor(ctx context.Context, name AuthorName, reason string) (Author, error) {
+	if err := checkReason(reason); err != nil {
+		return Author{}, err
+	}
 	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Unlink(reason) })
 }
 
@@ -67,8 +72,8 @@ func (s *Staff) RestoreAuthorPosts(ctx context.Context, name AuthorName, reason 
 
 // HideAuthorPosts hides all posts of an author that were received until now: one event, however many they are.
 func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	if strings.TrimSpace(reason) == "" {
-		return Author{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Author{}, err
 	}
 	return s.decideAuthor(ctx, name, func(ctx context.Context, a author.Author) ([]events.Event, error) {
 		// What it is compared with, recorded_at, is of the same clock.
@@ -81,8 +86,8 @@ func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason str
 }
 
 func (s *Staff) moderateAuthor(ctx context.Context, name AuthorName, reason string, decide func(author.Author, string) ([]events.Event, error)) (Author, error) {
-	if strings.TrimSpace(reason) == "" {
-		return Author{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Author{}, err
 	}
 	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return decide(a, reason) })
 }

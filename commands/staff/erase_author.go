@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,8 +32,8 @@ type Erasure struct {
 // The comments are found in the table posts, which forgets them at AuthorErased: so they are erased before that is recorded. What
 // posts did not have yet, up to AuthorErased, is looked for in the log itself, after that.
 func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string) (Erasure, error) {
-	if strings.TrimSpace(reason) == "" {
-		return Erasure{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Erasure{}, err
 	}
 	ref, err := author.Ref(name.IntegrationID, name.ExternalUUID)
 	if err != nil {

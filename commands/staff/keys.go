@@ -78,6 +78,9 @@ func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Dur
 
 // RevokeKey makes a key open nothing any more.
 func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (Key, error) {
+	if err := checkReason(reason); err != nil {
+		return Key{}, err
+	}
 	key, err := s.key(ctx, keyID)
 	if err != nil {
 		return Key{}, err

@@ -17,11 +17,9 @@ import (
 
 // Refusals about novels.
 var (
-	ErrNovelNotFound  = errors.New("no novel has this title")
-	ErrNoSuchNovel    = errors.New("no such novel")
-	ErrTitleInvalid   = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
-	ErrReasonRequired = errors.New("a reason is required")
-	ErrReasonInvalid  = errors.New("a reason must be valid UTF-8 without the character NUL")
+	ErrNovelNotFound = errors.New("no novel has this title")
+	ErrNoSuchNovel   = errors.New("no such novel")
+	ErrTitleInvalid  = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 )
 
 // PublishNovel makes a title canonical: it creates an unknown one and adopts a partner's.
@@ -105,8 +103,8 @@ func (s *Staff) moderateTitle(
 
 // moderate appends to the stream of a novel what decide decides, and returns the novel as it is then.
 func (s *Staff) moderate(ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error)) (Novel, error) {
-	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
-		return Novel{}, ErrReasonInvalid
+	if err := checkReason(reason); err != nil {
+		return Novel{}, err
 	}
 	err := s.appendDecided(ctx, stream{events.NovelStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
 		n := novel.Novel{ID: id}

@@ -66,6 +66,9 @@ func (s *Staff) IssuePersonKey(ctx context.Context, role, name string, lifetime 
 
 // RevokePersonKey makes a person's key open nothing any more.
 func (s *Staff) RevokePersonKey(ctx context.Context, keyID uuid.UUID, reason string) (PersonKey, error) {
+	if err := checkReason(reason); err != nil {
+		return PersonKey{}, err
+	}
 	key, err := s.personKey(ctx, keyID)
 	if err != nil {
 		return PersonKey{}, err

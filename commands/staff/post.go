@@ -2,7 +2,6 @@ package staff
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,8 +51,8 @@ func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (P
 }
 
 func (s *Staff) moderatePost(ctx context.Context, id uuid.UUID, reason string, decide func(post.Post, author.Author) (events.Event, error)) (Post, error) {
-	if strings.TrimSpace(reason) == "" {
-		return Post{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Post{}, err
 	}
 	err := s.appendDecided(ctx, stream{events.PostStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
 		p := post.Fold(history)

@@ -2,9 +2,13 @@ package eventlog_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -256,31 +260,40 @@ func TestErrorsAreToldApart(t *testing.T) {
 	t.Parallel()
 	code := func(code string) error { return fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code}) }
 	for name, c := range map[string]struct {
-		err                   error
-		conflict, unavailable bool
+		err                         error
+		conflict, unavailable, away bool
 	}{
-		"none":                 {nil, false, false},
-		"unique violation":     {code("23505"), true, false},
-		"deadlock":             {code("40P01"), true, false},
-		"serialization":        {code("40001"), true, false},
-		"lock time-out":        {code("55P03"), true, false},
-		"check violation":      {code("23514"), false, false},
-		"refused by the guard": {code("23001"), false, false},
-		"syntax error":         {code("42601"), false, false},
-		"shutting down":        {code("57P01"), false, true},
-		"starting up":          {code("57P03"), false, true},
-		"too many connections": {code("53300"), false, true},
-		"disk full":            {code("53100"), false, true},
-		"input/output":         {code("58030"), false, true},
-		"read-only":            {code("25006"), false, true},
-		"connection is gone":   {errors.New("unexpected EOF"), false, true},
-		"connection exception": {code("08006"), false, true},
+		"none":                 {nil, false, false, false},
+		"unique violation":     {code("23505"), true, false, false},
+		"deadlock":             {code("40P01"), true, false, false},
+		"serialization":        {code("40001"), true, false, false},
+		"lock time-out":        {code("55P03"), true, false, false},
+		"check violation":      {code("23514"), false, false, false},
+		"refused by the guard": {code("23001"), false, false, false},
+		"syntax error":         {code("42601"), false, false, false},
+		"shutting down":        {code("57P01"), false, true, true},
+		"starting up":          {code("57P03"), false, true, true},
+		"too many connections": {code("53300"), false, true, true},
+		"disk full":            {code("53100"), false, true, true},
+		"input/output":         {code("58030"), false, true, true},
+		"read-only":            {code("25006"), false, true, true},
+		"something else":       {errors.New("marshal: year outside of range"), false, true, false},
+		"no row":               {pgx.ErrNoRows, false, true, false},
+		"connection is gone":   {fmt.Errorf("wrapped: %w", io.ErrUnexpectedEOF), false, true, true},
+		"connection is reset":  {fmt.Errorf("wrapped: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), false, true, true},
+		"connection is closed": {fmt.Errorf("wrapped: %w", net.ErrClosed), false, true, true},
+		"no connection":        {fmt.Errorf("wrapped: %w", &pgconn.ConnectError{}), false, true, true},
+		"time is up":           {fmt.Errorf("wrapped: %w", context.DeadlineExceeded), false, true, true},
+		"connection exception": {code("08006"), false, true, true},
 	} {
 		if got := eventlog.IsConflict(c.err); got != c.conflict {
 			t.Errorf("%s: conflict %t", name, got)
 		}
 		if got := eventlog.IsUnavailable(c.err); got != c.unavailable {
 			t.Errorf("%s: unavailable %t", name, got)
+		}
+		if got := eventlog.IsAway(c.err); got != c.away {
+			t.Errorf("%s: away %t", name, got)
 		}
 	}
 }

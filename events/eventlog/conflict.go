@@ -1,7 +1,10 @@
 package eventlog
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -46,4 +49,22 @@ func IsUnavailable(err error) bool {
 		return true
 	}
 	return pgErr.Code == "25006" // read-only: a standby, or a primary that was demoted
+}
+
+// IsAway is the stricter IsUnavailable of readers, who lose nothing by asking again: err must be known to come of a connection that could
+// not be had or has broken, of time that was up, or of a database that said so. What it does not know is a defect, which must be seen.
+func IsAway(err error) bool {
+	var refused *pgconn.PgError
+	var connect *pgconn.ConnectError
+	var network net.Error
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &refused) && !errors.As(err, &connect):
+		return IsUnavailable(err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed):
+		return true
+	}
+	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
 }

@@ -19,7 +19,7 @@ type Pools struct {
 	Read    *pgxpool.Pool // the readers': however many they are, they take no connection from anybody else
 	History *pgxpool.Pool // auditors': an export takes no connection from anybody else
 	General *pgxpool.Pool // everything else
-	Ledger  *pgxpool.Pool // that of sealing, signing and reading the ledger
+	Ledger  *pgxpool.Pool // that of sealing, signing and publishing the ledger
 }
 
 // appendSettings are the session settings of the committer. Its statements are few, always the same, and must be
@@ -81,7 +81,7 @@ var ledgerSettings = map[string]string{
 	"application_name":  "novelgate-ledger",
 }
 
-// ledgerConnections: the sealer reads and stores at the same time, the signer and readers come on top.
+// ledgerConnections: the sealer reads and stores at the same time, the signer and publishers come on top.
 const ledgerConnections = 4
 
 // Open connects. lanes is how many batches the committer keeps in flight.

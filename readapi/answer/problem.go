@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 // Problem is the one place where errors of readers become what a client sees.
 func Problem(err error) *problem.Error {
 	var refused *problem.Error
-	var undecodable *eventlog.UndecodableError
 	switch {
 	case errors.As(err, &refused):
 		return refused
@@ -23,9 +21,7 @@ func Problem(err error) *problem.Error {
 		return problem.Gone()
 	case errors.Is(err, reading.ErrCursor):
 		return problem.InvalidRequest(problem.FieldError{Field: "cursor", Message: reading.ErrCursor.Error()})
-	case errors.As(err, &undecodable):
-		return problem.Internal(err)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), eventlog.IsUnavailable(err):
+	case eventlog.IsAway(err):
 		return problem.Unavailable(time.Second).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
 	default:
 		return problem.Internal(err)

@@ -16,6 +16,7 @@ import (
 	"novelgate/commands/problem"
 	"novelgate/events/eventlog"
 	"novelgate/readapi/accesslog"
+	"novelgate/readapi/answer"
 	"novelgate/readapi/history"
 )
 
@@ -40,6 +41,8 @@ type API struct {
 	Timeout      time.Duration // within which every request is answered, but for streams
 	WriteTimeout time.Duration // within which a client must take what a stream sends; default 30 s
 	Heartbeat    time.Duration // a stream that follows sends something at least so often; default 15 s
+
+	failures answer.Failures
 }
 
 // Default times of streams.
@@ -102,9 +105,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, route string, handl
 // refuse is the one place where errors become what a client sees.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := toProblem(err)
-	if p.Code == problem.CodeInternal {
-		a.Logger.ErrorContext(r.Context(), "reading the history failed", slog.String("path", r.URL.Path), slog.Any("error", err))
-	}
+	a.failures.Log(r, a.Logger, "history", p, slog.String("requestId", a.RequestID(r.Context())), slog.Any("error", err))
 	a.Refuse(w, r, p)
 }
 
@@ -119,7 +120,7 @@ func toProblem(err error) *problem.Error {
 		return invalid("after", "no event has this log index yet")
 	case errors.Is(err, history.ErrElsewhere):
 		return invalid("cursor", history.ErrElsewhere.Error())
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), eventlog.IsConflict(err), eventlog.IsUnavailable(err):
+	case eventlog.IsConflict(err), eventlog.IsAway(err):
 		return problem.Unavailable(time.Second).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
 	default:
 		return problem.Internal(err)

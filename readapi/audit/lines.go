@@ -99,6 +99,9 @@ func (l *lineWriter) events(list []history.Event) error {
 		if len(l.buffer) < flushSize && i < len(list)-1 {
 			continue
 		}
+		if err := l.allowed(); err != nil {
+			return err
+		}
 		if err := l.send(l.buffer); err != nil {
 			return err
 		}
@@ -109,31 +112,40 @@ func (l *lineWriter) events(list []history.Event) error {
 }
 
 // idle sends the header of an answer that has none yet, so that the client knows that it listens, and an empty line when nothing
-// was sent for a while. It ends the stream when its key opens nothing any more, and one that follows the log when the process
-// shuts down.
+// was sent for a while.
 func (l *lineWriter) idle() error {
 	if !l.begun {
 		return l.send(nil)
 	}
-	if l.follow && l.api.Draining() {
-		return errDraining
+	if err := l.allowed(); err != nil {
+		return err
 	}
-	now := l.api.Now()
-	if now.Sub(l.allowedAt) >= recheck {
-		var refused *problem.Error
-		if _, err := l.api.Authenticate(l.request.Context(), l.request.Header); errors.As(err, &refused) {
-			return errors.Join(errClient, err)
-		}
-		l.allowedAt = now
-	}
-	if now.Sub(l.last) >= orDefault(l.api.Heartbeat, defaultHeartbeat) {
+	if l.api.Now().Sub(l.last) >= orDefault(l.api.Heartbeat, defaultHeartbeat) {
 		return l.send([]byte("\n"))
 	}
 	return nil
 }
 
+// allowed is asked before everything that is sent: a client that takes its time makes hundreds of events last. It ends the stream when its key
+// opens nothing any more, and one that follows the log when the process shuts down.
+func (l *lineWriter) allowed() error {
+	if l.follow && l.api.Draining() {
+		return errDraining
+	}
+	now := l.api.Now()
+	if now.Sub(l.allowedAt) < recheck {
+		return nil
+	}
+	var refused *problem.Error
+	if _, err := l.api.Authenticate(l.request.Context(), l.request.Header); errors.As(err, &refused) {
+		return errors.Join(errClient, err)
+	}
+	l.allowedAt = now
+	return nil
+}
+
 // recheck is how often it is asked whether the key of a stream was revoked. With the waits of a stream and the memory of package
-// access this keeps a revocation effective within a second.
+// access this keeps a revocation effective within a second, but for what is being sent: a slow client has WriteTimeout to take that.
 const recheck = 100 * time.Millisecond
 
 func (l *lineWriter) send(text []byte) error {

@@ -2,8 +2,8 @@ package audit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -120,7 +120,7 @@ type failing struct {
 
 func (f *failing) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if strings.Contains(sql, "FROM events") && f.left.Add(-1) < 0 {
-		return nil, errors.New("the database is away")
+		return nil, fmt.Errorf("the database is away: %w", io.ErrUnexpectedEOF)
 	}
 	return f.Pool.Query(ctx, sql, args...)
 }

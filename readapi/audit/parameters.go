@@ -67,7 +67,7 @@ func parse(rd *read) (*options, error) {
 	switch {
 	case o.follow && !o.lines:
 		return nil, invalid("follow", "needs Accept: application/x-ndjson")
-	case o.follow && (f.Before != nil || !f.To.IsZero()):
+	case o.follow && (f.Before != nil || f.To != nil):
 		return nil, invalid("follow", "has no end: it goes with neither before nor to")
 	case !o.lines && o.limit > maxPage:
 		return nil, invalid("limit", fmt.Sprintf("must be a number from 1 to %d", maxPage))
@@ -139,12 +139,12 @@ func setText(target *string, text string) string {
 	return ""
 }
 
-func setTime(target *time.Time, text string) string {
+func setTime(target **time.Time, text string) string {
 	t, err := history.ParseTime(text)
 	if err != nil {
 		return "must be a time with its zone, such as 2026-01-31T12:00:00Z"
 	}
-	*target = t
+	*target = &t
 	return ""
 }
 

@@ -18,8 +18,8 @@ type Filter struct {
 	Type        string        // of this type, such as "novel.created.v1"
 	Integration uuid.NullUUID // that this integration caused, of its own stream, and about its users
 	Novel       uuid.NullUUID // of this novel, of its thread and of its comments
-	From        time.Time     // recorded at this moment or later
-	To          time.Time     // recorded before this moment
+	From        *time.Time    // recorded at this moment or later
+	To          *time.Time    // recorded before this moment
 	Correlation string        // of this undertaking
 }
 
@@ -48,11 +48,11 @@ func (f *Filter) rowConditions(q *query) string {
 	if f.Type != "" {
 		add("e.event_type = %s::text", f.Type)
 	}
-	if !f.From.IsZero() {
-		add("e.recorded_at >= %s::timestamptz", f.From)
+	if f.From != nil {
+		add("e.recorded_at >= %s::timestamptz", *f.From)
 	}
-	if !f.To.IsZero() {
-		add("e.recorded_at < %s::timestamptz", f.To)
+	if f.To != nil {
+		add("e.recorded_at < %s::timestamptz", *f.To)
 	}
 	if f.Correlation != "" {
 		add("coalesce(e.metadata->>'correlation', e.metadata->>'requestId') = %s::text", f.Correlation)

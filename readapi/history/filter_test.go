@@ -111,8 +111,8 @@ func (w *world) wanted(f *history.Filter, index, sealed int) bool {
 		(!f.Stream.Valid || r.stream == f.Stream.UUID) &&
 		(f.StreamType == "" || r.streamType == f.StreamType) &&
 		(f.Type == "" || r.kind == f.Type) &&
-		(f.From.IsZero() || !r.recordedAt.Before(f.From)) &&
-		(f.To.IsZero() || r.recordedAt.Before(f.To)) &&
+		(f.From == nil || !r.recordedAt.Before(*f.From)) &&
+		(f.To == nil || r.recordedAt.Before(*f.To)) &&
 		(f.Correlation == "" || metadata["correlation"] == f.Correlation) &&
 		(!f.Integration.Valid || r.stream == f.Integration.UUID || strings.Contains(r.source, integration) || data["integrationId"] == integration) &&
 		(!f.Novel.Valid || r.stream == f.Novel.UUID || r.streamType != "author" && strings.Contains(first.data, novel))
@@ -199,10 +199,10 @@ func (w *world) draw(rt *rapid.T) history.Filter {
 		f.Novel = uuid.NullUUID{UUID: rapid.SampledFrom(w.novels).Draw(rt, "novel"), Valid: true}
 	}
 	if wants("from") {
-		f.From = moment("from")
+		f.From = new(moment("from"))
 	}
 	if wants("to") {
-		f.To = moment("to")
+		f.To = new(moment("to"))
 	}
 	if wants("correlation") {
 		f.Correlation = fmt.Sprint("r", rapid.IntRange(0, 5).Draw(rt, "correlation"))

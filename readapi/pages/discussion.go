@@ -45,12 +45,12 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 	body := discussionBody{
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path, AsOf: momentOrNil(asked.AsOf),
 		AsOfText: query.Get("asOf"), Chapter: asked.Chapter, ChapterName: chapterName(asked.Chapter), Newest: asked.Newest,
-		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: asked.Under != uuid.Nil,
+		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: asked.Under.Valid,
 	}
-	if !asked.AsOf.IsZero() {
-		body.NovelPath += "?" + asOfQuery(asked.AsOf)
+	if asked.AsOf != nil {
+		body.NovelPath += "?" + asOfQuery(*asked.AsOf)
 	}
-	if asked.Cursor != "" || asked.Post != uuid.Nil || body.Alone {
+	if asked.Cursor != "" || asked.Post.Valid || body.Alone {
 		body.Whole = links.whole()
 	}
 	if page.Previous != "" {
@@ -61,7 +61,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 	}
 	body.Comments = comments(page, links)
 	d := &document{
-		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL, NoIndex: !asked.AsOf.IsZero(), Body: &body,
+		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL, NoIndex: asked.AsOf != nil, Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
 	}
 	p.name(d, page, asked)
@@ -73,15 +73,15 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 func (p *Pages) name(d *document, page *reading.Page, asked reading.Question) {
 	query := url.Values{}
 	switch {
-	case asked.Post != uuid.Nil && asked.Cursor == "":
+	case asked.Post.Valid && asked.Cursor == "":
 		if len(page.Threads) > 0 {
 			query.Set("post", page.Threads[0].ID.String())
 		}
-		if text := find(page, asked.Post); text != "" {
+		if text := find(page, asked.Post.UUID); text != "" {
 			d.Description = excerpt(text)
 		}
-	case asked.Under != uuid.Nil:
-		query.Set("under", asked.Under.String())
+	case asked.Under.Valid:
+		query.Set("under", asked.Under.UUID.String())
 	case asked.Chapter != "":
 		query.Set("chapter", asked.Chapter)
 	}

@@ -21,21 +21,22 @@ type novelBody struct {
 
 // novel handles GET /novels/{slug}.
 func (p *Pages) novel(ctx context.Context, r *http.Request) (*document, error) {
-	asOf, err := question.Novel(r.URL.Query())
+	slug := mux.Vars(r)["slug"]
+	asOf, err := question.Novel(slug, r.URL.Query())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := p.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
+	found, err := p.Reader.Novel(ctx, slug, asOf)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
 	body := novelBody{novelView: p.view(&found), AsOf: momentOrNil(asOf)}
-	if body.AsOf != nil {
-		body.DiscussionPath += "?" + asOfQuery(asOf)
+	if asOf != nil {
+		body.DiscussionPath += "?" + asOfQuery(*asOf)
 	}
 	return &document{
 		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis), Image: found.CoverURL,
-		Canonical: p.Addresses.Novel(found.Slug), NoIndex: !asOf.IsZero(), Body: body,
+		Canonical: p.Addresses.Novel(found.Slug), NoIndex: asOf != nil, Body: body,
 	}, nil
 }
 
@@ -79,8 +80,8 @@ const (
 	humanTime   = "2 January 2006, 15:04 UTC"
 )
 
-func momentOrNil(t time.Time) *moment {
-	if t.IsZero() {
+func momentOrNil(t *time.Time) *moment {
+	if t == nil {
 		return nil
 	}
 	return &moment{t.UTC().Format(machineTime), t.UTC().Format(humanTime)}

@@ -28,6 +28,8 @@ type Pages struct {
 	Timeout   time.Duration                                  // within which every request is answered
 	Refused   func(r *http.Request, p *problem.Error) string // is told about an error that a page shows; returns the id of the request
 	Missing   http.Handler                                   // answers programs where only people are served
+
+	failures answer.Failures
 }
 
 // Register adds the routes to router.
@@ -78,9 +80,7 @@ const contentType = "text/html; charset=utf-8"
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, buffer *bytes.Buffer, err error) {
 	refused := answer.Problem(err)
 	requestID := p.Refused(r, refused)
-	if refused.Code == problem.CodeInternal {
-		p.Logger.ErrorContext(r.Context(), "page failed", slog.String("path", r.URL.Path), slog.String("requestId", requestID), slog.Any("error", err))
-	}
+	p.failures.Log(r, p.Logger, "page", refused, slog.String("requestId", requestID), slog.Any("error", err))
 	buffer.Reset()
 	if err := p.render(buffer, p.problem(refused, requestID)); err != nil {
 		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))

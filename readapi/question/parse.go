@@ -1,13 +1,9 @@
 package question
 
 import (
-	"bytes"
 	"encoding/base64"
 	"net/url"
 	"time"
-	"unicode/utf8"
-
-	"github.com/google/uuid"
 
 	"novelgate/readapi/reading"
 )
@@ -19,7 +15,7 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 		Text: v.text("q"), State: v.oneOf("state", "approved", "published"), Owner: v.text("owner"), Limit: v.limit(),
 	}
 	after, err := base64.RawURLEncoding.DecodeString(v.text("cursor"))
-	if err != nil || !utf8.Valid(after) || bytes.IndexByte(after, 0) >= 0 {
+	if err != nil || !isText(string(after)) {
 		v.refuse("cursor", reading.ErrCursor.Error())
 	}
 	c.After = string(after)
@@ -29,24 +25,31 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 // CatalogueCursor is the cursor parameter of the page that starts after a place; "" for none.
 func CatalogueCursor(next string) string { return base64.RawURLEncoding.EncodeToString([]byte(next)) }
 
-// Novel reads the parameters of a novel: asOf.
-func Novel(query url.Values) (asOf time.Time, err error) {
+// Novel reads the parameters of a novel: asOf. It fails with reading.ErrNotFound when no novel can have the slug.
+func Novel(slug string, query url.Values) (asOf *time.Time, err error) {
+	if !isText(slug) {
+		return nil, reading.ErrNotFound
+	}
 	v := &values{Values: query}
 	asOf = v.asOf()
 	return asOf, v.err()
 }
 
-// Discussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit, under, post, asOf.
+// Discussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit, under, post, asOf. It
+// fails with reading.ErrNotFound when no novel can have the slug.
 func Discussion(slug string, query url.Values) (reading.Question, error) {
+	if !isText(slug) {
+		return reading.Question{}, reading.ErrNotFound
+	}
 	v := &values{Values: query}
 	q := reading.Question{
 		Slug: slug, Newest: v.oneOf("sort", "newest", "oldest") != "oldest", Chapter: v.chapter(), Cursor: v.text("cursor"), Limit: v.limit(),
 		Under: v.id("under"), Post: v.id("post"), AsOf: v.asOf(),
 	}
-	if q.Under != uuid.Nil && v.text("limit") == "" {
+	if q.Under.Valid && v.text("limit") == "" {
 		q.Limit = defaultReplies
 	}
-	if q.Under != uuid.Nil && q.Post != uuid.Nil {
+	if q.Under.Valid && q.Post.Valid {
 		v.refuse("post", "cannot be given together with under")
 	}
 	return q, v.err()

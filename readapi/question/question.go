@@ -43,13 +43,16 @@ func (v *values) text(name string) string {
 		v.refuse(name, "is given more than once")
 	case len(given[0]) > maxText:
 		v.refuse(name, fmt.Sprintf("is longer than %d bytes", maxText))
-	case !utf8.ValidString(given[0]) || strings.ContainsRune(given[0], 0):
+	case !isText(given[0]):
 		v.refuse(name, "is not text in UTF-8")
 	default:
 		return given[0]
 	}
 	return ""
 }
+
+// isText reports whether the database can be asked about a text: it knows neither the character NUL nor what is not UTF-8.
+func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 func (v *values) refuse(name, message string) {
 	v.wrong = append(v.wrong, problem.FieldError{Field: name, Message: message})
@@ -88,17 +91,17 @@ func (v *values) limit() int {
 	return limit
 }
 
-// id returns a parameter that is a UUID; uuid.Nil when it is absent.
-func (v *values) id(name string) uuid.UUID {
+// id returns a parameter that is a UUID; null when it is absent.
+func (v *values) id(name string) uuid.NullUUID {
 	text := v.text(name)
 	if text == "" {
-		return uuid.Nil
+		return uuid.NullUUID{}
 	}
 	id, err := ID(text)
 	if err != nil {
 		v.refuse(name, "must be the id of a comment")
 	}
-	return id
+	return uuid.NullUUID{UUID: id, Valid: true}
 }
 
 // decimal is what a chapter number may look like: no sign, no exponent, as many digits as a delivery may have.
@@ -112,16 +115,17 @@ func (v *values) chapter() string {
 	return text
 }
 
-func (v *values) asOf() time.Time {
+// asOf returns the parameter of this name; nil when it is absent. The zero time is a moment like any other.
+func (v *values) asOf() *time.Time {
 	text := v.text("asOf")
 	if text == "" {
-		return time.Time{}
+		return nil
 	}
 	moment, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || moment.UTC().Year() < 1 {
+	if err != nil || moment.UTC().Year() < 1 || moment.UTC().Year() > 9999 {
 		v.refuse("asOf", "must be a date and time as in RFC 3339, such as 2025-03-01T17:30:00Z")
 	}
-	return moment
+	return &moment
 }
 
 // ID reads the identifier of a comment in its one form.

@@ -12,11 +12,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
 )
 
 //go:embed names.sql
 var namesSQL string
+
+//go:embed history.sql
+var historySQL string
 
 const platformSQL = `SELECT name FROM integrations WHERE integration_id = $1`
 
@@ -37,18 +39,33 @@ func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (No
 	return then, nil
 }
 
-// foldNovel folds the history of a novel up to a moment, and says which integration owned it. What was not public then, or did not
-// exist, is not found.
+// foldNovel folds the history of a novel up to the first event that was recorded after a moment, and says which integration owned it. What was
+// not public then, or did not exist, is not found. However long the history is, one event of it is in memory at a time.
 func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (then Novel, owner *uuid.UUID, err error) {
-	history, err := eventlog.ReadStream(ctx, r.DB, id, 0)
+	rows, err := r.DB.Query(ctx, historySQL, id)
 	if err != nil {
 		return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
 	}
-	for _, recorded := range history {
-		if recorded.RecordedAt.After(asOf) {
+	defer rows.Close()
+	for rows.Next() {
+		var stored events.Stored
+		var version int
+		var recordedAt time.Time
+		if err := rows.Scan(&version, &stored.Type, &stored.Data, &stored.Personal, &recordedAt); err != nil {
+			return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
+		}
+		if recordedAt.After(asOf) {
 			break
 		}
-		then.apply(recorded.Event, &owner)
+		event, err := events.Decode(stored)
+		if err != nil {
+			return Novel{}, nil, fmt.Errorf("decode version %d of novel %s: %w", version, id, err)
+		}
+		then.apply(event, &owner)
+	}
+	rows.Close() // before the connection is asked for its errors
+	if err := rows.Err(); err != nil {
+		return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
 	}
 	if visible(then.State) != nil {
 		return Novel{}, nil, ErrNotFound

@@ -18,13 +18,13 @@ const NoChapter = "none"
 // Question says which part of a discussion to read. The zero value, with a Slug and a Limit, is the beginning, oldest first.
 type Question struct {
 	Slug    string
-	Newest  bool      // first, rather than the oldest
-	Chapter string    // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
-	Cursor  string    // of another page of the same question
-	Limit   int       // how many top-level comments; under one: how many replies
-	Under   uuid.UUID // the replies of this top-level comment
-	Post    uuid.UUID // the page that holds this comment, whatever its chapter
-	AsOf    time.Time // what was there at that moment; zero for now
+	Newest  bool          // first, rather than the oldest
+	Chapter string        // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
+	Cursor  string        // of another page of the same question
+	Limit   int           // how many top-level comments; under one: how many replies
+	Under   uuid.NullUUID // the replies of this top-level comment
+	Post    uuid.NullUUID // the page that holds this comment, whatever its chapter
+	AsOf    *time.Time    // what was there at that moment; nil for now
 }
 
 // Page is a part of a discussion.
@@ -62,8 +62,8 @@ func (r *Reader) Discussion(ctx context.Context, q Question) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !q.AsOf.IsZero() {
-		if err := r.asOf(ctx, page, q.AsOf); err != nil {
+	if q.AsOf != nil {
+		if err := r.asOf(ctx, page, *q.AsOf); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func (r *Reader) start(ctx context.Context, q Question) (scan, error) {
 	kind, at := byte(0), place{}
 	if q.Cursor != "" {
 		var err error
-		if kind, at, err = decodeCursor(q.Cursor); err != nil || (kind == replies) != (q.Under != uuid.Nil) {
+		if kind, at, err = decodeCursor(q.Cursor); err != nil || (kind == replies) != q.Under.Valid {
 			return scan{}, ErrCursor
 		}
 	}
@@ -95,10 +95,10 @@ func (r *Reader) start(ctx context.Context, q Question) (scan, error) {
 	default:
 		return scan{}, ErrCursor
 	}
-	if q.Under != uuid.Nil {
+	if q.Under.Valid {
 		return r.under(ctx, s)
 	}
-	if q.Post != uuid.Nil && kind == 0 {
+	if q.Post.Valid && kind == 0 {
 		return r.around(ctx, s)
 	}
 	return s, nil
@@ -106,14 +106,14 @@ func (r *Reader) start(ctx context.Context, q Question) (scan, error) {
 
 // under reads the replies of one comment.
 func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
-	found, err := r.locate(ctx, s.Question, s.Under)
-	if errors.Is(err, errNotProjected) || err == nil && found.root != s.Under {
+	found, err := r.locate(ctx, s.Question, s.Under.UUID)
+	if errors.Is(err, errNotProjected) || err == nil && found.root != s.Under.UUID {
 		return scan{}, ErrNotFound // replies have no pages of their own
 	}
 	if err != nil {
 		return scan{}, err
 	}
-	s.start, s.replies, s.window, s.Chapter = found.start(), s.Limit, s.Under, ""
+	s.start, s.replies, s.window, s.Chapter = found.start(), s.Limit, s.Under.UUID, ""
 	s.Limit, s.alone = 1, true
 	return s, nil
 }
@@ -121,7 +121,7 @@ func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
 // around reads the page that begins with the comment's top-level comment.
 func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 	s.Chapter = ""
-	found, err := r.locate(ctx, s.Question, s.Post)
+	found, err := r.locate(ctx, s.Question, s.Post.UUID)
 	if errors.Is(err, errNotProjected) {
 		return r.aroundRecent(ctx, s)
 	}

@@ -47,9 +47,9 @@ func (r *Reader) locate(ctx context.Context, q Question, id uuid.UUID) (located,
 }
 
 // until is the moment after which nothing counts.
-func until(asOf time.Time) pgtype.Timestamptz {
-	if asOf.IsZero() {
+func until(asOf *time.Time) pgtype.Timestamptz {
+	if asOf == nil {
 		return last.at
 	}
-	return pgtype.Timestamptz{Time: asOf, Valid: true}
+	return pgtype.Timestamptz{Time: *asOf, Valid: true}
 }

@@ -67,8 +67,8 @@ type Reader struct {
 //go:embed novel.sql
 var novelSQL string
 
-// Novel returns a novel by its slug, as it was at a moment in the past unless that is zero. It fails with ErrNotFound or ErrGone.
-func (r *Reader) Novel(ctx context.Context, slug string, asOf time.Time) (Novel, error) {
+// Novel returns a novel by its slug, as it was at a moment in the past unless that is nil. It fails with ErrNotFound or ErrGone.
+func (r *Reader) Novel(ctx context.Context, slug string, asOf *time.Time) (Novel, error) {
 	n, err := one(ctx, r.DB, scanNovel, novelSQL, slug)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Novel{}, ErrNotFound
@@ -79,10 +79,10 @@ func (r *Reader) Novel(ctx context.Context, slug string, asOf time.Time) (Novel,
 	if err := visible(n.State); err != nil {
 		return Novel{}, err
 	}
-	if asOf.IsZero() {
+	if asOf == nil {
 		return n, nil
 	}
-	return r.novelAsOf(ctx, n, asOf)
+	return r.novelAsOf(ctx, n, *asOf)
 }
 
 // scanNovel reads a row of novel.sql.

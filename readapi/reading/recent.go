@@ -148,11 +148,11 @@ func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, a
 
 // aroundRecent is around for a comment that the read model lacks.
 func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
-	chain, anchor, err := r.chain(ctx, s.Post)
+	chain, anchor, err := r.chain(ctx, s.Post.UUID)
 	if err != nil {
 		return scan{}, err
 	}
-	if !s.AsOf.IsZero() && chain[len(chain)-1].ReceivedAt.After(s.AsOf) {
+	if s.AsOf != nil && chain[len(chain)-1].ReceivedAt.After(*s.AsOf) {
 		return scan{}, ErrNotFound
 	}
 	for _, f := range chain {
