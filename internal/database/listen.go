@@ -28,7 +28,9 @@ func Listen(ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, ha
 
 func listen(ctx context.Context, config *pgx.ConnConfig, handlers map[string]func(string)) error {
 	config = config.Copy()
-	config.ConnectTimeout = time.Second
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
+	}
 	config.RuntimeParams["application_name"] = "novelgate-listen"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

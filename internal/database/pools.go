@@ -145,13 +145,18 @@ func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, historyConnections, historySettings, true)
 }
 
+// connectTimeout bounds the making of a connection where the URL has no connect_timeout: a request that waits for one must be answered in time.
+const connectTimeout = time.Second
+
 func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("parse database URL: %w", err)
 	}
 	config.MaxConns = int32(size) //nolint:gosec // a handful
-	config.ConnConfig.ConnectTimeout = time.Second
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
 	if !ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	}

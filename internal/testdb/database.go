@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -123,5 +124,8 @@ func databaseURL(server, database string) (string, error) {
 		return "", fmt.Errorf("%s must be a postgres:// URL", DatabaseURLVariable)
 	}
 	parsed.Path = "/" + database
+	query := parsed.Query()
+	query.Set("connect_timeout", strconv.Itoa(int(patience/time.Second))) // a busy machine may take seconds to fork a process
+	parsed.RawQuery = query.Encode()
 	return parsed.String(), nil
 }
