@@ -95,6 +95,12 @@ func TestInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := connect("psql")
+	for gone := false; !gone; { // a session that was closed is there for a moment
+		if err := other.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name LIKE 'novelgate%')`).Scan(&gone); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := other.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
 		t.Fatal(err)
 	}

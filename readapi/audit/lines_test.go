@@ -55,7 +55,7 @@ FROM generate_series(0, $1::int - 1) n`
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, func(a *archive, server *http.Server) {
-		server.ReadTimeout, server.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond
+		server.ReadTimeout, server.WriteTimeout = time.Second, time.Second
 		a.api.Heartbeat = 100 * time.Millisecond
 	})
 	a.settle(t)
@@ -65,12 +65,13 @@ func TestFollow(t *testing.T) {
 	if len(list) != 1 || list[0].EndedAt != nil || list[0].Name != "otto" {
 		t.Errorf("while it is being sent: %+v", list)
 	}
-	time.AfterFunc(900*time.Millisecond, func() { a.publish(t, "One") })
+	time.AfterFunc(2500*time.Millisecond, func() { a.publish(t, "One") })
 	first, blank, err := response.lines(1)
 	if err != nil || len(first) != 1 || blank == 0 {
 		t.Fatalf("%v with %d empty lines, %v", first, blank, err)
 	}
 	cut()
+	a.entriesEnded(t) // the service knows it
 	for n := range 5 {
 		a.publish(t, fmt.Sprint("Novel ", n))
 	}
