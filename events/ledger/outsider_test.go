@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorilla/mux"
 	"golang.org/x/mod/sumdb/tlog"
@@ -112,6 +113,7 @@ func newOutsider(t *testing.T) (outsider, func(n int)) {
 		_, _ = io.WriteString(w, text)
 	}
 	api := &readapi.Ledger{
+		Timeout: time.Minute,
 		Store:   ledger.NewStore(pool),
 		Missing: func(w http.ResponseWriter, _ *http.Request, detail string) { answer(w, http.StatusNotFound, detail) },
 		Invalid: func(w http.ResponseWriter, _ *http.Request, field, _ string) { answer(w, http.StatusBadRequest, field) },
