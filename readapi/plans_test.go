@@ -3,6 +3,8 @@ package readapi_test
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,9 @@ func TestReadersProbeIndexes(t *testing.T) {
 	questions := map[string]reading.Question{
 		"newest": {Slug: "a", Newest: true, Limit: 50}, "oldest": {Slug: "a", Limit: 50}, "chapter": {Slug: "a", Limit: 50, Chapter: "7"},
 		"no chapter, newest": {Slug: "a", Limit: 50, Newest: true, Chapter: reading.NoChapter},
+		"past, newest":       {Slug: "a", Limit: 50, Newest: true, AsOf: new(time.Date(2025, 1, 3, 0, 0, 0, 0, time.UTC))},
+		"past, oldest":       {Slug: "a", Limit: 50, AsOf: new(time.Date(2025, 1, 3, 0, 0, 0, 0, time.UTC))},
+		"before everything":  {Slug: "a", Limit: 50, AsOf: new(time.Date(2024, 12, 1, 0, 0, 0, 0, time.UTC))},
 	}
 	files := map[string][]any{
 		"reading/locate.sql": {"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10},
@@ -65,7 +70,12 @@ func TestReadersProbeIndexes(t *testing.T) {
 					t.Errorf("%s, %s: index %s is not probed:\n%s", name, when, used, plan)
 				}
 			}
-			if rows > 0 && !strings.Contains(plan, "actual rows=51") {
+			for _, removed := range removedRows.FindAllStringSubmatch(plan, -1) {
+				if n, err := strconv.Atoi(removed[1]); err != nil || n > 24*60 { // those of a day
+					t.Errorf("%s, %s: too many comments are passed over:\n%s", name, when, plan)
+				}
+			}
+			if rows > 0 && name != "before everything" && !strings.Contains(plan, "actual rows=51") {
 				t.Errorf("%s, %s: more or less was read than the page takes:\n%s", name, when, plan)
 			}
 		}
@@ -82,6 +92,8 @@ func TestReadersProbeIndexes(t *testing.T) {
 	}
 	check("grown", 20_000)
 }
+
+var removedRows = regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
 
 // explain executes a statement that was prepared under its name on this connection, once.
 func explain(t *testing.T, conn *pgx.Conn, name, sql string, args []any) string {

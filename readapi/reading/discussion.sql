@@ -1,5 +1,6 @@
 -- One page of a discussion: a row for each comment, and at least one for the novel. The order of the rows does not matter.
--- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: moment after which nothing counts; $5: how many
+-- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: moment after which nothing counts. Nobody says to have
+-- written a comment more than minutes after it was received: with a day for clocks that differ, the index leads past later ones. $5: how many
 -- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id.
 -- :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $11:
 -- written as a range, because an order behind an equation would be read from either index, and the other one holds all chapters.
@@ -16,7 +17,7 @@ LEFT JOIN LATERAL (
     SELECT p.post_id, p.parent_post_id, p.root_post_id, p.depth, p.chapter_number, p.written_at, p.recorded_at, p.author_id,
            p.hidden, p.moderated_at, p.content, p.integration_id
     FROM posts p
-    WHERE p.thread_id = t.thread_id AND p.root_post_id IS NULL AND p.recorded_at <= $4
+    WHERE p.thread_id = t.thread_id AND p.root_post_id IS NULL AND p.recorded_at <= $4 AND p.written_at <= $4 + interval '1 day'
       AND ({coalesce(p.chapter_number, -1), }p.written_at, p.post_id) :compare ({$11::text::numeric, }$2::timestamptz, $3::uuid)
       {AND coalesce(p.chapter_number, -1) :opposite $11::text::numeric}
     ORDER BY {coalesce(p.chapter_number, -1) :direction, }p.written_at :direction, p.post_id :direction LIMIT $5

@@ -12,8 +12,9 @@
 // to a comment takes one more, which finds its place.
 //
 // A look into the past takes two more: one for the history of the novel, one for the names of those days. It costs more, too, and what it costs
-// grows: the history of the novel is folded from its beginning, one event in memory at a time, and the comments that were received later,
-// which are in the same indexes, are passed over one by one until the page is full. Nothing but the time of the request bounds that.
+// grows: the history of the novel is folded from its beginning, one event in memory at a time, and comments that were received later but
+// are said to be written by then, as in an import of old ones, are passed over one by one until the page is full. Nothing but the time of the
+// request bounds that.
 //
 // # What is withheld
 //

@@ -9,6 +9,7 @@ SELECT n.state, root.post_id, root.written_at, p.post_id, p.recorded_at, p.depth
        EXISTS (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL AND q.recorded_at <= $3
                AND (q.written_at, q.post_id) < (root.written_at, root.post_id)),
        EXISTS (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL AND q.recorded_at <= $3
+               AND q.written_at <= $3 + interval '1 day' -- see discussion.sql
                AND (q.written_at, q.post_id) > (root.written_at, root.post_id))
 FROM title_lookup n
 JOIN threads t ON t.novel_id = n.novel_id

@@ -4,7 +4,7 @@ SELECT k.author_id, e.event_type, e.data, e.personal
 FROM unnest($1::uuid[]) AS k (author_id)
 CROSS JOIN LATERAL (
     SELECT p.written_at FROM posts p
-    WHERE p.author_id = k.author_id AND p.recorded_at <= $2
+    WHERE p.author_id = k.author_id AND p.recorded_at <= $2 AND p.written_at <= $2 + interval '1 day' -- see discussion.sql
     ORDER BY p.written_at DESC LIMIT 1
 ) AS m
 CROSS JOIN LATERAL (
