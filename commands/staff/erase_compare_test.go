@@ -16,6 +16,26 @@ import (
 	"novelgate/projections/rebuild"
 )
 
+// compareWhile begins to compare the posts, lets happen what most likely is waited for by then, and returns the outcome.
+func (l *live) compareWhile(happens func()) (rebuild.Comparison, error) {
+	type outcome struct {
+		rebuild.Comparison
+		error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		c, err := l.compare(projections.Posts{})
+		ended <- outcome{c, err}
+	}()
+	time.Sleep(100 * time.Millisecond)
+	happens()
+	end := <-ended
+	for deadline := time.Now().Add(2 * time.Minute); errors.Is(end.error, rebuild.ErrNotComparable) && time.Now().Before(deadline); { // a busy machine
+		end.Comparison, end.error = l.compare(projections.Posts{})
+	}
+	return end.Comparison, end.error
+}
+
 // compareAll replays the log for every projection and returns the tables that differ, with the first differing row.
 func (l *live) compareAll(t *testing.T) map[string]string {
 	t.Helper()
@@ -103,23 +123,8 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	if _, err := l.compare(projections.Novels{}); err != nil {
 		t.Errorf("novels have no authors: %v", err)
 	}
-	type outcome struct {
-		rebuild.Comparison
-		error
-	}
-	ended := make(chan outcome, 1)
-	go func() {
-		c, err := l.compare(projections.Posts{})
-		ended <- outcome{c, err}
-	}()
-	time.Sleep(100 * time.Millisecond) // most likely it waits by now; otherwise it need not
-	l.follow(t)
-	end := <-ended
-	for deadline := time.Now().Add(2 * time.Minute); errors.Is(end.error, rebuild.ErrNotComparable) && time.Now().Before(deadline); { // a busy machine
-		end.Comparison, end.error = l.compare(projections.Posts{})
-	}
-	if end.error != nil || end.Tables[0].DifferenceCount != 0 {
-		t.Errorf("applied while it was waited for: %+v", end)
+	if c, err := l.compareWhile(func() { l.follow(t) }); err != nil || c.Tables[0].DifferenceCount > 0 {
+		t.Errorf("applied while it was waited for: %+v, %v", c, err)
 	}
 }
 
@@ -151,28 +156,16 @@ func TestCompareDuringAnErasure(t *testing.T) {
 	if underWay, err := projections.ErasureUnderWay(t.Context(), l.Pool); err != nil || !underWay {
 		t.Errorf("an erasure is under way: %v, %v", underWay, err)
 	}
-	type outcome struct {
-		comparison rebuild.Comparison
-		err        error
-	}
-	ended := make(chan outcome, 1)
-	go func() {
-		c, err := l.compare(projections.Posts{})
-		ended <- outcome{c, err}
-	}()
-	time.Sleep(100 * time.Millisecond) // most likely it waits by now; otherwise it need not
-	if err := hold.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-erased; err != nil {
-		t.Fatal(err)
-	}
-	end := <-ended
-	for deadline := time.Now().Add(2 * time.Minute); errors.Is(end.err, rebuild.ErrNotComparable) && time.Now().Before(deadline); { // a busy machine
-		end.comparison, end.err = l.compare(projections.Posts{})
-	}
-	if end.err != nil || end.comparison.Tables[0].DifferenceCount > 0 {
-		t.Errorf("ended while it was waited for: %+v", end)
+	c, err := l.compareWhile(func() {
+		if err := hold.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-erased; err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err != nil || c.Tables[0].DifferenceCount > 0 {
+		t.Errorf("ended while it was waited for: %+v, %v", c, err)
 	}
 	l.caughtUp(t)
 	for name, found := range l.compareAll(t) {
