@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -19,6 +18,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -57,15 +57,8 @@ func appendAll(t testing.TB, s *staff.Staff, recorded ...events.Recorded) {
 // project brings the asynchronous tables up to date.
 func project(t *testing.T, s *staff.Staff) {
 	t.Helper()
-	var settled bool
-	for deadline := time.Now().Add(time.Minute); !settled; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the log has not settled")
-		}
-		err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`).Scan(&settled)
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := testdb.AwaitSettled(t.Context(), s.Pool); err != nil {
+		t.Fatal(err)
 	}
 	log, err := eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, 1_000_000)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 )
 
 // follow joins another subscription to the log of a pool.
@@ -137,10 +138,8 @@ func TestTailMissesNoSignal(t *testing.T) {
 		wake.Signal()
 		held := receive(t, firstMessages)
 		appendThreads(t, pool, fmt.Sprintf("unread %d", i), 1)
-		for settled := false; !settled; { // transactions of other tests hide it
-			if err := pool.QueryRow(t.Context(), `SELECT max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()) FROM events`).Scan(&settled); err != nil {
-				t.Fatal(err)
-			}
+		if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
+			t.Fatal(err)
 		}
 		wake.Signal()
 

@@ -13,6 +13,7 @@ import (
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 func TestSealerFollowsTheLog(t *testing.T) {
@@ -58,10 +59,8 @@ func TestSealerWakesUp(t *testing.T) {
 		}
 		time.Sleep(2*time.Second + rand.N(time.Second)) // now it polls once a second, and nobody knows when
 		appendEvents(t, pool, 1)
-		for settled := false; !settled; { // transactions of other tests hide it
-			if err := pool.QueryRow(t.Context(), `SELECT max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()) FROM events`).Scan(&settled); err != nil {
-				t.Fatal(err)
-			}
+		if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
+			t.Fatal(err)
 		}
 		began := time.Now()
 		wake.Signal()

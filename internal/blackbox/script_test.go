@@ -59,11 +59,5 @@ func awaitSettled(databaseURL string) error {
 		return err
 	}
 	defer func() { _ = connection.Close(context.WithoutCancel(ctx)) }()
-	for settled := false; !settled; time.Sleep(5 * time.Millisecond) {
-		err := connection.QueryRow(ctx, `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`).Scan(&settled)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return testdb.AwaitSettled(ctx, connection)
 }

@@ -27,17 +27,8 @@ func TestRebuildInTheBackground(t *testing.T) {
 	if err := replay.Generate(t.Context(), pool, time.Now(), n); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		var settled bool
-		if err := pool.QueryRow(t.Context(), `SELECT max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()) FROM events`).Scan(&settled); err != nil {
-			t.Fatal(err)
-		}
-		if settled {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the log does not settle")
-		}
+	if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
+		t.Fatal(err)
 	}
 	// One discussion for the reader to look at.
 	if _, err := pool.Exec(t.Context(), `INSERT INTO threads (novel_id, thread_id) SELECT DISTINCT (data ->> 'novelId')::uuid, (data ->> 'threadId')::uuid FROM events LIMIT 1`); err != nil {
