@@ -63,6 +63,36 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// unusedSQL tells whether no session of ours is there.
+const unusedSQL = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%')`
+
+// connect opens a session under a name.
+func (l *restored) connect(application string) *pgx.Conn {
+	l.t.Helper()
+	config := l.Pool.Config().ConnConfig.Copy()
+	config.RuntimeParams["application_name"] = application
+	conn, err := pgx.ConnectConfig(l.t.Context(), config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// await asks over a session until the answer is yes.
+func (l *restored) await(conn *pgx.Conn, sql string) {
+	l.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for yes := false; !yes; time.Sleep(time.Millisecond) {
+		if err := conn.QueryRow(l.t.Context(), sql).Scan(&yes); err != nil {
+			l.t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("still not so after a minute: %s", sql)
+		}
+	}
+}
+
 // TestInUse: not beside a replica, and not beside anybody who holds the log.
 func TestInUse(t *testing.T) {
 	t.Parallel()
@@ -70,18 +100,9 @@ func TestInUse(t *testing.T) {
 	l.append(2)
 	l.sign()
 	l.shift(3)
-	config := l.Pool.Config().ConnConfig.Copy()
-	connect := func(application string) *pgx.Conn {
-		config.RuntimeParams["application_name"] = application
-		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return conn
-	}
 	refused := func(says string) {
 		t.Helper()
-		conn := connect("the rebase")
+		conn := l.connect("the rebase")
 		defer conn.Close(context.Background()) //nolint:errcheck // it has done its work
 		_, err := rebase.Run(t.Context(), rebase.Config{Conn: conn, Now: time.Now, LockTimeout: 100 * time.Millisecond})
 		if !errors.Is(err, rebase.ErrInUse) || !strings.Contains(err.Error(), says) {
@@ -89,18 +110,13 @@ func TestInUse(t *testing.T) {
 		}
 	}
 	l.Pool.Reset()
-	replica := connect("novelgate-listen")
+	replica := l.connect("novelgate-listen")
 	refused("novelgate-listen")
 	if err := replica.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other := connect("psql")
-	for gone := false; !gone; { // a session that was closed is there for a moment
-		if err := other.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name LIKE 'novelgate%')`).Scan(&gone); err != nil {
-			t.Fatal(err)
-		}
-	}
+	other := l.connect("psql")
+	l.await(other, unusedSQL) // a session that was closed is there for a moment
 	if _, err := other.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
 		t.Fatal(err)
 	}
@@ -119,41 +135,19 @@ func TestConnectedMeanwhile(t *testing.T) {
 	l.sign()
 	l.shift(3)
 	l.Pool.Reset()
-	config := l.Pool.Config().ConnConfig.Copy()
-	connect := func(application string) *pgx.Conn {
-		config.RuntimeParams["application_name"] = application
-		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close(context.Background()) })
-		return conn
-	}
-	holder := connect("psql")
-	await := func(sql string) {
-		t.Helper()
-		deadline := time.Now().Add(time.Minute)
-		for there := false; !there; time.Sleep(time.Millisecond) {
-			if err := holder.QueryRow(t.Context(), sql).Scan(&there); err != nil {
-				t.Fatal(err)
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("still not so after a minute: %s", sql)
-			}
-		}
-	}
-	await(`SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%')`)
+	holder := l.connect("psql")
+	l.await(holder, unusedSQL)
 	if _, err := holder.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
 		t.Fatal(err)
 	}
-	conn, ended := connect("the rebase"), make(chan error, 1)
+	conn, ended := l.connect("the rebase"), make(chan error, 1)
 	go func() {
 		_, err := rebase.Run(context.Background(), rebase.Config{Conn: conn, Now: time.Now, LockTimeout: time.Minute})
 		ended <- err
 	}()
-	await(`SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass
+	l.await(holder, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
-	connect("novelgate-append")
+	l.connect("novelgate-append")
 	if _, err := holder.Exec(t.Context(), `COMMIT`); err != nil {
 		t.Fatal(err)
 	}
