@@ -24,7 +24,7 @@ func TestPrincipals(t *testing.T) {
 			code   string
 		}{
 			"none":    {"", http.StatusUnauthorized, "unauthorized"},
-			"wrong":   {a.otto[:39] + "x", http.StatusUnauthorized, "unauthorized"},
+			"wrong":   {a.otto[:39] + "_", http.StatusUnauthorized, "unauthorized"},
 			"revoked": {a.revoked, http.StatusUnauthorized, "unauthorized"},
 			"expired": {a.expired, http.StatusUnauthorized, "unauthorized"},
 			"partner": {a.partner, http.StatusForbidden, "forbidden"},
