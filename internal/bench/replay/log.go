@@ -22,6 +22,7 @@ const (
 	writers       = 2
 	transaction   = 200 // events in one transaction, as a busy committer has them
 	novels, users = 1000, 5000
+	recent        = 20 // comments on its novel among which a reply finds what it answers
 )
 
 var logColumns = []string{
@@ -79,6 +80,7 @@ type composer struct {
 	integration uuid.UUID
 	now         time.Time
 	writer, n   int
+	latest      [novels][]uuid.UUID // of this writer's comments on each novel, up to recent
 }
 
 func newComposer(writer int, now time.Time) *composer {
@@ -92,7 +94,8 @@ func newComposer(writer int, now time.Time) *composer {
 func (c *composer) row(position int) ([]any, error) {
 	c.n++
 	key := load.Key(1, c.writer, c.n)
-	novel := events.NovelID(load.Title(c.rng.IntN(novels)))
+	about := c.rng.IntN(novels)
+	novel := events.NovelID(load.Title(about))
 	user := strconv.Itoa(c.rng.IntN(users))
 	e := events.PostImported{
 		IntegrationID: c.integration, NovelID: novel, NovelSlug: "the-lantern-of-ashford", ThreadID: events.ThreadID(novel),
@@ -102,10 +105,16 @@ func (c *composer) row(position int) ([]any, error) {
 	if chapter := c.rng.IntN(400); chapter < 300 {
 		e.ChapterNumber = jsontext.Value(strconv.Itoa(chapter))
 	}
-	if c.n > 1 && c.rng.IntN(10) < 3 {
-		parent := events.PostID(c.integration, load.Key(1, c.writer, c.n-1))
+	latest := c.latest[about]
+	if len(latest) > 0 && c.rng.IntN(10) < 3 {
+		parent := latest[c.rng.IntN(len(latest))]
 		e.ParentPostID = &parent
 	}
+	id := events.PostID(c.integration, key)
+	if len(latest) == recent {
+		latest = latest[:copy(latest, latest[1:])]
+	}
+	c.latest[about] = append(latest, id)
 	stored, err := events.Encode(e)
 	if err != nil {
 		return nil, fmt.Errorf("encode comment: %w", err)
@@ -117,7 +126,7 @@ func (c *composer) row(position int) ([]any, error) {
 		return nil, fmt.Errorf("encode metadata: %w", err)
 	}
 	return []any{
-		int32(position), events.PostStream, events.PostID(c.integration, key), int32(1), key, events.PostsSource(c.integration), stored.Type, //nolint:gosec // below transaction
+		int32(position), events.PostStream, id, int32(1), key, events.PostsSource(c.integration), stored.Type, //nolint:gosec // below transaction
 		stored.Data, stored.Personal, uuid.New(), metadata,
 	}, nil
 }
