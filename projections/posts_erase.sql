@@ -3,5 +3,6 @@
 -- probe of the index at every size of the log. Table names are unqualified: search_path decides which generation is written.
 UPDATE posts p
 SET author_id = NULL, content = NULL
-WHERE p.author_id = $1
-  AND (SELECT (e.transaction_id, e.position) < ($2::xid8, $3::integer) FROM events e WHERE e.stream_id = p.post_id AND e.stream_version = 1)
+FROM posts_of_authors(ARRAY[$1::uuid]) AS o
+WHERE p.post_id = o.post_id
+  AND (SELECT (e.transaction_id, e.position) < ($2::xid8, $3::integer) FROM events e WHERE e.stream_id = o.post_id AND e.stream_version = 1)

@@ -38,12 +38,19 @@ type ServeCommand struct {
 const drainTimeout = 20 * time.Second
 
 // gcPercent lets the heap grow to several times what is live before it is collected. Little is live, and every
-// request allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it.
-const gcPercent = 800
+// request allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it. While a projection catches up more is
+// live: from memoryLimit on, in bytes, it is collected more often, which costs less than new pages do. GOMEMLIMIT overrides that.
+const (
+	gcPercent   = 800
+	memoryLimit = 256 << 20
+)
 
 func collectRarely() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit)
 	}
 }
 

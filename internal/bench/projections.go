@@ -55,6 +55,7 @@ func (c *ProjectionsCommand) Run(in *invocation) (err error) {
 	}
 	defer pool.Close()
 	debug.SetGCPercent(800) // as the service does
+	debug.SetMemoryLimit(256 << 20)
 	begun := in.now()
 	if err := replay.Generate(in.ctx, pool, begun, c.Events); err != nil {
 		return fmt.Errorf("generate the log: %w", err)

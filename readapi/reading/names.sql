@@ -1,15 +1,20 @@
 -- Under which name authors were known at a moment: that on the comment that was written last of those received by then; of comments
 -- written at the same instant, the one later in the log. $1: authors; $2: the moment.
-SELECT k.author_id, e.event_type, e.data, e.personal
-FROM unnest($1::uuid[]) AS k (author_id)
-CROSS JOIN LATERAL (
-    SELECT p.written_at FROM posts p
-    WHERE p.author_id = k.author_id AND p.recorded_at <= $2 AND p.written_at <= $2 + interval '1 day' -- see discussion.sql
-    ORDER BY p.written_at DESC LIMIT 1
-) AS m
-CROSS JOIN LATERAL (
-    SELECT v.event_type, v.data, v.personal
-    FROM posts p JOIN events v ON v.stream_id = p.post_id AND v.stream_version = 1
-    WHERE p.author_id = k.author_id AND p.written_at = m.written_at AND p.recorded_at <= $2
-    ORDER BY v.transaction_id DESC, v.position DESC LIMIT 1
-) AS e
+-- Who goes by the name on a comment that was there already still has the name of then. Only for the others their comments are gone through.
+WITH named AS (
+    SELECT a.author_id, v.event_type, v.data, v.personal
+    FROM unnest($1::uuid[]) AS k (author_id)
+    JOIN authors a ON a.author_id = k.author_id
+    JOIN events v ON v.transaction_id = a.display_name_transaction_id AND v.position = a.display_name_position
+    WHERE v.recorded_at <= $2 AND a.display_name_at <= $2 + interval '1 day' -- see discussion.sql
+), said AS (
+    SELECT p.author_id, p.post_id, p.written_at, max(p.written_at) OVER (PARTITION BY p.author_id) AS latest
+    FROM posts_of_authors(ARRAY(SELECT k FROM unnest($1::uuid[]) AS k WHERE k NOT IN (SELECT author_id FROM named))) AS p
+    WHERE p.recorded_at <= $2 AND p.written_at <= $2 + interval '1 day'
+)
+SELECT * FROM named
+UNION ALL
+(SELECT DISTINCT ON (s.author_id) s.author_id, v.event_type, v.data, v.personal
+FROM said s JOIN events v ON v.stream_id = s.post_id AND v.stream_version = 1
+WHERE s.written_at = s.latest
+ORDER BY s.author_id, v.transaction_id DESC, v.position DESC)

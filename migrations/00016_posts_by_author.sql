@@ -1,0 +1,23 @@
+-- The comments of an author are looked for seldom, and added all the time. A GIN index takes new rows in the order in which they come and
+-- sorts them in by the thousand, at less than half of what a B-tree costs that finds the place of each among many authors at once.
+
+-- +goose Up
+DROP INDEX posts_by_author;
+CREATE INDEX posts_by_author ON posts USING gin ((ARRAY[author_id])) WHERE author_id IS NOT NULL;
+
+-- Only a bitmap scan reads such an index, and readers have those switched off; while the table is small, or has never been analysed, a plan
+-- that is kept would read all of it. In the body, search_path decides which generation is read.
+-- +goose StatementBegin
+CREATE FUNCTION posts_of_authors(p_authors uuid[])
+    RETURNS TABLE (author_id uuid, post_id uuid, written_at timestamptz, recorded_at timestamptz)
+    LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = on SET jit = off AS $$
+    SELECT p.author_id, p.post_id, p.written_at, p.recorded_at FROM posts AS p
+    WHERE p.author_id IS NOT NULL AND ARRAY[p.author_id] && p_authors
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION posts_of_authors IS 'The comments that posts shows as those of some authors, by the index posts_by_author.';
+
+-- +goose Down
+DROP FUNCTION posts_of_authors;
+DROP INDEX posts_by_author;
+CREATE INDEX posts_by_author ON posts (author_id, written_at) WHERE author_id IS NOT NULL;

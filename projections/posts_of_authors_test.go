@@ -1,0 +1,67 @@
+package projections_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+)
+
+// The comments of some authors are found by the index, with the settings of readers, too, and on a table that was never analysed.
+func TestPostsOfAuthors(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pools, err := database.Open(t.Context(), url, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pools.Close)
+	log := fewAuthors(5, 300)
+	if err := (projections.Posts{}).Apply(t.Context(), pools.General, log); err != nil {
+		t.Fatal(err)
+	}
+	asked := []uuid.UUID{events.AuthorID(integrationID, "user-1"), events.AuthorID(integrationID, "user-3"), events.AuthorID(integrationID, "nobody")}
+	want := map[uuid.UUID]uuid.UUID{}
+	for _, recorded := range log {
+		if e, ok := recorded.Event.(events.PostImported); ok && e.Comment != nil {
+			if id := events.AuthorID(integrationID, e.Comment.ExternalUUID); id == asked[0] || id == asked[1] {
+				want[recorded.StreamID] = id
+			}
+		}
+	}
+	err = pgx.BeginFunc(t.Context(), pools.Read, func(tx pgx.Tx) error {
+		rows, err := tx.Query(t.Context(), `SELECT author_id, post_id FROM posts_of_authors($1)`, asked)
+		if err != nil {
+			return err
+		}
+		got := map[uuid.UUID]uuid.UUID{}
+		var author, post uuid.UUID
+		if _, err := pgx.ForEachRow(rows, []any{&author, &post}, func() error {
+			got[post] = author
+			return nil
+		}); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+			t.Errorf("posts differ (-log +function):\n%s", diff)
+		}
+		var table, index int
+		const scansSQL = `SELECT pg_stat_get_xact_tuples_returned('posts'::regclass), pg_stat_get_xact_numscans('posts_by_author'::regclass)`
+		if err := tx.QueryRow(t.Context(), scansSQL).Scan(&table, &index); err != nil {
+			return err
+		}
+		if table > 0 || index == 0 {
+			t.Errorf("%d rows of the table were read without the index, which was scanned %d times", table, index)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
