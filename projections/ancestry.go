@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -26,34 +25,4 @@ func (r *postRows) ancestry() ancestry {
 		earlier[id.Bytes] = i
 	}
 	return a
-}
-
-// places says where posts stand in their discussions as far as that is known, a slice per column: below which top-level comment,
-// NULL for one itself, and how deep.
-type places struct {
-	roots  pgtype.FlatArray[pgtype.UUID]
-	depths []int32
-	byID   map[uuid.UUID]int
-}
-
-func newPlaces(capacity int) *places {
-	return &places{make(pgtype.FlatArray[pgtype.UUID], 0, capacity), make([]int32, 0, capacity), make(map[uuid.UUID]int, capacity)}
-}
-
-// add adds a post. It is false, and nothing is added, when the place of what the post replies to is not known.
-func (p *places) add(id uuid.UUID, parent *uuid.UUID) bool {
-	var root pgtype.UUID
-	var depth int32
-	if parent != nil {
-		above, ok := p.byID[*parent]
-		if !ok {
-			return false
-		}
-		if root, depth = p.roots[above], p.depths[above]+1; !root.Valid {
-			root = present(*parent)
-		}
-	}
-	p.byID[id] = len(p.roots)
-	p.roots, p.depths = append(p.roots, root), append(p.depths, depth)
-	return true
 }

@@ -19,50 +19,71 @@ var postColumns = []string{
 	"written_at", "recorded_at", "event_id", "root_post_id", "depth",
 }
 
-// Load implements Bulk. The first version of a stream is there once, so what imports a comment there adds a row of its own. Where a
-// reply stands is known if all that is above it is in the batch; otherwise it has to wait until that is loaded.
-func (Posts) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
-	rows, places := newPostRows(len(batch)), newPlaces(len(batch))
+// NewLoader implements Bulk.
+func (Posts) NewLoader() Loader { return &postsLoader{} }
+
+type postsLoader struct{ places places }
+
+// loadedPost is a row to copy.
+type loadedPost struct {
+	postRow
+	root   pgtype.UUID
+	depth  int32
+	number pgtype.Numeric // chapter
+}
+
+// Load implements Loader. The first version of a stream is there once, so what imports a comment there adds a row of its own. Where a
+// reply stands is known if what it replies to was loaded not long ago; otherwise it has to wait until all that is written.
+func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
+	rows := make([]loadedPost, 0, len(batch))
 	var rest []events.Recorded
 	for i := range batch {
-		e, ok := batch[i].Event.(events.PostImported)
-		if ok && batch[i].StreamVersion == 1 && places.add(batch[i].StreamID, e.ParentPostID) {
-			rows.add(&batch[i], &e)
-		} else if _, erases := batch[i].Event.(events.AuthorErased); erases || batch[i].StreamType == events.PostStream {
+		if e, ok := batch[i].Event.(events.PostImported); ok && batch[i].StreamVersion == 1 {
+			if at, known := l.places.add(batch[i].StreamID, e.ParentPostID); known {
+				row, err := loadPost(&batch[i], &e, at)
+				if err != nil {
+					return nil, nil, err
+				}
+				rows = append(rows, row)
+				continue
+			}
+		}
+		if _, erases := batch[i].Event.(events.AuthorErased); erases || batch[i].StreamType == events.PostStream {
 			rest = append(rest, batch[i])
 		}
 	}
-	chapters := make([]pgtype.Numeric, len(rows.posts))
-	for i := range chapters {
-		if !rows.chapters[i].Valid {
-			continue
-		}
-		var err error
-		if chapters[i], err = parseNumeric(rows.chapters[i].String); err != nil {
-			return nil, nil, fmt.Errorf("chapter number of post %s: %w", rows.posts[i], err)
-		}
-	}
-	next, order := make([]any, len(postColumns)), rows.byThread()
-	values := pgx.CopyFromSlice(len(rows.posts), func(place int) ([]any, error) {
-		i := order[place]
+	next, order := make([]any, len(postColumns)), byThread(rows)
+	values := pgx.CopyFromSlice(len(rows), func(place int) ([]any, error) {
+		r := &rows[order[place]]
 		// Pointers: a value would be copied into an interface each time.
-		next[0], next[1], next[2], next[3] = &rows.posts[i], &rows.threads[i], &rows.novels[i], &rows.integrations[i]
-		next[4], next[5], next[6], next[7] = &rows.authors[i], &rows.parents[i], &chapters[i], &rows.contents[i]
-		next[8], next[9], next[10] = &rows.written[i], &rows.recorded[i], &rows.eventIDs[i]
-		next[11], next[12] = &places.roots[i], &places.depths[i]
+		next[0], next[1], next[2], next[3] = &r.post, &r.thread, &r.novel, &r.integration
+		next[4], next[5], next[6], next[7] = &r.author, &r.parent, &r.number, &r.content
+		next[8], next[9], next[10] = &r.written, &r.recorded, &r.eventID
+		next[11], next[12] = &r.root, &r.depth
 		return next, nil
 	})
 	return []Rows{{Table: "posts", Columns: postColumns, Values: values}}, rest, nil
 }
 
+func loadPost(recorded *events.Recorded, e *events.PostImported, at place) (loadedPost, error) {
+	row := loadedPost{postRow: newPostRow(recorded, e), root: pgtype.UUID{Bytes: at.root, Valid: at.depth > 0}, depth: at.depth}
+	if row.chapter.Valid {
+		var err error
+		if row.number, err = parseNumeric(row.chapter.String); err != nil {
+			return loadedPost{}, fmt.Errorf("chapter number of post %s: %w", recorded.StreamID, err)
+		}
+	}
+	return row, nil
+}
+
 // byThread returns the order in which rows of one thread follow one another: indexes that begin with it take them on pages that were just
 // touched, which costs less.
-func (r *postRows) byThread() []int {
-	order := make([]int, len(r.posts))
+func byThread(rows []loadedPost) []int {
+	order := make([]int, len(rows))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return bytes.Compare(r.threads[a].Bytes[:], r.threads[b].Bytes[:]) })
+	slices.SortStableFunc(order, func(a, b int) int { return bytes.Compare(rows[a].thread.Bytes[:], rows[b].thread.Bytes[:]) })
 	return order
 }
 

@@ -52,22 +52,6 @@ func Streams(p Projection) []string {
 	return nil
 }
 
-// Bulk is implemented by a projection most of whose events do nothing but add rows, each event its own. Such events can be
-// loaded in any order, by several workers and before there are indexes.
-type Bulk interface {
-	Projection
-	// Load returns the rows that events add, and the events that do anything else. Those are applied once all
-	// rows are loaded, in log order, which must come to the same as applying every event in log order.
-	Load(batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error)
-}
-
-// Rows are for one table.
-type Rows struct {
-	Table   string
-	Columns []string
-	Values  pgx.CopyFromSource
-}
-
 // Apply lets a projection queue its statements, and turns a panic of it into an error.
 func Apply(ctx context.Context, projection Projection, writes *pgx.Batch, batch []events.Recorded) (err error) {
 	defer func() {
@@ -77,34 +61,6 @@ func Apply(ctx context.Context, projection Projection, writes *pgx.Batch, batch 
 	}()
 	if err := projection.Apply(ctx, queue{writes}, batch); err != nil {
 		return fmt.Errorf("apply: %w", err)
-	}
-	return nil
-}
-
-// Load lets a projection turn events into rows, and turns a panic of it into an error.
-func Load(projection Bulk, batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v", cause)
-		}
-	}()
-	if rows, rest, err = projection.Load(batch); err != nil {
-		return nil, nil, fmt.Errorf("load: %w", err)
-	}
-	return rows, rest, nil
-}
-
-// Copier is a connection or a transaction that rows are copied through.
-type Copier interface {
-	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
-}
-
-// CopyIn copies rows into the tables of a schema.
-func CopyIn(ctx context.Context, db Copier, schema string, rows []Rows) error {
-	for _, of := range rows {
-		if _, err := db.CopyFrom(ctx, pgx.Identifier{schema, of.Table}, of.Columns, of.Values); err != nil {
-			return fmt.Errorf("copy into %s: %w", of.Table, err)
-		}
 	}
 	return nil
 }

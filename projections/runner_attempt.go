@@ -37,40 +37,22 @@ func (p poisonError) Unwrap() error { return p.error }
 // A poisonError blames the events. With any other error nothing was applied, or the outcome of the commit is
 // unknown; the checkpoint tells.
 func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, batch []events.Recorded) error {
-	return write(ctx, pool, projection, start, end, nil, batch)
-}
-
-// write copies rows in, applies events, and moves the checkpoint.
-func write(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, rows []Rows, batch []events.Recorded) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	// Before the transaction, to keep it short.
-	var writes pgx.Batch
-	if err := Apply(ctx, projection, &writes, batch); err != nil {
+	writes, err := queueWrites(ctx, projection, batch, end)
+	if err != nil {
 		return poisonError{err}
 	}
-	writes.Queue(saveCheckpointSQL, projection.Name(), end.TransactionID, end.Ordinal)
-	writes.Queue("commit")
-
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire connection: %w", err)
 	}
-	defer func() {
-		// A connection that is still in a transaction is not fit for the pool; Release closes it if this fails.
-		if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
-			_, _ = conn.Exec(ctx, "rollback")
-		}
-		conn.Release()
-	}()
-	if err := beginAt(ctx, conn, projection, start); err != nil {
+	defer release(ctx, conn)
+	if err := lockAt(ctx, conn, projection, start, "begin"); err != nil {
 		return err
 	}
-	err = CopyIn(ctx, conn, "public", rows)
-	if err == nil {
-		err = conn.SendBatch(ctx, &writes).Close()
-	}
-	if err != nil {
+	if err := conn.SendBatch(ctx, writes).Close(); err != nil {
 		err = fmt.Errorf("apply events after %s: %w", start, err)
 		if transient(err, conn.Conn()) || ctx.Err() != nil {
 			return err
@@ -80,16 +62,37 @@ func write(ctx context.Context, pool *pgxpool.Pool, projection Projection, start
 	return nil
 }
 
-// beginAt starts a transaction that holds the checkpoint, which must be at start.
-func beginAt(ctx context.Context, conn *pgxpool.Conn, projection Projection, start events.Position) error {
-	var begin pgx.Batch
-	begin.Queue("begin")
+// queueWrites queues what applies events and moves the checkpoint to end, up to the commit.
+func queueWrites(ctx context.Context, projection Projection, batch []events.Recorded, end events.Position) (*pgx.Batch, error) {
+	var writes pgx.Batch
+	if err := Apply(ctx, projection, &writes, batch); err != nil {
+		return nil, err
+	}
+	writes.Queue(saveCheckpointSQL, projection.Name(), end.TransactionID, end.Ordinal)
+	writes.Queue("commit")
+	return &writes, nil
+}
+
+// release gives a connection back. One that is still in a transaction is not fit for the pool; Release closes it if it cannot be ended.
+func release(ctx context.Context, conn *pgxpool.Conn) {
+	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
+		_, _ = conn.Exec(ctx, "rollback")
+	}
+	conn.Release()
+}
+
+// lockAt holds the checkpoint, which must be at start, until the end of the transaction. Statements may go ahead of that in the same round trip.
+func lockAt(ctx context.Context, conn *pgxpool.Conn, projection Projection, start events.Position, ahead ...string) error {
+	var batch pgx.Batch
+	for _, statement := range ahead {
+		batch.Queue(statement)
+	}
 	found := checkpoint{}
-	begin.Queue(lockCheckpointSQL, projection.Name()).QueryRow(func(row pgx.Row) error {
+	batch.Queue(lockCheckpointSQL, projection.Name()).QueryRow(func(row pgx.Row) error {
 		var setting string
 		return row.Scan(&found.generation, &found.position.TransactionID, &found.position.Ordinal, &found.state, &setting)
 	})
-	err := conn.SendBatch(ctx, &begin).Close()
+	err := conn.SendBatch(ctx, &batch).Close()
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errLost

@@ -2,7 +2,9 @@ package rebuild
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -11,6 +13,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/inorder"
 	"novelgate/projections"
 )
 
@@ -23,8 +26,25 @@ SELECT name, $3, $4, $5, $6, $7 FROM projection_rebuilds WHERE name = $1 AND bui
 SELECT $1, e.transaction_id, e.position FROM unnest($2::xid8[], $3::integer[]) AS e (transaction_id, position)`
 )
 
-// load copies what the old log adds into the new tables, range by range, in any order.
+// errSkippedMeanwhile means that an event is left out which those behind it were loaded with.
+var errSkippedMeanwhile = errors.New("an event was skipped while others were loaded")
+
+// load copies what the old log adds into the new tables.
 func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
+	for {
+		err := r.loadRanges(ctx, bulk)
+		switch {
+		case err == nil:
+			return r.enter(ctx, Indexing)
+		case !errors.Is(err, errSkippedMeanwhile):
+			return err
+		}
+	}
+}
+
+// loadRanges loads the ranges that are not on record yet, side by side. They are committed in order, because each may rely on what
+// those before it add.
+func (r *rebuild) loadRanges(ctx context.Context, bulk projections.Bulk) error {
 	ranges, err := eventlog.Split(ctx, r.pool, r.record.target, r.RangeSize)
 	if err != nil {
 		return err
@@ -35,16 +55,18 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 	}
 	r.advance(0)
 	group, working := errgroup.WithContext(ctx)
-	todo, nothingLeft := make(chan eventlog.Range), make(chan struct{})
+	todo, nothingLeft := make(chan *rangeLoad), make(chan struct{})
 	group.Go(func() error {
 		defer close(todo)
 		defer close(nothingLeft)
+		loader := &lockedLoader{loader: bulk.NewLoader()}
+		var loading, committing inorder.Line
 		for _, part := range ranges {
 			if _, done := loaded[part.UpTo]; done {
 				continue
 			}
 			select {
-			case todo <- part:
+			case todo <- &rangeLoad{part: part, loader: loader, loading: loading.Next(), committing: committing.Next()}:
 			case <-working.Done():
 				return nil
 			}
@@ -53,8 +75,8 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 	})
 	for worker := range r.Workers {
 		group.Go(func() error {
-			for part := range todo {
-				if err := r.yield(working, func() error { return r.loadRange(working, bulk, part) }); err != nil {
+			for l := range todo {
+				if err := r.yield(working, func() error { return r.loadRange(working, l) }); err != nil {
 					return err
 				}
 				if err := r.standAside(working, worker, nothingLeft); err != nil {
@@ -64,48 +86,77 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return r.enter(ctx, Indexing)
+	return group.Wait()
 }
 
-func (r *rebuild) loadRange(ctx context.Context, bulk projections.Bulk, part eventlog.Range) error {
+// rangeLoad is one range on its way into the new tables.
+type rangeLoad struct {
+	part                eventlog.Range
+	loader              *lockedLoader
+	loading, committing inorder.Turn
+	begun               bool
+}
+
+// lockedLoader is a loader that a worker may ask out of turn: to find out which event is to blame.
+type lockedLoader struct {
+	mu     sync.Mutex
+	loader projections.Loader
+}
+
+func (l *lockedLoader) load(batch []events.Recorded) ([]projections.Rows, []events.Recorded, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return projections.Load(l.loader, batch)
+}
+
+func (r *rebuild) loadRange(ctx context.Context, l *rangeLoad) error {
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to load: %w", err)
 	}
-	chunk, err := eventlog.ReadRange(ctx, conn, part, projections.Streams(r.Projection))
+	chunk, err := eventlog.ReadRange(ctx, conn, l.part, projections.Streams(r.Projection))
 	conn.Release()
 	if err != nil {
 		return err
 	}
-	err = r.surely(ctx, &chunk, func(batch []events.Recorded) error {
-		return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
-			rest, err := r.copyIn(ctx, tx, bulk, batch)
-			if err != nil {
-				return err
-			}
-			return r.recordRange(ctx, tx, part, rest)
-		})
-	}, func(tx pgx.Tx, batch []events.Recorded) error {
-		_, err := r.copyIn(ctx, tx, bulk, batch)
-		return err
+	err = r.surely(ctx, &chunk, func(batch []events.Recorded) error { return r.writeRange(ctx, l, batch) }, func(tx pgx.Tx, batch []events.Recorded) error {
+		rows, _, err := l.loader.load(batch)
+		if err != nil {
+			return err
+		}
+		return projections.CopyIn(ctx, tx, r.schema(), rows)
 	})
 	if err != nil {
 		return err
 	}
-	r.advance(part.Count)
+	l.committing.Pass()
+	r.advance(l.part.Count)
 	return nil
 }
 
-// copyIn copies the rows that events add, and returns the events that do anything else.
-func (r *rebuild) copyIn(ctx context.Context, tx pgx.Tx, bulk projections.Bulk, batch []events.Recorded) ([]events.Recorded, error) {
-	rows, rest, err := projections.Load(bulk, batch)
-	if err != nil {
-		return nil, err
+// writeRange copies the rows that the events of a range add, and records it with the events that do anything else.
+func (r *rebuild) writeRange(ctx context.Context, l *rangeLoad, batch []events.Recorded) error {
+	if l.begun {
+		return errSkippedMeanwhile
 	}
-	return rest, projections.CopyIn(ctx, tx, r.schema(), rows)
+	l.begun = true
+	if err := l.loading.Await(ctx); err != nil {
+		return err
+	}
+	rows, rest, err := l.loader.load(batch)
+	if err != nil {
+		return err
+	}
+	l.loading.Pass()
+	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		if err := projections.CopyIn(ctx, tx, r.schema(), rows); err != nil {
+			return err
+		}
+		if err := l.committing.Await(ctx); err != nil {
+			return err
+		}
+		return r.recordRange(ctx, tx, l.part, rest)
+	})
 }
 
 func (r *rebuild) recordRange(ctx context.Context, tx pgx.Tx, part eventlog.Range, rest []events.Recorded) error {

@@ -3,11 +3,13 @@ package rebuild_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -77,6 +79,69 @@ func TestPoisonAndSkip(t *testing.T) {
 			}
 			if n := count(t, pool, "posts"); n != 60 {
 				t.Errorf("%d posts", n)
+			}
+		})
+	}
+}
+
+// What replies to a comment that is skipped stands at the top, in whichever range it is loaded, and whenever the skip comes.
+func TestRepliesToWhatIsSkipped(t *testing.T) {
+	t.Parallel()
+	for name, during := range map[string]bool{"before the rebuild goes on": false, "while it loads": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			p := projections.Posts{}
+			random := seeded(1)
+			append1(t, pool, comments(random, "before", 100)...)
+			poison := events.PostID(integrationID, "poison")
+			// It can be read, and a row be made of it that cannot be stored.
+			_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
+				VALUES (0, 'post', $1, 1, 'poison', 'test', 'post.imported.v1',
+				'{"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002","threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"}',
+				'{"uuid":"user","username":"User","content":"a\u0000b"}', '{}')`, poison)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replies := comments(random, "after", 100)
+			for i := range replies {
+				if e, ok := replies[i].Event.(events.PostImported); ok && i%3 == 0 {
+					e.ParentPostID = &poison
+					replies[i].Event = e
+				}
+			}
+			append1(t, pool, replies...)
+			stop := follow(t, pool, p)
+			eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+			skip := func() {
+				if _, err := projections.Skip(t.Context(), pool, "posts", "staff:test", "damaged"); err != nil {
+					t.Error(err)
+				}
+			}
+			config := rebuild.Config{Pool: pool, Projection: p, RangeSize: 10, Logger: quiet()}
+			if during {
+				var once sync.Once
+				config.Progress = func(now rebuild.Progress) {
+					if now.Done >= 10 {
+						once.Do(skip)
+					}
+				}
+			} else {
+				var failed *rebuild.PoisonError
+				if _, err := rebuild.Run(t.Context(), config); !errors.As(err, &failed) || failed.Delivery.ID != "poison" {
+					t.Fatalf("the rebuild says %v", err)
+				}
+				skip()
+			}
+			mustRun(t, config)
+			caughtUp(t, pool, "posts")
+			stop()
+			if n := count(t, pool, "posts"); n != 200 {
+				t.Errorf("%d posts", n)
+			}
+			var below int
+			if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM posts WHERE root_post_id = $1 OR parent_post_id = $1 AND depth > 0`, poison).Scan(&below); err != nil || below > 0 {
+				t.Errorf("%d comments stand below what was skipped, %v", below, err)
 			}
 		})
 	}

@@ -52,6 +52,8 @@ func (s stamped) Apply(ctx context.Context, tx projections.Execer, batch []event
 // inBulk is a stamped projection that can be loaded in bulk.
 type inBulk struct{ stamped }
 
+func (s inBulk) NewLoader() projections.Loader { return s }
+
 func (s inBulk) Load(batch []events.Recorded) ([]projections.Rows, []events.Recorded, error) {
 	var rows [][]any
 	var rest []events.Recorded
