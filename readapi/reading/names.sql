@@ -1,12 +1,15 @@
 -- Under which name authors were known at a moment: that on the comment that was written last of those received by then; of comments
 -- written at the same instant, the one later in the log. $1: authors; $2: the moment.
--- Who goes by the name on a comment that was there already still has the name of then. Only for the others their comments are gone through.
+-- Who goes by the name on a comment that was there already still has the name of then, if authors knows all that posts knows. Only for the
+-- others their comments are gone through.
 WITH named AS (
     SELECT a.author_id, v.event_type, v.data, v.personal
     FROM unnest($1::uuid[]) AS k (author_id)
     JOIN authors a ON a.author_id = k.author_id
     JOIN events v ON v.transaction_id = a.display_name_transaction_id AND v.position = a.display_name_position
     WHERE v.recorded_at <= $2 AND a.display_name_at <= $2 + interval '1 day' -- see discussion.sql
+      AND (SELECT (x.transaction_id, x.position) FROM projections x WHERE x.name = 'authors')
+       >= (SELECT (y.transaction_id, y.position) FROM projections y WHERE y.name = 'posts')
 ), said AS (
     SELECT p.author_id, p.post_id, p.written_at, max(p.written_at) OVER (PARTITION BY p.author_id) AS latest
     FROM posts_of_authors(ARRAY(SELECT k FROM unnest($1::uuid[]) AS k WHERE k NOT IN (SELECT author_id FROM named))) AS p
