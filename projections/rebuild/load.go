@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,8 @@ func (r *rebuild) loadRange(ctx context.Context, l *rangeLoad) error {
 		return projections.CopyIn(ctx, tx, r.schema(), rows)
 	})
 	if err != nil {
-		return err
+		// Ranges before it are finished, so that the first event that cannot be applied is the one that is reported.
+		return cmp.Or(l.committing.Await(ctx), err)
 	}
 	l.committing.Pass()
 	r.advance(l.part.Count)

@@ -15,6 +15,7 @@ import (
 const (
 	lookEvery   = 200 * time.Millisecond
 	busyAppends = 100 // events a second from which somebody is taken to wait for answers
+	restFactor  = 2   // how long it rests, in terms of how long it has worked
 	overtaking  = 0.8 // how fast the log may grow, at most, compared with who works it off and rests
 )
 
@@ -74,7 +75,7 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 	return n, err
 }
 
-// yield carries a piece of work out. While others append it then rests for as long as that took.
+// yield carries a piece of work out. While others append it then rests for twice as long as that took.
 func (r *rebuild) yield(ctx context.Context, work func() error) error {
 	return r.yieldIf(ctx, func(time.Duration) bool { return true }, work)
 }
@@ -83,7 +84,7 @@ func (r *rebuild) yield(ctx context.Context, work func() error) error {
 // faster than there is more to do.
 func (r *rebuild) yieldAndOvertake(ctx context.Context, events int, work func() error) error {
 	return r.yieldIf(ctx, func(took time.Duration) bool {
-		return float64(r.pace.rate.Load())*2*took.Seconds() < float64(events)*overtaking
+		return float64(r.pace.rate.Load())*(1+restFactor)*took.Seconds() < float64(events)*overtaking
 	}, work)
 }
 
@@ -96,7 +97,7 @@ func (r *rebuild) yieldIf(ctx context.Context, may func(took time.Duration) bool
 		return err
 	}
 	took := r.pace.now().Sub(begun)
-	if r.pace.busy() && may(took) && !eventlog.Sleep(ctx, took) {
+	if r.pace.busy() && may(took) && !eventlog.Sleep(ctx, restFactor*took) {
 		return ctx.Err()
 	}
 	return nil

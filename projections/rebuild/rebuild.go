@@ -51,7 +51,7 @@ type Config struct {
 	Workers int
 	// RangeSize is how many events a worker loads in one transaction. Default: DefaultRangeSize.
 	RangeSize int
-	// Now is the clock by which the rebuild yields to others while they append: fewer workers, each of which rests half of the time.
+	// Now is the clock by which the rebuild yields to others while they append: fewer workers, each of which rests two thirds of the time.
 	// Default: it does not yield.
 	Now func() time.Time
 	// Progress is called as the work proceeds, by one goroutine at a time. Default: nothing.
