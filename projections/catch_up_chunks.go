@@ -3,7 +3,9 @@ package projections
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,6 +18,9 @@ import (
 
 // bulkWriters copy rows in side by side: each keeps one process of the database busy.
 const bulkWriters = 2
+
+// chunkLockTimeout ends waits that the database does not know to be circular: one chunk waits for another in this process.
+const chunkLockTimeout = 10 * time.Second
 
 // loadedChunk is a chunk of which all that merely adds rows has become those. They are copied in, which costs less than applying events. Where
 // rows are in the way that fails, as attempt would not: Apply knows what to do about them.
@@ -76,7 +81,7 @@ func (f *follower) writeChunks(ctx context.Context, chunks <-chan loadedChunk) e
 				err = f.writeChunk(working, conn, &chunk, turn)
 			}
 			if err != nil {
-				if working.Err() == nil { // else another one is in trouble
+				if turn.Await(working) == nil { // else one before it is in trouble
 					f.inTrouble(chunk.End)
 				}
 				return err
@@ -110,6 +115,8 @@ func (f *follower) beginChunk(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 	var begin pgx.Batch
 	begin.Queue("begin")
+	begin.Queue("SET LOCAL lock_timeout = " + strconv.Itoa(int(chunkLockTimeout.Milliseconds())))
+	begin.Queue(announceChunkSQL, f.projection.Name())
 	begin.Queue("LOCK TABLE " + strings.Join(tables, ", ") + " IN ROW EXCLUSIVE MODE")
 	if err := conn.SendBatch(ctx, &begin).Close(); err != nil {
 		release(ctx, conn)
@@ -133,7 +140,7 @@ func (f *follower) writeChunk(ctx context.Context, conn *pgxpool.Conn, chunk *lo
 	if err := turn.Await(ctx); err != nil {
 		return err
 	}
-	if err := lockAt(ctx, conn, f.projection, chunk.Start); err != nil {
+	if err := lockAt(ctx, conn, lockCheckpointSQL, f.projection, chunk.Start); err != nil {
 		return err
 	}
 	if err := conn.SendBatch(ctx, writes).Close(); err != nil {

@@ -79,6 +79,17 @@ func scanCheckpoint(row pgx.Row) (checkpoint, error) {
 const lockCheckpointSQL = `SELECT generation, transaction_id, position, state, set_config('synchronous_commit', 'off', true)
 FROM projections WHERE name = $1 FOR NO KEY UPDATE SKIP LOCKED`
 
+// Whoever writes chunks holds an advisory lock from their beginning on, long before the checkpoint: else others would take it for abandoned, and write the
+// same rows. Several of its transactions hold that side by side.
+const (
+	announceChunkSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
+
+	// lockIdleCheckpointSQL is lockCheckpointSQL that returns nothing while somebody writes chunks, too.
+	lockIdleCheckpointSQL = `SELECT generation, transaction_id, position, state, set_config('synchronous_commit', 'off', true)
+FROM projections WHERE name = $1 AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))
+FOR NO KEY UPDATE SKIP LOCKED`
+)
+
 const saveCheckpointSQL = `UPDATE projections
 SET transaction_id = $2, position = $3, unknown_type = NULL, updated_at = statement_timestamp() WHERE name = $1`
 

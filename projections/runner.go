@@ -20,7 +20,7 @@ const closeTimeout = 30 * time.Second
 
 // Config says what a Runner runs.
 type Config struct {
-	// Pool runs the transactions that apply events, one connection per projection at a time. Polls have connections
+	// Pool runs the transactions that apply events, one connection per projection at a time, two for a Bulk one that catches up. Polls have connections
 	// of their own, one per projection and one more while it catches up, opened with the pool's configuration. Required.
 	Pool *pgxpool.Pool
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().

@@ -17,6 +17,9 @@ import (
 // attemptTimeout bounds one transaction: a database that went silent must not hold a projection for ever.
 const attemptTimeout = 2 * time.Minute
 
+// rollbackTimeout bounds the end of one that is given up.
+const rollbackTimeout = 5 * time.Second
+
 var (
 	// errLost means that another replica has the checkpoint or has moved it.
 	errLost = errors.New("another replica applies this projection")
@@ -49,7 +52,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, sta
 		return fmt.Errorf("acquire connection: %w", err)
 	}
 	defer release(ctx, conn)
-	if err := lockAt(ctx, conn, projection, start, "begin"); err != nil {
+	if err := lockAt(ctx, conn, lockIdleCheckpointSQL, projection, start, "begin"); err != nil {
 		return err
 	}
 	if err := conn.SendBatch(ctx, writes).Close(); err != nil {
@@ -76,19 +79,21 @@ func queueWrites(ctx context.Context, projection Projection, batch []events.Reco
 // release gives a connection back. One that is still in a transaction is not fit for the pool; Release closes it if it cannot be ended.
 func release(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
 		_, _ = conn.Exec(ctx, "rollback")
 	}
 	conn.Release()
 }
 
 // lockAt holds the checkpoint, which must be at start, until the end of the transaction. Statements may go ahead of that in the same round trip.
-func lockAt(ctx context.Context, conn *pgxpool.Conn, projection Projection, start events.Position, ahead ...string) error {
+func lockAt(ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, start events.Position, ahead ...string) error {
 	var batch pgx.Batch
 	for _, statement := range ahead {
 		batch.Queue(statement)
 	}
 	found := checkpoint{}
-	batch.Queue(lockCheckpointSQL, projection.Name()).QueryRow(func(row pgx.Row) error {
+	batch.Queue(lockSQL, projection.Name()).QueryRow(func(row pgx.Row) error {
 		var setting string
 		return row.Scan(&found.generation, &found.position.TransactionID, &found.position.Ordinal, &found.state, &setting)
 	})

@@ -1,0 +1,33 @@
+package projections_test
+
+import (
+	"testing"
+	"time"
+
+	"novelgate/projections"
+)
+
+// Whoever writes chunks moves the checkpoint late. Meanwhile no other replica takes it for abandoned, and when the writer is gone one steps in.
+func TestChunksUnderWayAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	other, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Rollback(t.Context()) }()
+	if _, err := other.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up posts', 0))`); err != nil {
+		t.Fatal(err)
+	}
+	append1(t, pool, comments(seeded(1), "key", 20)...)
+	run(t, projections.Config{Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}}})
+	eventually(t, "the other projection has caught up", caughtUp(t, pool, "authors"))
+	time.Sleep(time.Second) // several looks of a standby
+	if n := count(t, pool, "posts"); n > 0 {
+		t.Errorf("%d posts were written beside a chunk", n)
+	}
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "posts has caught up", caughtUp(t, pool, "posts"))
+}
