@@ -13,6 +13,9 @@ import (
 	"novelgate/projections"
 )
 
+// postsOfAuthorsSQL is how statements use the function.
+const postsOfAuthorsSQL = `SELECT p.author_id, p.post_id FROM posts p WHERE p.post_id = ANY ((SELECT posts_of_authors($1))::uuid[])`
+
 // The comments of some authors are found by the index, with the settings of readers, too, and on a table that was never analysed.
 func TestPostsOfAuthors(t *testing.T) {
 	t.Parallel()
@@ -36,7 +39,7 @@ func TestPostsOfAuthors(t *testing.T) {
 		}
 	}
 	err = pgx.BeginFunc(t.Context(), pools.Read, func(tx pgx.Tx) error {
-		rows, err := tx.Query(t.Context(), `SELECT author_id, post_id FROM posts_of_authors($1)`, asked)
+		rows, err := tx.Query(t.Context(), postsOfAuthorsSQL, asked)
 		if err != nil {
 			return err
 		}
@@ -63,5 +66,51 @@ func TestPostsOfAuthors(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A statement that waits for whoever exchanges the tables sees what that one has written.
+func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	asked := []uuid.UUID{events.AuthorID(integrationID, "user-1")}
+	exchange, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = exchange.Rollback(t.Context()) }()
+	if _, err := exchange.Exec(t.Context(), `LOCK TABLE posts IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan int, 1)
+	go func() {
+		rows, err := pool.Query(t.Context(), postsOfAuthorsSQL, asked)
+		n := 0
+		if err == nil {
+			for rows.Next() {
+				n++
+			}
+			err = rows.Err()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		found <- n
+	}()
+	eventually(t, "the statement waits", func() (waits bool) {
+		const waitsSQL = `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'posts'::regclass AND NOT granted)`
+		if err := exchange.QueryRow(t.Context(), waitsSQL).Scan(&waits); err != nil {
+			t.Error(err)
+		}
+		return waits
+	})
+	if err := (projections.Posts{}).Apply(t.Context(), exchange, fewAuthors(5, 50)); err != nil {
+		t.Fatal(err)
+	}
+	if err := exchange.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-found; n == 0 {
+		t.Error("nothing was found of what had been written")
 	}
 }

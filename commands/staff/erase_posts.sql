@@ -1,7 +1,7 @@
 -- The comments that posts shows as an author's, without those from before an erasure that posts has yet to apply. $1: author.
 SELECT p.post_id
-FROM posts_of_authors(ARRAY[$1::uuid]) AS p
-WHERE NOT EXISTS (
+FROM posts p
+WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND NOT EXISTS (
     SELECT FROM events x
     WHERE x.stream_id = $1 AND x.event_type = 'author.erased.v1'
       AND (x.transaction_id, x.position) > (SELECT e.transaction_id, e.position FROM events e WHERE e.stream_id = p.post_id AND e.stream_version = 1))

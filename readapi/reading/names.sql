@@ -12,8 +12,9 @@ WITH named AS (
        >= (SELECT (y.transaction_id, y.position) FROM projections y WHERE y.name = 'posts')
 ), said AS (
     SELECT p.author_id, p.post_id, p.written_at, max(p.written_at) OVER (PARTITION BY p.author_id) AS latest
-    FROM posts_of_authors(ARRAY(SELECT k FROM unnest($1::uuid[]) AS k WHERE k NOT IN (SELECT author_id FROM named))) AS p
-    WHERE p.recorded_at <= $2 AND p.written_at <= $2 + interval '1 day'
+    FROM posts p
+    WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY(SELECT k FROM unnest($1::uuid[]) AS k WHERE k NOT IN (SELECT author_id FROM named))))::uuid[])
+      AND p.recorded_at <= $2 AND p.written_at <= $2 + interval '1 day'
 )
 SELECT * FROM named
 UNION ALL
