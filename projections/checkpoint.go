@@ -74,20 +74,21 @@ func scanCheckpoint(row pgx.Row) (checkpoint, error) {
 	return c, nil
 }
 
-// lockCheckpointSQL returns nothing when somebody else has the lock. What the transaction does can be done again from the log,
-// so its commit need not wait for the disk.
-const lockCheckpointSQL = `SELECT generation, transaction_id, position, state, set_config('synchronous_commit', 'off', true)
-FROM projections WHERE name = $1 FOR NO KEY UPDATE SKIP LOCKED`
-
-// Whoever writes chunks holds an advisory lock from their beginning on, long before the checkpoint: else others would take it for abandoned, and write the
-// same rows. Several of its transactions hold that side by side.
+// What the transaction does can be done again from the log, so its commit need not wait for the disk.
 const (
+	checkpointSQL = `SELECT generation, transaction_id, position, state, set_config('synchronous_commit', 'off', true)
+FROM projections WHERE name = $1`
+	unlessLocked = ` FOR NO KEY UPDATE SKIP LOCKED`
+
+	// lockCheckpointSQL returns nothing when somebody else has the lock.
+	lockCheckpointSQL = checkpointSQL + unlessLocked
+
+	// Whoever writes chunks holds an advisory lock from their beginning on, long before the checkpoint: else others would take it for abandoned, and
+	// write the same rows. Several of its transactions hold that side by side.
 	announceChunkSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
 
-	// lockIdleCheckpointSQL is lockCheckpointSQL that returns nothing while somebody writes chunks, too.
-	lockIdleCheckpointSQL = `SELECT generation, transaction_id, position, state, set_config('synchronous_commit', 'off', true)
-FROM projections WHERE name = $1 AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))
-FOR NO KEY UPDATE SKIP LOCKED`
+	// lockIdleCheckpointSQL returns nothing while somebody writes chunks, too.
+	lockIdleCheckpointSQL = checkpointSQL + ` AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))` + unlessLocked
 )
 
 const saveCheckpointSQL = `UPDATE projections
