@@ -76,7 +76,7 @@ func Types() []string {
 
 // Encode turns an event into the bytes that the log stores.
 func Encode(e Event) (Stored, error) {
-	data, err := json.Marshal(e, json.Deterministic(true))
+	data, err := marshal(e)
 	if err != nil {
 		return Stored{}, fmt.Errorf("encode %s: %w", e.Type(), err)
 	}
@@ -86,11 +86,18 @@ func Encode(e Event) (Stored, error) {
 		return stored, nil
 	}
 	if part := carrier.personal(); part != nil {
-		if stored.Personal, err = json.Marshal(part); err != nil {
+		if stored.Personal, err = marshal(part); err != nil {
 			return Stored{}, fmt.Errorf("encode personal part of %s: %w", e.Type(), err)
 		}
 	}
 	return stored, nil
+}
+
+func marshal(v any) ([]byte, error) {
+	if direct, ok := v.(appender); ok {
+		return direct.appendJSON(nil)
+	}
+	return json.Marshal(v, json.Deterministic(true))
 }
 
 // Decode turns stored bytes into the newest form of the event. It fails with ErrUnknownType when the type name is
