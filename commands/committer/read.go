@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/thread"
@@ -112,10 +111,10 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 }
 
 func queueBlocked(batch *pgx.Batch, st *state, jobs []*job) {
-	authors := make(pgtype.FlatArray[pgtype.UUID], 0, len(jobs))
+	authors := make([]uuid.UUID, 0, len(jobs))
 	for _, j := range jobs {
 		if j.post != nil {
-			authors = append(authors, pgtype.UUID{Bytes: j.author, Valid: true})
+			authors = append(authors, j.author)
 		}
 	}
 	if len(authors) == 0 {

@@ -9,7 +9,6 @@ import (
 
 	watersql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -26,46 +25,43 @@ var ErrLostAppend = errors.New("append stored another number of events than were
 // transaction and its first write must be this statement. The envelope's Position and RecordedAt are ignored: the
 // database assigns them.
 func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
-	messages := make([]*message.Message, len(recorded))
+	rows := make([]row, len(recorded))
 	for i := range recorded {
-		message, err := newMessage(&recorded[i])
-		if err != nil {
+		var err error
+		if rows[i], err = newRow(&recorded[i]); err != nil {
 			return err
 		}
-		messages[i] = message
 	}
-	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(recorded))}, watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
+	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(rows))}, watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
 	if err != nil {
 		return fmt.Errorf("create publisher: %w", err)
 	}
-	if err := publisher.Publish(topic, messages...); err != nil {
+	// As where the log is read, one message is a batch: its rows travel to the schema adapter in its context.
+	if err := publisher.Publish(topic, message.NewMessageWithContext(context.WithValue(context.Background(), rowsKey{}, rows), "", nil)); err != nil {
 		return fmt.Errorf("append events: %w", err)
 	}
 	return nil
 }
 
-// row is an event in the form in which it is stored. It travels to the schema adapter in its message's context.
+// row is an event in the form in which it is stored.
 type row struct {
 	*events.Recorded
 	stored   events.Stored
 	metadata []byte
 }
 
-type rowKey struct{}
+type rowsKey struct{}
 
-func newMessage(recorded *events.Recorded) (*message.Message, error) {
+func newRow(recorded *events.Recorded) (row, error) {
 	stored, err := events.Encode(recorded.Event)
 	if err != nil {
-		return nil, err
+		return row{}, err
 	}
-	metadata, err := json.Marshal(&recorded.Metadata)
+	metadata, err := events.EncodeMetadata(&recorded.Metadata)
 	if err != nil {
-		return nil, fmt.Errorf("encode metadata of %s: %w", stored.Type, err)
+		return row{}, fmt.Errorf("%s: %w", stored.Type, err)
 	}
-	m := message.NewMessageWithContext(
-		context.WithValue(context.Background(), rowKey{}, &row{Recorded: recorded, stored: stored, metadata: metadata}),
-		recorded.ID, stored.Data)
-	return m, nil
+	return row{Recorded: recorded, stored: stored, metadata: metadata}, nil
 }
 
 // queue is the ContextExecutor over which the Publisher writes into a batch: nothing is sent before the batch is,

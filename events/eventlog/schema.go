@@ -10,6 +10,7 @@ import (
 
 	watersql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -19,18 +20,20 @@ var appendSQL string
 // appendSchema is the SchemaAdapter of the publishing side.
 type appendSchema struct{}
 
-var errNoRow = errors.New("message was not made by this package")
+var errNoRows = errors.New("not one message that was made by this package")
 
-// InsertQuery returns one statement that inserts all messages, sorted by stream and version.
+// InsertQuery returns one statement that inserts the rows of the message, sorted by stream and version.
 func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Query, error) {
-	rows := make([]*row, len(messages))
-	order := make([]int, len(messages))
-	for i, m := range messages {
-		r, ok := m.Context().Value(rowKey{}).(*row)
-		if !ok {
-			return watersql.Query{}, errNoRow
-		}
-		rows[i], order[i] = r, i
+	if len(messages) != 1 {
+		return watersql.Query{}, errNoRows
+	}
+	rows, ok := messages[0].Context().Value(rowsKey{}).([]row)
+	if !ok {
+		return watersql.Query{}, errNoRows
+	}
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(bytes.Compare(rows[a].StreamID[:], rows[b].StreamID[:]), cmp.Compare(rows[a].StreamVersion, rows[b].StreamVersion))
@@ -39,7 +42,7 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 	var (
 		positions   = make([]int32, 0, len(rows))
 		streamTypes = make([]string, 0, len(rows))
-		streamIDs   = make([]pgtype.UUID, 0, len(rows))
+		streamIDs   = make([]uuid.UUID, 0, len(rows))
 		versions    = make([]int32, 0, len(rows))
 		ids         = make([]string, 0, len(rows))
 		sources     = make([]string, 0, len(rows))
@@ -50,10 +53,10 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		metadata    = make([][]byte, 0, len(rows))
 	)
 	for _, i := range order {
-		r := rows[i]
+		r := &rows[i]
 		positions = append(positions, int32(i)) //nolint:gosec // a batch has far fewer than 2^31 events
 		streamTypes = append(streamTypes, r.StreamType)
-		streamIDs = append(streamIDs, pgtype.UUID{Bytes: r.StreamID, Valid: true})
+		streamIDs = append(streamIDs, r.StreamID)
 		versions = append(versions, int32(r.StreamVersion)) //nolint:gosec // the column is an integer; its check refuses overflow
 		ids = append(ids, r.ID)
 		sources = append(sources, r.Source)

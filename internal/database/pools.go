@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+
+	"novelgate/internal/pgarray"
 )
 
 // Pools are the connections of one process to its database.
@@ -162,6 +164,7 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise they travel as text
+		pgarray.Register(conn.TypeMap())
 		return nil
 	}
 	for name, value := range settings {

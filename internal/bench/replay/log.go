@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -119,11 +118,11 @@ func (c *composer) row(position int) ([]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode comment: %w", err)
 	}
-	metadata, err := json.Marshal(&events.Metadata{
+	metadata, err := events.EncodeMetadata(&events.Metadata{
 		Actor: "integration:" + c.integration.String(), KeyID: c.integration.String(), RequestID: uuid.NewString(), Batch: uuid.New(), Fingerprint: uuid.NewString(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode metadata: %w", err)
+		return nil, fmt.Errorf("a generated event: %w", err)
 	}
 	return []any{
 		int32(position), events.PostStream, id, int32(1), key, events.PostsSource(c.integration), stored.Type, //nolint:gosec // below transaction
