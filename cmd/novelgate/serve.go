@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -45,7 +46,12 @@ const (
 	memoryLimit = 256 << 20
 )
 
+// memProfileRate is how many bytes are allocated, on average, for each stack that the heap profile records: a request allocates
+// so much that one in thirty has its stack walked at Go's default, half a megabyte.
+const memProfileRate = 8 << 20
+
 func collectRarely() {
+	runtime.MemProfileRate = memProfileRate
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/thread"
@@ -58,25 +59,28 @@ func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
 		folded, details = append(folded, f), append(details, withDetails)
 	}
 	batch.Queue(readTitlesSQL, folded, details).Query(func(rows pgx.Rows) error {
+		// Outside of the loop, since each would be allocated again for every row.
+		var (
+			key             string
+			n               novel.Novel
+			owner, threadID pgtype.UUID
+			encoded         []byte
+			into            = []any{&key, &n.ID, &n.Slug, &n.Title, &n.State, &owner, &n.Version, &encoded, &threadID}
+		)
 		for rows.Next() {
-			var (
-				key             string
-				n               novel.Novel
-				owner, threadID uuid.NullUUID
-				encoded         []byte
-			)
-			if err := rows.Scan(&key, &n.ID, &n.Slug, &n.Title, &n.State, &owner, &n.Version, &encoded, &threadID); err != nil {
+			if err := rows.Scan(into...); err != nil {
 				return fmt.Errorf("scan title: %w", err)
 			}
+			t := &title{novel: n, thread: thread.Thread{ID: threadID.Bytes}}
 			if owner.Valid {
-				n.OwnerID = &owner.UUID
+				t.novel.OwnerID = new(uuid.UUID(owner.Bytes))
 			}
 			if encoded != nil {
-				if err := json.Unmarshal(encoded, &n.Details); err != nil {
+				if err := json.Unmarshal(encoded, &t.novel.Details); err != nil {
 					return fmt.Errorf("decode details of novel %s: %w", n.ID, err)
 				}
 			}
-			st.titles[key] = &title{novel: n, thread: thread.Thread{ID: threadID.UUID}}
+			st.titles[key] = t
 		}
 		return rows.Err()
 	})
@@ -98,12 +102,14 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 		}
 	}
 	batch.Queue(readKeysSQL, ids, sources).Query(func(rows pgx.Rows) error {
+		var r ref
+		var salt pgtype.UUID
 		for rows.Next() {
-			var r ref
 			u := &used{}
-			if err := rows.Scan(&r.id, &r.source, &u.streamID, &u.stored.Type, &u.stored.Data, &u.salt, &u.metadata); err != nil {
+			if err := rows.Scan(&r.id, &r.source, &u.streamID, &u.stored.Type, &u.stored.Data, &salt, &u.metadata); err != nil {
 				return fmt.Errorf("scan delivery: %w", err)
 			}
+			u.salt = uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
 			st.used[r] = u
 		}
 		return rows.Err()

@@ -126,7 +126,9 @@ func column[T any](buf []byte, element uint32, items []T, size int, appendElemen
 	if items == nil {
 		return nil
 	}
-	buf = slices.Grow(buf, 20+4*len(items)+size)
+	if needed := 20 + 4*len(items) + size; cap(buf)-len(buf) < needed {
+		buf = slices.Grow(buf, max(needed, cap(buf))) // the next column finds room too
+	}
 	buf = binary.BigEndian.AppendUint32(buf, 1) // dimensions
 	nulls := len(buf)
 	buf = binary.BigEndian.AppendUint32(buf, 0) // whether any element is NULL
