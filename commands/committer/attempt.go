@@ -19,6 +19,7 @@ type verdict int
 
 const (
 	committed  verdict = iota
+	misjudged          // a command that was presumed new is none, or may be none; nothing was written
 	conflicted         // another writer was faster; nothing was written
 	away               // the database could not be asked; nothing was written
 	lost               // the transaction was sent and its outcome is unknown
@@ -109,7 +110,10 @@ func (r *run) prepare(ctx context.Context, q querier, st *state, jobs []*job) er
 	if err := r.load(ctx, q, st, jobs); err != nil {
 		return err
 	}
-	return r.decide(ctx, st, jobs)
+	if err := r.decide(ctx, st, jobs); err != nil {
+		return err
+	}
+	return st.checkPresumption(jobs)
 }
 
 // judge says what err means for an attempt.
@@ -118,9 +122,13 @@ func judge(ctx context.Context, conn *pgx.Conn, st *state, err error) verdict {
 	switch {
 	case err == nil:
 		return committed
+	case errors.Is(err, errPresumption):
+		return misjudged
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
 		// The server lives and has rolled back.
 		switch {
+		case st.presumed && eventlog.IsDuplicate(err):
+			return misjudged
 		case eventlog.IsConflict(err):
 			return conflicted
 		case eventlog.IsUnavailable(err):

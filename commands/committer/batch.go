@@ -21,7 +21,9 @@ const conflictsAlone = 12
 // run is one batch on its way into the log.
 type run struct {
 	*Committer
-	permits *permits // creations that the batch may make
+	doubt    *doubt   // of the lane
+	presumed bool     // the next attempt presumes that all commands are first deliveries
+	permits  *permits // creations that the batch may make
 	// unsure are the attempts whose answer was lost, by the batch id of their events, and the creations that each
 	// used. At most one attempt at a command is ever committed.
 	unsure map[uuid.UUID]map[uuid.UUID]int
@@ -30,11 +32,11 @@ type run struct {
 }
 
 // run carries out jobs and answers each of them.
-func (c *Committer) run(jobs []*job) {
+func (c *Committer) run(jobs []*job, d *doubt) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
 	r := &run{
-		Committer: c, permits: newPermits(c.config.Permits, c.config.Timeout/2),
+		Committer: c, doubt: d, presumed: d.presume(), permits: newPermits(c.config.Permits, c.config.Timeout/2),
 		unsure: map[uuid.UUID]map[uuid.UUID]int{}, answered: map[ref]struct{}{},
 	}
 	r.settle(ctx, jobs)
@@ -84,13 +86,21 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 	conflicts, failures := 0, 0
 	for {
 		st := newState(len(jobs))
+		st.presumed, r.presumed = r.presumed, false
 		verdict, err := r.attempt(ctx, st, jobs, conflicts > 0)
+		if !st.presumed && st.retried(jobs) {
+			r.doubt.raise()
+		}
 		if verdict == committed {
 			r.conclude(st)
 			return nil
 		}
 		r.permits.unspend(st.spent)
 		switch verdict {
+		case misjudged:
+			r.config.Metrics.misjudged.Inc()
+			r.doubt.raise()
+			continue
 		case conflicted:
 			r.config.Metrics.conflicts.Inc()
 			if conflicts++; conflicts >= limit && len(jobs) == 1 {

@@ -33,6 +33,8 @@ type Config struct {
 	QueueLength int           // commands that may wait in each lane; default 1024
 	Timeout     time.Duration // how long one batch may keep trying; default 1.5 s
 	Committed   func()        // called after each commit that appended events; must not block
+
+	neverDoubt bool // see doubt
 }
 
 // DefaultLanes is one lane for every two processors, but two at least: one gathers while the other commits, and a batch
@@ -164,13 +166,14 @@ func (c *Committer) Close() {
 // serve runs one lane until it is closed and empty.
 func (c *Committer) serve(lane <-chan *job) {
 	jobs := make([]*job, 0, c.config.MaxBatch)
+	d := &doubt{never: c.config.neverDoubt}
 	for first := range lane {
 		jobs = append(jobs[:0], first)
 		// Requests that are about to submit do so first. When there are none, this returns at once.
 		runtime.Gosched()
 		jobs = gather(lane, jobs, c.config.MaxBatch)
 		c.config.Metrics.batchSize.Observe(float64(len(jobs)))
-		c.run(jobs)
+		c.run(jobs, d)
 	}
 }
 

@@ -8,6 +8,7 @@ type Metrics struct {
 	commitSeconds prometheus.Histogram
 	conflicts     prometheus.Counter
 	bisections    prometheus.Counter
+	misjudged     prometheus.Counter
 }
 
 // NewMetrics returns metrics that no registry knows yet.
@@ -24,6 +25,9 @@ func NewMetrics() *Metrics {
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_committer_conflicts_total", Help: "Transactions that another writer was faster than; they were decided again.",
 		}),
+		misjudged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_committer_misjudged_total", Help: "Batches that were presumed to hold first deliveries alone and were decided again because they did not, or might not.",
+		}),
 		bisections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_committer_bisections_total", Help: "Batches that were cut in halves because one of their commands failed.",
 		}),
@@ -39,4 +43,5 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.commitSeconds.Collect(ch)
 	m.conflicts.Collect(ch)
 	m.bisections.Collect(ch)
+	m.misjudged.Collect(ch)
 }

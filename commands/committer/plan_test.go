@@ -60,7 +60,8 @@ func TestRoundTrips(t *testing.T) {
 		{"post that opens a thread", p.post("a", "Title"), 2},
 		{"post", p.reply("b", "Title", "a"), 2},
 		{"post that creates its novel", p.post("c", "Other title"), 3},
-		{"replay", p.post("a", "Title"), 1},
+		{"replay among first deliveries", p.post("a", "Title"), 3},
+		{"replay after another", p.post("b", "Title"), 1},
 		{"foreign title", q.novel("n", "Title", novel.Fields{}), 1},
 	} {
 		counter.n.Store(0)

@@ -96,10 +96,15 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 		}
 	}
 	for _, j := range jobs {
-		add(j.ref)
+		if !st.presumed {
+			add(j.ref)
+		}
 		if parent, ok := j.parentRef(); ok {
 			add(parent)
 		}
+	}
+	if len(ids) == 0 {
+		return
 	}
 	batch.Queue(readKeysSQL, ids, sources).Query(func(rows pgx.Rows) error {
 		var r ref

@@ -20,6 +20,8 @@ type state struct {
 	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
 	claimed map[ref]struct{}       // keys of those that are answered as first delivery
 	sent    bool                   // the commit was sent
+	// presumed: the keys of its commands were not looked up, see doubt.
+	presumed bool
 
 	titles  map[string]*title   // by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
 	used    map[ref]*used       // deliveries on record, of commands and of parents

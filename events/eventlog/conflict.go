@@ -31,6 +31,13 @@ func IsConflict(err error) bool {
 	return false
 }
 
+// IsDuplicate reports whether err means that something which is unique was there already: an event's id, a version of a stream, a
+// title, a slug.
+func IsDuplicate(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == uniqueViolation
+}
+
 // IsUnavailable reports whether err means that the database could not be asked or did not answer, rather than that
 // it refused a statement. When err comes from a commit, the outcome is unknown.
 func IsUnavailable(err error) bool {
