@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,7 +43,7 @@ type API struct {
 	Records   eventlog.Querier // reads what partners ask about
 	Logger    *slog.Logger
 	Metrics   *Metrics
-	PublicURL *url.URL         // what the URLs in answers begin with; no slash at its end
+	PublicURL string           // what the URLs in answers begin with; no slash at its end
 	Timeout   time.Duration    // within which every request is answered
 	Now       func() time.Time // time of receipt
 }

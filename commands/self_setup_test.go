@@ -48,7 +48,7 @@ func newService(t *testing.T) *service {
 	s := &service{pool: pools.General, keys: access.New(pools.General, time.Now), staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now}}
 	api := &commands.API{
 		Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.General, Logger: logger, Metrics: commands.NewMetrics(),
-		PublicURL: &url.URL{Scheme: "https", Host: "host.example"}, Timeout: time.Minute, Now: time.Now,
+		PublicURL: "https://host.example", Timeout: time.Minute, Now: time.Now,
 	}
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -208,7 +207,7 @@ func serveRecords(t testing.TB, f *fake, records eventlog.Querier) http.Handler 
 	t.Helper()
 	api := &commands.API{
 		Keys: f, Committer: f, Limiter: f, Records: records, Logger: slog.New(slog.DiscardHandler), Metrics: commands.NewMetrics(),
-		PublicURL: &url.URL{Scheme: "https", Host: "host.example"}, Timeout: timeout, Now: time.Now,
+		PublicURL: "https://host.example", Timeout: timeout, Now: time.Now,
 	}
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,13 +92,9 @@ const timeout = 100 * time.Millisecond
 // serve returns the routes over a fake, wired as the service wires them.
 func serve(t testing.TB, f *fake) (http.Handler, *commands.Metrics) {
 	t.Helper()
-	public, err := url.Parse("https://host.example/books")
-	if err != nil {
-		t.Fatal(err)
-	}
 	metrics := commands.NewMetrics()
 	api := &commands.API{
-		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: metrics, PublicURL: public, Timeout: timeout, Now: time.Now,
+		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: metrics, PublicURL: "https://host.example/books", Timeout: timeout, Now: time.Now,
 	}
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, recoverPanics)

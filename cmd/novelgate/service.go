@@ -88,7 +88,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 	registerMetrics(registry, s, requests, committed, in.now)
 	api := &commands.API{
 		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: db.pools.General, Logger: logger, Metrics: requests,
-		PublicURL: s.publicURL, Timeout: c.RequestTimeout, Now: in.now,
+		PublicURL: s.publicURL.String(), Timeout: c.RequestTimeout, Now: in.now,
 	}
 	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}
 	s.public = newServer(s.publicHandler(api, staffAPI, s.auditAPI(c, in), requests, c.RequestTimeout), logger)

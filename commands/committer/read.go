@@ -61,16 +61,18 @@ func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
 	batch.Queue(readTitlesSQL, folded, details).Query(func(rows pgx.Rows) error {
 		// Outside of the loop, since each would be allocated again for every row.
 		var (
-			key             string
-			n               novel.Novel
-			owner, threadID pgtype.UUID
-			encoded         []byte
-			into            = []any{&key, &n.ID, &n.Slug, &n.Title, &n.State, &owner, &n.Version, &encoded, &threadID}
+			key string
+			n   novel.Novel
+			// Not uuid.UUID: pgx would scan that through text.
+			id, owner, threadID pgtype.UUID
+			encoded             []byte
+			into                = []any{&key, &id, &n.Slug, &n.Title, &n.State, &owner, &n.Version, &encoded, &threadID}
 		)
 		for rows.Next() {
 			if err := rows.Scan(into...); err != nil {
 				return fmt.Errorf("scan title: %w", err)
 			}
+			n.ID = id.Bytes
 			t := &title{novel: n, thread: thread.Thread{ID: threadID.Bytes}}
 			if owner.Valid {
 				t.novel.OwnerID = new(uuid.UUID(owner.Bytes))
@@ -108,13 +110,13 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 	}
 	batch.Queue(readKeysSQL, ids, sources).Query(func(rows pgx.Rows) error {
 		var r ref
-		var salt pgtype.UUID
+		var streamID, salt pgtype.UUID
 		for rows.Next() {
 			u := &used{}
-			if err := rows.Scan(&r.id, &r.source, &u.streamID, &u.stored.Type, &u.stored.Data, &salt, &u.metadata); err != nil {
+			if err := rows.Scan(&r.id, &r.source, &streamID, &u.stored.Type, &u.stored.Data, &salt, &u.metadata); err != nil {
 				return fmt.Errorf("scan delivery: %w", err)
 			}
-			u.salt = uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
+			u.streamID, u.salt = streamID.Bytes, uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
 			st.used[r] = u
 		}
 		return rows.Err()
