@@ -104,7 +104,9 @@ func (p plan) Encode(value any, buf []byte) ([]byte, error) {
 	}
 }
 
-func appendUUID(buf []byte, id pgtype.UUID) ([]byte, bool) { return append(buf, id.Bytes[:]...), id.Valid }
+func appendUUID(buf []byte, id pgtype.UUID) ([]byte, bool) {
+	return append(buf, id.Bytes[:]...), id.Valid
+}
 
 func appendInt(buf []byte, i int32) ([]byte, bool) {
 	return binary.BigEndian.AppendUint32(buf, uint32(i)), true //nolint:gosec // the same 32 bits
