@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +23,7 @@ const conflictsAlone = 12
 type run struct {
 	*Committer
 	doubt    *doubt   // of the lane
-	presumed bool     // the next attempt presumes that all commands are first deliveries
+	presumed bool     // the next attempt presumes that all comments are first deliveries
 	permits  *permits // creations that the batch may make
 	// unsure are the attempts whose answer was lost, by the batch id of their events, and the creations that each
 	// used. At most one attempt at a command is ever committed.
@@ -86,7 +87,7 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 	conflicts, failures := 0, 0
 	for {
 		st := newState(len(jobs))
-		st.presumed, r.presumed = r.presumed, false
+		st.presumed, r.presumed = r.presumed && slices.ContainsFunc(jobs, (*job).isComment), false
 		verdict, err := r.attempt(ctx, st, jobs, conflicts > 0)
 		if !st.presumed && st.retried(jobs) {
 			r.doubt.raise()
@@ -96,6 +97,9 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 			return nil
 		}
 		r.permits.unspend(st.spent)
+		if verdict == failed && st.presumed {
+			verdict = misjudged // a retry is neither decided nor stored again: what failed may not be needed
+		}
 		switch verdict {
 		case misjudged:
 			r.config.Metrics.misjudged.Inc()

@@ -122,6 +122,8 @@ func (cmd *ImportPost) job() *job {
 	}
 }
 
+func (j *job) isComment() bool { return j.post != nil }
+
 // mayCreate reports whether the job may bring a novel with an unknown title into being.
 func (j *job) mayCreate() bool {
 	return j.novel != nil || post.CreatesNovel(j.caller.MayCreateNovels, j.caller.UnderReview)

@@ -59,9 +59,9 @@ func TestRoundTrips(t *testing.T) {
 		{"update", p.novel("u", "Title", novel.Fields{Author: ptr("Somebody")}), 2},
 		{"post that opens a thread", p.post("a", "Title"), 2},
 		{"post", p.reply("b", "Title", "a"), 2},
-		{"post that creates its novel", p.post("c", "Other title"), 3},
 		{"replay among first deliveries", p.post("a", "Title"), 3},
 		{"replay after another", p.post("b", "Title"), 1},
+		{"post that creates its novel", p.post("c", "Other title"), 3},
 		{"foreign title", q.novel("n", "Title", novel.Fields{}), 1},
 	} {
 		counter.n.Store(0)

@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"testing"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
+	"novelgate/events"
 	"novelgate/internal/testdb"
 )
 
@@ -26,6 +28,9 @@ func TestRetryAmongFirstDeliveries(t *testing.T) {
 			t.Errorf("%s: %d misjudged batches, want %d", key, n, misjudged)
 		}
 	}
+	if a := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{})); a.err != nil {
+		t.Fatal(a)
+	}
 	send("a", "post", 0)
 	send("b", "post", 0)
 	send("a", "post replayed", 1)
@@ -39,6 +44,53 @@ func TestRetryAmongFirstDeliveries(t *testing.T) {
 		t.Errorf("%d conflicts", n)
 	}
 	checkTruth(t, direct(t, url))
+}
+
+// TestRetryThatWouldFail: what a retry would need, were it carried out again, is nobody's affair.
+func TestRetryThatWouldFail(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	p := newPartner()
+	first := newReplica(t, url, oneLane)
+	for _, cmd := range []any{p.post("retry", "Title"), p.reply("orphan", "Title", "later")} {
+		if a := first.submit(t.Context(), cmd); a.err != nil {
+			t.Fatal(a)
+		}
+	}
+	execute := func(sql string, args ...any) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A newer replica imports the parent, in a form that this one does not know.
+	execute(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		VALUES (0, 'post', gen_random_uuid(), 1, 'later', $1, 'post.imported.v9', '{}', '{}')`, events.PostsSource(p.IntegrationID))
+	if a := newReplica(t, url, oneLane).submit(t.Context(), p.reply("orphan", "Title", "later")); a.String() != "post replayed" {
+		t.Errorf("its parent cannot be decoded: %v", a)
+	}
+	execute(`ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'retry') NOT VALID`)
+	if a := newReplica(t, url, oneLane).submit(t.Context(), p.post("retry", "Title")); a.String() != "post replayed" {
+		t.Errorf("it cannot be stored: %v", a)
+	}
+}
+
+// TestRetryAsksNoLimiter: a comment that was delivered before creates nothing, also under a title that is unknown.
+func TestRetryAsksNoLimiter(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	p := newPartner()
+	if a := newReplica(t, url, oneLane).submit(t.Context(), p.post("a", "Title")); a.err != nil {
+		t.Fatal(a)
+	}
+	r := newReplica(t, url, oneLane)
+	if a := r.submit(t.Context(), p.post("a", "Unknown title")); a.String() != "post replayed mismatch" {
+		t.Errorf("answer: %v", a)
+	}
+	if r.permits.calls != 0 {
+		t.Errorf("the limiter was asked %d times", r.permits.calls)
+	}
 }
 
 // TestRefusalIsLookedUp: a command that would be refused today may be on record.

@@ -98,7 +98,7 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 		}
 	}
 	for _, j := range jobs {
-		if !st.presumed {
+		if !st.presumes(j) {
 			add(j.ref)
 		}
 		if parent, ok := j.parentRef(); ok {
@@ -158,6 +158,9 @@ func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs [
 		n := &st.titles[j.folded].novel
 		if n.Exists() || !j.mayCreate() || st.used[j.ref] != nil || st.blocked[j.author] {
 			continue
+		}
+		if st.presumes(j) {
+			return errPresumption
 		}
 		if _, ok := counted[j.folded]; ok {
 			continue

@@ -15,13 +15,12 @@ import (
 
 // state is one attempt at a batch: what was loaded, and what its own commands have added.
 type state struct {
-	id      uuid.UUID              // in the metadata of every event
-	spent   map[uuid.UUID]int      // creations that it uses, by integration
-	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
-	claimed map[ref]struct{}       // keys of those that are answered as first delivery
-	sent    bool                   // the commit was sent
-	// presumed: the keys of its commands were not looked up, see doubt.
-	presumed bool
+	id       uuid.UUID              // in the metadata of every event
+	spent    map[uuid.UUID]int      // creations that it uses, by integration
+	found    map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
+	claimed  map[ref]struct{}       // keys of those that are answered as first delivery
+	sent     bool                   // the commit was sent
+	presumed bool                   // the keys of its comments are not looked up, see doubt
 
 	titles  map[string]*title   // by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
 	used    map[ref]*used       // deliveries on record, of commands and of parents
