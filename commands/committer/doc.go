@@ -7,8 +7,8 @@
 // command waits for nobody. For each batch the lane
 //
 //  1. loads the working state in one round trip: the titles, threads and parents that the commands name, and their own
-//     keys unless they are presumed to be first deliveries, see doubt (a second one reads slugs, only when novels are
-//     going to be created);
+//     keys, unless they are comments that are presumed to be first deliveries, see doubt (a second one reads slugs, only
+//     when novels are going to be created);
 //  2. decides the commands one after another on that state, each seeing the effects of those before it;
 //  3. sends the append, the inline projections and the commit in one more round trip. The statements of a pgx
 //     batch up to its one Sync are one transaction, whose first write is the append;
@@ -16,7 +16,7 @@
 //
 // # Failures
 //
-// When a command that was presumed new is on record, its event is a duplicate and the transaction comes to nothing. The
+// When a comment that was presumed new is on record, its event is a duplicate and the transaction comes to nothing. The
 // batch is decided again at once, with the keys read, and so are the next ones.
 //
 // A conflict (another lane or replica was faster) means that nothing was written: the batch is read and decided

@@ -26,7 +26,7 @@ func NewMetrics() *Metrics {
 			Name: "novelgate_committer_conflicts_total", Help: "Transactions that another writer was faster than; they were decided again.",
 		}),
 		misjudged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_misjudged_total", Help: "Batches that were presumed to hold first deliveries alone and were decided again because they did not, or might not.",
+			Name: "novelgate_committer_misjudged_total", Help: "Batches whose comments were presumed to be first deliveries and that were decided again because one was not, or might not have been.",
 		}),
 		bisections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_committer_bisections_total", Help: "Batches that were cut in halves because one of their commands failed.",

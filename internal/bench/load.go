@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"time"
 
 	"novelgate/internal/bench/contest"
@@ -23,6 +24,8 @@ type LoadCommand struct {
 
 // Run connects, says that it is ready, begins when it gets a line, and prints the result.
 func (c *LoadCommand) Run(in *invocation) error {
+	// One processor is more than enough for it. Threads that wake each other would take time from those who are measured.
+	runtime.GOMAXPROCS(1)
 	l, err := load.Open(in.ctx, load.Config{
 		Host: c.Host, APIKey: c.Key, Connections: c.Connections, Duration: c.Duration, Titles: c.Titles, Replies: c.Replies, Run: c.Number, Now: in.now,
 	})
