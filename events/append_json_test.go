@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,35 @@ func TestAppendedAsMarshalled(t *testing.T) {
 	})
 }
 
-func same(t *rapid.T, got []byte, v any) {
+// TestAppendedWhole does the same with every member filled, so that one that is new is not forgotten.
+func TestAppendedWhole(t *testing.T) {
+	t.Parallel()
+	for _, event := range samples() {
+		stored, err := events.Encode(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, stored.Data, event)
+		if stored.Personal != nil {
+			same(t, stored.Personal, events.Personal(event))
+		}
+	}
+	var metadata events.Metadata
+	for _, member := range reflect.ValueOf(&metadata).Elem().Fields() {
+		if member.Kind() == reflect.String {
+			member.SetString("x")
+		} else {
+			member.Set(reflect.ValueOf(id(1)))
+		}
+	}
+	encoded, err := events.EncodeMetadata(&metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, encoded, metadata)
+}
+
+func same(t rapid.TB, got []byte, v any) {
 	t.Helper()
 	want, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {

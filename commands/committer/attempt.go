@@ -19,7 +19,7 @@ type verdict int
 
 const (
 	committed  verdict = iota
-	misjudged          // a command that was presumed new is none, or may be none; nothing was written
+	misjudged          // a comment that was presumed new is none, or may be none; nothing was written
 	conflicted         // another writer was faster; nothing was written
 	away               // the database could not be asked; nothing was written
 	lost               // the transaction was sent and its outcome is unknown
