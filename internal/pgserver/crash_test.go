@@ -156,6 +156,14 @@ func replaceProcessNumber(t *testing.T, path string, pid int) {
 	}
 }
 
+// TestServerCleansUpMeanwhile: a server that is about to end looks dead, and removes its file a moment later.
+func TestServerCleansUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	if err := pgserver.DisarmPIDFile(t.TempDir(), os.Getpid(), strconv.Itoa(os.Getpid())); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestKilledInitdb kills a process in the middle of its first start.
 func TestKilledInitdb(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,9 @@ package pgserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -104,7 +106,10 @@ func disarmPIDFile(cluster string, file pidFile) error {
 	}
 	path := pidFilePath(cluster)
 	handle, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // the server was not dead yet: it has removed its file as the last thing it did
+	case err != nil:
 		return fmt.Errorf("open stale postmaster.pid: %w", err)
 	}
 	file.lines[0] = nobodysPID
