@@ -126,7 +126,7 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 func queueBlocked(batch *pgx.Batch, st *state, jobs []*job) {
 	authors := make([]uuid.UUID, 0, len(jobs))
 	for _, j := range jobs {
-		if j.post != nil {
+		if j.isComment() {
 			authors = append(authors, j.author)
 		}
 	}

@@ -20,11 +20,7 @@ const (
 // IsConflict reports whether err means that another writer was faster: read again and decide again, in a new
 // transaction.
 func IsConflict(err error) bool {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return false
-	}
-	switch pgErr.Code {
+	switch sqlState(err) {
 	case uniqueViolation, deadlockDetected, serializationFailure, lockNotAvailable:
 		return true
 	}
@@ -33,9 +29,15 @@ func IsConflict(err error) bool {
 
 // IsDuplicate reports whether err means that something which is unique was there already: an event's id, a version of a stream, a
 // title, a slug.
-func IsDuplicate(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && pgErr.Code == uniqueViolation
+func IsDuplicate(err error) bool { return sqlState(err) == uniqueViolation }
+
+// sqlState is the code with which the database refused a statement, "" when err is something else.
+func sqlState(err error) string {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.Code
 }
 
 // IsUnavailable reports whether err means that the database could not be asked or did not answer, rather than that
