@@ -28,6 +28,11 @@ var statements = []statement{
 		indexes: []string{"title_lookup_pkey", "threads_pkey"},
 	},
 	{
+		file: "commands/committer/read_news.sql", parameters: "xid8, integer, text[], uuid[], oid, text",
+		arguments: "'0', 32, ARRAY['no title'], ARRAY[gen_random_uuid()], to_regclass('title_lookup')::oid, NULL",
+		indexes:   []string{"events_novel_decisions", "title_lookup_novel_key", "settings_pkey", "author_decisions_blocked_idx"},
+	},
+	{
 		file: "commands/committer/read_slugs.sql", parameters: "text[]", arguments: "ARRAY['slug-1','no-slug']",
 		indexes: []string{"title_lookup_slug_key"},
 	},
@@ -127,6 +132,8 @@ func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 	for _, statement := range []string{
 		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
 		 SELECT n, 'post', gen_random_uuid(), 1, 'key-' || n, 'source', 'post.imported.v1', '{}', '{}' FROM generate_series(1, $1::int) n`,
+		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		 SELECT n, 'novel', md5(n::text)::uuid, 1, 'key-' || n, 'novels', 'novel.created.v1', '{}', '{}' FROM generate_series(1, 30) n WHERE $1::int > 0`,
 		`INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
 		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked, stream_version)
