@@ -20,6 +20,7 @@ type verdict int
 const (
 	committed  verdict = iota
 	misjudged          // a comment that was presumed new is none, or may be none; nothing was written
+	outdated           // what the lane remembered has changed; nothing was written
 	conflicted         // another writer was faster; nothing was written
 	away               // the database could not be asked; nothing was written
 	lost               // the transaction was sent and its outcome is unknown
@@ -33,6 +34,9 @@ func (r *run) attempt(ctx context.Context, st *state, jobs []*job, lockTitles bo
 		return away, fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
+	if connections := r.meet(conn.Conn().PgConn()); st.memory != nil {
+		st.memory.begin(connections)
+	}
 	defer func() {
 		// One command that trips over a mistake in this program must not take all others down with it.
 		if cause := recover(); cause != nil {
@@ -61,7 +65,7 @@ func (r *run) attemptPipelined(ctx context.Context, conn *pgx.Conn, st *state, j
 	if err := r.prepare(ctx, conn, st, jobs); err != nil {
 		return err
 	}
-	batch, err := st.writes(ctx)
+	batch, err := st.writes(ctx, jobs)
 	if err != nil || batch == nil {
 		return err
 	}
@@ -89,7 +93,7 @@ func (r *run) attemptLocked(ctx context.Context, conn *pgxpool.Conn, st *state, 
 	if err := r.prepare(ctx, tx, st, jobs); err != nil {
 		return err
 	}
-	batch, err := st.writes(ctx)
+	batch, err := st.writes(ctx, jobs)
 	if err != nil || batch == nil {
 		return err
 	}
@@ -127,6 +131,8 @@ func judge(ctx context.Context, conn *pgx.Conn, st *state, err error) verdict {
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
 		// The server lives and has rolled back.
 		switch {
+		case refused.Code == memoryRefused:
+			return outdated
 		case st.presumed && eventlog.IsDuplicate(err):
 			return misjudged
 		case eventlog.IsConflict(err):

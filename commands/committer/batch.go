@@ -22,9 +22,9 @@ const conflictsAlone = 12
 // run is one batch on its way into the log.
 type run struct {
 	*Committer
-	doubt    *doubt   // of the lane
-	presumed bool     // the next attempt presumes that all comments are first deliveries
-	permits  *permits // creations that the batch may make
+	doubt   *doubt   // of the lane
+	trust   trust    // of the next attempt
+	permits *permits // creations that the batch may make
 	// unsure are the attempts whose answer was lost, by the batch id of their events, and the creations that each
 	// used. At most one attempt at a command is ever committed.
 	unsure map[uuid.UUID]map[uuid.UUID]int
@@ -33,11 +33,11 @@ type run struct {
 }
 
 // run carries out jobs and answers each of them.
-func (c *Committer) run(jobs []*job, d *doubt) {
+func (c *Committer) run(jobs []*job, d *doubt, m *memory) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
 	r := &run{
-		Committer: c, doubt: d, presumed: d.presume(), permits: newPermits(c.config.Permits, c.config.Timeout/2),
+		Committer: c, doubt: d, trust: trust{presumed: d.presume(), memory: m, unread: true}, permits: newPermits(c.config.Permits, c.config.Timeout/2),
 		unsure: map[uuid.UUID]map[uuid.UUID]int{}, answered: map[ref]struct{}{},
 	}
 	r.settle(ctx, jobs)
@@ -87,7 +87,9 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 	conflicts, failures := 0, 0
 	for {
 		st := newState(len(jobs))
-		st.presumed, r.presumed = r.presumed && slices.ContainsFunc(jobs, (*job).isComment), false
+		if slices.ContainsFunc(jobs, (*job).isComment) {
+			st.trust = r.trust
+		}
 		verdict, err := r.attempt(ctx, st, jobs, conflicts > 0)
 		if !st.presumed && st.retried(jobs) {
 			r.doubt.raise()
@@ -97,13 +99,18 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 			return nil
 		}
 		r.permits.unspend(st.spent)
-		if verdict == failed && st.presumed {
-			verdict = misjudged // a retry is neither decided nor stored again: what failed may not be needed
+		if verdict == failed && st.trust != (trust{}) {
+			verdict = misjudged // a retry is neither decided nor stored again, and news may not be needed: neither may what failed
+		}
+		if r.trust.unread = false; verdict != outdated {
+			r.trust = trust{}
 		}
 		switch verdict {
+		case outdated:
+			r.config.Metrics.outdated.Inc()
+			continue
 		case misjudged:
 			r.config.Metrics.misjudged.Inc()
-			r.doubt.raise()
 			continue
 		case conflicted:
 			r.config.Metrics.conflicts.Inc()
@@ -136,6 +143,7 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 // conclude notes what an attempt that was committed has settled.
 func (r *run) conclude(st *state) {
 	maps.Copy(r.answered, st.claimed)
+	st.rememberComments()
 	for id := range st.found {
 		r.unsure[id] = nil // what it used has been charged
 	}

@@ -7,31 +7,21 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/author"
 	"novelgate/commands/committer"
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
-	"novelgate/projections"
 )
 
 // block records that an author is blocked.
 func block(t *testing.T, url string, p partner, external string) {
 	t.Helper()
 	ref := events.AuthorRef{IntegrationID: p.IntegrationID, Author: &events.ExternalAuthor{ExternalUUID: external}}
-	recorded := []events.Recorded{{
+	record(t, direct(t, url), events.Recorded{
 		StreamType: events.AuthorStream, StreamID: events.AuthorID(p.IntegrationID, external), StreamVersion: 1,
 		ID: uuid.NewString(), Source: "staff/tests", Event: events.AuthorBlocked{AuthorRef: ref, Reason: "spam"},
-	}}
-	var batch pgx.Batch
-	if err := errors.Join(eventlog.Queue(&batch, recorded), projections.QueueInline(t.Context(), &batch, recorded)); err != nil {
-		t.Fatal(err)
-	}
-	if err := direct(t, url).SendBatch(t.Context(), &batch).Close(); err != nil {
-		t.Fatal(err)
-	}
+	})
 }
 
 func (p partner) postBy(external, key, spelling string) *committer.ImportPost {

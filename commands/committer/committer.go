@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,6 +73,8 @@ type Committer struct {
 	lanes []chan *job
 	seed  maphash.Seed
 	wg    sync.WaitGroup
+
+	connections atomic.Int64 // that lanes have used, see meet
 
 	mu     sync.RWMutex // held for reading while a job enters a lane
 	closed bool
@@ -166,14 +169,14 @@ func (c *Committer) Close() {
 // serve runs one lane until it is closed and empty.
 func (c *Committer) serve(lane <-chan *job) {
 	jobs := make([]*job, 0, c.config.MaxBatch)
-	d := &doubt{never: c.config.neverDoubt}
+	d, m := &doubt{never: c.config.neverDoubt}, newMemory()
 	for first := range lane {
 		jobs = append(jobs[:0], first)
 		// Requests that are about to submit do so first. When there are none, this returns at once.
 		runtime.Gosched()
 		jobs = gather(lane, jobs, c.config.MaxBatch)
 		c.config.Metrics.batchSize.Observe(float64(len(jobs)))
-		c.run(jobs, d)
+		c.run(jobs, d, m)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/novel"
@@ -28,11 +29,30 @@ func begin(t testing.TB, pool *pgxpool.Pool) pgx.Tx {
 	return tx
 }
 
+// writer is a transaction or a pool of another writer.
+type writer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}
+
 // execute runs one statement of another writer.
-func execute(t testing.TB, tx pgx.Tx, sql string) {
+func execute(t testing.TB, db writer, sql string, args ...any) {
 	t.Helper()
-	if _, err := tx.Exec(t.Context(), sql); err != nil {
+	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// record appends what another writer has decided, as the committer would.
+func record(t testing.TB, db writer, recorded events.Recorded) {
+	t.Helper()
+	var batch pgx.Batch
+	decided := []events.Recorded{recorded}
+	if err := errors.Join(eventlog.Queue(&batch, decided), projections.QueueInline(t.Context(), &batch, decided)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.SendBatch(t.Context(), &batch).Close(); err != nil {
+		t.Fatalf("record %s: %v", recorded.Event.Type(), err)
 	}
 }
 
@@ -40,20 +60,10 @@ func execute(t testing.TB, tx pgx.Tx, sql string) {
 func create(t testing.TB, tx pgx.Tx, p partner, key, spelling string) {
 	t.Helper()
 	owner := p.IntegrationID
-	recorded := []events.Recorded{{
+	record(t, tx, events.Recorded{
 		StreamType: events.NovelStream, StreamID: events.NovelID(fold(spelling)), StreamVersion: 1, ID: key, Source: events.NovelsSource(owner),
 		Event: events.NovelCreated{Title: spelling, Slug: "slug-of-" + key, Author: "Unknown", OwnerID: &owner, State: "approved"},
-	}}
-	batch := &pgx.Batch{}
-	if err := eventlog.Queue(batch, recorded); err != nil {
-		t.Fatal(err)
-	}
-	if err := projections.QueueInline(t.Context(), batch, recorded); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.SendBatch(t.Context(), batch).Close(); err != nil {
-		t.Fatalf("create: %v", err)
-	}
+	})
 }
 
 // start submits a command in the background.

@@ -6,18 +6,21 @@
 // order. A lane takes what has queued up while its previous batch was in flight: there is no timer, so a lone
 // command waits for nobody. For each batch the lane
 //
-//  1. loads the working state in one round trip: the titles, threads and parents that the commands name, and their own
-//     keys, unless they are comments that are presumed to be first deliveries, see doubt (a second one reads slugs, only
-//     when novels are going to be created);
+//  1. loads the working state in one round trip: the titles, threads and parents that the commands name, unless it remembers
+//     them, see memory, and their own keys, unless they are comments that are presumed to be first deliveries, see doubt (a
+//     second one reads slugs, only when novels are going to be created). When nothing is left to read, there is no such trip;
 //  2. decides the commands one after another on that state, each seeing the effects of those before it;
-//  3. sends the append, the inline projections and the commit in one more round trip. The statements of a pgx
-//     batch up to its one Sync are one transaction, whose first write is the append;
+//  3. sends the append, the inline projections and the commit in one round trip. The statements of a pgx
+//     batch up to its one Sync are one transaction, whose first write is the append. If nothing was read, its last
+//     statement makes it fail when what was remembered has changed;
 //  4. answers.
 //
 // # Failures
 //
 // When a comment that was presumed new is on record, its event is a duplicate and the transaction comes to nothing. The
 // batch is decided again at once, with the keys read, and so are the next ones.
+//
+// When something that the lane remembered has changed, the batch is read and decided again at once, too.
 //
 // A conflict (another lane or replica was faster) means that nothing was written: the batch is read and decided
 // again, from the second attempt on behind advisory locks on its titles. After three conflicts, or on any other

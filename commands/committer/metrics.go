@@ -9,6 +9,7 @@ type Metrics struct {
 	conflicts     prometheus.Counter
 	bisections    prometheus.Counter
 	misjudged     prometheus.Counter
+	outdated      prometheus.Counter
 }
 
 // NewMetrics returns metrics that no registry knows yet.
@@ -28,6 +29,9 @@ func NewMetrics() *Metrics {
 		misjudged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_committer_misjudged_total", Help: "Batches whose comments were presumed to be first deliveries and that were decided again because one was not, or might not have been.",
 		}),
+		outdated: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_committer_outdated_total", Help: "Batches that were read after all because what their lane remembered had changed.",
+		}),
 		bisections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_committer_bisections_total", Help: "Batches that were cut in halves because one of their commands failed.",
 		}),
@@ -44,4 +48,5 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.conflicts.Collect(ch)
 	m.bisections.Collect(ch)
 	m.misjudged.Collect(ch)
+	m.outdated.Collect(ch)
 }

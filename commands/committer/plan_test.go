@@ -50,6 +50,7 @@ func TestRoundTrips(t *testing.T) {
 			t.Fatal(a)
 		}
 	}
+	familiar(t, r, p, "Known", "Known, too")
 	for _, tc := range []struct {
 		name    string
 		command any
@@ -58,10 +59,18 @@ func TestRoundTrips(t *testing.T) {
 		{"creation", p.novel("n", "Title", novel.Fields{}), 3},
 		{"update", p.novel("u", "Title", novel.Fields{Author: ptr("Somebody")}), 2},
 		{"post that opens a thread", p.post("a", "Title"), 2},
-		{"post", p.reply("b", "Title", "a"), 2},
-		{"replay among first deliveries", p.post("a", "Title"), 3},
-		{"replay after another", p.post("b", "Title"), 1},
-		{"post that creates its novel", p.post("c", "Other title"), 3},
+		{"post on a title that the lane does not remember", p.reply("b", "Title", "a"), 2},
+		{"post", p.post("c", "Known"), 1},
+		{"reply to a comment that the lane remembers", p.reply("d", "Known", "c"), 1},
+		{"reply to one that it does not", p.reply("e", "Known", "no such comment"), 2},
+		{"update of a title that it remembers", p.novel("v", "Known", novel.Fields{Author: ptr("Nobody")}), 2},
+		{"post after that", p.post("f", "Known"), 1},
+		{"post that creates its novel", p.post("g", "Other title"), 4},
+		{"post after that", p.post("h", "Known"), 1},
+		{"replay among first deliveries", p.post("c", "Known"), 2},
+		{"replay after another", p.post("d", "Known"), 1},
+		{"post after replays", p.post("i", "Known"), 2},
+		{"post that creates its novel after replays", p.post("j", "Third title"), 3},
 		{"foreign title", q.novel("n", "Title", novel.Fields{}), 1},
 	} {
 		counter.n.Store(0)

@@ -58,19 +58,13 @@ func TestRetryThatWouldFail(t *testing.T) {
 			t.Fatal(a)
 		}
 	}
-	execute := func(sql string, args ...any) {
-		t.Helper()
-		if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
-			t.Fatal(err)
-		}
-	}
 	// A newer replica imports the parent, in a form that this one does not know.
-	execute(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+	execute(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
 		VALUES (0, 'post', gen_random_uuid(), 1, 'later', $1, 'post.imported.v9', '{}', '{}')`, events.PostsSource(p.IntegrationID))
 	if a := newReplica(t, url, oneLane).submit(t.Context(), p.reply("orphan", "Title", "later")); a.String() != "post replayed" {
 		t.Errorf("its parent cannot be decoded: %v", a)
 	}
-	execute(`ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'retry') NOT VALID`)
+	execute(t, pool, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'retry') NOT VALID`)
 	if a := newReplica(t, url, oneLane).submit(t.Context(), p.post("retry", "Title")); a.String() != "post replayed" {
 		t.Errorf("it cannot be stored: %v", a)
 	}

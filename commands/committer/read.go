@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
 	"novelgate/aggregates/thread"
 	"novelgate/events"
 	titles "novelgate/internal/title"
@@ -33,11 +34,18 @@ type querier interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// load reads what jobs are decided on: one round trip, and one more when novels are going to be created. The
-// statements may see different moments. That does no harm: whatever changes after it was read and matters is a
-// unique violation when it is written.
+// load reads what jobs are decided on, unless the lane remembers all of it: one round trip, and one more when novels are going to be
+// created. The statements may see different moments. That does no harm: whatever changes after it was read and matters is a unique
+// violation when it is written.
 func (r *run) load(ctx context.Context, q querier, st *state, jobs []*job) error {
 	batch := &pgx.Batch{}
+	if st.memory != nil {
+		all := st.recall(jobs)
+		if st.unread = st.unread && st.presumed && all; st.unread {
+			return nil
+		}
+		queueNews(batch, st, jobs)
+	}
 	// Keys first: the title of a delivery that is on record by then is seen by the later statement.
 	queueKeys(batch, st, jobs)
 	queueTitles(batch, st, jobs)
@@ -45,13 +53,23 @@ func (r *run) load(ctx context.Context, q querier, st *state, jobs []*job) error
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("load batch: %w", err)
 	}
+	if st.outdated {
+		r.config.Metrics.outdated.Inc()
+		st.forget()
+		return r.load(ctx, q, st, jobs)
+	}
 	return r.prepareCreations(ctx, q, st, jobs)
 }
 
 func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
 	wanted := make(map[string]bool, len(jobs)) // folded title → with details
 	for _, j := range jobs {
-		wanted[j.folded] = wanted[j.folded] || j.novel != nil
+		if st.titles[j.folded] == nil {
+			wanted[j.folded] = wanted[j.folded] || j.novel != nil
+		}
+	}
+	if len(wanted) == 0 {
+		return
 	}
 	folded, details := make([]string, 0, len(wanted)), make([]bool, 0, len(wanted))
 	for f, withDetails := range wanted {
@@ -83,6 +101,7 @@ func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
 				}
 			}
 			st.titles[key] = t
+			st.remember(key, t)
 		}
 		return rows.Err()
 	})
@@ -101,7 +120,7 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 		if !st.presumes(j) {
 			add(j.ref)
 		}
-		if parent, ok := j.parentRef(); ok {
+		if parent, ok := j.parentRef(); ok && st.parents[parent] == (post.Parent{}) {
 			add(parent)
 		}
 	}
@@ -124,12 +143,7 @@ func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
 }
 
 func queueBlocked(batch *pgx.Batch, st *state, jobs []*job) {
-	authors := make([]uuid.UUID, 0, len(jobs))
-	for _, j := range jobs {
-		if j.isComment() {
-			authors = append(authors, j.author)
-		}
-	}
+	authors := authorsOf(jobs)
 	if len(authors) == 0 {
 		return
 	}
@@ -143,9 +157,23 @@ func queueBlocked(batch *pgx.Batch, st *state, jobs []*job) {
 				st.blocked = map[uuid.UUID]bool{}
 			}
 			st.blocked[id] = true
+			if st.memory != nil {
+				st.memory.blocked.put(id, struct{}{})
+			}
 		}
 		return rows.Err()
 	})
+}
+
+// authorsOf returns who wrote the comments.
+func authorsOf(jobs []*job) []uuid.UUID {
+	authors := make([]uuid.UUID, 0, len(jobs))
+	for _, j := range jobs {
+		if j.isComment() {
+			authors = append(authors, j.author)
+		}
+	}
+	return authors
 }
 
 // prepareCreations reserves permits and reads which slugs are taken for those novels that the batch may create.

@@ -40,6 +40,7 @@ func scaled(n int) int {
 // replica is a committer with what it stands on.
 type replica struct {
 	*committer.Committer
+	url     string
 	pool    *pgxpool.Pool
 	permits *purse
 	metrics *committer.Metrics
@@ -49,7 +50,7 @@ type replica struct {
 // newReplica starts a committer on the database at url; the end of the test closes it.
 func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *replica {
 	t.Helper()
-	r := &replica{permits: &purse{}, metrics: committer.NewMetrics()}
+	r := &replica{url: url, permits: &purse{}, metrics: committer.NewMetrics()}
 	config := committer.Config{
 		Permits: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 2,
 		Timeout: patience, Committed: func() { r.commits.Add(1) },

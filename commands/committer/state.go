@@ -15,18 +15,23 @@ import (
 
 // state is one attempt at a batch: what was loaded, and what its own commands have added.
 type state struct {
-	id       uuid.UUID              // in the metadata of every event
-	spent    map[uuid.UUID]int      // creations that it uses, by integration
-	found    map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
-	claimed  map[ref]struct{}       // keys of those that are answered as first delivery
-	sent     bool                   // the commit was sent
-	presumed bool                   // the keys of its comments are not looked up, see doubt
+	trust
+
+	id      uuid.UUID              // in the metadata of every event
+	spent   map[uuid.UUID]int      // creations that it uses, by integration
+	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
+	claimed map[ref]struct{}       // keys of those that are answered as first delivery
+	sent    bool                   // the commit was sent
+
+	news     news     // of what the lane remembers
+	recalled []string // titles that were not read
+	outdated bool     // what was recalled holds no longer
 
 	titles  map[string]*title   // by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
 	used    map[ref]*used       // deliveries on record, of commands and of parents
 	first   map[ref]*job        // commands of this batch that were accepted
 	blocked map[uuid.UUID]bool  // authors, of those who wrote comments of this batch
-	parents map[ref]post.Parent // posts of this batch
+	parents map[ref]post.Parent // posts of this batch, and what else is known of parents
 	slugs   map[string]struct{} // taken ones among the candidates
 	decided []events.Recorded   // in decision order
 }
@@ -37,6 +42,13 @@ func newState(jobs int) *state {
 		titles: make(map[string]*title, jobs), used: map[ref]*used{}, first: make(map[ref]*job, jobs),
 		parents: make(map[ref]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),
 	}
+}
+
+// trust is what an attempt does not read about its comments. The zero trust reads everything.
+type trust struct {
+	presumed bool    // that they are first deliveries, see doubt
+	memory   *memory // where the lane looks for titles and parents; nil when it may not
+	unread   bool    // nothing is read, if all is presumed or remembered
 }
 
 // title is a novel and its thread.
@@ -86,7 +98,8 @@ func (st *state) parent(r ref) (post.Parent, error) {
 	if err != nil {
 		return post.Parent{}, err
 	}
-	return post.Parent{PostID: u.streamID, ThreadID: imported.ThreadID}, nil
+	st.parents[r] = post.Parent{PostID: u.streamID, ThreadID: imported.ThreadID}
+	return st.parents[r], nil
 }
 
 // takeSlug gives a new novel its slug.

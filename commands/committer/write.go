@@ -12,14 +12,18 @@ import (
 )
 
 // writes returns the statements that append what was decided and let the inline projections follow, nil when
-// nothing is to be written. The append is the first.
-func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
+// nothing is to be written. The append is the first. What was decided without reading is checked at the end: tables are locked in the
+// order in which all others lock them, who exchanges those of the inline projections included.
+func (st *state) writes(ctx context.Context, jobs []*job) (*pgx.Batch, error) {
 	if len(st.decided) == 0 {
 		return nil, nil //nolint:nilnil // said above
 	}
 	batch := &pgx.Batch{}
 	if err := errors.Join(eventlog.Queue(batch, st.decided), projections.QueueInline(ctx, batch, st.decided)); err != nil { //nolint:contextcheck // queueing waits for nothing
 		return nil, err
+	}
+	if st.unread {
+		queueNews(batch, st, jobs)
 	}
 	return batch, nil
 }

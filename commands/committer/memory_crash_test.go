@@ -1,0 +1,107 @@
+package committer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/post"
+	"novelgate/internal/pgserver"
+	"novelgate/migrations"
+)
+
+// TestMemoryAfterCrash kills a process of the server: it recovers without starting anew, and gives the ids of transactions that left
+// nothing on disk to others. A lane that has heard of the former must still hear of what staff decide then.
+func TestMemoryAfterCrash(t *testing.T) {
+	t.Parallel()
+	url := ownServer(t)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	familiar(t, r, p, "Title")
+	original := p.post("a", "Title")
+	if a := r.submit(t.Context(), original); a.err != nil {
+		t.Fatal(a)
+	}
+	pool := direct(t, url)
+	// Without this process, only who waits for the disk writes to it.
+	var writer int
+	if err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(&writer); err != nil {
+		t.Fatal(err)
+	}
+	signal(t, writer, syscall.SIGSTOP)
+	before := nextTransaction(t, pool)
+	for range 8 { // as the rate limiter commits
+		execute(t, pool, `SELECT set_config('synchronous_commit', 'off', true), pg_current_xact_id()`)
+	}
+	// These write nothing, and are told which transactions there have been.
+	for range 2 {
+		if a := r.submit(t.Context(), original); a.String() != "post replayed" {
+			t.Fatal(a)
+		}
+	}
+	signal(t, writer, syscall.SIGKILL)
+	eventually(t, "the server has recovered", func() bool {
+		var now int
+		err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(&now)
+		return err == nil && now != writer
+	})
+	if after := nextTransaction(t, pool); after > before+1 {
+		t.Fatalf("the next transaction was %d before and is %d: none was lost", before, after)
+	}
+	if err := reject("Title")(newStaff(pool)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if a := r.submit(t.Context(), p.post(fmt.Sprint("after ", i), "Title")); !errors.Is(a.err, post.ErrNovelNotFound) {
+			t.Errorf("comment %d on a title that was rejected: %v", i, a)
+		}
+	}
+}
+
+func signal(t *testing.T, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func nextTransaction(t *testing.T, pool *pgxpool.Pool) (id int64) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// ownServer starts a server that may crash.
+func ownServer(t *testing.T) (url string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "novelgate-crash-") // not t.TempDir: the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	server, err := pgserver.Start(t.Context(), pgserver.Config{
+		DataDir: dir, Settings: map[string]string{"autovacuum": "off", "shared_buffers": "16MB"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := migrations.Up(ctx, server.URL()); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL()
+}
