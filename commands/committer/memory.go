@@ -85,8 +85,13 @@ func (m *memory) hear(n *news) {
 	if len(n.titles) >= newsLimit {
 		m.titles.clear()
 	}
-	for _, folded := range n.titles {
-		m.titles.drop(folded)
-	}
+	m.drop(n.titles)
 	m.settled, m.epoch = n.settled, n.epoch
+}
+
+// drop forgets titles.
+func (m *memory) drop(folded []string) {
+	for _, f := range folded {
+		m.titles.drop(f)
+	}
 }
