@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
@@ -50,7 +52,29 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestErrors maps every error of the committer and the limiter.
+// TestLimiterErrors tells a database that is away from a defect.
+func TestLimiterErrors(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err    error
+		status int
+	}{
+		{ratelimit.ErrClosed, 503},
+		{&pgconn.PgError{Code: "57P03"}, 503},
+		{fmt.Errorf("take: %w", io.ErrUnexpectedEOF), 503},
+		{errors.New("a secret of the inside"), 500},
+		{&pgconn.PgError{Code: "42P01"}, 500},
+	} {
+		f := newFake()
+		f.take = func(context.Context) (ratelimit.Decision, error) { return ratelimit.Decision{}, tc.err }
+		handler, _ := serve(t, f)
+		if got := send(t, handler, http.MethodPost, postPath, postBody); got.status != tc.status || f.calls.Load() != 0 {
+			t.Errorf("%v: %+v", tc.err, got)
+		}
+	}
+}
+
+// TestErrors maps every error of the committer.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

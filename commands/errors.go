@@ -47,9 +47,9 @@ func (a *API) toProblem(err error) *problem.Error {
 	}
 }
 
-// limiterProblem tells a database that is away from a failure that should not happen.
-func limiterProblem(err error) error {
-	if eventlog.IsUnavailable(err) || eventlog.IsConflict(err) {
+// databaseProblem tells a database that is away from a failure that should not happen.
+func databaseProblem(err error) error {
+	if eventlog.IsAway(err) || eventlog.IsConflict(err) {
 		return problem.Unavailable(retryUnavailable).WithCause(err)
 	}
 	return err

@@ -2,6 +2,9 @@ package commands_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -130,14 +133,19 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// TestRefusedKeys tells a key that opens nothing from a database that is away.
+// TestRefusedKeys tells a key that opens nothing from a database that is away, and that from a defect.
 func TestRefusedKeys(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		err    error
 		status int
 	}{
-		{access.ErrMalformed, 401}, {access.ErrUnknown, 401}, {access.ErrExpired, 401}, {context.DeadlineExceeded, 503},
+		{access.ErrMalformed, 401},
+		{access.ErrUnknown, 401},
+		{access.ErrExpired, 401},
+		{context.DeadlineExceeded, 503},
+		{fmt.Errorf("look up key: %w", io.ErrUnexpectedEOF), 503},
+		{errors.New("a column is missing"), 500},
 	} {
 		f := newFake()
 		f.authenticate = func(context.Context) error { return tc.err }

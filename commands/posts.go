@@ -43,7 +43,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	taken, err := a.Limiter.Take(ctx, in.IntegrationID, ratelimit.Posts, in.PostsPerMinute, 1)
 	if err != nil {
-		return nil, limiterProblem(err)
+		return nil, databaseProblem(err)
 	}
 	if taken.Granted == 0 {
 		return nil, problem.RateLimited(taken.RetryAfter)

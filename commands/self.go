@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 
@@ -84,8 +83,7 @@ func (a *API) refuseSelf(w http.ResponseWriter, r *http.Request, err error) {
 
 // readProblem tells a database that is away from a failure that should not happen.
 func readProblem(err error) error {
-	var undecodable *eventlog.UndecodableError
-	if errors.As(err, &undecodable) || !eventlog.IsUnavailable(err) {
+	if !eventlog.IsAway(err) {
 		return err
 	}
 	return problem.Unavailable(retryUnavailable).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -180,25 +181,33 @@ func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 	}
 }
 
-// away is a database that does not answer.
-type away struct{}
+// failing is a database that answers nothing.
+type failing struct{ error }
 
-func (away) Query(context.Context, string, ...any) (pgx.Rows, error) {
-	return nil, errors.New("a secret of the inside")
-}
+func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, f.error }
 
+// TestInquiriesWithoutADatabase tells a database that is away from a defect.
 func TestInquiriesWithoutADatabase(t *testing.T) {
 	t.Parallel()
-	f := newFake()
-	handler := serveRecords(t, f, away{})
-	for _, inquiry := range inquiries[1:] {
-		got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
-		if got.status != http.StatusServiceUnavailable || got.body["retryable"] != true || got.header.Get("Retry-After") != "1" || strings.Contains(fmt.Sprint(got.body), "secret") {
-			t.Errorf("%s %s: %+v", inquiry.method, inquiry.path, got)
+	for _, tc := range []struct {
+		err        error
+		status     int
+		retryAfter string
+	}{
+		{fmt.Errorf("a secret: %w", io.ErrUnexpectedEOF), 503, "1"},
+		{errors.New("a secret of the inside"), 500, ""},
+	} {
+		f := newFake()
+		handler := serveRecords(t, f, failing{tc.err})
+		for _, inquiry := range inquiries[1:] {
+			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
+			if got.status != tc.status || got.body["retryable"] != (tc.status == 503) || got.header.Get("Retry-After") != tc.retryAfter || strings.Contains(fmt.Sprint(got.body), "secret") {
+				t.Errorf("%s %s: %+v", inquiry.method, inquiry.path, got)
+			}
 		}
-	}
-	if f.calls.Load() != 0 {
-		t.Error("an inquiry has reached the committer")
+		if f.calls.Load() != 0 {
+			t.Error("an inquiry has reached the committer")
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Princi
 	case errors.Is(err, access.ErrExpired):
 		return nil, problem.Unauthorized("The API key has expired.")
 	default:
-		return nil, problem.Unavailable(retryUnavailable).WithCause(err)
+		return nil, databaseProblem(err)
 	}
 }
 

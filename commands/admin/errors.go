@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,7 +64,7 @@ func toProblem(err error) *problem.Error {
 		return invalid("novel", err)
 	case errors.Is(err, staff.ErrNotSealed):
 		return problem.Unavailable(time.Second).WithCause(err)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), eventlog.IsConflict(err), eventlog.IsUnavailable(err):
+	case eventlog.IsConflict(err), eventlog.IsAway(err):
 		return problem.Unavailable(time.Second).WithCause(err)
 	default:
 		return problem.Internal(err)

@@ -60,7 +60,7 @@ func IsUnavailable(err error) bool {
 	return pgErr.Code == "25006" // read-only: a standby, or a primary that was demoted
 }
 
-// IsAway is the stricter IsUnavailable of readers, who lose nothing by asking again: err must be known to come of a connection that could
+// IsAway is the stricter IsUnavailable of answers, where "ask again" must not hide a defect: err must be known to come of a connection that could
 // not be had or has broken, of time that was up, or of a database that said so. What it does not know is a defect, which must be seen.
 func IsAway(err error) bool {
 	var refused *pgconn.PgError

@@ -1,0 +1,27 @@
+package admin_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestDefectIsNoOutage: what repeating the request would not cure is a 500 and is logged.
+func TestDefectIsNoOutage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const novels = "/api/admin/novels"
+	id := d.post(t, novels, `{"novel":"Title"}`).str("novelId")
+	_, err := d.staff.Pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		SELECT 0, 'novel', $1, max(stream_version) + 1, 'k', 'staff/tests', 'novel.rejected.v1', '[]', '{"actor":"staff:tests"}' FROM events WHERE stream_id = $1`, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := d.post(t, novels+"/"+id+"/reject", `{"reason":"r"}`)
+	if a.status != http.StatusInternalServerError || a.code() != "internal" {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	if logged := d.log.String(); !strings.Contains(logged, "staff request failed") || !strings.Contains(logged, "novel.rejected.v1") {
+		t.Errorf("logged: %s", logged)
+	}
+}
