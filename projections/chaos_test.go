@@ -13,6 +13,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
+	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
 
@@ -20,7 +21,8 @@ import (
 // applied once, in order.
 func TestExactlyOnceInChaos(t *testing.T) {
 	t.Parallel()
-	const writers, transactions = 4, 500
+	const writers = 4
+	transactions := testsize.Of(500, 120)
 	url := testdb.New(t)
 	writing := open(t, url, "writer")
 	which := append(projections.All(), newCounting(t, writing, "chaos"))

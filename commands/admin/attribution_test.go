@@ -13,6 +13,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
 
@@ -20,10 +21,7 @@ import (
 // no post.
 func TestLinkAttributesEverything(t *testing.T) {
 	t.Parallel()
-	posts := 100_000 / slow
-	if testing.Short() {
-		posts /= 10
-	}
+	posts := testsize.Of(100_000, 10_000)
 	d := newDesk(t)
 	d.importPosts(t, "prolific", posts)
 	d.importPosts(t, "other", 10)

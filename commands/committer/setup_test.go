@@ -24,18 +24,14 @@ import (
 	"novelgate/events"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
+	"novelgate/internal/testsize"
 	"novelgate/internal/title"
 )
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
-// scaled is n, less under -short and under the race detector.
-func scaled(n int) int {
-	if testing.Short() {
-		n /= 4
-	}
-	return max(1, n/slow)
-}
+// scaled is n, or an eighth of it under -short.
+func scaled(n int) int { return testsize.Of(n, max(1, n/8)) }
 
 // replica is a committer with what it stands on.
 type replica struct {

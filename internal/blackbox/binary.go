@@ -6,46 +6,63 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
 
-var build struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+var (
+	binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "novelgate-blackbox-") })
+	binary   = sync.OnceValues(func() (string, error) { return build("novelgate", raceDetector) })
+	plain    = sync.OnceValues(func() (string, error) { return build("plain/novelgate", false) })
+)
 
 // Binary returns the path of cmd/novelgate, built once per test process. It carries the race detector when the tests do, and
 // counts coverage when GOCOVERDIR says where to leave the counters.
 func Binary(t testing.TB) string {
 	t.Helper()
-	build.once.Do(func() {
-		build.dir, build.err = os.MkdirTemp("", "novelgate-blackbox-")
-		if build.err == nil {
-			build.err = buildInto(filepath.Join(build.dir, "novelgate"))
-		}
-	})
-	if build.err != nil {
-		t.Fatalf("build novelgate: %v", build.err)
+	path, err := binary()
+	if err != nil {
+		t.Fatalf("build novelgate: %v", err)
 	}
-	return filepath.Join(build.dir, "novelgate")
+	return path
 }
 
-// RemoveBinary deletes what Binary has built. TestMain calls it last.
-func RemoveBinary() error {
-	if build.dir == "" {
-		return nil
+// binaryFor returns the program for a command line: one without the race detector, which a short command spends most of its time on,
+// unless the command runs things side by side.
+func binaryFor(t testing.TB, args []string) string {
+	t.Helper()
+	sideBySide := []string{"analytics", "events", "ledger", "projection"}
+	if !raceDetector || len(args) > 0 && slices.Contains(sideBySide, args[0]) {
+		return Binary(t)
 	}
-	if err := os.RemoveAll(build.dir); err != nil {
-		return fmt.Errorf("remove the built binary: %w", err)
+	path, err := plain()
+	if err != nil {
+		t.Fatalf("build novelgate: %v", err)
+	}
+	return path
+}
+
+// RemoveBinary deletes what was built. TestMain calls it last.
+func RemoveBinary() error {
+	dir, err := binaries()
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("remove the built binaries: %w", err)
 	}
 	return nil
 }
 
-func buildInto(path string) error {
+func build(name string, race bool) (path string, err error) {
+	dir, err := binaries()
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, name)
 	args := []string{"build", "-o", path}
-	if raceDetector {
+	if race {
 		args = append(args, "-race")
 	}
 	if os.Getenv("GOCOVERDIR") != "" {
@@ -54,7 +71,7 @@ func buildInto(path string) error {
 	args = append(args, "novelgate/cmd/novelgate")
 	out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput() //nolint:gosec // the arguments are the ones above
 	if err != nil {
-		return fmt.Errorf("run go build: %w\n%s", err, out)
+		return "", fmt.Errorf("run go build: %w\n%s", err, out)
 	}
-	return nil
+	return path, nil
 }

@@ -30,7 +30,7 @@ func RunCLI(t testing.TB, databaseURL string, args ...string) Output {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), cliTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary(t), args...) //nolint:gosec // running the binary under test is the point
+	cmd := exec.CommandContext(ctx, binaryFor(t, args), args...) //nolint:gosec // running the binary under test is the point
 	cmd.Env = append(cmd.Environ(), "NOVELGATE_DATABASE_URL="+databaseURL)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

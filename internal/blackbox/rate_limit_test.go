@@ -48,6 +48,9 @@ func remaining(t *testing.T, response blackbox.Response, name string) int {
 }
 
 func TestSixtyPostsInAnySixtySeconds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for a minute")
+	}
 	t.Parallel()
 	p, title := limited(t, blackbox.Shared(t))
 	type moment struct{ sent, answered time.Time }

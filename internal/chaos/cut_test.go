@@ -3,6 +3,8 @@ package chaos_test
 import (
 	"testing"
 	"time"
+
+	"novelgate/internal/testsize"
 )
 
 // TestConnectionsAreCut ends all connections of the service, again and again, wherever their transactions are: many a commit
@@ -15,7 +17,7 @@ func TestConnectionsAreCut(t *testing.T) {
 	l.aim(service)
 	began := time.Now()
 	l.start(16)
-	cuts := size(60, 15)
+	cuts := testsize.Of(60, 15)
 	for range cuts {
 		time.Sleep(50 * time.Millisecond)
 		execute(t, database.url(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`)
@@ -39,7 +41,7 @@ func TestWritersGetStuck(t *testing.T) {
 	l.aim(service)
 	began := time.Now()
 	l.start(16)
-	freezes := size(3, 1)
+	freezes := testsize.Of(3, 1)
 	for range freezes {
 		l.ledger.await(300)
 		thaw := database.freezeWriters(t)

@@ -7,13 +7,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"novelgate/internal/testsize"
 )
 
 // TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. What it has accepted it answers; what it
 // refuses, by taking no connection, it has not carried out: the other replica does so, as if for the first time.
 func TestDrainHandsOver(t *testing.T) {
 	database := startServer(t)
-	for round := range size(3, 1) {
+	for round := range testsize.Of(3, 1) {
 		replicas := startTwo(t, database.url(), patient...)
 		l := newLoad(t, newPartner(t, database.url()))
 		var answered, refused atomic.Int64

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
+	"novelgate/internal/testsize"
 )
 
 // demoPartner reads the key of the demo integration from what a first start prints.
@@ -53,7 +54,7 @@ func TestEmbeddedKilledWithItsService(t *testing.T) {
 	p := demoPartner(t, service)
 	firstComment := plantedComment("first")
 	first := p.Import(t, "first", firstComment).WantPost(t, 201)
-	for range size(3, 1) {
+	for range testsize.Of(3, 1) {
 		began := time.Now()
 		service.kill()
 		service = serveEmbedded(t, dir)
@@ -79,7 +80,7 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 	firstComment := plantedComment("first")
 	first := p.Import(t, "first", firstComment).WantPost(t, 201)
 	machine := watchStalls(t)
-	for range size(3, 1) {
+	for range testsize.Of(3, 1) {
 		killed := postmaster(t, dir)
 		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/blackbox"
 	"novelgate/internal/testdb"
+	"novelgate/internal/testsize"
 )
 
 const (
@@ -43,7 +44,7 @@ func TestKilledErasure(t *testing.T) {
 	d := newEraseDesk(t)
 	d.write(t, "neighbour", 20)
 	var left []int // comments that were erased when the kill was over
-	for round := range size(12, 4) {
+	for round := range testsize.Of(12, 4) {
 		author := fmt.Sprintf("%s/%d", planted, round)
 		d.write(t, author, ownComments)
 		if _, err := d.staff.LinkAuthor(t.Context(), staff.AuthorName{IntegrationID: d.integration, ExternalUUID: author}, "member of "+author, ""); err != nil {
@@ -83,7 +84,7 @@ func TestKilledErasure(t *testing.T) {
 	for what, sql := range map[string]string{
 		"posts show words":       `SELECT count(*) FROM posts WHERE content LIKE '%` + planted + `/%' OR author_id IN (SELECT author_id FROM authors WHERE external_uuid <> 'neighbour')`,
 		"words of the neighbour": `SELECT 20 - count(*) FROM posts AS p JOIN authors AS a USING (author_id) WHERE a.external_uuid = 'neighbour' AND p.content IS NOT NULL`,
-		"posts out of place":     fmt.Sprintf(`SELECT %d - count(*) FROM posts`, size(12, 4)*ownComments+20),
+		"posts out of place":     fmt.Sprintf(`SELECT %d - count(*) FROM posts`, testsize.Of(12, 4)*ownComments+20),
 	} {
 		if n := value[int](t, d.url, sql); n != 0 {
 			t.Errorf("%d %s", n, what)

@@ -3,6 +3,8 @@ package chaos_test
 import (
 	"math/rand/v2"
 	"testing"
+
+	"novelgate/internal/testsize"
 )
 
 // TestKilledUnderLoad kills the service with SIGKILL at any moment, again and again, and starts another one each time.
@@ -13,9 +15,9 @@ func TestKilledUnderLoad(t *testing.T) {
 	l := newLoad(t, newPartner(t, database.url()))
 	l.aim(current)
 	l.start(16)
-	kills := size(10, 3)
+	kills := testsize.Of(10, 3)
 	for range kills {
-		l.ledger.await(size(300, 150) + rand.IntN(200))
+		l.ledger.await(testsize.Of(300, 150) + rand.IntN(200))
 		current.kill()
 		current = serve(t, database.url())
 		l.aim(current)
@@ -43,9 +45,9 @@ func TestKilledBesideAnother(t *testing.T) {
 	l := newLoad(t, newPartner(t, database.url()))
 	l.aim(replicas[:]...)
 	l.start(16)
-	kills := size(6, 2)
+	kills := testsize.Of(6, 2)
 	for kill := range kills {
-		l.ledger.await(size(300, 150) + rand.IntN(200))
+		l.ledger.await(testsize.Of(300, 150) + rand.IntN(200))
 		replicas[kill%2].kill()
 		l.ledger.await(100)
 		replicas[kill%2] = serve(t, database.url())

@@ -17,11 +17,3 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-// size returns the number for a full run, or the smaller one for -short.
-func size(full, short int) int {
-	if testing.Short() {
-		return short
-	}
-	return full
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
+	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
 
@@ -96,7 +97,7 @@ func TestDatabaseCrashes(t *testing.T) {
 	l.watch = w.see
 	l.aim(service)
 	l.start(16)
-	for crash := range size(3, 1) {
+	for crash := range testsize.Of(3, 1) {
 		time.Sleep(time.Second)
 		database.crash(t)
 		away := time.Now()
@@ -150,7 +151,7 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	l.watch = w.see
 	l.aim(service)
 	l.start(16)
-	for range size(2, 1) {
+	for range testsize.Of(2, 1) {
 		time.Sleep(time.Second)
 		before := time.Now()
 		thaw := database.freeze(t)

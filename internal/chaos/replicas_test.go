@@ -11,6 +11,7 @@ import (
 
 	"novelgate/internal/blackbox"
 	"novelgate/internal/testdb"
+	"novelgate/internal/testsize"
 )
 
 // pair is one command, sent to both replicas at once, and what came of it.
@@ -86,7 +87,7 @@ func TestReplicasRace(t *testing.T) {
 	wantChain := watchCheckpoints(t, database.url())
 	l := newLoad(t, newPartner(t, database.url()))
 	var wrong, next atomic.Int64
-	pairs := int64(size(4000, 500))
+	pairs := int64(testsize.Of(4000, 500))
 	for sender := range 12 {
 		l.all.Go(func() {
 			var comments []*command

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/testsize"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -231,7 +232,7 @@ func TestCompareWhileInUse(t *testing.T) {
 				}
 				name := fmt.Sprintf("%d-%d", w, i)
 				appendUntilDone(t, pool, append(comments(random, name, 20), partners(novel(random, "title "+name))...))
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Duration(testsize.Of(1, 10)) * time.Millisecond)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/testsize"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -57,21 +58,22 @@ func child() {
 // A rebuild that is killed goes on where it was, in whatever phase, and ends right.
 func TestKilledRebuildGoesOn(t *testing.T) {
 	t.Parallel()
+	total := testsize.Of(20_000, 5000)
 	for _, c := range []struct {
 		projection projections.Projection
 		until      int
 		phase      string
 		most       int // events that the second attempt may read
 	}{
-		{projections.Posts{}, 1000, rebuild.Loading, 19_100},
-		{projections.Posts{}, 20_000, rebuild.Loading, 100},
-		{projections.Authors{}, 10_000, rebuild.Following, 10_000},
+		{projections.Posts{}, 1000, rebuild.Loading, total - 900},
+		{projections.Posts{}, total, rebuild.Loading, 100},
+		{projections.Authors{}, total / 2, rebuild.Following, total / 2},
 	} {
 		t.Run(fmt.Sprintf("%s after %d", c.projection.Name(), c.until), func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
 			random := seeded(1)
-			for i := range 20 {
+			for i := range total / 1000 {
 				append1(t, pool, comments(random, fmt.Sprint(i), 1000)...)
 			}
 			settle(t, pool)
@@ -97,7 +99,7 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 				t.Errorf("%+v: want it to go on and read %d events at most", result, c.most)
 			}
 			rebuilt := digest(t, pool, c.projection)
-			if result = mustRun(t, rebuild.Config{Pool: pool, Projection: c.projection}); result.Resumed || result.Events < 20_000 {
+			if result = mustRun(t, rebuild.Config{Pool: pool, Projection: c.projection}); result.Resumed || result.Events < total {
 				t.Errorf("a rebuild after that: %+v", result)
 			}
 			if diff := cmp.Diff(digest(t, pool, c.projection), rebuilt); diff != "" {

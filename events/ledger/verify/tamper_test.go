@@ -1,12 +1,15 @@
 package verify_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/ledger/verify"
+	"novelgate/internal/testsize"
 )
 
 // tamper changes what is stored as a superuser can who switches the triggers off.
@@ -48,7 +51,7 @@ func TestTamperedEvents(t *testing.T) {
 		l.Exec(`CREATE TABLE sound_` + table + ` AS TABLE ` + table)
 		restore += `DELETE FROM ` + table + `; INSERT INTO ` + table + ` SELECT * FROM sound_` + table + `; `
 	}
-	for name, test := range map[string]struct{ sql, want string }{
+	cases := map[string]struct{ sql, want string }{
 		"a byte of data":          {`UPDATE events SET data = replace(data::text, 'some-novel', 'some-nuvel')::json WHERE ` + at("4097"), "data@4097"},
 		"white space in data":     {`UPDATE events SET data = (data::text || ' ')::json WHERE ` + at("0"), "data@0"},
 		"personal":                {`UPDATE events SET personal = replace(personal::text, 'words', 'wurds')::json WHERE ` + at("511"), "personal@511"},
@@ -74,7 +77,12 @@ func TestTamperedEvents(t *testing.T) {
 		"upper hash tile":         {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 0, 255 - get_byte(hashes, 0)) WHERE (level, first_node) = (1, 0)`, "tile@0"},
 		"signed root":             {`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`, "signature root"},
 		"nothing":                 {`NULL`, ""},
-	} {
+	}
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		if i%testsize.Of(1, 4) != 0 {
+			continue
+		}
+		test := cases[name]
 		tamper(l, test.sql)
 		// Of these, no single event is to blame.
 		named := test.want != "" && name != "entries deleted" && name != "upper hash tile" && name != "signed root"

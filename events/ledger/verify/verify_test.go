@@ -7,8 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/events/ledger"
+	"novelgate/events/ledger/bundle"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/ledger/verify"
+	"novelgate/internal/testsize"
 )
 
 // TestSoundHistory verifies at many sizes, in the database and in a bundle, with kept checkpoints of all sizes before.
@@ -16,7 +18,7 @@ func TestSoundHistory(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	kept := map[string][]byte{}
-	for _, n := range []int{1, 255, 1, 3839, 1, 4095, 60_000} {
+	for _, n := range []int{1, 255, 1, 3839, 1, 4095, testsize.Of(60_000, 5000)} {
 		l.Append(n)
 		checkpoint, err := ledger.NewStore(l.Pool).Latest(t.Context())
 		if err != nil {
@@ -54,31 +56,33 @@ func TestErasedEventsVerify(t *testing.T) {
 func TestContinuedBundles(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
-	l.Append(70_000)
+	size := int64(testsize.Of(70_000, 5000))
+	begin := size / bundle.EventsPerFile * bundle.EventsPerFile // of the chunk in which the older one ends
+	l.Append(int(size))
 	older := export(t, l, 0)
 	l.Append(9000)
-	newer := export(t, l, 70_000)
+	newer := export(t, l, size)
 	opened := bundles(t, newer)
 	note, err := bundles(t, older).Checkpoint(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opened.First() != 69_632 {
+	if opened.First() != begin {
 		t.Fatalf("it begins with %d", opened.First())
 	}
 	kept := map[string][]byte{"older": note}
-	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: 70_000, Agrees: new(true)}}, run(t, verify.Config{Source: opened, Kept: kept}).Kept)
+	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: size, Agrees: new(true)}}, run(t, verify.Config{Source: opened, Kept: kept}).Kept)
 	if agrees != "" {
 		t.Error(agrees)
 	}
 	r := run(t, verify.Config{Source: opened})
 	wantFaults(t, "alone", r, "", false)
-	if r.Events != 79_000-69_632 || r.FirstLogIndex != 69_632 {
+	if r.Events != size+9000-begin || r.FirstLogIndex != begin {
 		t.Errorf("alone: %+v", r)
 	}
 	r = run(t, verify.Config{Source: bundles(t, older, newer), Kept: kept})
 	wantFaults(t, "together", r, "", false)
-	if r.Events != 79_000 || r.FirstLogIndex != 0 {
+	if r.Events != size+9000 || r.FirstLogIndex != 0 {
 		t.Errorf("together: %+v", r)
 	}
 	r = run(t, verify.Config{Source: opened, Kept: kept, Older: bundles(t, older)})

@@ -1,5 +1,0 @@
-//go:build !race
-
-package committer_test
-
-const slow = 1
