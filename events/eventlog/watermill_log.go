@@ -9,7 +9,7 @@ import (
 )
 
 // WatermillLogger passes Watermill's log on. What it calls information is of interest when debugging, and so is the
-// error that closing a subscription in the middle of a poll leads to.
+// errors that closing a subscription in the middle of a poll leads to.
 func WatermillLogger(logger *slog.Logger) watermill.LoggerAdapter {
 	return watermillLogger{watermill.NewSlogLoggerWithLevelMapping(logger, map[slog.Level]slog.Level{
 		slog.LevelInfo:  slog.LevelDebug,
@@ -21,7 +21,8 @@ type watermillLogger struct{ watermill.LoggerAdapter }
 
 // Error implements watermill.LoggerAdapter.
 func (l watermillLogger) Error(msg string, err error, fields watermill.LogFields) {
-	if errors.Is(err, context.Canceled) {
+	queryErr, _ := fields["query_err"].(error) // why a transaction is rolled back that now cannot be
+	if errors.Is(err, context.Canceled) || errors.Is(queryErr, context.Canceled) {
 		l.Info(msg, fields.Add(watermill.LogFields{"error": err}))
 		return
 	}
