@@ -3,6 +3,7 @@ package blackbox
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -111,10 +112,10 @@ func (s *Service) watch(stdout io.Reader, addresses chan<- [2]string) {
 	close(s.exited)
 }
 
-// Terminate sends SIGTERM and does not wait.
+// Terminate sends SIGTERM and does not wait. How a service has ended that is gone already, Stop finds out.
 func (s *Service) Terminate(t testing.TB) {
 	t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("send SIGTERM: %v", err)
 	}
 }
