@@ -10,6 +10,7 @@
 //	go run ./internal/bench read                             # pages and JSON of a large discussion
 //	go run ./internal/bench projections                      # how fast projections read the log
 //	go run ./internal/bench ledger                           # what sealing costs
+//	go run ./internal/bench visible                          # from a comment's commit to analysts
 //	go run ./internal/bench rebuild                          # ingest while a projection is rebuilt
 //	go run ./internal/bench digests --csv books.csv          # tables as they are, rebuilt, and folded naively
 //	go run ./internal/bench catalogue --csv books.csv --url http://127.0.0.1:8080 --key ngp_…
@@ -37,6 +38,7 @@ type CLI struct {
 	Profile     ProfileCommand     `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
 	Projections ProjectionsCommand `cmd:"" help:"Measure a rebuild and the catch-up of a projection against a plain loop that reads the log."`
 	Ledger      LedgerCommand      `cmd:"" help:"Measure the service against one that does not seal, and how long events wait for their seal."`
+	Visible     VisibleCommand     `cmd:"" help:"Measure how long after it was sent a lone comment is answered, and is seen by analysts."`
 	Rebuild     RebuildCommand     `cmd:"" help:"Measure how many comments are accepted while a projection is rebuilt, against how many are without that."`
 	Read        ReadCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
 	ReadPeer    ReadPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
