@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/internal/bench/catalogue"
 	"novelgate/internal/bench/load"
 	"novelgate/internal/bench/stats"
 )
@@ -37,13 +36,15 @@ func (c *VisibleCommand) measure(in *invocation, a arenaOfOne) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(in.ctx)) //nolint:errcheck // nothing was written
+	client := &catalogue.Client{URL: "http://" + a.service.Host(), APIKey: a.database.APIKey(), HTTP: http.DefaultClient}
 	answered, visible := make([]time.Duration, c.Comments), make([]time.Duration, c.Comments)
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the same comments each time
 	for i := range c.Comments {
+		comment := map[string]string{"uuid": "reader", "username": "Reader", "novel": load.Title(random.IntN(c.Titles)), "content": load.Content(random)}
 		sent := in.now()
-		id, err := importComment(in.ctx, a.service.Host(), a.database.APIKey(), load.Title(random.IntN(c.Titles)), load.Content(random))
+		id, err := client.Import(in.ctx, uuid.NewString(), comment)
 		if err != nil {
-			return err
+			return fmt.Errorf("import a comment: %w", err)
 		}
 		committed := in.now()
 		answered[i] = committed.Sub(sent)
@@ -66,40 +67,10 @@ func (c *VisibleCommand) measure(in *invocation, a arenaOfOne) error {
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
-// importComment sends a comment and returns the id of its post.
-func importComment(ctx context.Context, host, apiKey, title, content string) (id uuid.UUID, err error) {
-	body, err := json.Marshal(map[string]string{"uuid": "reader", "username": "Reader", "novel": title, "content": content})
-	if err != nil {
-		return id, fmt.Errorf("encode comment: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+host+"/api/integrations/posts", bytes.NewReader(body))
-	if err != nil {
-		return id, fmt.Errorf("send comment: %w", err)
-	}
-	request.Header.Set("Authorization", "Bearer "+apiKey)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", uuid.NewString())
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return id, fmt.Errorf("send comment: %w", err)
-	}
-	defer response.Body.Close() //nolint:errcheck // read as far as it matters
-	var answer struct {
-		PostID uuid.UUID `json:"postId"`
-	}
-	if response.StatusCode != http.StatusCreated {
-		return id, fmt.Errorf("send comment: status %d", response.StatusCode)
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return id, fmt.Errorf("read answer: %w", err)
-	}
-	return answer.PostID, nil
-}
-
 var errInvisible = errors.New("the comment has not become visible within ten seconds")
 
 // awaitPost returns when analysts see a post.
-func awaitPost(ctx context.Context, conn *pgx.Conn, id uuid.UUID) error {
+func awaitPost(ctx context.Context, conn *pgx.Conn, id string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errInvisible)
 	defer cancel()
 	for {

@@ -21,6 +21,8 @@ type Client struct {
 	Now         func() time.Time
 }
 
+const postsPath = "/api/integrations/posts"
+
 // answer is what matters of a response.
 type answer struct {
 	status   int
@@ -31,6 +33,7 @@ type answer struct {
 	Created      bool    `json:"created"`
 	Updated      bool    `json:"updated"`
 	Canonical    bool    `json:"canonical"`
+	PostID       string  `json:"postId"`
 	ParentPostID *string `json:"parentPostId"`
 	Code         string  `json:"code"`
 	Field        string  `json:"field"`
@@ -38,6 +41,22 @@ type answer struct {
 
 // accepted reports whether the service carried the command out, now or earlier.
 func (a answer) accepted() bool { return a.status == http.StatusCreated || a.status == http.StatusOK }
+
+// Import delivers one comment, once, and returns the id of its post. Anything but a new post is an error.
+func (c *Client) Import(ctx context.Context, key string, comment any) (postID string, err error) {
+	body, err := json.Marshal(comment)
+	if err != nil {
+		return "", fmt.Errorf("encode %s: %w", key, err)
+	}
+	a, _, err := c.try(ctx, postsPath, key, body)
+	if err != nil {
+		return "", fmt.Errorf("deliver %s: %w", key, err)
+	}
+	if a.status != http.StatusCreated {
+		return "", fmt.Errorf("deliver %s: status %d %s", key, a.status, a.Code)
+	}
+	return a.PostID, nil
+}
 
 // send delivers a command. While the service says 429 or 503 it waits as long as Retry-After says and tries again.
 func (c *Client) send(ctx context.Context, path, key string, command any) (answer, error) {

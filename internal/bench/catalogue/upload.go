@@ -128,7 +128,7 @@ func (c *Client) Comments(ctx context.Context, titles []string, from, n int) (*R
 	}
 	comments := composer{titles, n, c.Connections}
 	report, err := c.share(ctx, from, n, func(ctx context.Context, i int) (answer, error) {
-		return c.send(ctx, "/api/integrations/posts", CommentKey(i), comments.compose(i))
+		return c.send(ctx, postsPath, CommentKey(i), comments.compose(i))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("import comments: %w", err)
