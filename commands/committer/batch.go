@@ -102,7 +102,8 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 		if verdict == failed && st.trust != (trust{}) {
 			verdict = misjudged // a retry is neither decided nor stored again, and news may not be needed: neither may what failed
 		}
-		if r.trust.unread = false; verdict != outdated {
+		r.trust.unread = false
+		if verdict != outdated {
 			r.trust = trust{}
 		}
 		switch verdict {

@@ -8,7 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 )
 
-// WatermillLogger passes Watermill's log on. What it calls information is of interest when debugging, and so is the
+// WatermillLogger passes Watermill's log on. What it calls information is of interest when debugging, and so are the
 // errors that closing a subscription in the middle of a poll leads to.
 func WatermillLogger(logger *slog.Logger) watermill.LoggerAdapter {
 	return watermillLogger{watermill.NewSlogLoggerWithLevelMapping(logger, map[slog.Level]slog.Level{

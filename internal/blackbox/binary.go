@@ -21,11 +21,7 @@ var (
 // counts coverage when GOCOVERDIR says where to leave the counters.
 func Binary(t testing.TB) string {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatalf("build novelgate: %v", err)
-	}
-	return path
+	return built(t, binary)
 }
 
 // binaryFor returns the program for a command line: one without the race detector, which a short command spends most of its time on,
@@ -36,7 +32,12 @@ func binaryFor(t testing.TB, args []string) string {
 	if !raceDetector || len(args) > 0 && slices.Contains(sideBySide, args[0]) {
 		return Binary(t)
 	}
-	path, err := plain()
+	return built(t, plain)
+}
+
+func built(t testing.TB, program func() (string, error)) string {
+	t.Helper()
+	path, err := program()
 	if err != nil {
 		t.Fatalf("build novelgate: %v", err)
 	}
