@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,8 +101,8 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 			if got := response.WantPost(t, 200); got.PostID != first.PostID {
 				t.Errorf("the comment is %+v, want %+v", got, first)
 			}
-			pid := runningPostmaster(dir) // a backend may have outlived the killed one and answered
-			return pid != 0 && pid != killed
+			pid, ready := livingPostmaster(dir) // a backend may have outlived the killed one and answered
+			return ready && pid != killed
 		})
 		p.Import(t, blackbox.Key(), plantedComment("later")).WantPost(t, 201)
 		t.Logf("the database was back after %v; the slowest answer took %v", time.Since(began), slowest)
@@ -113,29 +112,10 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 	if code := service.wait(t, 20*time.Second); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
-	if pid := runningPostmaster(dir); pid != 0 {
+	if pid, _ := livingPostmaster(dir); pid != 0 {
 		t.Errorf("the embedded database has outlived the service as process %d", pid)
 	}
 	wantPostgresLogClean(t, dir)
-}
-
-// runningPostmaster returns the process of a server that has written that it is ready and is alive, 0 when there is none. A killed
-// one leaves its file behind.
-func runningPostmaster(dir string) int {
-	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
-	if err != nil || len(files) == 0 {
-		return 0
-	}
-	content, err := os.ReadFile(files[0])
-	if err != nil || !strings.Contains(string(content), "ready") {
-		return 0
-	}
-	first, _, _ := strings.Cut(string(content), "\n")
-	pid, err := strconv.Atoi(first)
-	if err != nil || syscall.Kill(pid, 0) != nil {
-		return 0
-	}
-	return pid
 }
 
 // TestEmbeddedServerIsFound runs staff commands and a second service beside the one that owns the embedded database, and then

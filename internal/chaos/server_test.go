@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/internal/blackbox"
 	"novelgate/internal/pgserver"
 )
 
@@ -39,7 +40,8 @@ func startServer(t testing.TB) *server {
 	return s
 }
 
-// dataDir returns a directory with a path short enough for a socket.
+// dataDir returns a directory with a path short enough for a socket. It is deleted when the test has ended, and the server of a
+// killed service, which ends by itself, has left it.
 func dataDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "novelgate-chaos-") //nolint:usetesting // the name of the test would make the path too long for a socket
@@ -47,6 +49,10 @@ func dataDir(t testing.TB) string {
 		t.Fatalf("make data directory: %v", err)
 	}
 	t.Cleanup(func() {
+		blackbox.Eventually(t, 20*time.Second, "no PostgreSQL writes to the data directory", func() bool {
+			pid, _ := livingPostmaster(dir)
+			return pid == 0
+		})
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("remove data directory: %v", err)
 		}
@@ -136,20 +142,30 @@ func suspend(t testing.TB, pids ...int) (resume func()) {
 // postmaster returns the process of the server that runs on a data directory.
 func postmaster(t testing.TB, dir string) int {
 	t.Helper()
+	pid, _ := livingPostmaster(dir)
+	if pid == 0 {
+		t.Fatalf("no PostgreSQL runs on %s", dir)
+	}
+	return pid
+}
+
+// livingPostmaster returns the process of the server on a data directory and whether the server has written that it is ready.
+// The process is 0 when there is none: a killed one leaves its file behind.
+func livingPostmaster(dir string) (pid int, ready bool) {
 	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("find postmaster.pid: %v, %v", files, err)
+	if err != nil || len(files) == 0 {
+		return 0, false
 	}
 	content, err := os.ReadFile(files[0])
 	if err != nil {
-		t.Fatalf("read postmaster.pid: %v", err)
+		return 0, false
 	}
-	first, _, _ := strings.Cut(string(content), "\n")
-	pid, err := strconv.Atoi(first)
-	if err != nil {
-		t.Fatalf("read postmaster.pid: %v", err)
+	first, rest, _ := strings.Cut(string(content), "\n")
+	pid, err = strconv.Atoi(first)
+	if err != nil || syscall.Kill(pid, 0) != nil {
+		return 0, false
 	}
-	return pid
+	return pid, strings.Contains(rest, "ready")
 }
 
 func connect(t testing.TB, url string) *pgx.Conn {
