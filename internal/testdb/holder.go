@@ -109,6 +109,22 @@ func settings() map[string]string {
 	}
 }
 
+// removeLeftover deletes the data of a holder that was killed. Its server may still be writing there: it ends by itself.
+func removeLeftover(data string) error {
+	const patience = 10 * time.Second
+	deadline := time.Now().Add(patience)
+	for {
+		err := os.RemoveAll(data)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("delete leftovers: %w", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 const dataPrefix = "novelgate-testdb-data-"
 
 // makeData makes a directory for the data, after deleting what killed holders have left. The name
@@ -122,8 +138,8 @@ func makeData(c control) (string, error) {
 			return "", fmt.Errorf("look for leftovers: %w", err)
 		}
 		for _, leftover := range leftovers {
-			if err := os.RemoveAll(leftover); err != nil {
-				return "", fmt.Errorf("delete leftovers: %w", err)
+			if err := removeLeftover(leftover); err != nil {
+				return "", err
 			}
 		}
 	}

@@ -3,12 +3,14 @@ package testdb_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +30,30 @@ func TestChild(t *testing.T) {
 	case "leak":
 		go func() { select {} }()
 	}
+}
+
+// tempDir is a TMPDIR for children. It is deleted when the test has ended, and the holder of their server has: that goes on using
+// its files until it has seen that they are gone.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	tmp := t.TempDir()
+	t.Cleanup(func() {
+		holder, err := os.Open(filepath.Join(tmp, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()), "holder"))
+		if os.IsNotExist(err) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = holder.Close() }()
+		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+			err = syscall.Flock(int(holder.Fd()), syscall.LOCK_EX)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return tmp
 }
 
 type child struct {
@@ -100,7 +126,7 @@ func gone(t *testing.T, data string) {
 
 func TestServerStopsWithTheLastUser(t *testing.T) {
 	t.Parallel()
-	tmp := t.TempDir()
+	tmp := tempDir(t)
 	first, second := startChild(t, tmp), startChild(t, tmp)
 	if first.url != second.url {
 		t.Errorf("two servers: %s, %s", first.url, second.url)
@@ -118,7 +144,7 @@ func TestServerStopsWithTheLastUser(t *testing.T) {
 
 func TestKilledUser(t *testing.T) {
 	t.Parallel()
-	user := startChild(t, t.TempDir())
+	user := startChild(t, tempDir(t))
 	data := dataOf(t, user.url)
 	user.kill()
 	gone(t, data)
@@ -126,7 +152,7 @@ func TestKilledUser(t *testing.T) {
 
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	tmp := t.TempDir()
+	tmp := tempDir(t)
 	user := startChild(t, tmp)
 	data := dataOf(t, user.url)
 	killHolder(t, tmp)
@@ -168,7 +194,7 @@ func killHolder(t *testing.T, tmp string) {
 // TestServerWaitsForTheNextPackage: between two packages of one `go test`, nobody uses the server.
 func TestServerWaitsForTheNextPackage(t *testing.T) {
 	t.Parallel()
-	tmp := t.TempDir()
+	tmp := tempDir(t)
 	// A process by the name of go runs the child twice, with a pause; a second line of input ends it.
 	goCommand := filepath.Join(t.TempDir(), "go")
 	if err := exec.CommandContext(t.Context(), "cp", "/bin/sh", goCommand).Run(); err != nil {
@@ -189,7 +215,7 @@ func TestServerWaitsForTheNextPackage(t *testing.T) {
 func TestLeakedGoroutineFailsTheRun(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$")
-	cmd.Env = append(os.Environ(), childVariable+"=leak", "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), childVariable+"=leak", "TMPDIR="+tempDir(t))
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "left goroutines behind") {
 		t.Errorf("%v: %s", err, out)
