@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -21,7 +22,7 @@ func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 	}
 	append1(t, pool, comments(seeded(1), "key", 20)...)
 	run(t, projections.Config{Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}}})
-	eventually(t, "the other projection has caught up", caughtUp(t, pool, "authors"))
+	testdb.Eventually(t, "the other projection has caught up", caughtUp(t, pool, "authors"))
 	time.Sleep(time.Second) // several looks of a standby
 	if n := count(t, pool, "posts"); n > 0 {
 		t.Errorf("%d posts were written beside a chunk", n)
@@ -29,5 +30,5 @@ func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 	if err := other.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "posts has caught up", caughtUp(t, pool, "posts"))
+	testdb.Eventually(t, "posts has caught up", caughtUp(t, pool, "posts"))
 }

@@ -11,6 +11,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -45,7 +46,7 @@ func BenchmarkCommitToVisible(b *testing.B) {
 		b.Run(fmt.Sprintf("every=%s", gap), func(b *testing.B) {
 			pool, wake := newPool(b), eventlog.NewWake()
 			run(b, projections.Config{Pool: pool, Wake: wake})
-			eventually(b, "start", caughtUp(b, pool, "posts"))
+			testdb.Eventually(b, "start", caughtUp(b, pool, "posts"))
 			random := seeded(1)
 			var waited []time.Duration
 			for i := range b.N {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
@@ -67,7 +68,7 @@ func TestCatchUpAcrossChunks(t *testing.T) {
 				}
 			}
 			run(t, projections.Config{Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}, projections.Integrations{}}})
-			eventually(t, "caught up", func() bool { return caughtUp(t, pool, "posts")() && caughtUp(t, pool, "authors")() })
+			testdb.Eventually(t, "caught up", func() bool { return caughtUp(t, pool, "posts")() && caughtUp(t, pool, "authors")() })
 			assertTables(t, pool)
 			if diff := difference(places, readPlaces(t, pool)); diff != "" {
 				t.Errorf("places differ (-log +table):\n%.2000s", diff)

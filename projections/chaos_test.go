@@ -60,7 +60,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 
 	run(t, projections.Config{Pool: writing, Projections: which})
 	for _, p := range which {
-		eventually(t, p.Name()+" catches up", caughtUp(t, writing, p.Name()))
+		testdb.Eventually(t, p.Name()+" catches up", caughtUp(t, writing, p.Name()))
 		if s := status(t, writing, p.Name()); s.State != projections.Running {
 			t.Errorf("%s is %s: %v", p.Name(), s.State, *s.Error)
 		}
@@ -137,7 +137,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	if err := older.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "all applied", func() bool { return len(p.applied(t, pool)) >= 45 })
+	testdb.Eventually(t, "all applied", func() bool { return len(p.applied(t, pool)) >= 45 })
 	p.assertAll(t, pool)
 }
 
@@ -160,7 +160,7 @@ func TestStandbyStepsIn(t *testing.T) {
 		if err := pool.SendBatch(t.Context(), &notification).Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "part is applied", func() bool { return len(p.applied(t, pool)) == n })
+		testdb.Eventually(t, "part is applied", func() bool { return len(p.applied(t, pool)) == n })
 		if i < 1 {
 			stops[i]()
 		}

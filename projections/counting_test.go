@@ -12,6 +12,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -74,7 +75,7 @@ func (c counting) assertAll(t testing.TB, pool *pgxpool.Pool) {
 // readAll returns the log, once all of it is settled.
 func readAll(t testing.TB, pool *pgxpool.Pool) (all []events.Recorded) {
 	t.Helper()
-	eventually(t, "settled", func() bool {
+	testdb.Eventually(t, "settled", func() bool {
 		var err error
 		if all, err = eventlog.ReadAfter(context.Background(), pool, events.Position{}, 1_000_000); err != nil {
 			t.Fatalf("read log: %v", err)

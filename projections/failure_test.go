@@ -12,6 +12,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -72,21 +73,21 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 			poison := readAll(t, pool)[37].Position
 
 			stop := run(t, config)
-			eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+			testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
 			assertFailed(t, pool, poison, test.want)
 			if n := len(sick.applied(t, pool)); n != 37 {
 				t.Errorf("applied %d of the 37 events before the poison", n)
 			}
 			append1(t, pool, comments(random, "later", 5)...)
 			config.Wake.Signal()
-			eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 63 })
+			testdb.Eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 63 })
 
 			// A restart changes nothing.
 			stop()
 			stop = run(t, config)
 			append1(t, pool, comments(random, "even later", 5)...)
 			config.Wake.Signal()
-			eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 68 })
+			testdb.Eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 68 })
 			assertFailed(t, pool, poison, test.want)
 			if n := len(sick.applied(t, pool)); n != 37 {
 				t.Errorf("%d events are applied after a restart, not 37", n)
@@ -96,14 +97,14 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 			if err := projections.Retry(t.Context(), pool, "sick"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "failed again", func() bool { return status(t, pool, "sick").State == projections.Failed })
+			testdb.Eventually(t, "failed again", func() bool { return status(t, pool, "sick").State == projections.Failed })
 			assertFailed(t, pool, poison, test.want)
 
 			sick.cured.Store(true)
 			if err := projections.Retry(t.Context(), pool, "sick"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "caught up", caughtUp(t, pool, "sick"))
+			testdb.Eventually(t, "caught up", caughtUp(t, pool, "sick"))
 			stop()
 			sick.assertAll(t, pool)
 			healthy.assertAll(t, pool)
@@ -128,12 +129,12 @@ func TestTransientErrorsDoNotStop(t *testing.T) {
 			random := seeded(1)
 			append1(t, pool, append(comments(random, "before", 5), comment(random, poisonKey))...)
 			run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
-			eventually(t, "tried again", func() bool { return attempts.Load() > 3 })
+			testdb.Eventually(t, "tried again", func() bool { return attempts.Load() > 3 })
 			if s := status(t, pool, "sick"); s.State != projections.Running {
 				t.Errorf("state %s: %v", s.State, s.Error)
 			}
 			p.cured.Store(true)
-			eventually(t, "caught up", caughtUp(t, pool, "sick"))
+			testdb.Eventually(t, "caught up", caughtUp(t, pool, "sick"))
 			p.assertAll(t, pool)
 		})
 	}
@@ -172,7 +173,7 @@ func TestUnreadableEventIsPoison(t *testing.T) {
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	append1(t, pool, comments(random, "after", 3)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
-	eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
 
 	var at events.Position
 	if err := pool.QueryRow(t.Context(), `SELECT transaction_id FROM events WHERE event_source = 'test'`).Scan(&at.TransactionID); err != nil {
@@ -196,7 +197,7 @@ func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 	append1(t, pool, comments(random, "after", 3)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
 
-	eventually(t, "waits", func() bool { return status(t, pool, "old").UnknownType != nil })
+	testdb.Eventually(t, "waits", func() bool { return status(t, pool, "old").UnknownType != nil })
 	s := status(t, pool, "old")
 	if s.State != projections.Running || *s.UnknownType != "post.imported.v9" || s.Error != nil || s.LagEvents < 1 || s.LagSeconds <= 0 {
 		t.Errorf("status of a waiting projection: %+v", s)
@@ -207,7 +208,7 @@ func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "caught up", caughtUp(t, pool, "old"))
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "old"))
 	if n := len(p.applied(t, pool)); n != 10 {
 		t.Errorf("applied %d events, want the 10 that are known", n)
 	}
@@ -244,7 +245,7 @@ func TestPoisonInABacklog(t *testing.T) {
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	append1(t, pool, comments(random, "after", 10)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{sick, blind}, Limit: 500, Logger: quiet()})
-	eventually(t, "both have failed", func() bool {
+	testdb.Eventually(t, "both have failed", func() bool {
 		return status(t, pool, "sick").State == projections.Failed && status(t, pool, "blind").State == projections.Failed
 	})
 	for name, c := range map[string]struct {

@@ -20,6 +20,7 @@ import (
 	"novelgate/aggregates/thread"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
@@ -229,8 +230,9 @@ func rebuiltTables(t *testing.T, pool *pgxpool.Pool) *pgxpool.Pool {
 // settled reads a run's events back from the log, in its order.
 func settled(t *testing.T, pool *pgxpool.Pool, prefix string, want int) []events.Recorded {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		var log []events.Recorded
+	var log []events.Recorded
+	testdb.Eventually(t, fmt.Sprint(want, " events have settled"), func() bool {
+		log = nil
 		all, err := eventlog.ReadAfter(t.Context(), pool, events.Position{}, 1_000_000)
 		if err != nil {
 			t.Fatal(err)
@@ -240,13 +242,9 @@ func settled(t *testing.T, pool *pgxpool.Pool, prefix string, want int) []events
 				log = append(log, recorded)
 			}
 		}
-		if len(log) == want {
-			return log
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d events have settled", len(log), want)
-		}
-	}
+		return len(log) == want
+	})
+	return log
 }
 
 func applyInPieces(ctx context.Context, r *rapid.T, pool *pgxpool.Pool, log []events.Recorded) {

@@ -16,6 +16,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/naive"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -67,7 +68,7 @@ func TestModelsFollowTheLog(t *testing.T) {
 	}
 	run(t, projections.Config{Pool: pool, Limit: 100})
 	for _, name := range []string{"novels", "activity"} {
-		eventually(t, name+" catches up", caughtUp(t, pool, name))
+		testdb.Eventually(t, name+" catches up", caughtUp(t, pool, name))
 	}
 	if diff := modelsDiff(t, pool, readAll(t, pool)); diff != "" {
 		t.Error(diff)
@@ -217,7 +218,7 @@ func TestFreshness(t *testing.T) {
 	pool := newPool(t)
 	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Novels{}}})
 	append1(t, pool, comments(seeded(1), "one", 5)...)
-	eventually(t, "caught up", caughtUp(t, pool, "novels"))
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "novels"))
 	stop()
 	type freshness struct {
 		Projection, State, Position string

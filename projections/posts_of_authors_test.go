@@ -97,7 +97,7 @@ func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 		}
 		found <- n
 	}()
-	eventually(t, "the statement waits", func() (waits bool) {
+	testdb.Eventually(t, "the statement waits", func() (waits bool) {
 		const waitsSQL = `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'posts'::regclass AND NOT granted)`
 		if err := exchange.QueryRow(t.Context(), waitsSQL).Scan(&waits); err != nil {
 			t.Error(err)

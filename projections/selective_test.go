@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -29,8 +30,8 @@ func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
 	}
 	append1(t, pool, comments(random, "after", 4)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{all, posts}, Logger: quiet()})
-	eventually(t, "the one that looks has failed", func() bool { return status(t, pool, "takes_all").State == projections.Failed })
-	eventually(t, "the other has caught up", caughtUp(t, pool, "posts_only"))
+	testdb.Eventually(t, "the one that looks has failed", func() bool { return status(t, pool, "takes_all").State == projections.Failed })
+	testdb.Eventually(t, "the other has caught up", caughtUp(t, pool, "posts_only"))
 	if n := len(posts.applied(t, pool)); n != 7 {
 		t.Errorf("%d events were applied, want the 7 comments", n)
 	}
@@ -53,7 +54,7 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 	}
 	other := newCounting(t, pool, "other")
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: quiet()})
-	eventually(t, "another projection has gone as far as it can", func() bool { return status(t, pool, "other").State == projections.Failed })
+	testdb.Eventually(t, "another projection has gone as far as it can", func() bool { return status(t, pool, "other").State == projections.Failed })
 	if n := len(p.applied(t, pool)); n != 0 || readable() != 2 || status(t, pool, "newer").State != projections.Running {
 		t.Errorf("%d events were applied: %+v", n, status(t, pool, "newer"))
 	}
@@ -61,5 +62,5 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE projections SET generation = 1 WHERE name = 'newer'`); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has gone on", func() bool { return len(p.applied(t, pool)) == 5 })
+	testdb.Eventually(t, "it has gone on", func() bool { return len(p.applied(t, pool)) == 5 })
 }

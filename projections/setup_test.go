@@ -66,19 +66,6 @@ func (w testWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// eventually waits until done says yes.
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	const patience = time.Minute
-	deadline := time.Now().Add(patience)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: still not so after %s", what, patience)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
 // append1 appends events in one transaction.
 func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -21,7 +22,7 @@ func TestSkip(t *testing.T) {
 	log := append(comments(random, "before", 7), comment(random, poisonKey))
 	append1(t, pool, append(log, comments(random, "after", 5)...)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{sick}, Logger: quiet()})
-	eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
 	before := status(t, pool, "sick")
 
 	for _, refused := range []struct {
@@ -49,7 +50,7 @@ func TestSkip(t *testing.T) {
 	if diff := cmp.Diff(want, skipped); diff != "" {
 		t.Errorf("(-want +skipped):\n%s", diff)
 	}
-	eventually(t, "caught up", caughtUp(t, pool, "sick"))
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "sick"))
 	if s := status(t, pool, "sick"); s.State != projections.Running || s.Error != nil || s.FailedAt != nil {
 		t.Errorf("%+v", s)
 	}
@@ -87,7 +88,7 @@ func TestSkipAtOnce(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "before", 3)...)
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
-	eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
 	stop()
 	ended := make(chan error, 4)
 	for range cap(ended) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -19,7 +20,7 @@ func TestListCountsTheLag(t *testing.T) {
 	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Posts{}}})
 	random := seeded(1)
 	append1(t, pool, comments(random, "one", 5)...)
-	eventually(t, "caught up", func() bool { return count(t, pool, "posts") == 5 })
+	testdb.Eventually(t, "caught up", func() bool { return count(t, pool, "posts") == 5 })
 	if s := status(t, pool, "posts"); s.LagSeconds != 0 || s.State != projections.Running || s.Generation != (projections.Posts{}).Generation() || s.TransactionID == 0 || s.Position != 4 {
 		t.Errorf("status when caught up: %+v", s)
 	}
@@ -27,7 +28,7 @@ func TestListCountsTheLag(t *testing.T) {
 	append1(t, pool, comments(random, "two", 5)...)
 	append1(t, pool, comments(random, "three", 5)...)
 	time.Sleep(10 * time.Millisecond)
-	eventually(t, "settled", func() bool { return status(t, pool, "posts").LagEvents > 9 })
+	testdb.Eventually(t, "settled", func() bool { return status(t, pool, "posts").LagEvents > 9 })
 	if s := status(t, pool, "posts"); s.LagEvents != 10 || s.LagCapped || s.LagSeconds < 0.01 || s.LagSeconds > 60 {
 		t.Errorf("status when behind: %+v", s)
 	}
@@ -55,7 +56,7 @@ func TestCollector(t *testing.T) {
 	// Within a second the answer is the same.
 	append1(t, pool, comments(seeded(1), "one", 3)...)
 	assertMetrics(t, collector, want)
-	eventually(t, "settled", func() bool {
+	testdb.Eventually(t, "settled", func() bool {
 		now = now.Add(time.Second)
 		return gather(t, collector)["novelgate_projection_lag_events good"] == 3
 	})

@@ -163,7 +163,7 @@ func TestLostCommitInLockedPath(t *testing.T) {
 			other := begin(t, pool)
 			create(t, other, newPartner(), "other", "Title")
 			answers := r.start(p.novel("n", "Title", novel.Fields{}))
-			eventually(t, "a conflict", func() bool { return r.conflicts() >= 1 })
+			testdb.Eventually(t, "a conflict", func() bool { return r.conflicts() >= 1 })
 			proxy.once(tc.a, tc.matches)
 			if err := other.Rollback(t.Context()); err != nil {
 				t.Fatal(err)

@@ -89,7 +89,7 @@ func TestConflictsChargeOnce(t *testing.T) {
 	}
 	answers := r.start(p.novel("k", "Title", novel.Fields{}))
 	// The first attempt runs into the novel, the second into the lock.
-	eventually(t, "two conflicts", func() bool { return r.conflicts() >= 2 })
+	testdb.Eventually(t, "two conflicts", func() bool { return r.conflicts() >= 2 })
 	for _, tx := range []pgx.Tx{other, locks} {
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestConflictBecomesReplay(t *testing.T) {
 	other := begin(t, pool)
 	create(t, other, p, "k", "Title")
 	answers := r.start(p.novel("k", "Title", novel.Fields{}))
-	eventually(t, "a conflict", func() bool { return r.conflicts() >= 1 })
+	testdb.Eventually(t, "a conflict", func() bool { return r.conflicts() >= 1 })
 	if err := other.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestReadsSeeDifferentMoments(t *testing.T) {
 			other := begin(t, pool)
 			execute(t, other, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
 			answers := r.start(p.novel("k", "Title", novel.Fields{}))
-			eventually(t, "the committer waits between its statements", func() bool {
+			testdb.Eventually(t, "the committer waits between its statements", func() bool {
 				var waiting bool
 				err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 					AND wait_event_type = 'Lock')`).Scan(&waiting)
@@ -198,9 +198,9 @@ func TestRejectedMeanwhile(t *testing.T) {
 	release := r.occupy(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	updates := r.start(update)
-	eventually(t, "it waits", func() bool { return r.QueueDepth() == 1 })
+	testdb.Eventually(t, "it waits", func() bool { return r.QueueDepth() == 1 })
 	creations := r.start(newPartner().novel("c", "Other", novel.Fields{}))
-	eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
+	testdb.Eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
 	r.permits.once(func() bool {
 		close(entered)
 		<-leave

@@ -13,6 +13,7 @@ import (
 
 	"novelgate/aggregates/post"
 	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
 	"novelgate/migrations"
 )
 
@@ -46,7 +47,7 @@ func TestMemoryAfterCrash(t *testing.T) {
 		}
 	}
 	signal(t, writer, syscall.SIGKILL)
-	eventually(t, "the server has recovered", func() bool {
+	testdb.Eventually(t, "the server has recovered", func() bool {
 		var now int
 		err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(&now)
 		return err == nil && now != writer

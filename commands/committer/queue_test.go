@@ -20,7 +20,7 @@ func TestQueueFull(t *testing.T) {
 	p := newPartner()
 	release := r.occupy(t)
 	first, second := r.start(p.post("a", "Title")), r.start(p.post("b", "Title"))
-	eventually(t, "the queue is full", func() bool { return r.QueueDepth() == 2 })
+	testdb.Eventually(t, "the queue is full", func() bool { return r.QueueDepth() == 2 })
 	if a := r.submit(t.Context(), p.post("c", "Title")); !errors.Is(a.err, committer.ErrQueueFull) {
 		t.Errorf("third command: %v", a)
 	}
@@ -43,7 +43,7 @@ func TestCloseAnswersWhatWasAccepted(t *testing.T) {
 			answers[i] = r.submit(context.Background(), p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%5)))
 		})
 	}
-	eventually(t, "a first commit", func() bool { return r.commits.Load() > 0 })
+	testdb.Eventually(t, "a first commit", func() bool { return r.commits.Load() > 0 })
 	r.Close()
 	wg.Wait()
 	stored := 0
@@ -79,7 +79,7 @@ func TestClientGoesAway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan answer, 1)
 	go func() { answers <- r.submit(ctx, p.post("k", "Title")) }()
-	eventually(t, "the command waits", func() bool { return r.QueueDepth() == 1 })
+	testdb.Eventually(t, "the command waits", func() bool { return r.QueueDepth() == 1 })
 	cancel()
 	if a := <-answers; !errors.Is(a.err, committer.ErrOutcomeUnknown) {
 		t.Errorf("answer: %v", a)

@@ -234,7 +234,7 @@ func (r *replica) togetherThen(t testing.TB, prepare func(), commands ...any) []
 	var wg sync.WaitGroup
 	for i, command := range commands {
 		wg.Go(func() { answers[i] = r.submit(context.Background(), command) })
-		eventually(t, "command waits in its lane", func() bool { return r.QueueDepth() == i+1 })
+		testdb.Eventually(t, "command waits in its lane", func() bool { return r.QueueDepth() == i+1 })
 	}
 	prepare()
 	release()
@@ -307,18 +307,6 @@ func words(first string, pairs ...any) string {
 		}
 	}
 	return strings.Join(list, " ")
-}
-
-// eventually waits for a condition that is due soon.
-func eventually(t testing.TB, what string, met func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !met() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // fold is the look-up key of a title.

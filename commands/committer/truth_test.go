@@ -42,7 +42,7 @@ func settledLog(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
 		t.Fatalf("count events: %v", err)
 	}
 	var log []events.Recorded
-	eventually(t, "all events are settled", func() bool {
+	testdb.Eventually(t, "all events are settled", func() bool {
 		log = readLog(t, pool)
 		return len(log) == stored
 	})

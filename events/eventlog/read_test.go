@@ -15,23 +15,21 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 )
 
 // settle waits until the log-order readers see what was appended: any transaction on the server may hold them up.
 func (l storedLog) settle(t testing.TB, want int) []events.Recorded {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		read, err := eventlog.ReadAfter(t.Context(), l.pool, events.Position{}, want+1)
-		if err != nil {
+	var read []events.Recorded
+	testdb.Eventually(t, fmt.Sprint(want, " events have settled"), func() bool {
+		var err error
+		if read, err = eventlog.ReadAfter(t.Context(), l.pool, events.Position{}, want+1); err != nil {
 			t.Fatal(err)
 		}
-		if len(read) >= want {
-			return read
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("only %d of %d events have settled", len(read), want)
-		}
-	}
+		return len(read) >= want
+	})
+	return read
 }
 
 func TestReadStream(t *testing.T) {
@@ -160,7 +158,7 @@ func TestReadAfterNeverSkips(t *testing.T) {
 	seen := map[string]bool{}
 	versions := map[uuid.UUID]int{}
 	after := events.Position{}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(testdb.UntilSettled)
 	for len(seen) < writers*transactions && time.Now().Before(deadline) {
 		page, err := eventlog.ReadAfter(t.Context(), log.pool, after, 7)
 		if err != nil {

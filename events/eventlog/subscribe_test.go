@@ -68,8 +68,8 @@ func receive(t *testing.T, messages <-chan *message.Message) *message.Message {
 	select {
 	case m := <-messages:
 		return m
-	case <-time.After(time.Minute):
-		t.Fatal("no message within a minute")
+	case <-time.After(testdb.UntilSettled):
+		t.Fatalf("no message within %v", testdb.UntilSettled)
 		return nil
 	}
 }

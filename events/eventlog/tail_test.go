@@ -55,8 +55,8 @@ func TestTailIsShared(t *testing.T) {
 				var m *message.Message
 				select {
 				case m = <-messages:
-				case <-time.After(time.Minute):
-					done <- fmt.Errorf("reader %d has %d of %d events after a minute", i, len(got[i]), rounds*each)
+				case <-time.After(testdb.UntilSettled):
+					done <- fmt.Errorf("reader %d has %d of %d events after %v", i, len(got[i]), rounds*each, testdb.UntilSettled)
 					return
 				}
 				batch, ok := subscription.Batch(m)

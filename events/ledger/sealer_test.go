@@ -171,7 +171,7 @@ func TestSealerStopsAtAGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	startSealer(t, ledger.SealerConfig{Pool: pool, Limit: 4})
-	eventually(t, "the error is on record", func() bool {
+	testdb.Eventually(t, "the error is on record", func() bool {
 		status, err := ledger.ReadStatus(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +257,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	}
 	appendEvents(t, pool, 1)
 	startSealer(t, ledger.SealerConfig{Pool: pool})
-	eventually(t, "the damage is on record", func() bool {
+	testdb.Eventually(t, "the damage is on record", func() bool {
 		status, err := ledger.ReadStatus(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)

@@ -139,18 +139,9 @@ func treeSize(t testing.TB, pool *pgxpool.Pool) int64 {
 	return n
 }
 
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 // awaitSealed waits until all events are sealed.
 func awaitSealed(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	want := count(t, pool, "events")
-	eventually(t, fmt.Sprint(want, " events are sealed"), func() bool { return treeSize(t, pool) == want })
+	testdb.Eventually(t, fmt.Sprint(want, " events are sealed"), func() bool { return treeSize(t, pool) == want })
 }

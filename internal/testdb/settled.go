@@ -11,12 +11,13 @@ import (
 const settledSQL = `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`
 
 // AwaitSettled waits until readers of the log see all that was appended to a database: transactions of other tests on the same server
-// hide it for a while. It fails after two minutes.
+// hide it for a while. It fails after as long as
+// Eventually does.
 func AwaitSettled(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, UntilSettled)
 	defer cancel()
 	for settled := false; !settled; time.Sleep(time.Millisecond) {
 		if err := db.QueryRow(ctx, settledSQL).Scan(&settled); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/internal/testsize"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -263,7 +264,7 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	insertRaw(t, pool, "poison", `,"chapterNumber":"abc"`)
 	append1(t, pool, comments(random, "after", 30)...)
 	follow(t, pool, projections.Posts{})
-	eventually(t, "the projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+	testdb.Eventually(t, "the projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
 	c := compare(t, pool, "posts")
 	if found := differences(c); found != "" || c.Tables[0].Rows != 30 || c.Events != 30 {
 		t.Errorf("stopped: %+v", c)
@@ -279,7 +280,7 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	// The checkpoint moved over the event, with nothing on record.
 	stamp := `UPDATE projections SET (transaction_id, position) = (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`
 	insertRaw(t, pool, "poison 2", `,"chapterNumber":"abc"`)
-	eventually(t, "the projection has failed again", func() bool { return status(t, pool, "posts").State == projections.Failed })
+	testdb.Eventually(t, "the projection has failed again", func() bool { return status(t, pool, "posts").State == projections.Failed })
 	if _, err := pool.Exec(t.Context(), stamp); err != nil {
 		t.Fatal(err)
 	}

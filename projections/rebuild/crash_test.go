@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/testdb"
 	"novelgate/internal/testsize"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -87,7 +88,7 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 				t.Errorf("%d rows are visible", n)
 			}
 			var result rebuild.Result
-			eventually(t, "the lock of the killed process is free", func() bool {
+			testdb.Eventually(t, "the lock of the killed process is free", func() bool {
 				var err error
 				result, err = rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: c.projection, RangeSize: childRangeSize, Logger: quiet()})
 				if err != nil && !errors.Is(err, rebuild.ErrUnderWay) {
@@ -130,7 +131,7 @@ func TestKilledComparisonLeavesNothing(t *testing.T) {
 		if n := schemas(); n != 1 {
 			t.Errorf("%d schemas after the kill while %s", n, phase)
 		}
-		eventually(t, "the server has noticed", func() (gone bool) {
+		testdb.Eventually(t, "the server has noticed", func() (gone bool) {
 			err := pool.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
 				WHERE datname = current_database() AND application_name = 'novelgate-rebuild')`).Scan(&gone)
 			return err == nil && gone

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -47,7 +48,7 @@ func TestDiscard(t *testing.T) {
 				t.Fatalf("the killed rebuild has left %v", buildSchemas(t, pool))
 			}
 			var discarded rebuild.Discarded
-			eventually(t, "the lock of the killed process is free", func() bool {
+			testdb.Eventually(t, "the lock of the killed process is free", func() bool {
 				discarded, err = rebuild.Discard(t.Context(), pool, c.projection)
 				if err != nil && !errors.Is(err, rebuild.ErrUnderWay) {
 					t.Fatal(err)

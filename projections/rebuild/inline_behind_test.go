@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -50,7 +51,7 @@ func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 		result, err := rebuild.Run(context.Background(), rebuild.Config{Pool: pool, Projection: projections.Titles{}, Inline: true, Logger: slog.New(&waits)})
 		ended <- outcome{result, err}
 	}()
-	eventually(t, "the switch says that it waits", func() bool {
+	testdb.Eventually(t, "the switch says that it waits", func() bool {
 		select {
 		case early := <-ended:
 			t.Fatalf("ended while most of the log was hidden: %d events, %v", early.result.Events, early.err)

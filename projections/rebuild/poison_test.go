@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -43,7 +44,7 @@ func TestPoisonAndSkip(t *testing.T) {
 			insertRaw(t, pool, "poison", c.chapter)
 			append1(t, pool, comments(random, "after", 30)...)
 			stop := follow(t, pool, p)
-			eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+			testdb.Eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
 			failed := status(t, pool, "posts")
 
 			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, RangeSize: 20, Logger: quiet()})
@@ -112,7 +113,7 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 			}
 			append1(t, pool, replies...)
 			stop := follow(t, pool, p)
-			eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+			testdb.Eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
 			skip := func() {
 				if _, err := projections.Skip(t.Context(), pool, "posts", "staff:test", "damaged"); err != nil {
 					t.Error(err)

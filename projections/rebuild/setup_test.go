@@ -120,7 +120,7 @@ func follow(t testing.TB, pool *pgxpool.Pool, which ...projections.Projection) (
 // settle waits until no older transaction hides a part of the log: databases of other tests are in the same cluster.
 func settle(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
-	eventually(t, "the log is settled", func() bool {
+	testdb.Eventually(t, "the log is settled", func() bool {
 		all, err := eventlog.ReadAfter(context.Background(), pool, events.Position{}, 1_000_000)
 		if err != nil && !t.Failed() {
 			return true // what cannot be decoded is settled all the same
@@ -131,7 +131,7 @@ func settle(t testing.TB, pool *pgxpool.Pool) {
 
 func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) {
 	t.Helper()
-	eventually(t, name+" has caught up", func() bool {
+	testdb.Eventually(t, name+" has caught up", func() bool {
 		var yes bool
 		err := pool.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM projections WHERE name = $1 AND (transaction_id, position) = (
 			SELECT e.transaction_id, e.position FROM events AS e
@@ -141,18 +141,6 @@ func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) {
 		}
 		return yes
 	})
-}
-
-func eventually(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	const patience = time.Minute
-	deadline := time.Now().Add(patience)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: still not so after %s", what, patience)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 func count(t testing.TB, pool *pgxpool.Pool, table string) (n int) {

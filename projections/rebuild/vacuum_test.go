@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
 	"novelgate/migrations"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -53,7 +54,7 @@ func TestAutovacuumGivesWay(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE posts SET depth = depth`); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "an autovacuum", func() (found bool) {
+	testdb.Eventually(t, "an autovacuum", func() (found bool) {
 		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE relid = 'posts'::regclass)`).Scan(&found)
 		if err != nil {
 			t.Fatal(err)

@@ -50,7 +50,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
 	defer cancel()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
