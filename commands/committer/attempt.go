@@ -128,6 +128,8 @@ func judge(ctx context.Context, conn *pgx.Conn, st *state, err error) verdict {
 		return committed
 	case errors.Is(err, errPresumption):
 		return misjudged
+	case errors.Is(err, errOutdated):
+		return outdated
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
 		// The server lives and has rolled back.
 		switch {

@@ -109,7 +109,7 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 		switch verdict {
 		case outdated:
 			r.config.Metrics.outdated.Inc()
-			r.trust.memory.drop(st.recalled) // which of them it was is not told
+			r.trust.memory.drop(st.recalled) // which of them it was is not always told
 			continue
 		case misjudged:
 			r.config.Metrics.misjudged.Inc()

@@ -53,11 +53,6 @@ func (r *run) load(ctx context.Context, q querier, st *state, jobs []*job) error
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("load batch: %w", err)
 	}
-	if st.outdated {
-		r.config.Metrics.outdated.Inc()
-		st.forget()
-		return r.load(ctx, q, st, jobs)
-	}
 	return r.prepareCreations(ctx, q, st, jobs)
 }
 

@@ -2,6 +2,7 @@ package committer
 
 import (
 	_ "embed"
+	"errors"
 	"slices"
 
 	"github.com/google/uuid"
@@ -18,6 +19,9 @@ var readNewsSQL string
 
 // memoryRefused is the SQLSTATE with which read_news.sql fails.
 const memoryRefused = "NG001"
+
+// errOutdated ends an attempt that has recalled what the lane has now heard to have changed.
+var errOutdated = errors.New("what was remembered has changed")
 
 // recall fills in the titles and parents of comments that the lane remembers, and reports whether that is all there is to know.
 func (st *state) recall(jobs []*job) (all bool) {
@@ -71,7 +75,9 @@ func queueNews(batch *pgx.Batch, st *state, jobs []*job) {
 		}
 		n.settled = settled.Uint64
 		m.hear(n)
-		st.outdated = !st.unread && !st.stillRemembered() // what was not read was checked by the statement
+		if !st.unread && !st.stillRemembered() { // what was not read was checked by the statement
+			return errOutdated
+		}
 		return nil
 	})
 }
@@ -111,13 +117,4 @@ func (st *state) rememberComments() {
 	for _, comment := range st.parents {
 		st.memory.threads.put(comment.PostID, comment.ThreadID)
 	}
-}
-
-// forget makes everything be read.
-func (st *state) forget() {
-	st.memory, st.outdated, st.recalled = nil, false, nil
-	clear(st.titles)
-	clear(st.parents)
-	clear(st.used)
-	clear(st.blocked)
 }

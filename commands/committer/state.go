@@ -25,7 +25,6 @@ type state struct {
 
 	news     news     // of what the lane remembers
 	recalled []string // titles that were not read
-	outdated bool     // what was recalled holds no longer
 
 	titles  map[string]*title   // by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
 	used    map[ref]*used       // deliveries on record, of commands and of parents
