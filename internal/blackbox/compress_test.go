@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"novelgate/internal/blackbox"
+	"novelgate/internal/testdb"
 )
 
 // TestWhatIsCompressed asks the service for everything with Accept-Encoding: what the public reads is compressed, and hashes and the live
@@ -25,7 +25,7 @@ func TestWhatIsCompressed(t *testing.T) {
 		"/api/events?limit=100": "", "/api/admin/integrations": "",
 	} {
 		var got string
-		blackbox.Eventually(t, time.Minute, path+" is there", func() bool {
+		testdb.Eventually(t, path+" is there", func() bool {
 			response := takingGzip(t, s.URL+path, ada.APIKey, "*/*")
 			defer func() { _ = response.Body.Close() }()
 			got = response.Header.Get("Content-Encoding")

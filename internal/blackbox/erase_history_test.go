@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"novelgate/internal/blackbox"
 	"novelgate/internal/outsider"
@@ -27,7 +26,7 @@ const (
 // histories that were exported before and after both verify, with our own tool and with that of an outsider.
 func TestErasedForGood(t *testing.T) {
 	t.Parallel()
-	s := blackbox.Start(t, testdb.New(t), "--request-timeout", "30s")
+	s := blackbox.Start(t, testdb.New(t))
 	ada := s.NewStaff(t)
 	p := hire(t, ada, nil)
 	title := blackbox.Unique("Erased")
@@ -40,7 +39,7 @@ func TestErasedForGood(t *testing.T) {
 	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/" + strings.ReplaceAll(plantedUUID, "/", "%2F")
 	ada.Put(t, author+"/member", blackbox.Fields{"memberId": plantedMember}).WantJSON(t, 200, &struct{}{})
 	page := "/novels/" + strings.ReplaceAll(strings.ToLower(title), " ", "-") + "/discussion"
-	blackbox.Eventually(t, 2*time.Minute, "the page shows all comments", func() bool {
+	testdb.Eventually(t, "the page shows all comments", func() bool {
 		status, shown := get(t, s.URL+page)
 		return status == 200 && strings.Count(shown, plantedWords) == len(posts) && strings.Contains(shown, neighboursWord) && strings.Contains(shown, plantedMember)
 	})
@@ -61,7 +60,7 @@ func TestErasedForGood(t *testing.T) {
 	}
 	wantErased := func(when string) {
 		t.Helper()
-		blackbox.Eventually(t, 2*time.Minute, "the page shows, "+when+", that the comments are erased", func() bool {
+		testdb.Eventually(t, "the page shows, "+when+", that the comments are erased", func() bool {
 			status, shown := get(t, s.URL+page)
 			return status == 200 && strings.Count(shown, "This comment was erased.") == len(posts) && strings.Contains(shown, neighboursWord) &&
 				!strings.Contains(shown, plantedWords) && !strings.Contains(shown, plantedName) && !strings.Contains(shown, plantedMember)
@@ -106,7 +105,7 @@ func TestErasedForGood(t *testing.T) {
 // exportSigned exports the history once a checkpoint covers all of it.
 func exportSigned(t *testing.T, s *blackbox.Service, dir string) {
 	t.Helper()
-	blackbox.Eventually(t, 2*time.Minute, "everything is signed", func() bool {
+	testdb.Eventually(t, "everything is signed", func() bool {
 		status := ledgerStatus(t, s)
 		return status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
 	})

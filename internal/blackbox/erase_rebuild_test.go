@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -24,7 +23,7 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	p := hire(t, s.NewStaff(t), nil)
 	comment := blackbox.Comment(blackbox.Unique("Erased")).With(blackbox.Fields{"uuid": plantedUUID, "username": plantedName, "content": plantedWords})
 	p.Import(t, blackbox.Key(), comment).WantPost(t, 201)
-	blackbox.Eventually(t, time.Minute, "the comment is in posts", func() bool {
+	testdb.Eventually(t, "the comment is in posts", func() bool {
 		return slices.Contains(testdb.Holding(t, s.DatabaseURL, plantedWords), "public.posts.content")
 	})
 	interruptRebuild(t, s.DatabaseURL)
@@ -46,7 +45,7 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	if out := s.CLI(t, "projection", "rebuild", "posts"); out.Code != 0 {
 		t.Errorf("go on with the rebuild: %+v", out)
 	}
-	blackbox.Eventually(t, time.Minute, "nothing is kept any more", func() bool { return len(testdb.Holding(t, s.DatabaseURL, plantedWords)) == 0 })
+	testdb.Eventually(t, "nothing is kept any more", func() bool { return len(testdb.Holding(t, s.DatabaseURL, plantedWords)) == 0 })
 	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "again"); out.Code != 0 || out.Stderr != "" {
 		t.Errorf("without an unfinished rebuild: %+v", out)
 	}

@@ -3,7 +3,6 @@ package blackbox_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"novelgate/internal/blackbox"
 	"novelgate/internal/testdb"
@@ -13,7 +12,7 @@ import (
 func TestErasedAuthor(t *testing.T) {
 	t.Parallel()
 	var log record
-	s := blackbox.StartLogged(t, testdb.New(t), &log, "--log-level", "debug", "--request-timeout", "10s")
+	s := blackbox.StartLogged(t, testdb.New(t), &log, "--log-level", "debug")
 	ada := s.NewStaff(t)
 	d := newDesk(t, ada)
 	key := blackbox.Key()
@@ -33,7 +32,7 @@ func TestErasedAuthor(t *testing.T) {
 		t.Errorf("erased again: %+v", erased)
 	}
 	for _, id := range []string{d.post, first.PostID} {
-		blackbox.Eventually(t, time.Minute, "readers see that the comment is erased", func() bool {
+		testdb.Eventually(t, "readers see that the comment is erased", func() bool {
 			var seen struct {
 				Erased          bool
 				Content, Author any

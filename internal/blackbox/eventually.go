@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/testdb"
 )
 
 // pollInterval is short beside everything that tests wait for.
@@ -40,7 +42,7 @@ func (s *Service) Projected(t testing.TB, into []any, query string, args ...any)
 		t.Fatalf("connect to the database: %v", err)
 	}
 	defer func() { _ = connection.Close(ctx) }()
-	Eventually(t, 2*time.Minute, query, func() bool {
+	testdb.Eventually(t, query, func() bool {
 		err := connection.QueryRow(ctx, query, args...).Scan(into...)
 		switch {
 		case err == nil:

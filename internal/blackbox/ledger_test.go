@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/transparency-dev/formats/proof"
@@ -41,7 +40,7 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	var status ledger.Status
-	blackbox.Eventually(t, time.Minute, "everything is signed", func() bool {
+	testdb.Eventually(t, "everything is signed", func() bool {
 		status = ledgerStatus(t, s)
 		return status.Size >= 3 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
 	})
@@ -81,7 +80,7 @@ func TestLedger(t *testing.T) {
 	}
 	s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=1000000"}).WantProblem(t, http.StatusNotFound, "not_found")
 	s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=first"}).WantInvalid(t, "logIndex")
-	blackbox.Eventually(t, time.Minute, "the checkpoint is published", func() bool {
+	testdb.Eventually(t, "the checkpoint is published", func() bool {
 		copied, err := os.ReadFile(filepath.Join(published, "checkpoint"))
 		return err == nil && string(copied) == string(text)
 	})
@@ -98,13 +97,13 @@ func TestLedgerOfTwoReplicas(t *testing.T) {
 	database := testdb.New(t)
 	first := blackbox.Start(t, database)
 	second := blackbox.Start(t, database)
-	blackbox.Eventually(t, time.Minute, "the second one says that it does not sign", func() bool {
+	testdb.Eventually(t, "the second one says that it does not sign", func() bool {
 		return strings.Contains(second.Stderr(), "does not sign")
 	})
 	if strings.Contains(first.Stderr(), "does not sign") {
 		t.Errorf("the first one does not sign:\n%s", first.Stderr())
 	}
-	blackbox.Eventually(t, time.Minute, "the second one serves what the first one signs", func() bool {
+	testdb.Eventually(t, "the second one serves what the first one signs", func() bool {
 		code, _ := get(t, second.URL+"/ledger/checkpoint")
 		return code == http.StatusOK
 	})
@@ -127,7 +126,7 @@ func TestVerifyReplaysProjections(t *testing.T) {
 	if out := s.CLI(t, "integration", "create", "Acme", "--capability", "posts"); out.Code != 0 {
 		t.Fatal(out.Stderr)
 	}
-	blackbox.Eventually(t, time.Minute, "everything is signed", func() bool {
+	testdb.Eventually(t, "everything is signed", func() bool {
 		status := ledgerStatus(t, s)
 		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
 	})
@@ -163,7 +162,7 @@ func TestExportAndVerify(t *testing.T) {
 	if out := s.CLI(t, "integration", "create", "Acme", "--capability", "posts"); out.Code != 0 {
 		t.Fatal(out.Stderr)
 	}
-	blackbox.Eventually(t, time.Minute, "everything is signed", func() bool {
+	testdb.Eventually(t, "everything is signed", func() bool {
 		status := ledgerStatus(t, s)
 		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
+	"novelgate/internal/testdb"
 )
 
 // desk is what a request of any route can be about: an integration under review with a key and a pending novel, a novel of the
@@ -51,7 +52,7 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 		ada.Post(t, path, blackbox.Key(), because(d)).WantJSON(t, 200, &struct{}{})
 	}
 	for _, author := range []string{d.linked, d.blocked} { // their names come from a table that follows
-		blackbox.Eventually(t, time.Minute, "the name of "+author, func() bool {
+		testdb.Eventually(t, "the name of "+author, func() bool {
 			var known struct{ DisplayName *string }
 			ada.Get(t, authors+author).WantJSON(t, 200, &known)
 			return known.DisplayName != nil

@@ -12,7 +12,7 @@ const UntilSettled = 3 * time.Minute
 // Eventually polls until ok holds, and fails the test when that takes longer than any transaction of another test does.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(UntilSettled); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(UntilSettled); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", UntilSettled, what)
 		}
