@@ -121,19 +121,31 @@ func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDe
 	return answer, nil
 }
 
+// rejectionSQL reads a novel's latest rejection. What follows one in a stream is little: only staff can do anything about the novel.
+const rejectionSQL = `SELECT event_type, data FROM events
+WHERE stream_id = $1 AND stream_type = 'novel' AND event_type LIKE 'novel.rejected.%' ORDER BY stream_version DESC LIMIT 1`
+
 // rejection returns the reason of a novel's latest rejection.
 func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error) {
-	history, err := eventlog.ReadStream(ctx, a.Records, novelID, 0)
+	stored, err := queryRow(ctx, a.Records, rejectionSQL, []any{novelID}, func(row pgx.CollectableRow) (s events.Stored, err error) {
+		err = row.Scan(&s.Type, &s.Data)
+		return s, err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil //nolint:nilnil // a title can be barred without ever having been rejected
+	case err != nil:
+		return nil, readProblem(fmt.Errorf("read rejection: %w", err))
+	}
+	event, err := events.Decode(stored)
 	if err != nil {
-		return nil, readProblem(err)
+		return nil, fmt.Errorf("decode rejection: %w", err)
 	}
-	var reason *string
-	for _, recorded := range history {
-		if rejected, ok := recorded.Event.(events.NovelRejected); ok {
-			reason = &rejected.Reason
-		}
+	rejected, ok := event.(events.NovelRejected)
+	if !ok {
+		return nil, fmt.Errorf("a rejection is recorded as %s", stored.Type)
 	}
-	return reason, nil
+	return &rejected.Reason, nil
 }
 
 func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (any, error) {
@@ -166,7 +178,7 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 
 // postStanding says whether readers see a post, and why not. It reads the log, so it is never behind.
 func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, error) {
-	history, err := eventlog.ReadStream(ctx, a.Records, id, 0)
+	history, err := eventlog.ReadStream(ctx, a.Records, events.PostStream, id, 0)
 	if err != nil {
 		return post.Standing{}, readProblem(err)
 	}
@@ -175,7 +187,7 @@ func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, er
 	if !ok {
 		return p.Standing(author.Author{}), nil
 	}
-	if history, err = eventlog.ReadStream(ctx, a.Records, authorID, 0); err != nil {
+	if history, err = eventlog.ReadStream(ctx, a.Records, events.AuthorStream, authorID, 0); err != nil {
 		return post.Standing{}, readProblem(err)
 	}
 	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil

@@ -134,7 +134,7 @@ func failedEvent(ctx context.Context, db conn, name string) (events.ProjectionEv
 
 // Skipped returns the events that were skipped on record: a rebuild leaves them out.
 func Skipped(ctx context.Context, q eventlog.Querier, name string) (map[Delivery]bool, error) {
-	history, err := eventlog.ReadStream(ctx, q, events.ProjectionID(name), 0)
+	history, err := eventlog.ReadStream(ctx, q, events.ProjectionStream, events.ProjectionID(name), 0)
 	if err != nil {
 		return nil, fmt.Errorf("read what was skipped: %w", err)
 	}

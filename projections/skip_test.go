@@ -61,7 +61,7 @@ func TestSkip(t *testing.T) {
 		t.Errorf("(-all but the poison +applied):\n%s", diff)
 	}
 
-	history, err := eventlog.ReadStream(t.Context(), pool, events.ProjectionID("sick"), 0)
+	history, err := eventlog.ReadStream(t.Context(), pool, events.ProjectionStream, events.ProjectionID("sick"), 0)
 	if err != nil || len(history) != 1 {
 		t.Fatalf("%d events on record, %v", len(history), err)
 	}
@@ -106,7 +106,7 @@ func TestSkipAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	history, err := eventlog.ReadStream(t.Context(), pool, events.ProjectionID("sick"), 0)
+	history, err := eventlog.ReadStream(t.Context(), pool, events.ProjectionStream, events.ProjectionID("sick"), 0)
 	if done != 1 || len(history) != 1 || err != nil {
 		t.Errorf("%d were told that they skipped, %d events are on record, %v", done, len(history), err)
 	}

@@ -96,7 +96,7 @@ func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event 
 	if err := w.General.SendBatch(context.Background(), &batch).Close(); err != nil {
 		t.Fatalf("append %s: %v", event.Type(), err)
 	}
-	history, err := eventlog.ReadStream(context.Background(), w.General, stream, w.versions[stream]-1)
+	history, err := eventlog.ReadStream(context.Background(), w.General, recorded[0].StreamType, stream, w.versions[stream]-1)
 	if err != nil || len(history) != 1 {
 		t.Fatalf("read back %s: %d events, %v", event.Type(), len(history), err)
 	}

@@ -124,7 +124,7 @@ func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
 
 // AuthorHistory returns what was decided about an author, oldest first.
 func (s *Staff) AuthorHistory(ctx context.Context, name AuthorName) ([]HistoryEntry, error) {
-	recorded, err := eventlog.ReadStream(ctx, s.Pool, name.id(), 0)
+	recorded, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, name.id(), 0)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ type eraser struct {
 
 // again finishes every erasure of the author that is on record. It fails with ErrNoSuchAuthor when there is none.
 func (e eraser) again(ctx context.Context) (Erasure, error) {
-	history, err := eventlog.ReadStream(ctx, e.Pool, e.name.id(), 0)
+	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
 	if err != nil {
 		return Erasure{}, err
 	}

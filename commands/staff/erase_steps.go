@@ -76,7 +76,7 @@ func (e eraser) find(ctx context.Context) (findings, error) {
 	if err := e.Pool.QueryRow(ctx, eraseDecidedSQL, e.name.id()).Scan(&f.decided); err != nil {
 		return f, fmt.Errorf("read decisions: %w", err)
 	}
-	history, err := eventlog.ReadStream(ctx, e.Pool, e.name.id(), 0)
+	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
 	for i := range history {
 		if events.Personal(history[i].Event) != nil {
 			f.decisions++

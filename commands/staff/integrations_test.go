@@ -38,7 +38,7 @@ func TestCreateIntegration(t *testing.T) {
 			t.Errorf("%s found %s, %v", handle, found.ID, err)
 		}
 	}
-	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, got.ID, 0)
+	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.IntegrationStream, got.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

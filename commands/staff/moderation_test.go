@@ -238,7 +238,7 @@ func TestAuthorsAreDecidedInTurn(t *testing.T) {
 	if done != 1 || refused != rivals-1 {
 		t.Errorf("%d blocked, %d were refused", done, refused)
 	}
-	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.AuthorID(who.IntegrationID, "u"), 0)
+	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.AuthorStream, events.AuthorID(who.IntegrationID, "u"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

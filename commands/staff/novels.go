@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -106,17 +107,34 @@ func (s *Staff) moderate(ctx context.Context, id uuid.UUID, reason string, decid
 	if err := checkReason(reason); err != nil {
 		return Novel{}, err
 	}
-	err := s.appendDecided(ctx, stream{events.NovelStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
-		n := novel.Novel{ID: id}
-		for _, recorded := range history {
-			n = n.Apply(recorded.Event)
-		}
-		return decide(ctx, n)
+	// On the projection, as partners' commands are: the stream has an event for each of their updates.
+	err := s.appendAfter(ctx, stream{events.NovelStream, id}, func(ctx context.Context) (int, decision, error) {
+		n, err := s.decidedOn(ctx, id)
+		return n.Version, func(ctx context.Context) ([]events.Event, error) { return decide(ctx, n) }, err
 	})
 	if err != nil {
 		return Novel{}, err
 	}
 	return s.NovelByID(ctx, id)
+}
+
+const decidedOnSQL = `SELECT slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`
+
+// decidedOn returns what decisions about a novel are taken on, of version 0 when there is none.
+func (s *Staff) decidedOn(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
+	n := novel.Novel{ID: id}
+	var encoded []byte
+	err := s.Pool.QueryRow(ctx, decidedOnSQL, id).Scan(&n.Slug, &n.Title, &n.State, &n.OwnerID, &n.Version, &encoded)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return n, nil
+	}
+	if err != nil {
+		return n, fmt.Errorf("read novel %s: %w", id, err)
+	}
+	if err := json.Unmarshal(encoded, &n.Details); err != nil {
+		return n, fmt.Errorf("decode details of novel %s: %w", id, err)
+	}
+	return n, nil
 }
 
 // freeSlug picks the slug of a novel or a bar that is going to be the first of its title, "" when it has one.

@@ -77,7 +77,7 @@ func (s *Staff) moderatePost(ctx context.Context, id uuid.UUID, reason string, d
 
 // Post finds a post; post.ErrNotFound when there is none. It reads the log, so it is never behind.
 func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
-	history, err := eventlog.ReadStream(ctx, s.Pool, id, 0)
+	history, err := eventlog.ReadStream(ctx, s.Pool, events.PostStream, id, 0)
 	if err != nil {
 		return Post{}, err
 	}
@@ -115,7 +115,7 @@ func (s *Staff) authorOf(ctx context.Context, p post.Post) (author.Author, error
 	if !ok {
 		return author.Author{}, nil
 	}
-	history, err := eventlog.ReadStream(ctx, s.Pool, id, 0)
+	history, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, id, 0)
 	if err != nil {
 		return author.Author{}, err
 	}

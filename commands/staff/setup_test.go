@@ -35,7 +35,11 @@ func setup(t testing.TB) *staff.Staff {
 // stream returns the events of a stream, without their envelopes.
 func stream(t *testing.T, s *staff.Staff, id uuid.UUID) []events.Event {
 	t.Helper()
-	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, id, 0)
+	var kind string
+	if err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(min(stream_type), '') FROM events WHERE stream_id = $1`, id).Scan(&kind); err != nil {
+		t.Fatal(err)
+	}
+	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, kind, id, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,19 @@ type stream struct {
 	id   uuid.UUID
 }
 
+// decision says what is to be appended to an aggregate that was read.
+type decision func(context.Context) ([]events.Event, error)
+
 // appendDecided reads a stream, lets decide look at it and appends what it returns, again after each conflict.
 func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error)) error {
+	return s.appendAfter(ctx, st, func(ctx context.Context) (int, decision, error) {
+		history, err := eventlog.ReadStream(ctx, s.Pool, st.kind, st.id, 0)
+		return len(history), func(ctx context.Context) ([]events.Event, error) { return decide(ctx, history) }, err
+	})
+}
+
+// appendAfter reads an aggregate, which tells its version, decides on it, and appends what was decided, again after each conflict.
+func (s *Staff) appendAfter(ctx context.Context, st stream, read func(context.Context) (version int, decide decision, err error)) error {
 	commandID := uuid.Must(uuid.NewV7()).String()
 	if s.Delivery != nil {
 		commandID = s.Delivery.Key
@@ -52,20 +63,20 @@ func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx co
 			// Jitter, so that two who collided do not collide again.
 			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
 		}
-		// The history comes first: what it has of this very command, carried out meanwhile, is on record when the delivery is
+		// The aggregate comes first: what it has of this very command, carried out meanwhile, is on record when the delivery is
 		// looked for. The other way round the command would be decided on its own outcome, and refused.
-		history, readErr := eventlog.ReadStream(ctx, s.Pool, st.id, 0)
+		version, decide, readErr := read(ctx)
 		if readErr != nil {
 			return readErr
 		}
 		if readErr := s.replayed(ctx); readErr != nil {
 			return readErr
 		}
-		decided, refusal := decide(ctx, history)
+		decided, refusal := decide(ctx)
 		if refusal != nil || len(decided) == 0 {
 			return refusal
 		}
-		if err = s.append(ctx, s.record(st, len(history), commandID, decided)); err == nil {
+		if err = s.append(ctx, s.record(st, version, commandID, decided)); err == nil {
 			return nil
 		}
 		if !eventlog.IsConflict(err) || isNameTaken(err) {

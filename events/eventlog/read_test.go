@@ -41,7 +41,7 @@ func TestReadStream(t *testing.T) {
 	log.append(t, appended[:2]...)
 	log.append(t, appended[2:]...)
 
-	got, err := eventlog.ReadStream(t.Context(), log.pool, uuid.UUID{1}, 1)
+	got, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,41 @@ func TestReadStream(t *testing.T) {
 			t.Errorf("(-appended +read):\n%s", diff)
 		}
 	}
-	if none, err := eventlog.ReadStream(t.Context(), log.pool, uuid.UUID{9}, 0); err != nil || len(none) != 0 {
+	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{9}, 0); err != nil || len(none) != 0 {
 		t.Errorf("an unknown stream: %v, %v", none, err)
+	}
+	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.PostStream, uuid.UUID{1}, 0); err != nil || len(none) != 0 {
+		t.Errorf("a stream of another kind: %v, %v", none, err)
+	}
+}
+
+func TestReadStreamInPart(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	for version := range 5 {
+		log.append(t, approval(1, version+1))
+	}
+	versions := func(recorded []events.Recorded, err error) (list []int) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range recorded {
+			list = append(list, r.StreamVersion)
+		}
+		return list
+	}
+	one := uuid.UUID{1}
+	for name, tc := range map[string]struct{ got, want []int }{
+		"start":            {versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 2)), []int{1, 2}},
+		"more than all":    {versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 9)), []int{1, 2, 3, 4, 5}},
+		"end":              {versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.NovelStream, one, 2)), []int{4, 5}},
+		"of another kind":  {versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.PostStream, one, 2)), nil},
+		"end of that kind": {versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.PostStream, one, 2)), nil},
+	} {
+		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
@@ -127,7 +160,7 @@ func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if stream, err := eventlog.ReadStream(t.Context(), log.pool, uuid.UUID{2}, 0); err != nil || len(stream) != 1 {
+	if stream, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{2}, 0); err != nil || len(stream) != 1 {
 		t.Errorf("the stream itself: %d events, %v", len(stream), err)
 	}
 	if err := late.Commit(t.Context()); err != nil {
@@ -210,7 +243,7 @@ func TestUndecodableEventIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := eventlog.ReadStream(t.Context(), log.pool, uuid.UUID{1}, 0)
+	got, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{1}, 0)
 	var undecodable *eventlog.UndecodableError
 	if !errors.Is(err, events.ErrUnknownType) || !errors.As(err, &undecodable) {
 		t.Fatalf("got %v, %v", got, err)

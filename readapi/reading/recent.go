@@ -38,7 +38,8 @@ type fromStream struct {
 
 // stream reads a comment from its stream; ErrNotFound when there is none.
 func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
-	history, err := eventlog.ReadStream(ctx, r.DB, id, 0)
+	// The second event, if there is one, is a decision by staff. The address may have the identifier of anything: the stream of a novel is long.
+	history, err := eventlog.ReadStreamStart(ctx, r.DB, events.PostStream, id, 2)
 	if err != nil {
 		return fromStream{}, fmt.Errorf("read comment: %w", err)
 	}
