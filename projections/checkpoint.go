@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -126,14 +125,4 @@ func Retry(ctx context.Context, db conn, name string) error {
 		return fmt.Errorf("retry projection %s: %w", name, ErrUnknownProjection)
 	}
 	return nil
-}
-
-// ErrorText makes an error fit into a column of text.
-func ErrorText(err error) string {
-	const limit = 4000
-	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
 }

@@ -2,32 +2,20 @@ package projections
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events/eventlog"
-)
-
-// How the collector spares the database.
-const (
-	collectTimeout = 2 * time.Second
-	collectCache   = time.Second
+	"novelgate/internal/scrape"
 )
 
 // Collector exports the lag of the projections to Prometheus. Scrapes within a second of each other share one
 // query; when the database does not answer within two, novelgate_projections_up is 0 and the rest is absent.
 type Collector struct {
-	db    eventlog.Querier
-	clock func() time.Time
+	list *scrape.Reading[[]Status]
 
 	up, lagEvents, lagSeconds, failed, generation, rebuilt *prometheus.Desc
-
-	mu   sync.Mutex
-	at   time.Time // when list was read
-	list []Status
-	err  error
 }
 
 // NewCollector returns a collector that asks db. The clock tells how old an answer is.
@@ -36,7 +24,7 @@ func NewCollector(db eventlog.Querier, clock func() time.Time) *Collector {
 		return prometheus.NewDesc("novelgate_"+name, help, labels, nil)
 	}
 	return &Collector{
-		db: db, clock: clock,
+		list:       scrape.New(clock, func(ctx context.Context) ([]Status, error) { return List(ctx, db) }),
 		up:         desc("projections_up", "Whether the state of the projections could be read."),
 		lagEvents:  desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.", "projection"),
 		lagSeconds: desc("projection_lag_seconds", "Age of the oldest settled event that the projection has not applied yet; 0 when there is none.", "projection"),
@@ -55,7 +43,7 @@ func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	list, err := c.read()
+	list, err := c.list.Get()
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
@@ -78,17 +66,4 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 			gauge(c.rebuilt, s.Rebuild.Share(), s.Name)
 		}
 	}
-}
-
-func (c *Collector) read() ([]Status, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.clock(); c.at.IsZero() || now.Sub(c.at) >= collectCache || now.Before(c.at) {
-		// A scrape has no context.
-		ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
-		defer cancel()
-		c.list, c.err = List(ctx, c.db)
-		c.at = c.clock()
-	}
-	return c.list, c.err
 }

@@ -245,7 +245,7 @@ func (e *failedError) Unwrap() error { return e.cause }
 
 // stop records that the projection, whose checkpoint is at start, cannot get past an event.
 func (f *follower) stop(ctx context.Context, start, at events.Position, cause error) error {
-	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, ErrorText(cause), f.projection.Generation())
+	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, eventlog.ErrorText(cause), f.projection.Generation())
 	if err != nil {
 		return fmt.Errorf("stop projection: %w", err)
 	}

@@ -2,30 +2,19 @@ package ledger
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-// How the collector spares the database.
-const (
-	collectTimeout = 2 * time.Second
-	collectCache   = time.Second
+	"novelgate/internal/scrape"
 )
 
 // Collector exports how far the ledger has come to Prometheus. Scrapes within a second of each other share one query; when
 // the database does not answer within two, novelgate_ledger_up is 0 and the rest is absent.
 type Collector struct {
-	db    database
-	clock func() time.Time
+	status *scrape.Reading[Status]
 
 	up, size, unsealed, lag, failed, checkpointSize, checkpointAge *prometheus.Desc
-
-	mu     sync.Mutex
-	at     time.Time // when status was read
-	status Status
-	err    error
 }
 
 // NewCollector returns a collector that asks db. The clock tells how old an answer is.
@@ -34,7 +23,7 @@ func NewCollector(db database, clock func() time.Time) *Collector {
 		return prometheus.NewDesc("novelgate_ledger_"+name, help, nil, nil)
 	}
 	return &Collector{
-		db: db, clock: clock,
+		status:         scrape.New(clock, func(ctx context.Context) (Status, error) { return ReadStatus(ctx, db) }),
 		up:             desc("up", "Whether the state of the ledger could be read."),
 		size:           desc("size_entries", "Entries in the Merkle tree."),
 		unsealed:       desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),
@@ -54,7 +43,7 @@ func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
-	status, err := c.read()
+	status, err := c.status.Get()
 	gauge := func(desc *prometheus.Desc, value float64) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
@@ -75,17 +64,4 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		gauge(c.checkpointSize, float64(*status.CheckpointSize))
 		gauge(c.checkpointAge, *status.CheckpointAge)
 	}
-}
-
-func (c *Collector) read() (Status, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.clock(); c.at.IsZero() || now.Sub(c.at) >= collectCache || now.Before(c.at) {
-		// A scrape has no context.
-		ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
-		defer cancel()
-		c.status, c.err = ReadStatus(ctx, c.db)
-		c.at = c.clock()
-	}
-	return c.status, c.err
 }

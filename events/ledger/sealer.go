@@ -219,7 +219,7 @@ func (s *Sealer) noteError(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.config.Pool.Exec(ctx, noteErrorSQL, errorText(cause), at.size); err != nil {
+	if _, err := s.config.Pool.Exec(ctx, noteErrorSQL, eventlog.ErrorText(cause), at.size); err != nil {
 		return fmt.Errorf("note error: %w", err)
 	}
 	return nil

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
@@ -48,14 +47,4 @@ type rowQuerier interface {
 
 func readState(ctx context.Context, db rowQuerier) (state, error) {
 	return scanState(db.QueryRow(ctx, readStateSQL))
-}
-
-// errorText makes an error fit into a column.
-func errorText(err error) string {
-	const limit = 4000
-	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
 }

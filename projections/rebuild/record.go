@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/projections"
+	"novelgate/events/eventlog"
 )
 
 // record is the row of projection_rebuilds.
@@ -101,7 +101,7 @@ func (r *rebuild) enter(ctx context.Context, phase string) error {
 
 // recordError leaves for projection list why the rebuild has ended.
 func (r *rebuild) recordError(ctx context.Context, cause error) {
-	if _, err := r.pool.Exec(ctx, errorSQL, r.Projection.Name(), r.builder, projections.ErrorText(cause)); err != nil {
+	if _, err := r.pool.Exec(ctx, errorSQL, r.Projection.Name(), r.builder, eventlog.ErrorText(cause)); err != nil {
 		r.Logger.DebugContext(ctx, "The end of a rebuild was not recorded")
 	}
 }
