@@ -177,6 +177,8 @@ func (e *event) entry(there []byte) ([]byte, error) {
 	entry = binary.BigEndian.AppendUint64(entry, uint64(e.RecordedAt.UnixMicro()))
 	entry = appendDigest(entry, e.Data)
 	switch {
+	case e.Personal == nil && e.Salt != nil && len(there) > len(entry) && there[len(entry)] != 0:
+		return nil, fmt.Errorf("%w: it has lost its personal part and not its salt, and an erasure takes both", errWrong)
 	case e.Personal == nil && len(there) > len(entry) && there[len(entry)] != 0: // erased
 		entry = append(entry, there[len(entry):min(len(entry)+33, len(there))]...)
 	case e.Personal == nil:

@@ -74,7 +74,8 @@ func split(data []byte, count int) ([][]byte, error) {
 }
 
 // compare returns what of an event is not what its entry commits to, nothing for the right event. erased says that its personal
-// part is gone, which is in order.
+// part and salt are gone, which is in order: an erasure takes both at once. One that had no personal part may have a salt, to which
+// its entry does not commit.
 func (e *entry) compare(got *bundle.Event) (parts []Part, erased bool) {
 	differs := func(part Part, really bool) {
 		if really {
@@ -93,7 +94,8 @@ func (e *entry) compare(got *bundle.Event) (parts []Part, erased bool) {
 	case e.personalForm == 0:
 		differs(Personal, got.Personal != nil)
 	case got.Personal == nil:
-		erased = true
+		erased = got.Salt == nil
+		differs(Personal, !erased)
 	case e.personalForm == 1:
 		differs(Personal, got.Salt == nil || !isDigest(e.personal, got.Salt, got.Personal))
 	default:

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/ledger/verify"
 	"novelgate/internal/outsider"
 )
+
+// firstWords is the first line with its personal part, which has no quotes of its own.
+var firstWords = regexp.MustCompile(`\A(.*),"personal":"(?:[^"\\]|\\.)*"`)
 
 // TestTamperedFiles edits files of a bundle. Our verifier says what it is, and one that somebody else could have written, from
 // the documentation, finds it, too.
@@ -33,6 +37,7 @@ func TestTamperedFiles(t *testing.T) {
 	}{
 		"data":          {whole, replace("some-novel", "some-nuvel"), "data@0", true},
 		"personal":      {whole, replace("reader 0", "reader 9"), "personal@0", true},
+		"words":         {whole, func(text []byte) []byte { return firstWords.ReplaceAll(text, []byte("$1")) }, "personal@0", true},
 		"metadata":      {whole, replace(`actor\"`, `octor\"`), "metadata@0", true},
 		"a line less":   {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[8:]...) }), "missing@7", true},
 		"a line twice":  {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[6:]...) }), "extra@6", true},

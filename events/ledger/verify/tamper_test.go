@@ -57,6 +57,7 @@ func TestTamperedEvents(t *testing.T) {
 		"personal":                {`UPDATE events SET personal = replace(personal::text, 'words', 'wurds')::json WHERE ` + at("511"), "personal@511"},
 		"salt alone":              {`UPDATE events SET salt = gen_random_uuid() WHERE ` + at("511"), "personal@511"},
 		"salt without personal":   {`UPDATE events SET salt = NULL WHERE ` + at("511"), "personal@511"},
+		"personal without salt":   {`UPDATE events SET personal = NULL WHERE ` + at("511"), "personal@511"},
 		"personal where none was": {`UPDATE events SET personal = '{}' WHERE ` + at("3"), "personal@3"},
 		"metadata":                {`UPDATE events SET metadata = '{}' WHERE ` + at("8999"), "metadata@8999"},
 		"time":                    {`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12"},
