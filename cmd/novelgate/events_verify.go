@@ -107,52 +107,6 @@ func (c *EventsVerify) report(in *invocation, result verification) error {
 	return nil
 }
 
-func printReport(in *invocation, r verification) {
-	checked := fmt.Sprintf("%d events against their entries", r.Events)
-	switch {
-	case r.EntriesOnly:
-		checked = "no events, there are entries only"
-	case r.Erased > 0:
-		checked += fmt.Sprintf(", %d of them erased", r.Erased)
-	}
-	rows := [][]any{
-		{"checkpoint", fmt.Sprintf("%d entries of %s", r.Size, r.Origin)},
-		{"root", r.Root},
-	}
-	for _, key := range r.Keys {
-		rows = append(rows, []any{"signed by", key})
-	}
-	rows = append(rows,
-		[]any{"hashed", fmt.Sprintf("%d entries, from log index %d on", r.Entries, r.FirstLogIndex)},
-		[]any{"compared", checked},
-		[]any{"streams", fmt.Sprintf("%d, their versions without gaps unless said below", r.Streams)})
-	for _, kept := range r.Kept {
-		outcome := "could NOT be compared"
-		if kept.Agrees != nil {
-			outcome = "does NOT agree"
-			if *kept.Agrees {
-				outcome = "agrees"
-			}
-		}
-		rows = append(rows, []any{"kept", fmt.Sprintf("%s, %d entries: %s", kept.Name, kept.Size, outcome)})
-	}
-	rows = append(rows, []any{"took", fmt.Sprintf("%.1f s, %.0f events/s", r.Seconds, float64(r.Entries)/max(r.Seconds, 0.001))})
-	for i := range r.Projections {
-		rows = append(rows, []any{"replayed", replayed(&r.Projections[i])})
-	}
-	for i := range r.Faults {
-		rows = append(rows, []any{"WRONG", r.Faults[i].String()})
-	}
-	if more := r.FaultCount - int64(len(r.Faults)); more > 0 {
-		rows = append(rows, []any{"WRONG", fmt.Sprintf("%d faults in all", r.FaultCount)})
-	}
-	outcome := "everything agrees"
-	if !r.OK {
-		outcome = "the history DOES NOT VERIFY"
-	}
-	in.table([]any{"VERIFY", outcome}, rows)
-}
-
 // keys resolves --key: keys themselves, or files of keys.
 func (c *EventsVerify) keys() ([]string, error) {
 	var keys []string

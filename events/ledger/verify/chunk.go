@@ -22,6 +22,7 @@ type chunk struct {
 	names      []uint64 // hash of source and id
 	events     int      // that were compared with their entries
 	erased     int      // of them, without their personal part
+	erasures   []erasure
 	faults     []Fault
 	noEvents   bool
 }
@@ -197,6 +198,9 @@ func (c *chunk) compareOne(index int64, want *entry, got *bundle.Event) {
 	}
 	switch {
 	case len(parts) == 0:
+		if x, ok := erasureOf(index, got, erased); ok {
+			c.erasures = append(c.erasures, x)
+		}
 	case want.id != got.ID && (want.streamID != got.StreamID || int64(want.version) != int64(got.StreamVersion)):
 		c.fault(Replaced, index, want, fmt.Sprintf("event %q of %q is in its place", got.ID, got.Source))
 		c.faults[len(c.faults)-1].foundID, c.faults[len(c.faults)-1].foundSource = got.ID, got.Source

@@ -5,5 +5,6 @@
 // they tell which entry was changed when a root is wrong.
 //
 // Chunks are checked on several goroutines and joined in order, so that the first fault is the first one in the log. Memory is
-// that of a few chunks of 4096 events, some 40 bytes for each stream, and 8 bytes for each event, to find one that is there twice.
+// that of a few chunks of 4096 events, some 40 bytes for each stream, 8 bytes for each event, to find one that is there twice, and a number for each integration and each author
+// whose erased events have no erasure on record behind them yet.
 package verify

@@ -51,11 +51,15 @@ type Report struct {
 	Events        int64    `json:"events"`        // compared with their entries
 	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
 	Erased        int64    `json:"erased"`        // of them, without their personal part
-	Streams       int      `json:"streams"`
-	Kept          []Kept   `json:"kept"`
-	Seconds       float64  `json:"seconds"`
-	FaultCount    int64    `json:"faultCount"`
-	Faults        []Fault  `json:"faults"` // the first of them, in log order; those of no event last
+	// Of the erased, those behind which no erasure is on record that may have been the one, and the first of them; null: there is none.
+	ErasedWithoutRecord      int64  `json:"erasedWithoutRecord"`
+	FirstErasedWithoutRecord *int64 `json:"firstErasedWithoutRecord"`
+
+	Streams    int     `json:"streams"`
+	Kept       []Kept  `json:"kept"`
+	Seconds    float64 `json:"seconds"`
+	FaultCount int64   `json:"faultCount"`
+	Faults     []Fault `json:"faults"` // the first of them, in log order; those of no event last
 }
 
 // Kept is what became of a checkpoint that was kept.
@@ -79,6 +83,7 @@ type verification struct {
 	broken   bool          // entries were missing: no root can be computed any more
 	stained  bool          // an entry is not the one that its hash tile has: tiles above it can't fit
 	versions map[[16]byte]uint32
+	erasures erasures
 	names    []uint64
 	run      int64 // where the present run of missing events begins, -1: there is none
 }
@@ -88,7 +93,7 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
 		Config: config, source: config.Source, seed: maphash.MakeSeed(), report: &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
-		versions: map[[16]byte]uint32{}, run: -1,
+		versions: map[[16]byte]uint32{}, erasures: newErasures(), run: -1,
 	}
 	if err := v.open(ctx); err != nil {
 		return nil, err
@@ -107,6 +112,9 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	r := v.report
 	r.OK = r.FaultCount == 0
 	r.Streams = len(v.versions)
+	if left := v.erasures.left(); left.count > 0 {
+		r.ErasedWithoutRecord, r.FirstErasedWithoutRecord = left.count, &left.first
+	}
 	r.Seconds = config.Now().Sub(begun).Seconds()
 	return r, nil
 }
@@ -173,6 +181,9 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 	v.report.Events += int64(c.events)
 	v.report.EntriesOnly = v.report.EntriesOnly || c.noEvents
 	v.report.Erased += int64(c.erased)
+	for _, x := range c.erasures {
+		v.erasures.take(x)
+	}
 	slices.SortStableFunc(c.faults, func(a, b Fault) int { return cmp.Compare(*a.LogIndex, *b.LogIndex) })
 	for i := range c.faults {
 		v.add(c.faults[i])

@@ -1,0 +1,91 @@
+package verify
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"novelgate/events"
+	"novelgate/events/ledger/bundle"
+)
+
+// erasures looks for a record behind everything that is erased. A decision about an author is erased behind author.erased.v1 in their
+// own stream. Whose a comment was nobody can tell any more: any erasure of an author of the same integration may have been the one.
+type erasures struct {
+	comments  map[uuid.UUID]unrecorded // by integration
+	decisions map[uuid.UUID]unrecorded // by author
+}
+
+// unrecorded are erased events behind which no erasure has come yet.
+type unrecorded struct{ count, first int64 }
+
+// erasure is an erased event, or the record of an erasure.
+type erasure struct {
+	index         int64
+	integrationID uuid.UUID
+	authorID      uuid.UUID // zero for a comment
+	record        bool
+}
+
+func newErasures() erasures {
+	return erasures{comments: map[uuid.UUID]unrecorded{}, decisions: map[uuid.UUID]unrecorded{}}
+}
+
+// recordPrefix begins the type of the record in all its versions.
+const recordPrefix = "author.erased."
+
+// erasureOf tells what an event that is the one of its entry says about erasures: nothing, unless it is erased or a record.
+func erasureOf(index int64, e *bundle.Event, erased bool) (erasure, bool) {
+	record := e.StreamType == events.AuthorStream && strings.HasPrefix(e.Type, recordPrefix)
+	if !erased && !record {
+		return erasure{}, false
+	}
+	var of struct {
+		IntegrationID uuid.UUID `json:"integrationId"`
+	}
+	// Of no integration, it stays without a record, or is the record of nothing.
+	if err := json.Unmarshal(e.Data, &of); err != nil {
+		of.IntegrationID = uuid.Nil
+	}
+	x := erasure{index: index, integrationID: of.IntegrationID, record: record}
+	if e.StreamType == events.AuthorStream {
+		x.authorID = e.StreamID
+	}
+	return x, true
+}
+
+// take takes the next one in log order.
+func (a *erasures) take(x erasure) {
+	switch {
+	case x.record && x.integrationID == uuid.Nil:
+	case x.record:
+		delete(a.comments, x.integrationID)
+		delete(a.decisions, x.authorID)
+	case x.authorID != uuid.Nil:
+		a.decisions[x.authorID] = a.decisions[x.authorID].and(x.index)
+	default:
+		a.comments[x.integrationID] = a.comments[x.integrationID].and(x.index)
+	}
+}
+
+func (u unrecorded) and(index int64) unrecorded {
+	if u.count == 0 {
+		u.first = index
+	}
+	u.count++
+	return u
+}
+
+// left returns how many have no record behind them, and the log index of the first one.
+func (a *erasures) left() (all unrecorded) {
+	for _, list := range []map[uuid.UUID]unrecorded{a.comments, a.decisions} {
+		for _, u := range list {
+			if all.count == 0 || u.first < all.first {
+				all.first = u.first
+			}
+			all.count += u.count
+		}
+	}
+	return all
+}

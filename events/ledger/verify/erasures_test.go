@@ -1,0 +1,115 @@
+package verify_test
+
+import (
+	"testing"
+
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/ledger/verify"
+)
+
+// An integration is that of ledgertest's comments; the other ones are made up.
+const (
+	theIntegration     = `md5('i')::uuid`
+	anotherIntegration = `md5('another')::uuid`
+	theAuthor          = `md5('an author')::uuid`
+	anotherAuthor      = `md5('another author')::uuid`
+)
+
+// appendAuthorEvent appends to the stream of an author and signs. A decision has a personal part, the record of an erasure has none.
+func appendAuthorEvent(l *ledgertest.Ledger, kind, author, integration string) {
+	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+		SELECT 0, 'author', ` + author + `, (SELECT count(*) + 1 FROM events WHERE stream_id = ` + author + `), gen_random_uuid(), 'staff', '` + kind + `',
+			json_build_object('integrationId', ` + integration + `, 'reason', 'asked'),
+			CASE WHEN '` + kind + `' NOT LIKE 'author.erased.%' THEN json_build_object('uuid', 'u') END, gen_random_uuid(), '{}'`)
+	l.Sign()
+}
+
+// erase takes words away as an erasure does, and as somebody can who switches the guards off.
+func erase(l *ledgertest.Ledger, where string) {
+	tamper(l, `UPDATE events SET personal = NULL, salt = NULL WHERE personal IS NOT NULL AND (`+where+`)`)
+}
+
+// wantUnrecorded wants so many erased events without a record of it, the first at a log index; -1: there is none. It is no fault.
+func wantUnrecorded(t *testing.T, what string, r *verify.Report, count, first int64) {
+	t.Helper()
+	wantFaults(t, what, r, "", false)
+	got := int64(-1)
+	if r.FirstErasedWithoutRecord != nil {
+		got = *r.FirstErasedWithoutRecord
+	}
+	if r.ErasedWithoutRecord != count || got != first {
+		t.Errorf("%s: %d erased events have no record, the first at %d, want %d from %d on", what, r.ErasedWithoutRecord, got, count, first)
+	}
+}
+
+// TestErasedWithoutRecord: what is erased needs an erasure on record behind it, of the same integration, and a decision about an author one
+// of this author.
+func TestErasedWithoutRecord(t *testing.T) {
+	t.Parallel()
+	const recorded, decided = "author.erased.v1", "author.blocked.v1"
+	for name, test := range map[string]struct {
+		fill         func(l *ledgertest.Ledger) // behind 20 comments, at the log index 20
+		erase        string
+		count, first int64
+	}{
+		"nothing on record":  {func(*ledgertest.Ledger) {}, at("5") + `OR` + at("7"), 2, 5},
+		"recorded behind it": {func(l *ledgertest.Ledger) { appendAuthorEvent(l, recorded, theAuthor, theIntegration) }, at("5"), 0, -1},
+		"recorded in a later version": {
+			func(l *ledgertest.Ledger) { appendAuthorEvent(l, "author.erased.v2", theAuthor, theIntegration) }, at("5"), 0, -1,
+		},
+		"of another integration": {func(l *ledgertest.Ledger) { appendAuthorEvent(l, recorded, theAuthor, anotherIntegration) }, at("5"), 1, 5},
+		"recorded in front of it": {func(l *ledgertest.Ledger) {
+			appendAuthorEvent(l, recorded, theAuthor, theIntegration)
+			l.Append(3)
+		}, at("5") + `OR` + at("22"), 1, 22},
+		"a decision, recorded": {func(l *ledgertest.Ledger) {
+			appendAuthorEvent(l, decided, theAuthor, theIntegration)
+			appendAuthorEvent(l, recorded, theAuthor, theIntegration)
+		}, at("20"), 0, -1},
+		"a decision, of another author": {func(l *ledgertest.Ledger) {
+			appendAuthorEvent(l, decided, theAuthor, theIntegration)
+			appendAuthorEvent(l, recorded, anotherAuthor, theIntegration)
+		}, at("20") + `OR` + at("5"), 1, 20},
+		"a decision of a new beginning": {func(l *ledgertest.Ledger) {
+			appendAuthorEvent(l, recorded, theAuthor, theIntegration)
+			appendAuthorEvent(l, decided, theAuthor, theIntegration)
+		}, at("21"), 1, 21},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := ledgertest.New(t)
+			l.Append(20)
+			test.fill(l)
+			erase(l, test.erase)
+			wantUnrecorded(t, "database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.count, test.first)
+			wantUnrecorded(t, "bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.count, test.first)
+		})
+	}
+}
+
+// TestErasedAcrossChunks: an erasure is behind what it has erased, whoever reads which part of the log.
+func TestErasedAcrossChunks(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(4500)
+	appendAuthorEvent(l, "author.erased.v1", theAuthor, theIntegration) // 4500
+	l.Append(4500)
+	older := export(t, l, 0)
+	erase(l, at("100")+`OR`+at("4499")+`OR`+at("8300")+`OR`+at("8999"))
+	early := export(t, l, 0)
+	appendAuthorEvent(l, "author.linked.v1", theAuthor, theIntegration) // 9001
+	newer := export(t, l, 9001)
+	verified := func(_ int64, dirs ...string) *verify.Report {
+		return run(t, verify.Config{Source: bundles(t, dirs...), Keys: l.Keys, Workers: 4})
+	}
+	wantUnrecorded(t, "before anything was erased", verified(0, older), 0, -1)
+	wantUnrecorded(t, "while it is erased", verified(0, early), 2, 8300)
+	wantUnrecorded(t, "the end alone", verified(8192, newer), 2, 8300)
+	wantUnrecorded(t, "the end, with words from before", verified(0, older, newer), 2, 8300)
+	appendAuthorEvent(l, "author.erased.v1", theAuthor, theIntegration)
+	newer = export(t, l, 9001)
+	wantUnrecorded(t, "on record, the end alone", verified(8192, newer), 0, -1)
+	wantUnrecorded(t, "on record, together with what was exported meanwhile", verified(0, early, newer), 0, -1)
+	erase(l, at("9001"))
+	wantUnrecorded(t, "a decision, too", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys, Workers: 4}), 0, -1)
+}
