@@ -27,6 +27,8 @@ type EventsVerify struct {
 	Key      []string `placeholder:"KEY" help:"Public key that must have signed, as ledger status shows it, or a file of such keys (default: what comes with the history, which proves less)."`
 	Against  []string `placeholder:"PATH" type:"existingpath" help:"Checkpoint that you kept, or an older bundle: the history must be the one that it covers. One that ends in front of the first event of DIR cannot be compared, which is a fault."`
 
+	FirstLogIndex int64 `placeholder:"INDEX" help:"Log index with which DIR begins, when it is a bundle that continues others: what is in front of it is not verified, and must have been before (default: 0, everything)."`
+
 	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare all projected tables with that. It needs permission to create schemas, and room for a copy of the largest projection."`
 }
 
@@ -34,7 +36,7 @@ var errDoesNotVerify = errors.New("the history does not verify")
 
 // Run verifies and reports. What is wrong with the history is an error: the exit code is 1.
 func (c *EventsVerify) Run(in *invocation) error {
-	config := verify.Config{Workers: auditWorkers(), Now: in.now}
+	config := verify.Config{First: c.FirstLogIndex, Workers: auditWorkers(), Now: in.now}
 	if isTerminal(in.stderr) {
 		config.Progress = in.progress("verify", "events")
 	}
@@ -91,6 +93,14 @@ func (c *EventsVerify) run(in *invocation, config verify.Config) error {
 
 func (c *EventsVerify) verify(in *invocation, config verify.Config) (verification, error) {
 	report, err := verify.Run(in.ctx, config)
+	if errors.Is(err, verify.ErrFirst) {
+		first := config.Source.First()
+		advice := "leave --first-log-index out"
+		if first > 0 {
+			advice = fmt.Sprintf("give the bundles in front of it as well, or --first-log-index %d if you have verified what is in front of it before", first)
+		}
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
 	return verification{Report: report, Projections: []rebuild.Comparison{}}, err
 }
 

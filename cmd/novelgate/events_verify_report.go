@@ -53,8 +53,11 @@ func printReport(in *invocation, r verification) {
 // verdict is the report in a few words.
 func verdict(r *verify.Report) string {
 	text := "everything agrees"
-	if !r.OK {
+	switch {
+	case !r.OK:
 		return "the history DOES NOT VERIFY"
+	case r.Unverified > 0:
+		text = fmt.Sprintf("everything agrees from log index %d on", r.FirstLogIndex)
 	}
 	if r.ErasedWithoutRecord > 0 {
 		text += ", but events are erased WITHOUT A RECORD of it"
@@ -64,6 +67,9 @@ func verdict(r *verify.Report) string {
 
 // notVouchedFor is what is no fault, and what nobody may take for verified.
 func notVouchedFor(r *verify.Report) (rows [][]any) {
+	if r.Unverified > 0 {
+		rows = append(rows, []any{"NOT VERIFIED", fmt.Sprintf("%d entries in front of log index %d, and their events", r.Unverified, r.FirstLogIndex)})
+	}
 	if r.ErasedWithoutRecord > 0 {
 		rows = append(rows, []any{"NO RECORD", fmt.Sprintf(
 			"%d erased events, the first at log index %d, have no erasure on record behind them: one is under way, was interrupted or is recorded behind these entries, or somebody has removed the words",

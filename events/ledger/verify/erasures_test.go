@@ -99,8 +99,8 @@ func TestErasedAcrossChunks(t *testing.T) {
 	early := export(t, l, 0)
 	appendAuthorEvent(l, "author.linked.v1", theAuthor, theIntegration) // 9001
 	newer := export(t, l, 9001)
-	verified := func(_ int64, dirs ...string) *verify.Report {
-		return run(t, verify.Config{Source: bundles(t, dirs...), Keys: l.Keys, Workers: 4})
+	verified := func(first int64, dirs ...string) *verify.Report {
+		return run(t, verify.Config{Source: bundles(t, dirs...), First: first, Keys: l.Keys, Workers: 4})
 	}
 	wantUnrecorded(t, "before anything was erased", verified(0, older), 0, -1)
 	wantUnrecorded(t, "while it is erased", verified(0, early), 2, 8300)

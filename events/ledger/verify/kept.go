@@ -28,6 +28,7 @@ var (
 	ErrCheckpoint = errors.New("not a checkpoint")
 	ErrKey        = errors.New("not a verifier key")
 	ErrOrigin     = errors.New("is of another origin")
+	ErrFirst      = errors.New("the history begins elsewhere") // than Config.First
 )
 
 // open reads the checkpoint, its signatures, and the checkpoints that were kept.

@@ -27,6 +27,9 @@ type Config struct {
 	Kept map[string][]byte
 	// Older is an older bundle with one of these checkpoints, to find out what of it was rewritten. Default: it is not found out.
 	Older Source
+	// First is the log index from which on to verify, as the auditor knows it: a bundle that says itself where it begins could leave out
+	// what was tampered with. Default: 0, everything.
+	First int64
 	// Workers is how many chunks are read at a time. Default: 2.
 	Workers int
 	// Now is the clock. Required.
@@ -47,6 +50,7 @@ type Report struct {
 	Keys          []string `json:"keys"` // that have signed it
 	KeysGiven     bool     `json:"keysGiven"`
 	FirstLogIndex int64    `json:"firstLogIndex"` // what is in front of it was not looked at
+	Unverified    int64    `json:"unverified"`    // entries in front of it
 	Entries       int64    `json:"entries"`       // hashed anew
 	Events        int64    `json:"events"`        // compared with their entries
 	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
@@ -94,6 +98,9 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	v := &verification{
 		Config: config, source: config.Source, seed: maphash.MakeSeed(), report: &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
 		versions: map[[16]byte]uint32{}, erasures: newErasures(), run: -1,
+	}
+	if first := v.source.First(); first != v.First {
+		return nil, fmt.Errorf("%w: with log index %d, and it was to be verified from log index %d on", ErrFirst, first, v.First)
 	}
 	if err := v.open(ctx); err != nil {
 		return nil, err
@@ -255,5 +262,6 @@ func (v *verification) end(ctx context.Context) error {
 func (v *verification) setReport(origin string, keys []string) {
 	r := v.report
 	r.Origin, r.Size, r.Root, r.FirstLogIndex = origin, v.tree.N, base64.StdEncoding.EncodeToString(v.tree.Hash[:]), v.source.First()
+	r.Unverified = r.FirstLogIndex
 	r.Keys, r.KeysGiven = append(r.Keys, keys...), len(v.Keys) > 0
 }

@@ -71,21 +71,21 @@ func TestContinuedBundles(t *testing.T) {
 		t.Fatalf("it begins with %d", opened.First())
 	}
 	kept := map[string][]byte{"older": note}
-	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: size, Agrees: new(true)}}, run(t, verify.Config{Source: opened, Kept: kept}).Kept)
+	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: size, Agrees: new(true)}}, run(t, verify.Config{Source: opened, First: begin, Kept: kept}).Kept)
 	if agrees != "" {
 		t.Error(agrees)
 	}
-	r := run(t, verify.Config{Source: opened})
+	r := run(t, verify.Config{Source: opened, First: begin})
 	wantFaults(t, "alone", r, "", false)
-	if r.Events != size+9000-begin || r.FirstLogIndex != begin {
+	if r.Events != size+9000-begin || r.FirstLogIndex != begin || r.Unverified != begin {
 		t.Errorf("alone: %+v", r)
 	}
 	r = run(t, verify.Config{Source: bundles(t, older, newer), Kept: kept})
 	wantFaults(t, "together", r, "", false)
-	if r.Events != size+9000 || r.FirstLogIndex != 0 {
+	if r.Events != size+9000 || r.FirstLogIndex != 0 || r.Unverified != 0 {
 		t.Errorf("together: %+v", r)
 	}
-	r = run(t, verify.Config{Source: opened, Kept: kept, Older: bundles(t, older)})
+	r = run(t, verify.Config{Source: opened, First: begin, Kept: kept, Older: bundles(t, older)})
 	wantFaults(t, "against the older one", r, "", false)
 	if _, err := verify.OpenBundles([]string{newer, older}); err == nil {
 		t.Error("bundles in the wrong order are taken")
@@ -120,7 +120,8 @@ func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 		"forged, with all events":  {[]string{older, newer}, forged, "rewritten@0", new(false)},
 		"of no entries":            {[]string{newer}, nothing, "", new(true)},
 	} {
-		r := run(t, verify.Config{Source: bundles(t, test.dirs...), Keys: l.Keys, Kept: map[string][]byte{"kept": test.note}})
+		source := bundles(t, test.dirs...)
+		r := run(t, verify.Config{Source: source, First: source.First(), Keys: l.Keys, Kept: map[string][]byte{"kept": test.note}})
 		wantFaults(t, name, r, test.want, false)
 		if diff := cmp.Diff(test.agrees, r.Kept[0].Agrees); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", name, diff)
