@@ -27,7 +27,12 @@ type Endpoint struct {
 
 // NewEndpoint returns a target that sends with POST or PUT.
 func NewEndpoint(pool *pgxpool.Pool, method string, address *url.URL) *Endpoint {
-	return &Endpoint{pool: pool, client: &http.Client{Timeout: publishTimeout}, method: method, url: address}
+	client := &http.Client{
+		Timeout: publishTimeout,
+		// A redirect may turn the request into a GET without the checkpoint, and its 200 would count.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &Endpoint{pool: pool, client: client, method: method, url: address}
 }
 
 // String implements Target.
@@ -56,7 +61,7 @@ func (e *Endpoint) Last(ctx context.Context, origin string) (int64, error) {
 
 var errEndpoint = errors.New("the endpoint did not take it")
 
-// Take implements Target. Any status from 200 to 299 means that the endpoint has it.
+// Take implements Target. Any status from 200 to 299 means that the endpoint has it. Redirects are not followed.
 func (e *Endpoint) Take(ctx context.Context, c Checkpoint) error {
 	request, err := http.NewRequestWithContext(ctx, e.method, e.url.String(), bytes.NewReader(c.Note))
 	if err != nil {
@@ -73,6 +78,10 @@ func (e *Endpoint) Take(ctx context.Context, c Checkpoint) error {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
+		if location, err := response.Location(); err == nil {
+			return fmt.Errorf("%w: %s, it points to %s: if checkpoints belong there, set --ledger-publish-url to that",
+				errEndpoint, response.Status, location.Redacted())
+		}
 		return fmt.Errorf("%w: %s", errEndpoint, response.Status)
 	}
 	if _, err := e.pool.Exec(ctx, savePublishedSQL, e.String(), c.Origin, c.Tree.N); err != nil {

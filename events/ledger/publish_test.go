@@ -8,7 +8,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,5 +120,33 @@ func TestPublishToEndpoint(t *testing.T) {
 	defer mu.Unlock()
 	if diff := cmp.Diff([]int64{0, 7, 1400}, sizes); diff != "" {
 		t.Errorf("published (-want +got):\n%s", diff)
+	}
+}
+
+// TestPublishFollowsNoRedirect: on the way to another address a POST may become a GET without the checkpoint, whose 200 says nothing.
+func TestPublishFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	pool, _ := signedLedger(t)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var followed atomic.Bool
+		mux := http.NewServeMux()
+		mux.HandleFunc("/old", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/new", status) })
+		mux.HandleFunc("/new", func(http.ResponseWriter, *http.Request) { followed.Store(true) })
+		server := httptest.NewServer(mux)
+		address, err := url.Parse(server.URL + "/old")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = newPublisher(t, pool, ledger.NewEndpoint(pool, http.MethodPost, address)).Publish(t.Context())
+		server.Close()
+		if followed.Load() {
+			t.Errorf("%d was followed", status)
+		}
+		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(status)) || !strings.Contains(err.Error(), server.URL+"/new") {
+			t.Errorf("%d: the error does not say where to: %v", status, err)
+		}
+	}
+	if n := count(t, pool, "ledger_publications"); n != 0 {
+		t.Errorf("%d publications are on record, and no checkpoint was taken", n)
 	}
 }
