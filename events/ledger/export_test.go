@@ -50,3 +50,17 @@ func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
 
 // Keys are the public keys that a signer signs with.
 func (s *Signer) Keys() []string { return s.config.Identity.VerifierKeys }
+
+// ErrMemory is the error of a memory that cannot be written.
+var ErrMemory = errMemory
+
+// LoggedFailures says which of the outcomes in a row a signer logs.
+func LoggedFailures(outcomes []error) (logged []int) {
+	var f failures
+	for i, err := range outcomes {
+		if f.due(err) {
+			logged = append(logged, i)
+		}
+	}
+	return logged
+}

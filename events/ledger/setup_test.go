@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,13 +49,40 @@ func startSealer(t testing.TB, config ledger.SealerConfig) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, sealer.Run)
+}
+
+// run lets something work; the returned function ends it and waits for that. The test's end does so too.
+func run(t testing.TB, work func(context.Context)) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { sealer.Run(ctx); close(ended) }()
+	go func() { work(ctx); close(ended) }()
 	stop = func() { cancel(); <-ended }
 	t.Cleanup(stop)
 	return stop
 }
+
+// logged keeps what is logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // appendEvents appends events in one transaction, each to a stream of its own.
 func appendEvents(t testing.TB, pool *pgxpool.Pool, n int) {

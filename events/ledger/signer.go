@@ -37,6 +37,7 @@ type Signer struct {
 	config SignerConfig
 	store  *Store
 	memory Checkpoint // the largest that this replica knows of, outside of the database; no origin: none
+	kept   bool       // memory is in the file
 }
 
 // NewSigner returns a signer that does nothing before Run.
@@ -62,33 +63,27 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 		return nil, fmt.Errorf("create signer: %w", err)
 	}
 	if ok && memory.Origin == config.Identity.Origin {
-		s.memory = memory
+		s.memory, s.kept = memory, true
 	}
 	return s, nil
 }
 
 // Run signs until ctx ends. What goes wrong is logged and tried again.
 func (s *Signer) Run(ctx context.Context) {
-	const again = 60 // ticks after which a failure that goes on is logged once more
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
-	for failures := 0; ; {
+	for failed := (failures{}); ; {
 		err := s.Sign(ctx)
 		forked := errors.Is(err, ErrForked)
 		s.config.Metrics.refuse(forked)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err == nil:
-			failures = 0
-		case forked && failures%again == 0:
+		}
+		switch due := failed.due(err); {
+		case due && forked:
 			s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, and say why in public", slog.Any("error", err))
-			failures++
-		default:
-			if failures%again == 1 {
-				s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
-			}
-			failures++
+		case due:
+			s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -159,11 +154,20 @@ func (s *Signer) Sign(ctx context.Context) error {
 	return s.remember(c)
 }
 
-// remember keeps a checkpoint outside of the database, which may be set back.
+// errMemory is returned while the signer's memory cannot be written. What it would say is known to this process all the same.
+var errMemory = errors.New("what was signed could not be remembered outside of the database")
+
+// remember keeps a checkpoint outside of the database, which may be set back. What could not be written is written the next time.
 func (s *Signer) remember(c Checkpoint) error {
-	if s.memory.Origin != "" && c.Tree.N <= s.memory.Tree.N {
+	if s.memory.Origin == "" || c.Tree.N > s.memory.Tree.N {
+		s.memory, s.kept = c, false
+	}
+	if s.kept {
 		return nil
 	}
-	s.memory = c
-	return writeFile(s.config.Identity.Memory, c.Note, keyFileMode)
+	if err := writeFile(s.config.Identity.Memory, s.memory.Note, keyFileMode); err != nil {
+		return fmt.Errorf("%w: %w", errMemory, err)
+	}
+	s.kept = true
+	return nil
 }
