@@ -103,7 +103,7 @@ func (c *LedgerNewKey) Run(in *invocation) error {
 type LedgerFlags struct {
 	Key           string   `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"Private keys that sign checkpoints of the ledger, the same for all replicas (default: ledger.key in the data directory, made at the first start)."`
 	Origin        string   `name:"ledger-origin" env:"NOVELGATE_LEDGER_ORIGIN" placeholder:"NAME" help:"Name under which the ledger is signed (default: the one in use; at first the public URL without scheme, and /ledger). Another one starts a new origin."`
-	PublishDir    string   `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory that gets a copy of every checkpoint."`
+	PublishDir    string   `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory that gets a copy of every checkpoint, and has none of another origin or history."`
 	PublishURL    *url.URL `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that every checkpoint is sent to. Redirects are not followed."`
 	PublishMethod string   `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
 	Pause         bool     `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish in this process."`

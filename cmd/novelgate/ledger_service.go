@@ -58,13 +58,13 @@ func (l *ledgerService) addPublishers(flags *LedgerFlags, s *service, origin str
 	pool := s.db.pools.Ledger
 	var targets []ledger.Target
 	if flags.PublishDir != "" {
-		targets = append(targets, ledger.NewDirectory(flags.PublishDir))
+		targets = append(targets, ledger.NewDirectory(pool, flags.PublishDir))
 	}
 	if flags.PublishURL != nil {
 		targets = append(targets, ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL))
 	}
 	for _, target := range targets {
-		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{Pool: pool, Origin: origin, Target: target, Logger: s.logger})
+		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{Pool: pool, Origin: origin, Target: target, Metrics: l.metrics, Logger: s.logger})
 		if err != nil {
 			return fmt.Errorf("create publisher: %w", err)
 		}

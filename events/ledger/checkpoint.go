@@ -127,6 +127,17 @@ func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) err
 	return extends(grown.Tree, before.Tree, s.hashes(ctx, grown.Tree))
 }
 
+// continues fails with ErrForked unless the tree as it is now is that of a checkpoint grown on. The checkpoint was known before the call, so
+// its tree is in the database.
+func (s *Store) continues(ctx context.Context, c Checkpoint) error {
+	now, err := readState(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	grown := tlog.Tree{N: now.size, Hash: now.root}
+	return extends(grown, c.Tree, s.hashes(ctx, grown))
+}
+
 // extends fails with ErrForked unless the tree whose hashes these are is the older one grown on.
 func extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 	switch {

@@ -17,6 +17,8 @@
 //     and finds it where the seal begins; the database refuses a tree that shrinks or forks.
 //   - A checkpoint is signed only over a tree that is committed, and only if that tree provably extends
 //     the last checkpoint in the database and the last one that this replica remembers outside of it.
+//   - What was published in a directory is evidence: no checkpoint in it is replaced by another one, and none is added that
+//     does not provably extend the newest one there.
 //
 // # Failure
 //

@@ -64,3 +64,9 @@ func LoggedFailures(outcomes []error) (logged []int) {
 	}
 	return logged
 }
+
+// CreateFile writes a file that is not there yet.
+func CreateFile(file string, data []byte) error { return createFile(file, data, keyFileMode) }
+
+// LinkOrRename gives a file a new name.
+var LinkOrRename = linkOrRename

@@ -6,13 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics of a Sealer and a Signer.
+// Metrics of a Sealer, a Signer and Publishers.
 type Metrics struct {
 	sealSeconds prometheus.Histogram
 	waitSeconds prometheus.Histogram
 	events      prometheus.Counter
 	signatures  prometheus.Counter
 	refusing    prometheus.Gauge
+	unpublished *prometheus.GaugeVec
 }
 
 // NewMetrics returns metrics that no registry knows yet.
@@ -35,6 +36,9 @@ func NewMetrics() *Metrics {
 		refusing: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused", Help: "1 while this process refuses to sign because the tree does not extend what was signed before.",
 		}),
+		unpublished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "novelgate_ledger_publishing_refused", Help: "1 while this process refuses to publish there because something else was published there before.",
+		}, []string{"target"}),
 	}
 }
 
@@ -46,7 +50,10 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 }
 
 // Describe implements prometheus.Collector.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(m, ch)
+	m.unpublished.Describe(ch) // it collects nothing as long as nothing is published
+}
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
@@ -55,12 +62,19 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.events.Collect(ch)
 	m.signatures.Collect(ch)
 	m.refusing.Collect(ch)
+	m.unpublished.Collect(ch)
 }
 
-func (m *Metrics) refuse(refusing bool) {
-	value := 0.0
-	if refusing {
-		value = 1
+func (m *Metrics) refuse(refusing bool) { m.refusing.Set(truth(refusing)) }
+
+func (m *Metrics) refuseToPublish(target string, refusing bool) {
+	m.unpublished.WithLabelValues(target).Set(truth(refusing))
+}
+
+// truth is how Prometheus says yes and no.
+func truth(is bool) float64 {
+	if is {
+		return 1
 	}
-	m.refusing.Set(value)
+	return 0
 }

@@ -12,11 +12,14 @@ import (
 	"novelgate/events/eventlog"
 )
 
+// ErrPublished is returned for a target that has what is not of this ledger. It is evidence: nothing in it is replaced, and nothing added.
+var ErrPublished = errors.New("something else was published there")
+
 // Target is a place outside of the database where checkpoints are kept.
 type Target interface {
-	// Last is the size of the last checkpoint of an origin that the target has taken; -1 for none.
+	// Last is the size of the last checkpoint of an origin that the target has taken; -1 for none. It may fail with ErrPublished.
 	Last(ctx context.Context, origin string) (int64, error)
-	// Take keeps a checkpoint. It may come a second time.
+	// Take keeps a checkpoint. It may come a second time. It may fail with ErrPublished.
 	Take(ctx context.Context, c Checkpoint) error
 	// String names the target in logs.
 	String() string
@@ -32,6 +35,8 @@ type PublisherConfig struct {
 	Target Target
 	// Interval between looks for new checkpoints. Default: DefaultInterval.
 	Interval time.Duration
+	// Metrics say whether something else was published there. Default: new ones that nobody sees.
+	Metrics *Metrics
 	// Logger gets what goes wrong. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -51,9 +56,13 @@ func NewPublisher(config PublisherConfig) (*Publisher, error) {
 	if config.Interval <= 0 {
 		config.Interval = DefaultInterval
 	}
+	if config.Metrics == nil {
+		config.Metrics = NewMetrics()
+	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
+	config.Metrics.refuseToPublish(config.Target.String(), false)
 	return &Publisher{config: config, store: NewStore(config.Pool)}, nil
 }
 
@@ -71,11 +80,21 @@ func (p *Publisher) Run(ctx context.Context) {
 		default:
 			wait = min(p.config.Interval<<min(failures, 10), longest)
 			failures++
-			p.config.Logger.WarnContext(ctx, "Publishing a checkpoint failed; trying again",
-				slog.String("target", p.config.Target.String()), slog.Duration("wait", wait), slog.Any("error", err))
+			p.report(ctx, wait, err)
 		}
+		p.config.Metrics.refuseToPublish(p.config.Target.String(), errors.Is(err, ErrPublished))
 		eventlog.Sleep(ctx, wait)
 	}
+}
+
+// report logs a failure; as an error if it will not mend by itself.
+func (p *Publisher) report(ctx context.Context, wait time.Duration, err error) {
+	logger := p.config.Logger.With(slog.String("target", p.config.Target.String()), slog.Duration("wait", wait), slog.Any("error", err))
+	if errors.Is(err, ErrPublished) {
+		logger.ErrorContext(ctx, "Checkpoints are not published there any more: keep what is there as it is, it is evidence")
+		return
+	}
+	logger.WarnContext(ctx, "Publishing a checkpoint failed; trying again")
 }
 
 // Publish hands over what the target does not have yet.

@@ -50,7 +50,7 @@ func TestPublishToDirectory(t *testing.T) {
 	dir := t.TempDir()
 	publish := func() {
 		t.Helper()
-		if err := newPublisher(t, pool, ledger.NewDirectory(dir)).Publish(t.Context()); err != nil {
+		if err := newPublisher(t, pool, ledger.NewDirectory(pool, dir)).Publish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

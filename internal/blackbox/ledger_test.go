@@ -84,7 +84,9 @@ func TestLedger(t *testing.T) {
 		copied, err := os.ReadFile(filepath.Join(published, "checkpoint"))
 		return err == nil && string(copied) == string(text)
 	})
-	if code, metrics := get(t, s.OpsURL+"/metrics"); code != http.StatusOK || !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") {
+	code, metrics := get(t, s.OpsURL+"/metrics")
+	if code != http.StatusOK || !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") ||
+		!strings.Contains(metrics, `novelgate_ledger_publishing_refused{target="`+published+`"} 0`) {
 		t.Errorf("/metrics: %d", code)
 	}
 	s.Refused(t, "serve", "--ledger-key", filepath.Join(published, "none"))

@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// writeFile replaces a file: a reader, or a crash, sees the old one or the new one.
+func writeFile(file string, data []byte, mode fs.FileMode) error {
+	return placeFile(file, data, mode, os.Rename)
+}
+
+var errOtherContent = errors.New("is there with another content")
+
+// createFile writes a file that is not there yet: a reader, or a crash, sees all of it or none. One that is there stays; if its content
+// is another one, createFile fails with errOtherContent.
+func createFile(file string, data []byte, mode fs.FileMode) error {
+	there, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = placeFile(file, data, mode, linkOrRename); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		there, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return fmt.Errorf("compare with what is there: %w", err)
+	}
+	if !bytes.Equal(there, data) {
+		return fmt.Errorf("%s %w", file, errOtherContent)
+	}
+	return nil
+}
+
+// linkOrRename gives a file a new name. A link never takes the place of a file that somebody else has written meanwhile, but not every file
+// system has links.
+func linkOrRename(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err //nolint:wrapcheck // placeFile does
+	}
+	return os.Rename(from, to) //nolint:wrapcheck // placeFile does
+}
+
+// placeFile writes a file beside its place, and then puts it there.
+func placeFile(file string, data []byte, mode fs.FileMode, place func(from, to string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+	if err != nil {
+		return fmt.Errorf("create file beside %s: %w", file, err)
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // after a rename it is gone
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	if err := place(f.Name(), file); err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}
