@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"slices"
 	"syscall"
@@ -281,6 +282,7 @@ func TestErrorsAreToldApart(t *testing.T) {
 		"no row":               {pgx.ErrNoRows, false, true, false},
 		"connection is gone":   {fmt.Errorf("wrapped: %w", io.ErrUnexpectedEOF), false, true, true},
 		"connection is reset":  {fmt.Errorf("wrapped: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), false, true, true},
+		"a file":               {&fs.PathError{Op: "open", Path: "f", Err: syscall.ENOSPC}, false, true, false},
 		"connection is closed": {fmt.Errorf("wrapped: %w", net.ErrClosed), false, true, true},
 		"no connection":        {fmt.Errorf("wrapped: %w", &pgconn.ConnectError{}), false, true, true},
 		"time is up":           {fmt.Errorf("wrapped: %w", context.DeadlineExceeded), false, true, true},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -75,5 +76,9 @@ func IsAway(err error) bool {
 		errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed):
 		return true
 	}
-	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+	if errors.As(err, &network) {
+		_, file := network.(syscall.Errno) // bare, not inside of an error of the network: a file fails like this
+		return !file
+	}
+	return errors.As(err, &connect) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
 }

@@ -30,7 +30,7 @@ func (f *failures) due(err error) bool {
 		return false
 	case errors.Is(err, ErrForked):
 		kind = failedForked
-	case eventlog.IsAway(err) && !errors.Is(err, errMemory): // files fail with errors that connections fail with, too
+	case eventlog.IsAway(err):
 		kind, first = failedAway, 1 // mostly it is there at the next attempt
 	}
 	if kind != f.kind {
