@@ -16,8 +16,8 @@ import (
 
 // How long Upgrade waits before it looks again.
 const (
-	underWayWait = 5 * time.Second  // while another process rebuilds
-	failedWait   = 30 * time.Second // after a rebuild that failed
+	underWayWait      = 5 * time.Second // while another process rebuilds
+	DefaultFailedWait = 30 * time.Second
 )
 
 const generationSQL = `SELECT generation FROM projections WHERE name = $1`
@@ -32,13 +32,15 @@ type UpgradeConfig struct {
 	Workers int
 	// Now is the clock by which rebuilds yield to others while they append. Default: they do not yield.
 	Now func() time.Time
+	// FailedWait is how long to wait after a rebuild that failed. Default: DefaultFailedWait.
+	FailedWait time.Duration
 	// Logger gets beginning and end of each rebuild. Default: slog.Default.
 	Logger *slog.Logger
 }
 
 // Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built. It
-// returns when there are none, or when ctx ends. Of several replicas one rebuilds; the others wait until it has, or until
-// it has gone away.
+// returns when there are none, or when ctx ends. One that cannot be rebuilt holds up none of the others; it is tried again with all that are
+// left. Of several replicas one rebuilds; the others wait until it has, or until it has gone away.
 //
 // Tables of a later generation are left alone: this program is the older one.
 func Upgrade(ctx context.Context, config UpgradeConfig) {
@@ -48,41 +50,58 @@ func Upgrade(ctx context.Context, config UpgradeConfig) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	for _, projection := range config.Projections {
-		config.upgrade(ctx, projection)
+	if config.FailedWait <= 0 {
+		config.FailedWait = DefaultFailedWait
+	}
+	for left := config.Projections; ; {
+		var wait time.Duration
+		left, wait = config.upgradeEach(ctx, left)
+		if len(left) == 0 || !eventlog.Sleep(ctx, wait) {
+			return
+		}
 	}
 }
 
-func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Projection) {
-	logger := c.Logger.With(slog.String("projection", projection.Name()), slog.Int("generation", projection.Generation()))
-	for {
-		wait := failedWait
-		due, err := c.isDue(ctx, projection)
-		if err == nil && !due {
-			return
+// upgradeEach tries each projection once. It returns those that are left, and how soon they are worth another try: one that failed is not tried
+// again sooner because another one is under way elsewhere.
+func (c *UpgradeConfig) upgradeEach(ctx context.Context, all []projections.Projection) (left []projections.Projection, wait time.Duration) {
+	wait = underWayWait
+	for _, projection := range all {
+		err := c.upgrade(ctx, projection)
+		if ctx.Err() != nil {
+			return nil, 0
 		}
 		if err == nil {
-			logger.InfoContext(ctx, "The code of a projection has changed; its tables are built anew while the old ones are in use")
-			var result Result
-			result, err = Run(ctx, Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now, Logger: c.Logger})
-			switch {
-			case err == nil:
-				logger.InfoContext(ctx, "A projection was built anew", slog.Int("events", result.Events))
-				return
-			case errors.Is(err, ErrUnderWay):
-				wait = underWayWait
-			}
+			continue
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		if wait == failedWait {
-			logger.ErrorContext(ctx, "A projection could not be built anew; trying again. Its old tables are still in use", slog.Any("error", err))
-		}
-		if !eventlog.Sleep(ctx, wait) {
-			return
+		left = append(left, projection)
+		if !errors.Is(err, ErrUnderWay) {
+			wait = c.FailedWait
 		}
 	}
+	return left, wait
+}
+
+// upgrade rebuilds a projection if that is due. It logs what becomes of it.
+func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Projection) error {
+	logger := c.Logger.With(slog.String("projection", projection.Name()), slog.Int("generation", projection.Generation()))
+	due, err := c.isDue(ctx, projection)
+	if err == nil && !due {
+		return nil
+	}
+	if err == nil {
+		logger.InfoContext(ctx, "The code of a projection has changed; its tables are built anew while the old ones are in use")
+		var result Result
+		result, err = Run(ctx, Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now, Logger: c.Logger})
+		if err == nil {
+			logger.InfoContext(ctx, "A projection was built anew", slog.Int("events", result.Events))
+			return nil
+		}
+	}
+	if ctx.Err() == nil && !errors.Is(err, ErrUnderWay) {
+		logger.ErrorContext(ctx, "A projection could not be built anew; trying again. Its old tables are still in use", slog.Any("error", err))
+	}
+	return err
 }
 
 // isDue reports whether the live tables are those of an earlier generation.

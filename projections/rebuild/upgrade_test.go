@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -56,4 +57,38 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	if s := status(t, pool, "changed"); s.Generation != 1 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A projection that cannot be rebuilt holds up none of those behind it, and is tried again.
+func TestUpgradePastOneThatFails(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	random := seeded(1)
+	append1(t, pool, comments(random, "first", 50)...)
+	settle(t, pool)
+	stuck, sound := newStamped(t, pool, "stuck"), newStamped(t, pool, "sound")
+	follow(t, pool, stuck, sound)
+	caughtUp(t, pool, "stuck")
+	caughtUp(t, pool, "sound")
+	if _, err := pool.Exec(t.Context(), `CREATE PUBLICATION of_the_stuck FOR TABLE stuck`); err != nil {
+		t.Fatal(err)
+	}
+	stuck.generation, sound.generation = 2, 2
+
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{
+			Pool: pool, Projections: []projections.Projection{stuck, sound}, FailedWait: time.Second, Logger: quiet(),
+		})
+	}()
+	testdb.Eventually(t, "the projection behind the one that fails is rebuilt", func() bool { return status(t, pool, "sound").Generation == 2 })
+	if s := status(t, pool, "stuck"); s.Generation != 1 || s.Rebuild != nil {
+		t.Errorf("%+v", s)
+	}
+	if _, err := pool.Exec(t.Context(), `DROP PUBLICATION of_the_stuck`); err != nil {
+		t.Fatal(err)
+	}
+	testdb.Eventually(t, "the one that failed is rebuilt, too", func() bool { return status(t, pool, "stuck").Generation == 2 })
+	<-ended
 }
