@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"novelgate/commands/staff"
@@ -13,11 +12,8 @@ type AuthorErase struct {
 	OutputFlags
 	AuthorArg
 	AuthorReason
-	Vacuum bool `help:"Then free what the tables' files still hold of it (VACUUM); takes a while on large ones."`
+	Vacuum bool `help:"Then free what the tables' files and statistics still hold of it (VACUUM), once the projections have applied the erasure; takes a while on large ones."`
 }
-
-// vacuumSQL also cleans indexes from which little has gone: one of them holds identifiers.
-const vacuumSQL = `VACUUM (INDEX_CLEANUP ON) events, posts, authors, author_decisions, daily_authors`
 
 // Run erases the author.
 func (c *AuthorErase) Run(in *invocation) error {
@@ -34,14 +30,14 @@ func (c *AuthorErase) Run(in *invocation) error {
 			return err
 		}
 		if c.Vacuum {
-			if err := vacuum(in.ctx, s); err != nil {
+			if err := vacuumErased(in.ctx, s, erased.AuthorID); err != nil {
 				return err
 			}
 		}
 		return c.print(in, erased, func() {
 			in.table([]any{"author", erased.AuthorID}, [][]any{{"comments", erased.Comments}, {"decisions", erased.Decisions}, {"erased", moment(&erased.ErasedAt)}})
 			if !c.Vacuum {
-				fmt.Fprintln(in.stdout, "What was there is in the files of the tables until they are vacuumed: --vacuum, or see docs/security.md.")
+				fmt.Fprintln(in.stdout, "What was there is in the files and statistics of the tables until they are vacuumed: --vacuum, or see docs/security.md.")
 			}
 		})
 	})
@@ -55,13 +51,6 @@ func warnOfRebuilds(in *invocation, s *staff.Staff) error {
 	}
 	for _, name := range unfinished {
 		fmt.Fprintf(in.stderr, "An unfinished rebuild of %[1]s keeps what was erased: `novelgate projection rebuild %[1]s` finishes it, `novelgate projection discard %[1]s` drops it.\n", name)
-	}
-	return nil
-}
-
-func vacuum(ctx context.Context, s *staff.Staff) error {
-	if _, err := s.Pool.Exec(ctx, vacuumSQL); err != nil {
-		return fmt.Errorf("the author is erased, but vacuum: %w", err)
 	}
 	return nil
 }

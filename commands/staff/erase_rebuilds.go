@@ -14,9 +14,7 @@ const unfinishedSQL = `SELECT name FROM projection_rebuilds WHERE phase <> 'fini
 // UnfinishedRebuilds returns the projections of authors and their comments of which a rebuild was begun and has not ended. What it has built
 // keeps erased authors until it goes on, and comes to their erasure, or is discarded.
 func (s *Staff) UnfinishedRebuilds(ctx context.Context) ([]string, error) {
-	names := []string{
-		projections.Posts{}.Name(), projections.Authors{}.Name(), projections.Activity{}.Name(), projections.AuthorDecisions{}.Name(),
-	}
+	names := append(followsAuthors(), projections.AuthorDecisions{}.Name())
 	rows, err := s.Pool.Query(ctx, unfinishedSQL, names)
 	if err != nil {
 		return nil, fmt.Errorf("look for unfinished rebuilds: %w", err)

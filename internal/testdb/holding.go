@@ -19,9 +19,18 @@ type column struct {
 	Bytes               bool
 }
 
-// Holding names where a database holds one of the words: every column of every table, as schema.table.column, and every table in what
-// pg_dump makes of it, as "pg_dump of schema.table". Words are printable ASCII without a backslash. Where there is no pg_dump
-// that knows the server (see Dump), the columns are searched alone.
+// sampledSQL lists the columns and expressions of which the planner's statistics hold one of the words, as they are or as bytes are printed.
+// $1: words.
+const sampledSQL = `SELECT format('statistics of %s.%s.%s', s.schemaname, s.tablename, s.attname)
+FROM pg_stats AS s, concat_ws(' ', s.most_common_vals::text, s.histogram_bounds::text, s.most_common_elems::text) AS samples
+WHERE s.schemaname <> 'information_schema' AND s.schemaname !~ '^pg_' AND EXISTS (
+    SELECT FROM unnest($1::text[]) AS word
+    WHERE strpos(samples, word) > 0 OR strpos(samples, encode(convert_to(word, 'UTF8'), 'hex')) > 0)
+ORDER BY 1`
+
+// Holding names where a database holds one of the words: every column of every table, as schema.table.column; what ANALYZE has kept of one, as
+// "statistics of schema.table.column"; and every table in what pg_dump makes of it, as "pg_dump of schema.table". Words are printable ASCII
+// without a backslash. Where there is no pg_dump that knows the server (see Dump), dumps are not searched.
 func Holding(t testing.TB, databaseURL string, words ...string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -35,6 +44,11 @@ func Holding(t testing.TB, databaseURL string, words ...string) []string {
 	if err != nil {
 		t.Fatalf("testdb: search columns: %v", err)
 	}
+	sampled, err := holdingSamples(ctx, conn, words)
+	if err != nil {
+		t.Fatalf("testdb: search statistics: %v", err)
+	}
+	held = append(held, sampled...)
 	if dump, ok := Dump(t, databaseURL); ok {
 		held = append(held, holdingDump(dump, words)...)
 	}
@@ -65,4 +79,12 @@ func holdingColumns(ctx context.Context, conn *pgx.Conn, words []string) (held [
 		}
 	}
 	return held, nil
+}
+
+func holdingSamples(ctx context.Context, conn *pgx.Conn, words []string) ([]string, error) {
+	rows, err := conn.Query(ctx, sampledSQL, words)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
