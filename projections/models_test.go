@@ -32,6 +32,7 @@ func TestModelsEqualANaiveFold(t *testing.T) {
 			applied = withoutErased(log)
 		}
 		truncateModels(t, pool)
+		knowThreads(t, pool, rapid.IntRange(0, 2).Draw(rt, "what the table threads says"))
 		for done := 0; done < len(log); {
 			from := done
 			if rapid.Bool().Draw(rt, "again") {
@@ -103,6 +104,28 @@ func truncateModels(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if _, err := pool.Exec(context.Background(), `TRUNCATE `+strings.Join(modelTables(), ", ")); err != nil {
 		t.Fatalf("truncate: %v", err)
+	}
+}
+
+// knowThreads fills the table threads, in which an erasure looks where to find what it changes: 0 leaves some novels out and names the thread of
+// another one for some, 1 names the thread of every novel, 2 leaves the table empty. Nothing may depend on it.
+func knowThreads(t *testing.T, pool *pgxpool.Pool, what int) {
+	t.Helper()
+	if _, err := pool.Exec(context.Background(), `TRUNCATE threads`); err != nil {
+		t.Fatalf("truncate: %v", err)
+	}
+	for i := range 5 {
+		novel := events.NovelID(fmt.Sprintf("novel %d", i))
+		of := novel
+		switch {
+		case what == 2, what == 0 && i > 2:
+			continue
+		case what == 0 && i < 2:
+			of = events.NovelID(fmt.Sprintf("novel %d", i+3))
+		}
+		if _, err := pool.Exec(context.Background(), `INSERT INTO threads (novel_id, thread_id) VALUES ($1, $2)`, novel, events.ThreadID(of)); err != nil {
+			t.Fatalf("insert thread: %v", err)
+		}
 	}
 }
 
