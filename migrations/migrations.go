@@ -21,6 +21,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"novelgate/internal/database"
 )
 
 //go:embed *.sql
@@ -56,6 +58,7 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
+	database.NoticeSilence(config)
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
 		// Of the steps' own only: IF EXISTS and the like say much that does not matter.
 		if notice.Code == raised {

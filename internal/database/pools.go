@@ -35,6 +35,7 @@ var appendSettings = map[string]string{
 	"jit":              "off",
 	// A writer that waits for another one decides again rather than wait long; see events/eventlog.
 	"lock_timeout":     "20ms",
+	"tcp_user_timeout": unansweredByUs,
 	"application_name": "novelgate-append",
 }
 
@@ -69,6 +70,12 @@ var historySettings = map[string]string{
 }
 
 var generalSettings = map[string]string{
+	"tcp_user_timeout": unansweredByUs,
+	"application_name": "novelgate",
+}
+
+// commandSettings are for command-line tools, which may take in rows as slowly as whoever reads what they print.
+var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
@@ -80,6 +87,7 @@ var ledgerSettings = map[string]string{
 	"enable_hashjoin":   "off",
 	"enable_mergejoin":  "off",
 	"jit":               "off",
+	"tcp_user_timeout":  unansweredByUs,
 	"application_name":  "novelgate-ledger",
 }
 
@@ -131,7 +139,7 @@ func (p *Pools) Named() map[string]*pgxpool.Pool {
 
 // OpenGeneral connects with one pool for everything, as a command-line tool needs it.
 func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, 2, generalSettings, true)
+	return open(ctx, url, 2, commandSettings, true)
 }
 
 // OpenLedger connects as Pools.Ledger does.
@@ -159,6 +167,7 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	NoticeSilence(config.ConnConfig)
 	if !ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	}
