@@ -158,6 +158,15 @@ func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
 // connectTimeout bounds the making of a connection where the URL has no connect_timeout: a request that waits for one must be answered in time.
 const connectTimeout = time.Second
 
+// pingTimeout bounds the wait for the answer to a ping, unless the URL has a pool_ping_timeout. A request has time for three dead
+// connections, and for a new one then. A server that takes as long to answer loses a good connection, which is made again: so slow, it
+// could not have carried out the request in time either.
+const pingTimeout = 500 * time.Millisecond
+
+// farewellTimeout is how long a connection that was given up may keep its place in the pool. pgx lets it have 15 seconds to end
+// what it was doing, and when all connections of a pool have gone silent at once nobody could have a new one meanwhile.
+const farewellTimeout = time.Second
+
 func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -167,6 +176,10 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	if config.PingTimeout == 0 {
+		config.PingTimeout = pingTimeout
+	}
+	config.BeforeClose = cutFarewell
 	NoticeSilence(config.ConnConfig)
 	if !ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
@@ -184,4 +197,16 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 		return nil, fmt.Errorf("open pool %s of %s connections: %w", settings["application_name"], strconv.Itoa(size), err)
 	}
 	return pool, nil
+}
+
+// cutFarewell ends the goodbye to a connection that was given up in the middle of something, unless the server answers it.
+func cutFarewell(conn *pgx.Conn) {
+	if !conn.IsClosed() {
+		return
+	}
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-time.After(farewellTimeout):
+		_ = conn.PgConn().Conn().Close()
+	}
 }
