@@ -107,8 +107,8 @@ const retrySQL = `UPDATE projections
 SET state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL, updated_at = statement_timestamp()
 WHERE name = $1 AND state = 'failed'`
 
-// Retry lets a failed projection go on with the event at which it stopped; it takes it up within a second. A
-// projection that runs is left as it is. It fails with ErrUnknownProjection.
+// Retry lets a failed projection go on with the event at which it stopped; it takes it up within a second. It
+// fails with ErrUnknownProjection or ErrNotFailed.
 func Retry(ctx context.Context, db conn, name string) error {
 	tag, err := db.Exec(ctx, retrySQL, name)
 	if err != nil {
@@ -124,5 +124,5 @@ func Retry(ctx context.Context, db conn, name string) error {
 	if !exists {
 		return fmt.Errorf("retry projection %s: %w", name, ErrUnknownProjection)
 	}
-	return nil
+	return fmt.Errorf("retry projection %s: %w", name, ErrNotFailed)
 }

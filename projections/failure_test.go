@@ -105,6 +105,9 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			testdb.Eventually(t, "caught up", caughtUp(t, pool, "sick"))
+			if err := projections.Retry(t.Context(), pool, "sick"); !errors.Is(err, projections.ErrNotFailed) {
+				t.Errorf("retry of what has not failed: %v", err)
+			}
 			stop()
 			sick.assertAll(t, pool)
 			healthy.assertAll(t, pool)

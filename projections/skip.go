@@ -14,10 +14,11 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Reasons not to skip.
+// Reasons not to skip. The first is one not to retry, too.
 var (
-	ErrNotFailed = errors.New("the projection has not failed: there is no event to skip")
+	ErrNotFailed = errors.New("the projection has not failed")
 	ErrNoReason  = errors.New("skipping an event takes a reason")
+	ErrNoEvent   = errors.New("the event at which the projection stopped is not in the log any more: retry it")
 )
 
 // Delivery identifies an event for ever: its CloudEvents id and source.
@@ -54,7 +55,7 @@ type beginner interface {
 
 // Skip lets a failed projection go on behind the event at which it stopped. That this happened, who did it and why is appended
 // to the log in the transaction that moves the checkpoint over the event, and over no other; a rebuild skips the same event.
-// It fails with ErrUnknownProjection, ErrNotFailed or ErrNoReason.
+// It fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
 func Skip(ctx context.Context, db beginner, name, actor, reason string) (events.ProjectionEventSkipped, error) {
 	if reason == "" {
 		return events.ProjectionEventSkipped{}, ErrNoReason
@@ -124,7 +125,7 @@ func failedEvent(ctx context.Context, db conn, name string) (events.ProjectionEv
 	case cause == nil:
 		return s, events.Position{}, ErrNotFailed
 	case transaction == nil:
-		return s, events.Position{}, fmt.Errorf("%w: the event at which it stopped is not in the log any more: retry", ErrNotFailed)
+		return s, events.Position{}, ErrNoEvent
 	}
 	s.EventID, s.EventSource, s.EventType = *id, *source, *eventType
 	at := events.Position{TransactionID: *transaction, Ordinal: *ordinal}
