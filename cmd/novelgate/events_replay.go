@@ -74,6 +74,9 @@ func (c *EventsDiff) Run(in *invocation) error {
 			return 0, err
 		}
 		rows := int64(len(t.history))
+		if from.After(to) || len(from.Until(t.history)) > len(to.Until(t.history)) {
+			return rows, errors.New("--from is later than --to")
+		}
 		before, existedBefore := t.at(from)
 		after, existsAfter := t.at(to)
 		if !existedBefore && !existsAfter {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -104,7 +105,7 @@ func (w *attributes) raw(name string, value []byte) {
 func ParseTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("must be a time with its zone, such as 2026-01-31T12:00:00Z: %w", err)
+		return time.Time{}, errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z") // Go's own words are about its layout
 	}
 	return t, nil
 }

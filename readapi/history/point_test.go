@@ -63,6 +63,38 @@ func TestPoints(t *testing.T) {
 	}
 }
 
+func TestWhichPointIsLater(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	store(t, pool, post("0"), post("1"))
+	seal(t, pool)
+	settle(t, pool)
+	for _, c := range []struct {
+		point, other string
+		want         bool
+	}{
+		{"1", "0", true},
+		{"0", "1", false},
+		{"1", "1", false},
+		{"2026-01-02T00:00:00Z", "2026-01-01T23:59:59Z", true},
+		{"2026-01-02T00:00:00+01:00", "2026-01-01T23:59:59Z", false},
+		{"1", "2020-01-01T00:00:00Z", false},
+		{"2999-01-01T00:00:00Z", "0", false}, // two kinds
+	} {
+		point, err := history.ParsePoint(t.Context(), pool, c.point)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := history.ParsePoint(t.Context(), pool, c.other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := point.After(other); got != c.want {
+			t.Errorf("%s after %s: %v", c.point, c.other, got)
+		}
+	}
+}
+
 func TestSingleEvents(t *testing.T) {
 	t.Parallel()
 	pool := open(t)

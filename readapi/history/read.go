@@ -201,7 +201,7 @@ const oneSQL = "SELECT " + columns + "\nFROM events AS e WHERE e.transaction_id 
 func At(ctx context.Context, db Database, index int64) (Event, error) {
 	position, err := locate(ctx, db, index)
 	if errors.Is(err, ErrBeyond) {
-		return Event{}, fmt.Errorf("%w with log index %d", ErrNotFound, index)
+		return Event{}, ErrNotFound
 	}
 	if err != nil {
 		return Event{}, err
