@@ -1,10 +1,6 @@
 package main
 
-import (
-	"fmt"
-
-	"novelgate/commands/staff"
-)
+import "novelgate/commands/staff"
 
 // AuthorShow is `novelgate author show`.
 type AuthorShow struct {
@@ -47,9 +43,9 @@ type AuthorList struct {
 	DatabaseFlags
 	OutputFlags
 	IntegrationArg
-	Linked  string `enum:",true,false" default:"" placeholder:"true|false" help:"Only those who are linked to a member, or only those who are not."`
-	Blocked string `enum:",true,false" default:"" placeholder:"true|false" help:"Only those who are blocked, or only those who are not."`
-	Limit   int    `default:"100" help:"At most so many."`
+	RowsFlag
+	Linked  *string `enum:"true,false" placeholder:"true|false" help:"Only those who are linked to a member, or only those who are not."`
+	Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only those who are blocked, or only those who are not."`
 }
 
 // Run prints authors in the order of their identifiers.
@@ -59,23 +55,20 @@ func (c *AuthorList) Run(in *invocation) error {
 		if err != nil {
 			return err
 		}
-		list, err := s.ListAuthors(in.ctx, staff.AuthorFilter{IntegrationID: found.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit + 1})
+		list, err := s.ListAuthors(in.ctx, staff.AuthorFilter{IntegrationID: found.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit.sought()})
 		if err != nil {
 			return err
 		}
-		if len(list) > c.Limit {
-			list = list[:c.Limit]
-			fmt.Fprintf(in.stderr, "Only the first %d; --limit shows more.\n", c.Limit)
-		}
+		list = shown(in, list, c.Limit)
 		return c.print(in, list, func() { printAuthors(in, list...) })
 	})
 }
 
 // choice is true or false, nil for neither.
-func choice(text string) *bool {
-	if text == "" {
+func choice(text *string) *bool {
+	if text == nil {
 		return nil
 	}
-	yes := text == "true"
+	yes := *text == "true"
 	return &yes
 }

@@ -28,7 +28,7 @@ type EventsCommand struct {
 	Export    EventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
 	Verify    EventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database, or of a running service against its ledger."`
 	Rebase    EventsRebase    `cmd:"" help:"Make a history readable that was restored from a dump into another PostgreSQL cluster."`
-	AccessLog EventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history."`
+	AccessLog EventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history, newest first."`
 }
 
 // EventFilterFlags say which events are wanted.
@@ -36,19 +36,19 @@ type EventFilterFlags struct {
 	After       *int64     `placeholder:"INDEX" help:"Behind the event with this log index."`
 	Before      *int64     `placeholder:"INDEX" help:"In front of the event with this log index."`
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
-	StreamType  string     `name:"stream-type" placeholder:"TYPE" help:"Of aggregates of this kind: novel, thread, post, integration, person."`
+	StreamType  string     `name:"stream-type" placeholder:"TYPE" help:"Of aggregates of this kind: novel, thread, post, author, integration, person, projection."`
 	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
 	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, of its own stream, or about its users."`
 	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`
-	From        *time.Time `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
-	To          *time.Time `placeholder:"TIME" help:"Recorded before this time."`
+	From        *instant   `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
+	To          *instant   `placeholder:"TIME" help:"Recorded before this time."`
 	Correlation string     `placeholder:"ID" help:"Of this undertaking: a correlation or request id."`
 	Cursor      string     `placeholder:"CURSOR" help:"Behind this cursor, which every event carries in its JSON."`
 }
 
 // filter resolves names and titles.
 func (f *EventFilterFlags) filter(in *invocation, pool *pgxpool.Pool) (history.Filter, error) {
-	filter := history.Filter{After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation, From: f.From, To: f.To}
+	filter := history.Filter{After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation, From: f.From.moment(), To: f.To.moment()}
 	if f.Stream != nil {
 		filter.Stream = uuid.NullUUID{UUID: *f.Stream, Valid: true}
 	}

@@ -13,16 +13,17 @@ import (
 type EventsAccessLog struct {
 	DatabaseFlags
 	OutputFlags
-	Limit int `default:"100" help:"At most so many, newest first."`
+	RowsFlag
 }
 
 // Run prints who read the history.
 func (c *EventsAccessLog) Run(in *invocation) error {
 	return c.withHistory(in, "access-log", map[string]string{"limit": fmt.Sprint(c.Limit)}, func(pool *pgxpool.Pool) (int64, error) {
-		list, err := (&accesslog.Log{DB: pool}).List(in.ctx, math.MaxInt64, max(c.Limit, 1))
+		list, err := (&accesslog.Log{DB: pool}).List(in.ctx, math.MaxInt64, c.Limit.sought())
 		if err != nil {
 			return 0, err
 		}
+		list = shown(in, list, c.Limit)
 		return int64(len(list)), c.print(in, list, func() {
 			rows := make([][]any, len(list))
 			for i, e := range list {

@@ -20,16 +20,16 @@ type EventsList struct {
 	DatabaseFlags
 	OutputFlags
 	EventFilterFlags
-	Limit int `default:"100" help:"At most so many; 0 shows all."`
+	RowsFlag
 }
 
 // Run prints events.
 func (c *EventsList) Run(in *invocation) error {
 	parameters := c.parameters()
-	parameters["limit"] = strconv.Itoa(c.Limit)
+	parameters["limit"] = strconv.Itoa(int(c.Limit))
 	return c.withHistory(in, "list", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		p := &eventPrinter{in: in, json: c.JSON, list: true}
-		more, err := c.stream(in, pool, &history.Stream{Limit: c.Limit}, p)
+		more, err := c.stream(in, pool, &history.Stream{Limit: int(c.Limit)}, p)
 		if err == nil {
 			err = p.end()
 		}

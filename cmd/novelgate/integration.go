@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -152,6 +154,14 @@ type IntegrationLimit struct {
 	LimitFlags
 }
 
+// Validate refuses to change nothing; kong calls it.
+func (c *IntegrationLimit) Validate() error {
+	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil {
+		return errors.New("nothing to change: give --posts-per-minute or --novels-per-minute")
+	}
+	return nil
+}
+
 // Run sets the limits that were given.
 func (c *IntegrationLimit) Run(in *invocation) error {
 	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{PostsPerMinute: c.PostsPerMinute, NovelsPerMinute: c.NovelsPerMinute})
@@ -164,6 +174,19 @@ type IntegrationCapability struct {
 	IntegrationArg
 	Enable  []string `enum:"novels,posts" placeholder:"novels|posts" help:"Capability to switch on. Repeatable."`
 	Disable []string `enum:"novels,posts" placeholder:"novels|posts" help:"Capability to switch off. Repeatable."`
+}
+
+// Validate refuses to change nothing, and what contradicts itself; kong calls it.
+func (c *IntegrationCapability) Validate() error {
+	if len(c.Enable) == 0 && len(c.Disable) == 0 {
+		return errors.New("nothing to change: give --enable or --disable")
+	}
+	for _, name := range c.Enable {
+		if slices.Contains(c.Disable, name) {
+			return fmt.Errorf("%s cannot be both enabled and disabled", name)
+		}
+	}
+	return nil
 }
 
 // Run switches capabilities.

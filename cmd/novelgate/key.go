@@ -23,7 +23,7 @@ type KeyIssue struct {
 	DatabaseFlags
 	OutputFlags
 	IntegrationArg
-	ExpiresIn time.Duration `name:"expires-in" placeholder:"720h" help:"Lifetime of the key; without it the key does not expire."`
+	LifetimeFlag
 }
 
 // issued is the JSON of a new key.
@@ -42,7 +42,7 @@ func (c *KeyIssue) Run(in *invocation) error {
 		if err != nil {
 			return err
 		}
-		key, secret, err := s.IssueKey(in.ctx, found.ID, c.ExpiresIn)
+		key, secret, err := s.IssueKey(in.ctx, found.ID, time.Duration(c.ExpiresIn))
 		if err != nil {
 			return fmt.Errorf("issue key: %w", err)
 		}

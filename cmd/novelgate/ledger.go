@@ -73,6 +73,17 @@ type LedgerNewKey struct {
 	LedgerKey string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory). It is created if there is none."`
 }
 
+// Validate refuses a path that leads nowhere: a mistyped one must not become a place. Only the data directory is made when it is
+// missing. kong calls it.
+func (c *LedgerNewKey) Validate() error {
+	if dir := filepath.Dir(c.LedgerKey); c.LedgerKey != "" {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--ledger-key: there is no directory %s", dir)
+		}
+	}
+	return nil
+}
+
 // Run adds a key for the origin in use.
 func (c *LedgerNewKey) Run(in *invocation) error {
 	return c.withPool(in, func(pool *pgxpool.Pool) error {

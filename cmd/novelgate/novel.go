@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -51,6 +52,14 @@ type NovelEdit struct {
 	TitleArg
 	FieldFlags
 	Reason string `help:"Why, for the history."`
+}
+
+// Validate refuses to change nothing; kong calls it.
+func (c *NovelEdit) Validate() error {
+	if c.none() {
+		return errors.New("nothing to change: give --author, --synopsis, --cover-url, --genre, --no-genres, --language or --reading-status")
+	}
+	return nil
 }
 
 // Run changes the fields that were given.
@@ -120,21 +129,22 @@ func (c *NovelShow) Run(in *invocation) error {
 type NovelList struct {
 	DatabaseFlags
 	OutputFlags
-	State string `enum:",pending,approved,published,rejected,free" default:"" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel, no longer rejected)."`
-	Limit int    `default:"100" help:"At most so many."`
+	RowsFlag
+	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel, no longer rejected)."`
 }
 
 // Run prints novels in the order of their titles.
 func (c *NovelList) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
-		list, err := s.ListNovels(in.ctx, staff.NovelFilter{State: novel.State(c.State), Limit: c.Limit + 1})
+		filter := staff.NovelFilter{Limit: c.Limit.sought()}
+		if c.State != nil {
+			filter.State = novel.State(*c.State)
+		}
+		list, err := s.ListNovels(in.ctx, filter)
 		if err != nil {
 			return err
 		}
-		if len(list) > c.Limit {
-			list = list[:c.Limit]
-			fmt.Fprintf(in.stderr, "Only the first %d; --limit shows more.\n", c.Limit)
-		}
+		list = shown(in, list, c.Limit)
 		return c.print(in, list, func() {
 			rows := make([][]any, len(list))
 			for i, n := range list {

@@ -22,6 +22,11 @@ type FieldFlags struct {
 	ReadingStatus *string  `name:"reading-status" placeholder:"STATUS" help:"ongoing, completed or hiatus."`
 }
 
+// none reports whether no field was given.
+func (f FieldFlags) none() bool {
+	return f.Author == nil && f.Synopsis == nil && f.CoverURL == nil && len(f.Genre) == 0 && !f.NoGenres && f.Language == nil && f.ReadingStatus == nil
+}
+
 // fieldsBody is what a request with these fields would send.
 type fieldsBody struct {
 	Author        *string   `json:"author"`

@@ -35,8 +35,8 @@ func (c *PersonCommand) AfterApply(ctx *kong.Context) error { //nolint:unparam /
 type PersonCreate struct {
 	DatabaseFlags
 	OutputFlags
-	Name      string        `arg:"" help:"Name of the person, as the history will show it."`
-	ExpiresIn time.Duration `name:"expires-in" placeholder:"720h" help:"Lifetime of the key; without it the key does not expire."`
+	LifetimeFlag
+	Name string `arg:"" help:"Name of the person, as the history will show it."`
 }
 
 // issuedToPerson is the JSON of a person's new key.
@@ -52,7 +52,7 @@ type issuedToPerson struct {
 // Run issues the key and prints it, this once.
 func (c *PersonCreate) Run(in *invocation, of role) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
-		key, secret, err := s.IssuePersonKey(in.ctx, string(of), c.Name, c.ExpiresIn)
+		key, secret, err := s.IssuePersonKey(in.ctx, string(of), c.Name, time.Duration(c.ExpiresIn))
 		if err != nil {
 			return fmt.Errorf("issue key: %w", err)
 		}

@@ -16,9 +16,9 @@ import (
 type ProjectionRebuild struct {
 	DatabaseFlags
 	OutputFlags
-	Name    string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons, author_decisions."`
-	Workers int    `default:"0" placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
-	Urgent  bool   `help:"Keep up full speed while others append, at the cost of who waits for an answer."`
+	Name    string    `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons, author_decisions."`
+	Workers *positive `placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
+	Urgent  bool      `help:"Keep up full speed while others append, at the cost of who waits for an answer."`
 }
 
 // Run rebuilds, showing how far it is.
@@ -32,8 +32,11 @@ func (c *ProjectionRebuild) Run(in *invocation) error {
 		progress := newProgress(in.stderr, in.now)
 		begun := in.now()
 		config := rebuild.Config{
-			Pool: pool, Projection: projection, Inline: inline, Workers: c.Workers, Progress: progress.show,
+			Pool: pool, Projection: projection, Inline: inline, Progress: progress.show,
 			Logger: slog.New(slog.NewTextHandler(in.stderr, nil)),
+		}
+		if c.Workers != nil {
+			config.Workers = int(*c.Workers)
 		}
 		if !c.Urgent {
 			config.Now = in.now
