@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -101,8 +102,12 @@ func isTerminal(stream io.Writer) bool {
 // replaceFile puts what write writes in the place of a file, once all of it is there.
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err // of a name that nobody has chosen
+	}
 	if err != nil {
-		return fmt.Errorf("create file: %w", err)
+		return fmt.Errorf("create %s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os/user"
 
@@ -30,7 +31,7 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w: start `novelgate serve`, or name a database with --database-url", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the embedded database: %w", err)
+		return "", fmt.Errorf("find the embedded database: %w", asOwner(err))
 	}
 	return url, nil
 }
@@ -42,11 +43,19 @@ func (f DatabaseFlags) started(in *invocation) (url string, stop func(), err err
 	}
 	server, err := pgserver.Start(in.ctx, pgserver.Config{DataDir: f.DataDir, Logger: slog.New(slog.NewTextHandler(in.stderr, nil))})
 	if err != nil {
-		return "", nil, fmt.Errorf("start the embedded database: %w", err)
+		return "", nil, fmt.Errorf("start the embedded database: %w", asOwner(err))
 	}
 	return server.URL(), func() {
 		_ = server.Stop(context.WithoutCancel(in.ctx)) // it has said so in its log
 	}, nil
+}
+
+// asOwner says who may use a data directory, to whom may not.
+func asOwner(err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w: run this as the user who runs `novelgate serve`, or as root", err)
 }
 
 // withPool runs do with a connection pool.

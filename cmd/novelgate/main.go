@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,7 +37,7 @@ type CLI struct {
 	Staff       PersonCommand      `cmd:"" help:"Manage the API keys of staff."`
 	Auditor     PersonCommand      `cmd:"" help:"Manage the API keys of auditors."`
 	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
-	Author      AuthorCommand      `cmd:"" help:"Link, block and unblock partners' users; hide what they wrote."`
+	Author      AuthorCommand      `cmd:"" help:"Link, block and unblock partners' users; hide or erase what they wrote."`
 	Post        PostCommand        `cmd:"" help:"Hide and restore posts; look at them."`
 	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
 	Analytics   AnalyticsCommand   `cmd:"" help:"Export what analysts query."`
@@ -75,6 +77,7 @@ func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr 
 		return exit
 	}
 	if err != nil {
+		parser.Stdout = stderr // the usage, which nobody has asked for, is no output
 		parser.FatalIfErrorf(err)
 		return max(exit, 1)
 	}
@@ -92,10 +95,15 @@ const undefinedTable = "42P01"
 // explain adds what to do about an error, where that is known. Of a key that was given where something else belongs it
 // leaves the prefix: what a command says ends up in logs.
 func explain(err error) string {
-	text := apikey.Redact(err.Error())
+	text := eachOnce(apikey.Redact(err.Error()))
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && pgErr.Code == undefinedTable {
 		return text + "\nThe database has no schema yet, or an older one: run `novelgate migrate`."
 	}
 	return text
+}
+
+// eachOnce leaves out lines that stand right below their like: a connection that is refused with TLS is tried without, and refused again.
+func eachOnce(text string) string {
+	return strings.Join(slices.Compact(strings.Split(text, "\n")), "\n")
 }

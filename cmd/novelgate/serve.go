@@ -24,15 +24,15 @@ import (
 // ServeCommand is `novelgate serve`.
 type ServeCommand struct {
 	DatabaseFlags
-	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where partners and readers connect; port 0 takes a free one."`
-	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Where operators connect: /metrics, /healthz, /readyz, /debug/pprof/."`
+	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where partners and readers connect; port 0 takes a free one (default: ${default})."`
+	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Where operators connect: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
 	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"What the URLs in answers begin with (default: the listening address). The same for all replicas."`
 	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which a request is answered once its body has arrived, with 503 if need be."`
 	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Batches of commands in flight at a time (default: one for every two processors, at least 2)."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections in this process, nor seal."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
-	LogLevel              slog.Level    `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
 // drainTimeout is how long a shutdown waits for requests that are being answered.
@@ -77,7 +77,7 @@ const minRequestTimeout = 100 * time.Millisecond
 
 // Run serves until a signal comes or something that it cannot do without fails.
 func (c *ServeCommand) Run(in *invocation) error {
-	logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: slog.Level(c.LogLevel)}))
 	collectRarely()
 	ctx, cancel := context.WithCancel(in.ctx)
 	defer cancel()

@@ -37,7 +37,7 @@ func (c *ServeCommand) openDatabase(ctx context.Context, logger *slog.Logger) (_
 	}()
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
-			return nil, fmt.Errorf("start the embedded database: %w", err)
+			return nil, fmt.Errorf("start the embedded database: %w", asOwner(err))
 		}
 		db.isEmbedded, db.url = true, db.server.URL()
 	}
