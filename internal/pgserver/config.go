@@ -42,6 +42,8 @@ type Config struct {
 
 	// Getenv looks up PG_BINDIR and PATH. Default: os.Getenv.
 	Getenv func(string) string
+
+	logInterval time.Duration // how often the size of the server's log is looked at
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -69,6 +71,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.logInterval <= 0 {
+		c.logInterval = logInterval
 	}
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv

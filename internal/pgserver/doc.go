@@ -11,7 +11,7 @@
 //	pg15/          the PostgreSQL data directory, named after the major version
 //	pg15.init-…/   an initdb in progress; removed by the next start
 //	run/           the socket (in a short directory below /tmp when the path would be too long)
-//	postgres.log   what the server says; moved to postgres.log.1 when it has grown
+//	postgres.log   what the server says; what it has said before is in postgres.log.1 once it has grown
 //
 // # Invariants
 //

@@ -17,6 +17,7 @@ type Server struct {
 	fresh   bool
 	process *process // nil when attached
 	lock    *os.File // nil when attached
+	watch   sync.WaitGroup
 
 	done     chan struct{}
 	detach   chan struct{} // closed by Stop when attached
@@ -63,6 +64,7 @@ func (s *Server) Stop(ctx context.Context) error {
 			return
 		}
 		s.stopErr = s.process.stop(ctx, s.cfg.StopTimeout)
+		s.watch.Wait()
 		// Empty now; the next start makes it again. One below /tmp would be litter.
 		_ = os.Remove(s.layout.socketDir())
 		s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL has stopped", slog.String("directory", s.layout.dir))

@@ -117,6 +117,7 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	for {
 		err := server.run(ctx, bin, who)
 		if err == nil {
+			server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), who) }) // ctx bounds the start
 			return server, nil
 		}
 		if !errors.Is(err, errOldBackends) {

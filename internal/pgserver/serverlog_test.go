@@ -1,0 +1,68 @@
+package pgserver_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
+)
+
+// A server that runs for months says much: most of all, of every unique violation, who has violated what. It is the log of a running server
+// that is kept within bounds, and the server goes on writing to it.
+func TestLogIsKeptWithinBounds(t *testing.T) {
+	t.Parallel()
+	const most = 16 << 20
+	dir := dataDir(t)
+	server := start(t, pgserver.WithLogInterval(pgserver.Config{DataDir: dir}, 50*time.Millisecond))
+	conn, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	say := func(text string, times int) {
+		t.Helper()
+		for range times {
+			if _, err := conn.Exec(t.Context(), `DO $$ BEGIN RAISE LOG '%', repeat('x', 1000000) || ' `+text+`'; END $$`); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	log := filepath.Join(dir, "postgres.log")
+	older := log + ".1"
+	for _, round := range []string{"first", "second"} { // the second takes the place of the first
+		say(round, most/1000000+1)
+		testdb.Eventually(t, "the log of the "+round+" round is moved aside", func() bool {
+			return strings.Contains(read(t, older), " "+round) && len(read(t, log)) < most/2
+		})
+		for _, path := range []string{log, older} {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Size() > most+2000000 || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s has %d bytes and mode %v", path, info.Size(), info.Mode())
+			}
+		}
+	}
+	say("afterwards", 1)
+	testdb.Eventually(t, "the server writes on", func() bool { return strings.Contains(read(t, log), " afterwards") })
+	if strings.Contains(read(t, log), "\x00") {
+		t.Error("the log has a hole")
+	}
+}
+
+// read returns what is in a file, nothing when there is none.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(content)
+}
