@@ -65,6 +65,12 @@ type KeyRotate struct {
 	Overlap time.Duration `default:"24h" help:"How long the old key still works."`
 }
 
+// Help implements kong.HelpProvider.
+func (*KeyRotate) Help() string {
+	return `The old key never lives longer than it would have. The new one does not expire, also in the place of one that would have: for a
+successor that does, issue a key with --expires-in and revoke the old one.`
+}
+
 // Run rotates the key and prints the new one, this once.
 func (c *KeyRotate) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
