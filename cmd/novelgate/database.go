@@ -17,7 +17,7 @@ import (
 
 // DatabaseFlags say where the data is. Every command has them.
 type DatabaseFlags struct {
-	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"PostgreSQL to use; empty means the embedded one."`
+	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"PostgreSQL to use, whatever --data-dir says; empty means the embedded one."`
 	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL (default: ${data_dir})."`
 }
 
