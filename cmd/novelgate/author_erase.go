@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"novelgate/commands/staff"
 )
 
@@ -29,6 +31,9 @@ func (c *AuthorErase) Run(in *invocation) error {
 		if err := warnOfRebuilds(in, s); err != nil {
 			return err
 		}
+		if err := warnOfStopped(in, s, erased.AuthorID); err != nil {
+			return err
+		}
 		if c.Vacuum {
 			if err := vacuumErased(in.ctx, s, erased.AuthorID); err != nil {
 				return err
@@ -51,6 +56,18 @@ func warnOfRebuilds(in *invocation, s *staff.Staff) error {
 	}
 	for _, name := range unfinished {
 		fmt.Fprintf(in.stderr, "An unfinished rebuild of %[1]s keeps what was erased: `novelgate projection rebuild %[1]s` finishes it, `novelgate projection discard %[1]s` drops it.\n", name)
+	}
+	return nil
+}
+
+// warnOfStopped names what shows the author until an operator intervenes.
+func warnOfStopped(in *invocation, s *staff.Staff, authorID uuid.UUID) error {
+	stopped, err := s.StoppedBefore(in.ctx, authorID)
+	if err != nil {
+		return fmt.Errorf("the author is erased, but %w", err)
+	}
+	for _, name := range stopped {
+		fmt.Fprintf(in.stderr, "The projection %[1]s has stopped and shows what was erased until it goes on: `novelgate projection list` says why, `novelgate projection retry %[1]s` tries again.\n", name)
 	}
 	return nil
 }

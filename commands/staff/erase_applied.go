@@ -53,6 +53,17 @@ func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
 	}
 }
 
+// StoppedBefore names the projections that have stopped before an author's last erasure on record: what they show stays until they go on.
+func (s *Staff) StoppedBefore(ctx context.Context, authorID uuid.UUID) (names []string, err error) {
+	pending, err := s.pendingErasure(ctx, authorID)
+	for _, p := range pending {
+		if p.Stopped {
+			names = append(names, p.Name)
+		}
+	}
+	return names, err
+}
+
 // followsAuthors names the projections that follow the log and hold something of authors.
 func followsAuthors() []string {
 	return []string{projections.Posts{}.Name(), projections.Authors{}.Name(), projections.Activity{}.Name()}

@@ -38,8 +38,12 @@ func TestVacuumAfterErasure(t *testing.T) {
 	testdb.Eventually(t, "a projection that has failed is the only one that is behind", func() bool {
 		refused := s.Refused(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked", "--vacuum")
 		return strings.Contains(refused.Stderr, "the author is erased, but the files were not freed, because these projections have not applied it yet: authors. ") &&
-			strings.Contains(refused.Stderr, "--vacuum once `novelgate projection list`")
+			strings.Contains(refused.Stderr, "--vacuum once `novelgate projection list`") &&
+			strings.Contains(refused.Stderr, "`novelgate projection retry authors`")
 	})
+	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked"); out.Code != 0 || !strings.Contains(out.Stderr, "authors has stopped and shows what was erased") {
+		t.Errorf("without --vacuum: %+v", out)
+	}
 	if out := s.CLI(t, "projection", "retry", "authors"); out.Code != 0 {
 		t.Fatalf("retry: %+v", out)
 	}
