@@ -188,8 +188,12 @@ func TestNovelTransitions(t *testing.T) {
 			t.Errorf("%s of a published novel: %d %s", verb, a.status, a.text)
 		}
 	}
-	if a := move(id, "reject", ""); a.code() != "invalid_request" || a.str("field") != "reason" {
-		t.Errorf("without reason: %d %s", a.status, a.text)
+	for _, verb := range []string{"approve", "reject"} {
+		for _, reason := range []string{"", ` \t\n`} {
+			if a := move(id, verb, reason); a.code() != "invalid_request" || a.str("field") != "reason" {
+				t.Errorf("%s with the reason %q: %d %s", verb, reason, a.status, a.text)
+			}
+		}
 	}
 	if a := move(uuid.NewString(), "approve", "r"); a.code() != "not_found" {
 		t.Errorf("unknown novel: %d %s", a.status, a.text)
@@ -234,6 +238,7 @@ func TestBadRequests(t *testing.T) {
 		{http.MethodPost, "/api/admin/novels", "", `{"novel":"x"}`, "invalid_idempotency_key", ""},
 		{http.MethodPost, "/api/admin/novels/reject", "", `{"novel":"x","reason":"r"}`, "invalid_idempotency_key", ""},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x"}`, "invalid_request", "reason"},
+		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x","reason":" \t\n"}`, "invalid_request", "reason"},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"reason":"r"}`, "invalid_request", "novel"},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x","reason":"a\u0000b"}`, "invalid_request", "reason"},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x","reason":"r","author":"a"}`, "invalid_request", "author"},

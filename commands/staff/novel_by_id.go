@@ -19,16 +19,16 @@ func (s *Staff) PublishByID(ctx context.Context, id uuid.UUID, reason string) (N
 
 // ApproveByID approves the novel with an id, as ApproveNovel does; ErrNoSuchNovel when there is none.
 func (s *Staff) ApproveByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	if reason == "" {
-		return Novel{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Novel{}, err
 	}
 	return s.moderateKnown(ctx, id, reason, func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Approve(reason)) })
 }
 
 // RejectByID rejects the novel with an id, or a title that is free; ErrNoSuchNovel when there is none.
 func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	if reason == "" {
-		return Novel{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Novel{}, err
 	}
 	return s.moderateKnown(ctx, id, reason, func(ctx context.Context, n novel.Novel) ([]events.Event, error) {
 		return s.reject(ctx, n, n.Title, reason)

@@ -42,8 +42,8 @@ func (s *Staff) PublishNovelWith(ctx context.Context, spelling string, fields no
 
 // ApproveNovel lets a pending or rejected novel in. A title that was rejected before anybody imported it becomes free.
 func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	if reason == "" {
-		return Novel{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Novel{}, err
 	}
 	return s.moderateTitle(ctx, spelling, reason, func(_ context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
 		if n.Version == 0 {
@@ -55,8 +55,8 @@ func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Nove
 
 // RejectNovel declines a pending or approved novel, or a title that nobody has imported: then nobody can.
 func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	if reason == "" {
-		return Novel{}, ErrReasonRequired
+	if err := requireReason(reason); err != nil {
+		return Novel{}, err
 	}
 	return s.moderateTitle(ctx, spelling, reason, func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
 		return s.reject(ctx, n, cleaned, reason)

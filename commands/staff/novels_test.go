@@ -117,6 +117,8 @@ func TestModerateRefusals(t *testing.T) {
 		"publish with bad UTF-8":   {s.PublishNovel, "Genji", "a\xffb", staff.ErrReasonInvalid},
 		"approve without a reason": {s.ApproveNovel, "Genji", "", staff.ErrReasonRequired},
 		"reject without a reason":  {s.RejectNovel, "Genji", "", staff.ErrReasonRequired},
+		"approve with a blank one": {s.ApproveNovel, "Genji", " \t\n", staff.ErrReasonRequired},
+		"reject with a blank one":  {s.RejectNovel, "Genji", "\u3000 ", staff.ErrReasonRequired},
 		"publish an empty title":   {s.PublishNovel, " \t", "", staff.ErrTitleInvalid},
 		"publish a long title":     {s.PublishNovel, strings.Repeat("é", title.MaxLen+1), "", staff.ErrTitleInvalid},
 	} {
