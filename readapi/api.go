@@ -14,6 +14,7 @@ import (
 
 	"novelgate/commands/problem"
 	"novelgate/readapi/answer"
+	"novelgate/readapi/question"
 	"novelgate/readapi/reading"
 )
 
@@ -49,6 +50,10 @@ func (a *API) handler(answerTo query) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
 		defer cancel()
+		if err := question.WellFormed(r.URL); err != nil {
+			a.refuse(w, r, err)
+			return
+		}
 		body, err := answerTo(ctx, r)
 		if err != nil {
 			a.refuse(w, r, err)

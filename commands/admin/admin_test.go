@@ -253,6 +253,15 @@ func TestBadRequests(t *testing.T) {
 		{http.MethodGet, "/api/admin/novels?limit=0", "", ``, "invalid_request", "limit"},
 		{http.MethodGet, "/api/admin/novels?cursor=%25", "", ``, "invalid_request", "cursor"},
 		{http.MethodGet, "/api/admin/novels/nonsense", "", ``, "not_found", ""},
+		{http.MethodGet, "/api/admin/novels?state=%zz", "", ``, "invalid_request", "query"},
+		{http.MethodGet, "/api/admin/novels?state=pending;owner=host", "", ``, "invalid_request", "query"},
+		{http.MethodGet, "/api/admin/novels?status=pending", "", ``, "invalid_request", "status"},
+		{http.MethodGet, "/api/admin/novels?State=pending", "", ``, "invalid_request", "State"},
+		{http.MethodGet, "/api/admin/novels?state=pending&state=rejected", "", ``, "invalid_request", "state"},
+		{http.MethodGet, "/api/admin/novels?%ff=1", "", ``, "invalid_request", "?"},
+		{http.MethodGet, "/api/admin/integrations?state=pending", "", ``, "invalid_request", "state"},
+		{http.MethodGet, "/api/admin/integrations/" + d.integrationID + "/authors?banned=true", "", ``, "invalid_request", "banned"},
+		{http.MethodPost, "/api/admin/novels?reason=r", "k", `{"novel":"x"}`, "invalid_request", "reason"},
 	} {
 		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, a.status, a.text)

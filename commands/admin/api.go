@@ -44,28 +44,29 @@ func (a *API) Register(router *mux.Router) {
 	for _, route := range []struct {
 		method, path string
 		handle       operation
+		query        []string // the parameters that it knows
 	}{
-		{http.MethodPost, integrationsPath, createIntegration},
-		{http.MethodGet, integrationsPath, listIntegrations},
-		{http.MethodGet, integrationPath, showIntegration},
-		{http.MethodPatch, integrationPath, changeIntegration},
-		{http.MethodPost, integrationKeysPath, issueKey},
-		{http.MethodGet, integrationKeysPath, listKeys},
-		{http.MethodDelete, keyPath, revokeKey},
-		{http.MethodPost, keyPath + "/rotate", rotateKey},
-		{http.MethodPost, novelsPath, publishTitle},
-		{http.MethodPost, novelsPath + "/reject", rejectTitle},
-		{http.MethodGet, novelsPath, listNovels},
-		{http.MethodGet, novelPath, showNovel},
-		{http.MethodPatch, novelPath, editNovel},
-		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveByID)},
-		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectByID)},
-		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishByID)},
-		{http.MethodGet, postPath, showPost},
-		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost)},
-		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost)},
+		{http.MethodPost, integrationsPath, createIntegration, nil},
+		{http.MethodGet, integrationsPath, listIntegrations, []string{"limit", "cursor"}},
+		{http.MethodGet, integrationPath, showIntegration, nil},
+		{http.MethodPatch, integrationPath, changeIntegration, nil},
+		{http.MethodPost, integrationKeysPath, issueKey, nil},
+		{http.MethodGet, integrationKeysPath, listKeys, []string{"limit", "cursor"}},
+		{http.MethodDelete, keyPath, revokeKey, []string{"reason"}},
+		{http.MethodPost, keyPath + "/rotate", rotateKey, nil},
+		{http.MethodPost, novelsPath, publishTitle, nil},
+		{http.MethodPost, novelsPath + "/reject", rejectTitle, nil},
+		{http.MethodGet, novelsPath, listNovels, []string{"state", "owner", "text", "limit", "cursor"}},
+		{http.MethodGet, novelPath, showNovel, nil},
+		{http.MethodPatch, novelPath, editNovel, nil},
+		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveByID), nil},
+		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectByID), nil},
+		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishByID), nil},
+		{http.MethodGet, postPath, showPost, nil},
+		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost), nil},
+		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost), nil},
 	} {
-		router.Handle(route.path, a.handler(route.handle)).Methods(route.method)
+		router.Handle(route.path, a.handler(route.handle, route.query...)).Methods(route.method)
 	}
 	a.registerAuthorRoutes(router)
 }

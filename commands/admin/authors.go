@@ -28,18 +28,19 @@ func (a *API) registerAuthorRoutes(router *mux.Router) {
 	for _, route := range []struct {
 		method, path string
 		handle       operation
+		query        []string
 	}{
-		{http.MethodGet, authorsPath, listAuthors},
-		{http.MethodGet, authorPath, showAuthor},
-		{http.MethodDelete, authorPath, eraseAuthor},
-		{http.MethodPut, memberPath, linkAuthor},
-		{http.MethodDelete, memberPath, unlinkAuthor},
-		{http.MethodPost, authorPath + "/block", moderateAuthor("block", (*staff.Staff).BlockAuthor)},
-		{http.MethodPost, authorPath + "/unblock", moderateAuthor("unblock", (*staff.Staff).UnblockAuthor)},
-		{http.MethodPost, authorPath + "/hide-posts", moderateAuthor("hide-posts", (*staff.Staff).HideAuthorPosts)},
-		{http.MethodPost, authorPath + "/restore-posts", moderateAuthor("restore-posts", (*staff.Staff).RestoreAuthorPosts)},
+		{http.MethodGet, authorsPath, listAuthors, []string{"linked", "blocked", "limit", "cursor"}},
+		{http.MethodGet, authorPath, showAuthor, nil},
+		{http.MethodDelete, authorPath, eraseAuthor, []string{"reason"}},
+		{http.MethodPut, memberPath, linkAuthor, nil},
+		{http.MethodDelete, memberPath, unlinkAuthor, []string{"reason"}},
+		{http.MethodPost, authorPath + "/block", moderateAuthor("block", (*staff.Staff).BlockAuthor), nil},
+		{http.MethodPost, authorPath + "/unblock", moderateAuthor("unblock", (*staff.Staff).UnblockAuthor), nil},
+		{http.MethodPost, authorPath + "/hide-posts", moderateAuthor("hide-posts", (*staff.Staff).HideAuthorPosts), nil},
+		{http.MethodPost, authorPath + "/restore-posts", moderateAuthor("restore-posts", (*staff.Staff).RestoreAuthorPosts), nil},
 	} {
-		encoded.Handle(route.path, a.handler(route.handle)).Methods(route.method)
+		encoded.Handle(route.path, a.handler(route.handle, route.query...)).Methods(route.method)
 	}
 }
 
@@ -109,7 +110,7 @@ func unlinkAuthor(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.staff.UnlinkAuthor(ctx, who, c.URL.Query().Get("reason"))
+	_, err = c.staff.UnlinkAuthor(ctx, who, c.query["reason"])
 	return &output{}, err
 }
 
@@ -118,7 +119,7 @@ func eraseAuthor(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	erased, err := c.staff.EraseAuthor(ctx, who, c.URL.Query().Get("reason"))
+	erased, err := c.staff.EraseAuthor(ctx, who, c.query["reason"])
 	return &output{status: http.StatusOK, body: erased}, err
 }
 
@@ -170,7 +171,7 @@ func listAuthors(ctx context.Context, c *call) (*output, error) {
 
 // flag reads true or false from the query; nil when it is not there.
 func (c *call) flag(name string) (*bool, error) {
-	text := c.URL.Query().Get(name)
+	text := c.query[name]
 	if text == "" {
 		return nil, nil //nolint:nilnil // said above
 	}

@@ -139,7 +139,7 @@ func revokeKey(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.staff.RevokeKey(ctx, id, c.URL.Query().Get("reason"))
+	_, err = c.staff.RevokeKey(ctx, id, c.query["reason"])
 	if errors.Is(err, integration.ErrKeyRevoked) {
 		err = nil
 	}

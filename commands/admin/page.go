@@ -29,7 +29,7 @@ type page[T any] struct {
 
 // limit reads how many items a page has.
 func (c *call) limit() (int, error) {
-	text := c.URL.Query().Get("limit")
+	text := c.query["limit"]
 	if text == "" {
 		return defaultPage, nil
 	}
@@ -50,7 +50,7 @@ const (
 
 // cursor reads what follows the kind in a cursor, "" for that of the first page.
 func (c *call) cursor(kind byte) (payload string, first bool, err error) {
-	sent := c.URL.Query().Get("cursor")
+	sent := c.query["cursor"]
 	if sent == "" {
 		return "", true, nil
 	}

@@ -24,6 +24,7 @@ const maxBody = 32 << 10
 // call is a request of a member of staff on its way through an operation.
 type call struct {
 	*http.Request
+	query  map[string]string
 	staff  *staff.Staff
 	caller *access.Person
 	writer http.ResponseWriter
@@ -40,13 +41,13 @@ type output struct {
 // operation carries a request out.
 type operation func(ctx context.Context, c *call) (*output, error)
 
-// handler serves an operation to staff. The checks run in this order: key (401, 403), and then, in the operation, its
-// idempotency key and body.
-func (a *API) handler(op operation) http.Handler {
+// handler serves an operation to staff, whose query has no other parameters than known. The checks run in this order: key (401, 403),
+// query, and then, in the operation, its idempotency key and body.
+func (a *API) handler(op operation, known ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
 		defer cancel()
-		out, err := a.carryOut(ctx, w, r, op)
+		out, err := a.carryOut(ctx, w, r, op, known)
 		if err != nil {
 			a.refuse(ctx, w, r, err)
 			return
@@ -73,7 +74,7 @@ func (a *API) handler(op operation) http.Handler {
 	})
 }
 
-func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Request, op operation) (*output, error) {
+func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Request, op operation, known []string) (*output, error) {
 	caller, err := AuthenticatePerson(ctx, a.Keys, r.Header, "staff key", "staff")
 	if err != nil {
 		return nil, err
@@ -81,8 +82,12 @@ func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if caller.Role != person.Staff {
 		return nil, problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
+	query, err := parametersOf(r, known)
+	if err != nil {
+		return nil, err
+	}
 	s := &staff.Staff{Pool: a.Pool, Actor: "staff:" + caller.Name, Now: a.Now}
-	return op(ctx, &call{Request: r, staff: s, caller: caller, writer: w})
+	return op(ctx, &call{Request: r, query: query, staff: s, caller: caller, writer: w})
 }
 
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, err error) {

@@ -59,6 +59,11 @@ func MalformedBody(detail string) *Error {
 	return &Error{Code: CodeInvalidRequest, Detail: detail}
 }
 
+// MalformedQuery is an invalid_request about the query of an address as a whole: what cannot be read must not be passed over.
+func MalformedQuery() *Error {
+	return InvalidRequest(FieldError{Field: "query", Message: "is not well formed; in a value, % is written %25, & is %26 and ; is %3B"})
+}
+
 // InvalidIdempotencyKey says what is wrong with the Idempotency-Key header.
 func InvalidIdempotencyKey(detail string) *Error {
 	return &Error{Code: CodeInvalidIdempotencyKey, Detail: detail}

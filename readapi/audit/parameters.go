@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"novelgate/commands/problem"
 	"novelgate/readapi/history"
 )
 
@@ -25,7 +26,7 @@ const (
 func queryOf(r *http.Request) (map[string]string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, invalid("query", "is not well formed")
+		return nil, problem.MalformedQuery()
 	}
 	parameters := map[string]string{}
 	for name, values := range query {

@@ -17,6 +17,7 @@ import (
 
 	"novelgate/commands/problem"
 	"novelgate/readapi/answer"
+	"novelgate/readapi/question"
 	"novelgate/readapi/reading"
 )
 
@@ -62,9 +63,9 @@ func (p *Pages) handler(answerTo query) http.Handler {
 		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)
 		buffer.Reset()
-		page, err := answerTo(ctx, r)
+		err := question.WellFormed(r.URL)
 		if err == nil {
-			err = p.render(buffer, page)
+			err = p.answer(ctx, buffer, r, answerTo)
 		}
 		if err != nil {
 			p.refuse(w, r, buffer, err)
@@ -72,6 +73,15 @@ func (p *Pages) handler(answerTo query) http.Handler {
 		}
 		answer.Send(w, r, contentType, buffer.Bytes())
 	})
+}
+
+// answer renders the page that answers a request.
+func (p *Pages) answer(ctx context.Context, buffer *bytes.Buffer, r *http.Request, answerTo query) error {
+	page, err := answerTo(ctx, r)
+	if err != nil {
+		return err
+	}
+	return p.render(buffer, page)
 }
 
 const contentType = "text/html; charset=utf-8"

@@ -27,6 +27,15 @@ const (
 // maxText is the longest value of a parameter, in bytes: a title of 300 characters and a cursor made from it fit.
 const maxText = 4096
 
+// WellFormed refuses an address whose query cannot be read as a whole: URL.Query would pass over what it cannot read, and the answer
+// would be as if it had not been asked for.
+func WellFormed(address *url.URL) error {
+	if _, err := url.ParseQuery(address.RawQuery); err != nil {
+		return problem.MalformedQuery()
+	}
+	return nil
+}
+
 // values reads parameters and collects what is wrong with them.
 type values struct {
 	url.Values
