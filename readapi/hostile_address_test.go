@@ -47,7 +47,7 @@ func TestWhatIsNoText(t *testing.T) {
 			}
 		}
 	}
-	for what, inside := range map[string]string{"NUL": "a\x00", "invalid UTF-8": "\xff"} {
+	for what, inside := range map[string]string{"NUL": "ca\x00", "invalid UTF-8": "c\xff"} {
 		cursor := base64.RawURLEncoding.EncodeToString([]byte(inside))
 		for _, path := range []string{"/api/novels?cursor=" + cursor, "/novels?cursor=" + cursor, "/api/novels/a/discussion?cursor=" + cursor} {
 			if got := w.get(t, path); got.Code != http.StatusBadRequest {

@@ -1,6 +1,7 @@
 package readapi_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/events"
+	"novelgate/readapi/history"
 	"novelgate/readapi/reading"
 )
 
@@ -154,13 +156,35 @@ func TestWhatIsNotPublic(t *testing.T) {
 	wantProblem(t, w, "/api/novels/rejected", 410, "gone")
 }
 
+// TestCursorsOfOtherLists: a place in the history, in a discussion or in a list of staff is none among the novels, and the reverse.
+func TestCursorsOfOtherLists(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	w.novel(t, "B", nil)
+	w.comment(t, novel, events.PostImported{})
+	w.comment(t, novel, events.PostImported{})
+	w.project(t)
+	ofNovels := *read[listAnswer](t, w, "/api/novels?limit=1").NextCursor
+	ofDiscussion := *read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1").NextCursor
+	point := history.Cursor{Position: events.Position{TransactionID: 747, Ordinal: 1}}
+	staffs := base64.RawURLEncoding.EncodeToString([]byte("ta"))
+	for _, cursor := range []string{ofDiscussion, point.String(), staffs} {
+		wantProblem(t, w, "/api/novels?cursor="+cursor, 400, "invalid_request")
+	}
+	wantProblem(t, w, "/api/novels/a/discussion?cursor="+ofNovels, 400, "invalid_request")
+	if _, err := history.ParseCursor(ofNovels); err == nil {
+		t.Errorf("%s is a cursor of the history, too", ofNovels)
+	}
+}
+
 func TestParametersAreChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.novel(t, "A", nil)
 	for _, path := range []string{
 		"/api/novels?limit=0", "/api/novels?limit=101", "/api/novels?limit=x", "/api/novels?state=rejected", "/api/novels?cursor=%21", "/api/novels?q=a&q=b",
-		"/api/novels?q=%ff", "/api/novels?q=%00", "/api/novels?cursor=_w", "/api/novels?cursor=AA",
+		"/api/novels?q=%ff", "/api/novels?q=%00", "/api/novels?cursor=_w", "/api/novels?cursor=AA", "/api/novels?cursor=Yw",
 		"/api/novels/a?asOf=yesterday", "/api/novels/a?asOf=9999-12-31T23:59:59-23:59", "/api/novels/a/discussion?asOf=9999-12-31T23:59:59-23:59", "/api/novels/a?asOf=2025-03-01",
 		"/api/novels/a/discussion?sort=best", "/api/novels/a/discussion?chapter=-1", "/api/novels/a/discussion?chapter=1e3",
 		"/api/novels/a/discussion?chapter=12345678", "/api/novels/a/discussion?cursor=abc", "/api/novels/a/discussion?post=7", "/api/novels/a/discussion?under=x",

@@ -151,7 +151,7 @@ func listAuthors(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := c.textCursor(authorCursor)
+	after, err := c.textCursor(authorList(id))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func listAuthors(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(found, limit, byExternalUUID)}, nil
+	return &output{status: http.StatusOK, body: paginate(authorList(id), found, limit, byExternalUUID)}, nil
 }
 
 // flag reads true or false from the query; nil when it is not there.

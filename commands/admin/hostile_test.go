@@ -46,7 +46,9 @@ func TestWhatIsNoText(t *testing.T) {
 			}
 		}
 	}
-	for what, inside := range map[string]string{"NUL": "ta\x00", "invalid UTF-8": "t\xff", "NUL of an author": "aa\x00", "invalid UTF-8 of an author": "a\xff"} {
+	id := uuid.MustParse(d.integrationID)
+	authors := "a" + string(id[:])
+	for what, inside := range map[string]string{"NUL": "ta\x00", "invalid UTF-8": "t\xff", "NUL of an author": authors + "a\x00", "invalid UTF-8 of an author": authors + "\xff"} {
 		cursor := "?cursor=" + base64.RawURLEncoding.EncodeToString([]byte(inside))
 		for _, path := range []string{"/api/admin/novels", "/api/admin/integrations", integration + "/keys", integration + "/authors"} {
 			if got := d.send(t, d.ada, http.MethodGet, path+cursor, "", ""); got.status != http.StatusBadRequest {

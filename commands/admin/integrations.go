@@ -97,7 +97,7 @@ func listIntegrations(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := c.placeCursor()
+	after, err := c.placeCursor(integrationList)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func listIntegrations(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(found, limit, byPlace)}, nil
+	return &output{status: http.StatusOK, body: paginate(integrationList, found, limit, byPlace)}, nil
 }
 
 func showIntegration(ctx context.Context, c *call) (*output, error) {

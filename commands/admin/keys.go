@@ -119,7 +119,7 @@ func listKeys(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := c.placeCursor()
+	after, err := c.placeCursor(keyList(id))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func listKeys(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(keys, limit, byPlace)}, nil
+	return &output{status: http.StatusOK, body: paginate(keyList(id), keys, limit, byPlace)}, nil
 }
 
 // revokeKey ends a key. Repeated, it finds that done.

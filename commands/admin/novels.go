@@ -118,7 +118,7 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := c.textCursor(titleCursor)
+	after, err := c.textCursor(novelList)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(found, limit, byTitle)}, nil
+	return &output{status: http.StatusOK, body: paginate(novelList, found, limit, byTitle)}, nil
 }
 
 // novelWithHistory is a novel and what happened to it.

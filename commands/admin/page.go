@@ -40,25 +40,28 @@ func (c *call) limit() (int, error) {
 	return limit, nil
 }
 
-// A cursor is what a list is ordered by, of the last item of a page, behind a byte that tells the kinds apart, in
-// base64url.
+// A cursor is the name of a list and what the list is ordered by, of the last item of a page, in base64url. The name is a letter and, where
+// every integration has such a list, its id: the place in one list says nothing about another.
 const (
-	titleCursor  = 't' // a folded title
-	authorCursor = 'a' // a partner's identifier of an author
-	placeCursor  = 'p' // microseconds since 1970, big-endian, and an id
+	novelList       = "t" // by title
+	integrationList = "i"
 )
 
-// cursor reads what follows the kind in a cursor, "" for that of the first page.
-func (c *call) cursor(kind byte) (payload string, first bool, err error) {
+func keyList(integrationID uuid.UUID) string    { return "k" + string(integrationID[:]) }
+func authorList(integrationID uuid.UUID) string { return "a" + string(integrationID[:]) }
+
+// cursor reads behind what a page of a list begins, "" for the first page.
+func (c *call) cursor(list string) (behind string, err error) {
 	sent := c.query["cursor"]
 	if sent == "" {
-		return "", true, nil
+		return "", nil
 	}
 	decoded, err := base64.RawURLEncoding.Strict().DecodeString(sent)
-	if err != nil || len(decoded) < 2 || decoded[0] != kind {
-		return "", false, errCursor()
+	behind, ofList := strings.CutPrefix(string(decoded), list)
+	if err != nil || !ofList || behind == "" {
+		return "", errCursor()
 	}
-	return string(decoded[1:]), false, nil
+	return behind, nil
 }
 
 func errCursor() error {
@@ -66,8 +69,8 @@ func errCursor() error {
 }
 
 // textCursor reads behind which text, such as a folded title, a page begins, "" for the first page.
-func (c *call) textCursor(kind byte) (string, error) {
-	after, _, err := c.cursor(kind)
+func (c *call) textCursor(list string) (string, error) {
+	after, err := c.cursor(list)
 	if err == nil && (!utf8.ValidString(after) || strings.ContainsRune(after, 0)) {
 		err = errCursor()
 	}
@@ -75,9 +78,9 @@ func (c *call) textCursor(kind byte) (string, error) {
 }
 
 // placeCursor reads behind which place a page begins.
-func (c *call) placeCursor() (staff.Place, error) {
-	payload, first, err := c.cursor(placeCursor)
-	if err != nil || first {
+func (c *call) placeCursor(list string) (staff.Place, error) {
+	payload, err := c.cursor(list)
+	if err != nil || payload == "" {
 		return staff.Place{}, err
 	}
 	if len(payload) != 8+len(uuid.UUID{}) {
@@ -90,25 +93,24 @@ func (c *call) placeCursor() (staff.Place, error) {
 	return staff.Place{At: at, ID: uuid.UUID([]byte(payload[8:]))}, nil
 }
 
-// byTitle makes the cursor behind a novel.
-func byTitle(n staff.Novel) []byte { return append([]byte{titleCursor}, n.FoldedTitle...) }
+// byTitle is behind a novel.
+func byTitle(n staff.Novel) string { return n.FoldedTitle }
 
-// byExternalUUID makes the cursor behind an author.
-func byExternalUUID(a staff.Author) []byte { return append([]byte{authorCursor}, a.ExternalUUID...) }
+// byExternalUUID is behind an author.
+func byExternalUUID(a staff.Author) string { return a.ExternalUUID }
 
-// byPlace makes the cursor behind something with a place.
-func byPlace[T interface{ Place() staff.Place }](item T) []byte {
+// byPlace is behind something with a place: microseconds since 1970, big-endian, and an id.
+func byPlace[T interface{ Place() staff.Place }](item T) string {
 	place := item.Place()
-	cursor := binary.BigEndian.AppendUint64([]byte{placeCursor}, uint64(place.At.UnixMicro()))
-	return append(cursor, place.ID[:]...)
+	return string(append(binary.BigEndian.AppendUint64(nil, uint64(place.At.UnixMicro())), place.ID[:]...))
 }
 
 // paginate cuts a list that was read with one item more than limit.
-func paginate[T any](items []T, limit int, behind func(T) []byte) page[T] {
+func paginate[T any](list string, items []T, limit int, behind func(T) string) page[T] {
 	if len(items) <= limit {
 		return page[T]{Items: items}
 	}
 	items = items[:limit]
-	cursor := base64.RawURLEncoding.EncodeToString(behind(items[limit-1]))
+	cursor := base64.RawURLEncoding.EncodeToString([]byte(list + behind(items[limit-1])))
 	return page[T]{Items: items, NextCursor: &cursor}
 }

@@ -65,8 +65,8 @@ func TestBadCursors(t *testing.T) {
 	encode := func(raw string) string { return base64.RawURLEncoding.EncodeToString([]byte(raw)) }
 	lists := map[string][]string{
 		"/api/admin/novels":                                    {place, encode("t"), encode("t\xff"), encode("ta\x00b")},
-		"/api/admin/integrations":                              {title, place + "AAAA", place[:len(place)-4], encode("p"), encode("p\x7f\xff\xff\xff\xff\xff\xff\xff0123456789abcdef"), encode("p\x80\x00\x00\x00\x00\x00\x00\x000123456789abcdef")},
-		"/api/admin/integrations/" + d.integrationID + "/keys": {title},
+		"/api/admin/integrations":                              {title, place + "AAAA", place[:len(place)-4], encode("i"), encode("i\x7f\xff\xff\xff\xff\xff\xff\xff0123456789abcdef"), encode("i\x80\x00\x00\x00\x00\x00\x00\x000123456789abcdef")},
+		"/api/admin/integrations/" + d.integrationID + "/keys": {title, place},
 	}
 	for path, cursors := range lists {
 		for _, cursor := range append(cursors, "%", "*", "AA==", "last", " ", d.integrationID) {
@@ -77,6 +77,38 @@ func TestBadCursors(t *testing.T) {
 		}
 		if a := d.send(t, d.ada, http.MethodGet, path+"?cursor=", "", ""); a.status != http.StatusOK {
 			t.Errorf("%s, no cursor: %d %s", path, a.status, a.text)
+		}
+	}
+}
+
+// TestCursorsOfOtherLists: the place in one list says nothing about another, be it one of the same kind.
+func TestCursorsOfOtherLists(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	novels, integrations := "/api/admin/novels", "/api/admin/integrations"
+	lists := []string{novels, integrations}
+	d.post(t, novels, `{"novel":"A"}`)
+	d.post(t, novels, `{"novel":"B"}`)
+	for _, id := range []string{d.integrationID, d.post(t, integrations, `{"name":"Second"}`).str("integrationId")} {
+		keys, authors := integrations+"/"+id+"/keys", integrations+"/"+id+"/authors"
+		lists = append(lists, keys, authors)
+		d.post(t, keys, `{}`)
+		d.post(t, authors+"/marlow/block", `{"reason":"r"}`)
+		d.post(t, authors+"/nostromo/block", `{"reason":"r"}`)
+	}
+	for _, of := range lists {
+		cursor := d.send(t, d.ada, http.MethodGet, of+"?limit=1", "", "").str("nextCursor")
+		if cursor == "" {
+			t.Fatalf("%s: no cursor", of)
+		}
+		for _, at := range lists {
+			a := d.send(t, d.ada, http.MethodGet, at+"?limit=1&cursor="+url.QueryEscape(cursor), "", "")
+			if at == of && a.status != http.StatusOK {
+				t.Errorf("%s: %d %s", at, a.status, a.text)
+			}
+			if at != of && (a.status != http.StatusBadRequest || a.str("field") != "cursor") {
+				t.Errorf("the cursor of %s at %s: %d %s", of, at, a.status, a.text)
+			}
 		}
 	}
 }

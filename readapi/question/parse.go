@@ -3,6 +3,7 @@ package question
 import (
 	"encoding/base64"
 	"net/url"
+	"strings"
 	"time"
 
 	"novelgate/readapi/reading"
@@ -14,16 +15,28 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 	c := reading.Catalogue{
 		Text: v.text("q"), State: v.oneOf("state", "approved", "published"), Owner: v.text("owner"), Limit: v.limit(),
 	}
-	after, err := base64.RawURLEncoding.DecodeString(v.text("cursor"))
-	if err != nil || !isText(string(after)) {
-		v.refuse("cursor", reading.ErrCursor.Error())
+	if cursor := v.text("cursor"); cursor != "" {
+		decoded, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+		after, ofNovels := strings.CutPrefix(string(decoded), novelsCursor)
+		if err != nil || !ofNovels || after == "" || !isText(after) {
+			v.refuse("cursor", reading.ErrCursor.Error())
+		}
+		c.After = after
 	}
-	c.After = string(after)
 	return c, v.err()
 }
 
+// novelsCursor begins the cursors of lists of novels, and no others: those of the history begin with a digit, those of a discussion
+// and of staff with other letters.
+const novelsCursor = "c"
+
 // CatalogueCursor is the cursor parameter of the page that starts after a place; "" for none.
-func CatalogueCursor(next string) string { return base64.RawURLEncoding.EncodeToString([]byte(next)) }
+func CatalogueCursor(next string) string {
+	if next == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(novelsCursor + next))
+}
 
 // Novel reads the parameters of a novel: asOf. It fails with reading.ErrNotFound when no novel can have the slug.
 func Novel(slug string, query url.Values) (asOf *time.Time, err error) {
