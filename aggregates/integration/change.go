@@ -30,6 +30,9 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 			return nil, err
 		}
 		if name != i.Name {
+			if isReserved(name) {
+				return nil, ErrNameReserved
+			}
 			decided = append(decided, events.IntegrationRenamed{Name: name})
 		}
 	}

@@ -35,12 +35,16 @@ const MaxPerMinute = 1_000_000_000
 // maxName is the longest name of an integration, in characters.
 const maxName = 100
 
+// hostName is what readers call the host platform among the owners of novels.
+const hostName = "host"
+
 // Refusals.
 var (
 	ErrNotFound     = errors.New("no such integration")
 	ErrKeyNotFound  = errors.New("no such key")
 	ErrKeyRevoked   = errors.New("the key is revoked already")
 	ErrNameInvalid  = fmt.Errorf("the name must have 1 to %d printable characters", maxName)
+	ErrNameReserved = fmt.Errorf("the name %q, in any case, means the host platform to those who ask for novels by owner: choose another", hostName)
 	ErrCapability   = errors.New(`a capability is "novels" or "posts"`)
 	ErrLimit        = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
 	ErrOverlap      = errors.New("the overlap must not be negative")
@@ -120,6 +124,9 @@ func Register(name string, at time.Time) ([]events.Event, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isReserved(name) {
+		return nil, ErrNameReserved
+	}
 	return []events.Event{events.IntegrationRegistered{Name: name, RegisteredAt: at}}, nil
 }
 
@@ -132,3 +139,6 @@ func cleanName(name string) (string, error) {
 	}
 	return name, nil
 }
+
+// isReserved reports whether a name means somebody else.
+func isReserved(name string) bool { return strings.EqualFold(name, hostName) }

@@ -54,6 +54,33 @@ func TestRegister(t *testing.T) {
 	}
 }
 
+// TestTheNameOfTheHost: owner=host asks for the novels of the host platform, so no partner may be called that. One that is called so
+// since before keeps the name until it gets another.
+func TestTheNameOfTheHost(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"host", "Host", " HOST\t", "ho\u017ft"} {
+		if got, err := integration.Register(name, noon); !errors.Is(err, integration.ErrNameReserved) {
+			t.Errorf("register %q: %v, %v", name, got, err)
+		}
+		if got, err := given().Change(integration.Change{Name: &name}); !errors.Is(err, integration.ErrNameReserved) {
+			t.Errorf("rename to %q: %v, %v", name, got, err)
+		}
+	}
+	before := given(events.IntegrationRenamed{Name: "Host"})
+	if before.Name != "Host" {
+		t.Errorf("replayed as %q", before.Name)
+	}
+	got, err := before.Change(integration.Change{Name: new("Host "), Enabled: new(false)})
+	if diff := cmp.Diff([]events.Event{events.IntegrationDisabled{}}, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, name := range []string{"hosts", "The Host", "ghost"} {
+		if _, err := integration.Register(name, noon); err != nil {
+			t.Errorf("register %q: %v", name, err)
+		}
+	}
+}
+
 func TestChange(t *testing.T) {
 	t.Parallel()
 	type capabilities = map[integration.Capability]bool

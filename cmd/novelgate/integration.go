@@ -41,7 +41,7 @@ type IntegrationCreate struct {
 	DatabaseFlags
 	OutputFlags
 	LimitFlags
-	Name       string   `arg:"" help:"Name of the partner platform; unique."`
+	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
 	Capability []string `name:"capability" enum:"novels,posts" placeholder:"novels|posts" help:"What it may do: novels (create novels), posts (post ingestion). Repeatable."`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
 }
@@ -112,7 +112,7 @@ type IntegrationRename struct {
 	DatabaseFlags
 	OutputFlags
 	IntegrationArg
-	Name string `arg:"" name:"new-name" help:"The new name; unique."`
+	Name string `arg:"" name:"new-name" help:"The new name; unique, and not \"host\"."`
 }
 
 // Run renames the integration.

@@ -220,6 +220,8 @@ func TestBadRequests(t *testing.T) {
 		{http.MethodPost, "/api/admin/integrations", "", `{"name":"x"}`, "invalid_idempotency_key", ""},
 		{http.MethodPost, "/api/admin/integrations", "k", `{}`, "invalid_request", "name"},
 		{http.MethodPost, "/api/admin/integrations", "k", `{"name":""}`, "invalid_request", "name"},
+		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"hOst"}`, "invalid_request", "name"},
+		{http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"name":" Host "}`, "invalid_request", "name"},
 		{http.MethodPost, "/api/admin/integrations", "k", `{"name":5}`, "invalid_request", "name"},
 		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","other":1}`, "invalid_request", "other"},
 		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","name":"y"}`, "invalid_request", "name"},

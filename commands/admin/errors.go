@@ -50,7 +50,7 @@ func toProblem(err error) *problem.Error {
 		return invalid("uuid", err)
 	case errors.Is(err, author.ErrMemberInvalid):
 		return invalid("memberId", err)
-	case errors.Is(err, integration.ErrNameInvalid):
+	case errors.Is(err, integration.ErrNameInvalid), errors.Is(err, integration.ErrNameReserved):
 		return invalid("name", err)
 	case errors.Is(err, integration.ErrCapability):
 		return invalid("capabilities", err)
