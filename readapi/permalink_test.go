@@ -137,3 +137,29 @@ func TestRepliesArePagedUnderTheirComment(t *testing.T) {
 		t.Errorf("%d top-level comments and %d in all", len(top), len(found))
 	}
 }
+
+// TestAPageBeginsAtOnePlace: of a cursor and a comment, neither is passed over.
+func TestAPageBeginsAtOnePlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	var last uuid.UUID
+	for range 3 {
+		last = w.comment(t, novel, events.PostImported{})
+	}
+	w.project(t)
+	page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1&post="+last.String())
+	if page.NextCursor == nil {
+		t.Fatal("no page follows")
+	}
+	query := "/novels/a/discussion?limit=1&cursor=" + *page.NextCursor
+	if next := read[discussionAnswer](t, w, "/api"+query); len(next.Items) != 1 || next.Items[0].PostID == last {
+		t.Errorf("the page after that of %s: %+v", last, next.Items)
+	}
+	query += "&post=" + last.String()
+	for _, path := range []string{"/api" + query, query} {
+		if got := w.get(t, path); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "post: cannot be given together with cursor") {
+			t.Errorf("GET %s: %d %s", path, got.Code, got.Body)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 func (p *Pages) name(d *document, page *reading.Page, asked reading.Question) {
 	query := url.Values{}
 	switch {
-	case asked.Post.Valid && asked.Cursor == "":
+	case asked.Post.Valid:
 		if len(page.Threads) > 0 {
 			query.Set("post", page.Threads[0].ID.String())
 		}

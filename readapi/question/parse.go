@@ -62,8 +62,12 @@ func Discussion(slug string, query url.Values) (reading.Question, error) {
 	if q.Under.Valid && v.text("limit") == "" {
 		q.Limit = defaultReplies
 	}
-	if q.Under.Valid && q.Post.Valid {
+	switch {
+	case !q.Post.Valid:
+	case q.Under.Valid:
 		v.refuse("post", "cannot be given together with under")
+	case q.Cursor != "":
+		v.refuse("post", "cannot be given together with cursor: either says where the page begins")
 	}
 	return q, v.err()
 }
