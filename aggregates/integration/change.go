@@ -58,6 +58,7 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 			decided = append(decided, events.CapabilityDisabled{Capability: string(capability)})
 		}
 	}
+	var beyond []Capability
 	for _, limit := range []struct {
 		operation Capability
 		now       int
@@ -67,9 +68,13 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 			continue
 		}
 		if *limit.wanted < 0 || *limit.wanted > MaxPerMinute {
-			return nil, ErrLimit
+			beyond = append(beyond, limit.operation)
+			continue
 		}
 		decided = append(decided, events.RateLimitSet{Operation: string(limit.operation), PerMinute: *limit.wanted})
+	}
+	if beyond != nil {
+		return nil, &LimitError{beyond}
 	}
 	if c.Review != nil && *c.Review != i.Review {
 		decided = append(decided, events.ReviewModeSet{Review: *c.Review})

@@ -51,6 +51,19 @@ var (
 	ErrExpiryPassed = errors.New("the expiry lies in the past")
 )
 
+// LimitError is ErrLimit about the limits of some operations.
+type LimitError struct{ Operations []Capability }
+
+func (e *LimitError) Error() string {
+	names := make([]string, len(e.Operations))
+	for i, operation := range e.Operations {
+		names[i] = string(operation)
+	}
+	return strings.Join(names, ", ") + ": " + ErrLimit.Error()
+}
+
+func (e *LimitError) Unwrap() error { return ErrLimit }
+
 // Integration is the state that decisions are taken on. The zero Integration does not exist yet.
 type Integration struct {
 	ID              uuid.UUID

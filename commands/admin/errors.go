@@ -3,6 +3,8 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/commands/problem"
+	"novelgate/commands/request"
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
 )
@@ -25,6 +28,7 @@ func toProblem(err error) *problem.Error {
 	var edit *novel.EditError
 	var ofAuthor *author.TransitionError
 	var ofPost *post.TransitionError
+	var limit *integration.LimitError
 	switch {
 	case errors.As(err, &refused):
 		return refused
@@ -54,8 +58,8 @@ func toProblem(err error) *problem.Error {
 		return invalid("name", err)
 	case errors.Is(err, integration.ErrCapability):
 		return invalid("capabilities", err)
-	case errors.Is(err, integration.ErrLimit):
-		return problem.MalformedBody("postsPerMinute and novelsPerMinute: " + err.Error() + ".")
+	case errors.As(err, &limit):
+		return invalidLimits(limit.Operations)
 	case errors.Is(err, integration.ErrExpiryPassed):
 		return invalid("expiresInSeconds", err)
 	case errors.Is(err, staff.ErrReasonRequired), errors.Is(err, staff.ErrReasonInvalid):
@@ -81,16 +85,20 @@ func invalid(field string, err error) *problem.Error {
 	return problem.InvalidRequest(problem.FieldError{Field: field, Message: err.Error()})
 }
 
+func invalidLimits(operations []integration.Capability) *problem.Error {
+	fields := make([]problem.FieldError, len(operations))
+	for i, operation := range operations {
+		fields[i] = problem.FieldError{Field: string(operation) + "PerMinute", Message: integration.ErrLimit.Error()}
+	}
+	return problem.InvalidRequest(fields...)
+}
+
 // malformed describes a body that cannot be decoded, and names the member where there is one.
 func malformed(err error) *problem.Error {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
-		if field := semantic.JSONPointer.LastToken(); field != "" {
-			message := "must be " + fmt.Sprint(semantic.GoType) + ", got " + semantic.JSONKind.String()
-			if errors.Is(err, json.ErrUnknownName) {
-				message = "unknown member"
-			}
-			return problem.InvalidRequest(problem.FieldError{Field: field, Message: message})
+		if field := fieldAt(semantic.JSONPointer); field != "" {
+			return problem.InvalidRequest(problem.FieldError{Field: field, Message: mistyped(semantic)})
 		}
 		return problem.MalformedBody("The request body must be a JSON object.")
 	}
@@ -102,4 +110,40 @@ func malformed(err error) *problem.Error {
 		return problem.MalformedBody(fmt.Sprintf("The request body is not valid JSON: %v at byte %d.", syntactic.Err, syntactic.ByteOffset))
 	}
 	return problem.MalformedBody("The request body is not valid JSON.")
+}
+
+// fieldAt names a member of the body; an entry of a list is "capabilities[0]".
+func fieldAt(pointer jsontext.Pointer) string {
+	field := ""
+	for token := range pointer.Tokens() {
+		if field != "" {
+			token = "[" + token + "]"
+		}
+		field += token
+	}
+	return field
+}
+
+// mistyped says what a member should have been, in the words of JSON.
+func mistyped(err *json.SemanticError) string {
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return "unknown member"
+	case errors.Is(err, strconv.ErrRange):
+		return "is out of range"
+	}
+	want := "a whole number"
+	switch err.GoType.Kind() { //nolint:exhaustive // no member is of another type
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "a boolean"
+	case reflect.Slice:
+		want = "an array"
+	default:
+		if err.JSONKind == '0' {
+			return "must be a whole number, without fraction and exponent"
+		}
+	}
+	return "must be " + want + ", got " + request.Describe(err.JSONKind)
 }

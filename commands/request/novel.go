@@ -146,7 +146,7 @@ func (o *object) genres(i int) *[]string {
 		}
 		field := fmt.Sprintf("%s[%d]", o.names[i], at)
 		if entry.Kind() != '"' {
-			o.failAt(field, "must be a string, got %s", describe(entry.Kind()))
+			o.failAt(field, "must be a string, got %s", Describe(entry.Kind()))
 			continue
 		}
 		s := strings.TrimSpace(unquote(entry))

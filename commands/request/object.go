@@ -110,7 +110,7 @@ func begin(dec *jsontext.Decoder, body []byte) error {
 	case err != nil:
 		return new(object).malformed(err)
 	case kind != '{':
-		return problem.MalformedBody(want + ", but it is " + describe(kind) + ".")
+		return problem.MalformedBody(want + ", but it is " + Describe(kind) + ".")
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (o *object) value(i int, kind jsontext.Kind, required bool) (jsontext.Value
 	case raw != nil && raw.Kind() == kind:
 		return raw, true
 	case raw != nil:
-		o.fail(i, "must be %s, got %s", describe(kind), describe(raw.Kind()))
+		o.fail(i, "must be %s, got %s", Describe(kind), Describe(raw.Kind()))
 	case required && o.null[i]:
 		o.fail(i, "is required and must not be null")
 	case required && o.miscased[i] == "":
@@ -200,8 +200,8 @@ func (o *object) value(i int, kind jsontext.Kind, required bool) (jsontext.Value
 	return nil, false
 }
 
-// describe names a kind of JSON value with its article.
-func describe(kind jsontext.Kind) string {
+// Describe names a kind of JSON value with its article.
+func Describe(kind jsontext.Kind) string {
 	switch kind {
 	case '{':
 		return "an object"
