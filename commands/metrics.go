@@ -24,7 +24,7 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "novelgate_http_requests_total", Help: "Answered requests by route, status and error code (empty when there was no error).",
+			Name: "novelgate_http_requests_total", Help: "Answered requests by route, status (aborted when the answer broke off) and error code (empty when there was no error).",
 		}, []string{"route", "status", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "novelgate_http_request_seconds", Help: "Time from receiving a request's header to its answer, by route and status.",
@@ -66,16 +66,23 @@ func (o *observed) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// Middleware counts and times the requests of matched routes.
+// aborted is the status of an answer that broke off: its handler has panicked, so that the client does not take what it has got for all
+// there is (http.ErrAbortHandler). What was sent says 200.
+const aborted = "aborted"
+
+// Middleware counts and times the requests of matched routes, however their handlers end.
 func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now() //nolint:forbidigo // a duration for a metric
 		o := &observed{ResponseWriter: w}
+		status := aborted
+		defer func() { //nolint:contextcheck // the request has it
+			route := routeName(r)
+			m.requests.WithLabelValues(route, status, string(infoOf(r.Context()).code)).Inc()
+			m.seconds.WithLabelValues(route, status).Observe(time.Since(start).Seconds())
+		}()
 		next.ServeHTTP(o, r)
-		status := strconv.Itoa(cmp.Or(o.status, http.StatusOK))
-		route := routeName(r)
-		m.requests.WithLabelValues(route, status, string(infoOf(r.Context()).code)).Inc()
-		m.seconds.WithLabelValues(route, status).Observe(time.Since(start).Seconds())
+		status = strconv.Itoa(cmp.Or(o.status, http.StatusOK))
 	})
 }
 

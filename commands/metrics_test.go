@@ -93,3 +93,29 @@ func TestRouteLabelsArePlainPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenAnswersAreCounted: a stream that breaks off ends by a panic, after its status was sent. It goes on to the server.
+func TestBrokenAnswersAreCounted(t *testing.T) {
+	t.Parallel()
+	metrics := commands.NewMetrics()
+	router := mux.NewRouter()
+	router.Use(metrics.Middleware)
+	router.HandleFunc("/stream", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		panic(http.ErrAbortHandler)
+	})
+	func() {
+		defer func() {
+			if got := recover(); got != http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
+				t.Errorf("the server gets %v", got)
+			}
+		}()
+		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stream", http.NoBody))
+	}()
+	found := series(t, metrics)
+	for _, name := range []string{"novelgate_http_requests_total", "novelgate_http_request_seconds"} {
+		if found[name+" route=/stream status=aborted"] != 1 {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
