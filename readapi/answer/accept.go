@@ -14,14 +14,28 @@ func Accepts(r *http.Request, mediaType string) bool {
 	if strings.TrimSpace(header) == "" {
 		return true
 	}
+	_, taken := covers(header, mediaType)
+	return taken
+}
+
+// Names reports whether a request takes a media type, as Accepts does, and its Accept names it: a range such as */* does not.
+func Names(r *http.Request, mediaType string) bool {
+	closest, taken := covers(strings.Join(r.Header.Values("Accept"), ","), mediaType)
+	return closest == named && taken
+}
+
+// named is the specificity of a media range that is the type itself.
+const named = 3
+
+// covers returns how specific the media range of an Accept is that covers a type best, 0 when none does, and whether the type is taken.
+func covers(header, mediaType string) (closest int, taken bool) {
 	kind, _, _ := strings.Cut(mediaType, "/")
-	closest, taken := 0, false
 	for part := range strings.SplitSeq(header, ",") {
 		accepted, parameters, err := mime.ParseMediaType(part)
 		if err != nil {
 			continue // what nobody can read covers nothing
 		}
-		specificity := map[string]int{mediaType: 3, kind + "/*": 2, "*/*": 1}[accepted]
+		specificity := map[string]int{mediaType: named, kind + "/*": 2, "*/*": 1}[accepted]
 		if specificity <= closest {
 			continue
 		}
@@ -30,5 +44,5 @@ func Accepts(r *http.Request, mediaType string) bool {
 			taken = false
 		}
 	}
-	return taken
+	return closest, taken
 }

@@ -40,3 +40,27 @@ func TestAccepts(t *testing.T) {
 		}
 	}
 }
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		accept []string
+		want   bool
+	}{
+		{nil, false},
+		{[]string{"*/*"}, false},
+		{[]string{"application/*"}, false},
+		{[]string{"application/x-ndjson"}, true},
+		{[]string{"application/json", "Application/X-NDJSON; q=0.5"}, true},
+		{[]string{"*/*;q=0, application/x-ndjson"}, true},
+		{[]string{"application/x-ndjson;q=0"}, false},
+		{[]string{"application/x-ndjson;q=0.0, */*"}, false},
+		{[]string{"application/json"}, false},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Header["Accept"] = c.accept
+		if got := answer.Names(r, "application/x-ndjson"); got != c.want {
+			t.Errorf("Accept %q: %v, want %v", c.accept, got, c.want)
+		}
+	}
+}

@@ -190,3 +190,22 @@ func TestMemoryIsConstant(t *testing.T) {
 	}
 	t.Logf("%d events: %d KiB at first, %d KiB at most", total, before>>10, most>>10)
 }
+
+// TestWhoGetsLines: those whose Accept names them and does not refuse them.
+func TestWhoGetsLines(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	for accept, want := range map[string]string{
+		"":                                  "application/json",
+		"*/*":                               "application/json",
+		ndjson:                              ndjson,
+		ndjson + ";q=0.5":                   ndjson,
+		ndjson + ";q=0":                     "application/json",
+		ndjson + ";q=0.000, */*":            "application/json",
+		"application/json, " + ndjson + " ": ndjson,
+	} {
+		if c := a.open(t.Context(), t, a.otto, "/api/events", accept); c.status != http.StatusOK || c.header.Get("Content-Type") != want {
+			t.Errorf("Accept %q: %d %s, want %s", accept, c.status, c.header.Get("Content-Type"), want)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/commands/problem"
+	"novelgate/readapi/answer"
 	"novelgate/readapi/history"
 )
 
@@ -54,7 +54,7 @@ type options struct {
 // parse reads the parameters of a request for events. Every parameter must be known: a filter with a typing error must not
 // look like one that lets everything through.
 func parse(rd *read) (*options, error) {
-	o := &options{lines: wantsLines(rd.Header)}
+	o := &options{lines: answer.Names(rd.Request, lineMediaType)}
 	for name, text := range rd.query {
 		set, known := setters[name]
 		if !known {
@@ -151,15 +151,3 @@ func setTime(target **time.Time, text string) string {
 
 // lineMediaType is that of a stream: one event on each line.
 const lineMediaType = "application/x-ndjson"
-
-// wantsLines reports whether a client accepts a stream.
-func wantsLines(h http.Header) bool {
-	for _, header := range h.Values("Accept") {
-		for part := range strings.SplitSeq(header, ",") {
-			if mediaType, _, err := mime.ParseMediaType(part); err == nil && mediaType == lineMediaType {
-				return true
-			}
-		}
-	}
-	return false
-}
