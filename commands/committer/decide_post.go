@@ -7,6 +7,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/aggregates/thread"
+	"novelgate/commands/request"
 	"novelgate/events"
 )
 
@@ -94,11 +95,8 @@ func (r *run) replayPost(st *state, j *job, u *used) (PostResult, error) {
 // parentRef returns the delivery that the job names as its parent. A string that no delivery can have had as its
 // key matches nothing.
 func (j *job) parentRef() (ref, bool) {
-	if j.post == nil || j.post.ParentKey == nil || *j.post.ParentKey == "" || len(*j.post.ParentKey) > maxKey {
+	if j.post == nil || j.post.ParentKey == nil || *j.post.ParentKey == "" || len(*j.post.ParentKey) > request.MaxKey {
 		return ref{}, false
 	}
 	return ref{*j.post.ParentKey, j.ref.source}, true
 }
-
-// maxKey is the longest idempotency key, in bytes.
-const maxKey = 255

@@ -10,8 +10,8 @@ import (
 // IdempotencyKeyHeader is the name of the header that both operations require.
 const IdempotencyKeyHeader = "Idempotency-Key"
 
-// maxKey is the greatest length of a key in bytes.
-const maxKey = 255
+// MaxKey is the greatest length of a key in bytes.
+const MaxKey = 255
 
 // ParseIdempotencyKey returns the key of a request: 1 to 255 bytes of visible ASCII
 // (0x21 to 0x7E). A value in double quotes is a string of RFC 8941, as in the IETF
@@ -39,7 +39,7 @@ func ParseIdempotencyKey(h http.Header) (string, error) {
 	switch {
 	case key == "":
 		return "", problem.InvalidIdempotencyKey("The Idempotency-Key header is empty.")
-	case len(key) > maxKey:
+	case len(key) > MaxKey:
 		return "", problem.InvalidIdempotencyKey("The Idempotency-Key header must have at most 255 bytes, got " + thousands(len(key)) + ".")
 	}
 	for i := range len(key) {
