@@ -10,18 +10,18 @@ import (
 func TestDefectIsNoOutage(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	const novels = "/api/admin/novels"
-	id := d.post(t, novels, `{"novel":"Title"}`).str("novelId")
+	const integrations = "/api/admin/integrations"
+	id := d.post(t, integrations, `{"name":"Site"}`).str("integrationId")
 	_, err := d.staff.Pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		SELECT 0, 'novel', $1, max(stream_version) + 1, 'k', 'staff/tests', 'novel.rejected.v1', '[]', '{"actor":"staff:tests"}' FROM events WHERE stream_id = $1`, id)
+		SELECT 0, 'integration', $1, max(stream_version) + 1, 'k', 'staff/tests', 'integration.renamed.v1', '[]', '{"actor":"staff:tests"}' FROM events WHERE stream_id = $1`, id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := d.post(t, novels+"/"+id+"/reject", `{"reason":"r"}`)
+	a := d.post(t, integrations+"/"+id+"/keys", `{}`)
 	if a.status != http.StatusInternalServerError || a.code() != "internal" {
 		t.Errorf("%d %s", a.status, a.text)
 	}
-	if logged := d.log.String(); !strings.Contains(logged, "staff request failed") || !strings.Contains(logged, "novel.rejected.v1") {
+	if logged := d.log.String(); !strings.Contains(logged, "staff request failed") || !strings.Contains(logged, "integration.renamed.v1") {
 		t.Errorf("logged: %s", logged)
 	}
 }
