@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -82,7 +83,7 @@ func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if caller.Role != person.Staff {
 		return nil, problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
-	query, err := parametersOf(r, known)
+	query, err := problem.Parameters(r.URL, func(name string) bool { return slices.Contains(known, name) })
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, route string, handl
 	if err != nil {
 		return err
 	}
-	query, err := queryOf(r)
+	query, err := problem.Parameters(r.URL, nil) // each handle knows which there are
 	if err != nil {
 		return err
 	}

@@ -2,16 +2,11 @@ package audit
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
-	"novelgate/commands/problem"
 	"novelgate/readapi/answer"
 	"novelgate/readapi/history"
 )
@@ -21,25 +16,6 @@ const (
 	defaultPage = 100
 	maxPage     = 1000
 )
-
-// queryOf returns the parameters in the query of a request.
-func queryOf(r *http.Request) (map[string]string, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, problem.MalformedQuery()
-	}
-	parameters := map[string]string{}
-	for name, values := range query {
-		if text := name + values[0]; !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return nil, invalid(strings.ToValidUTF8(name, "?"), "must be UTF-8 without NUL")
-		}
-		if len(values) != 1 {
-			return nil, invalid(name, "must be given once")
-		}
-		parameters[name] = values[0]
-	}
-	return parameters, nil
-}
 
 // options are what a request for events asks for.
 type options struct {
