@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -51,10 +51,12 @@ func Up(ctx context.Context, databaseURL string) error {
 
 // Apply does what Up does and reports it.
 func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
-	config, err := pgx.ParseConfig(databaseURL)
+	// As the pools read it: what is said about them is no setting of the server.
+	pool, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		return Result{}, fmt.Errorf("parse database URL: %w", err)
 	}
+	config := pool.ConnConfig
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
