@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -23,13 +22,17 @@ type Querier interface {
 const columns = `transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type,
        data, personal, salt, recorded_at`
 
-// readStreamSQL reads one aggregate. $1: stream, $2: version to start after, $3: how many at most, NULL for all.
+// readStreamSQL reads one aggregate. $1: stream, $2: its kind, $3: version to start after, $4: how many at most, NULL for all.
 const readStreamSQL = `SELECT ` + columns + `, metadata
-FROM events WHERE stream_id = $1 AND stream_version > $2 ORDER BY stream_version LIMIT $3`
+FROM events WHERE ` + ofKind + ` AND stream_version > $3 ORDER BY stream_version LIMIT $4`
 
-// readLatestSQL reads the end of one aggregate, latest first. $1: stream, $2: how many at most.
+// readLatestSQL reads the end of one aggregate, latest first. $1: stream, $2: its kind, $3: how many at most.
 const readLatestSQL = `SELECT ` + columns + `, metadata
-FROM events WHERE stream_id = $1 ORDER BY stream_version DESC LIMIT $2`
+FROM events WHERE ` + ofKind + ` ORDER BY stream_version DESC LIMIT $3`
+
+// ofKind looks at the first event alone to tell the kind of a stream, of which the others are: reading those of a long one, to find that they are
+// of another kind, would take long.
+const ofKind = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
 // readAfterSQL reads the log in its order, settled events only. $1, $2: position to start after, $3: how many.
 const readAfterSQL = `SELECT ` + columns + `
@@ -37,29 +40,26 @@ FROM events
 WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY transaction_id, position LIMIT $3`
 
-// errOtherKind ends the reading of a stream that is of another kind than was asked for.
-var errOtherKind = errors.New("a stream of another kind")
-
 // ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those
 // that log-order readers do not see yet. A stream that is unknown, or is not of this kind, has no events. Partners decide how long the
 // stream of a novel gets, so this is for the others.
 func ReadStream(ctx context.Context, q Querier, kind string, id uuid.UUID, afterVersion int) ([]events.Recorded, error) {
-	return readStream(ctx, q, kind, id, readStreamSQL, id, afterVersion, nil)
+	return readStream(ctx, q, id, readStreamSQL, id, kind, afterVersion, nil)
 }
 
 // ReadStreamStart is ReadStream for the first events of a stream, as many as limit says.
 func ReadStreamStart(ctx context.Context, q Querier, kind string, id uuid.UUID, limit int) ([]events.Recorded, error) {
-	return readStream(ctx, q, kind, id, readStreamSQL, id, 0, limit)
+	return readStream(ctx, q, id, readStreamSQL, id, kind, 0, limit)
 }
 
 // ReadStreamEnd is ReadStream for the latest events of a stream, as many as limit says.
 func ReadStreamEnd(ctx context.Context, q Querier, kind string, id uuid.UUID, limit int) ([]events.Recorded, error) {
-	recorded, err := readStream(ctx, q, kind, id, readLatestSQL, id, limit)
+	recorded, err := readStream(ctx, q, id, readLatestSQL, id, kind, limit)
 	slices.Reverse(recorded)
 	return recorded, err
 }
 
-func readStream(ctx context.Context, q Querier, kind string, id uuid.UUID, sql string, args ...any) ([]events.Recorded, error) {
+func readStream(ctx context.Context, q Querier, id uuid.UUID, sql string, args ...any) ([]events.Recorded, error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", id, err)
@@ -67,21 +67,15 @@ func readStream(ctx context.Context, q Querier, kind string, id uuid.UUID, sql s
 	recorded, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (events.Recorded, error) {
 		var metadata []byte
 		r, err := scan(row, &metadata)
-		switch {
-		case err != nil:
+		if err != nil {
 			return events.Recorded{}, err
-		case r.StreamType != kind:
-			return events.Recorded{}, errOtherKind
 		}
 		if err := json.Unmarshal(metadata, &r.Metadata); err != nil {
 			return events.Recorded{}, fmt.Errorf("decode metadata of version %d: %w", r.StreamVersion, err)
 		}
 		return r, nil
 	})
-	switch {
-	case errors.Is(err, errOtherKind):
-		return nil, nil
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", id, err)
 	}
 	return recorded, nil
