@@ -82,7 +82,9 @@ func (p *Publisher) Run(ctx context.Context) {
 			failures++
 			p.report(ctx, wait, err)
 		}
-		p.config.Metrics.refuseToPublish(p.config.Target.String(), errors.Is(err, ErrPublished))
+		if refused := errors.Is(err, ErrPublished); refused || err == nil { // else nobody has looked
+			p.config.Metrics.refuseToPublish(p.config.Target.String(), refused)
+		}
 		eventlog.Sleep(ctx, wait)
 	}
 }
