@@ -34,4 +34,7 @@ func TestNoPartOfAQueryIsLost(t *testing.T) {
 			}
 		}
 	}
+	if got := w.get(t, "/?campaign=50%off"); got.Code != http.StatusOK { // it has no parameters
+		t.Errorf("GET / with a query that is not well formed: %d %s", got.Code, got.Body)
+	}
 }

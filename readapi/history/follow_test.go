@@ -173,7 +173,7 @@ func TestWithoutSignals(t *testing.T) {
 	}
 	time.AfterFunc(50*time.Millisecond, func() { store(t, pool, post("silent")) })
 	errFound := errors.New("found")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
 	defer cancel()
 	err = (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func([]history.Event) error { return errFound }, func() error { return nil })
 	if !errors.Is(err, errFound) {

@@ -39,9 +39,9 @@ func (p *Pages) Register(router *mux.Router) {
 		router.Handle(path, answer.Compress(handler)).Methods(http.MethodGet, http.MethodHead)
 	}
 	get("/", p.start())
-	get("/novels", p.handler(p.catalogue))
-	get("/novels/{slug}", p.handler(p.novel))
-	get("/novels/{slug}/discussion", p.handler(p.discussion))
+	get("/novels", p.handler(asked(p.catalogue)))
+	get("/novels/{slug}", p.handler(asked(p.novel)))
+	get("/novels/{slug}/discussion", p.handler(asked(p.discussion)))
 	get("/assets/{name}", http.HandlerFunc(p.asset))
 }
 
@@ -50,6 +50,16 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; for
 
 // query answers a request with a page.
 type query func(ctx context.Context, r *http.Request) (*document, error)
+
+// asked is a query whose address has parameters, none of which may be passed over.
+func asked(answerTo query) query {
+	return func(ctx context.Context, r *http.Request) (*document, error) {
+		if err := question.WellFormed(r.URL); err != nil {
+			return nil, err
+		}
+		return answerTo(ctx, r)
+	}
+}
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
@@ -63,11 +73,7 @@ func (p *Pages) handler(answerTo query) http.Handler {
 		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)
 		buffer.Reset()
-		err := question.WellFormed(r.URL)
-		if err == nil {
-			err = p.answer(ctx, buffer, r, answerTo)
-		}
-		if err != nil {
+		if err := p.answer(ctx, buffer, r, answerTo); err != nil {
 			p.refuse(w, r, buffer, err)
 			return
 		}
