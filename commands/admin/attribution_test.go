@@ -13,6 +13,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
@@ -101,14 +102,10 @@ func (d *desk) follow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
-	deadline := time.Now().Add(2 * time.Minute)
-	for d.count(t, `SELECT count(*) FROM projections WHERE (transaction_id, position) >= (
-		SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1)`) < len(projections.All()) {
-		if time.Now().After(deadline) {
-			t.Fatal("the projections have not caught up")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	testdb.Eventually(t, "the projections have caught up", func() bool {
+		return d.count(t, `SELECT count(*) FROM projections WHERE (transaction_id, position) >= (
+			SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1)`) >= len(projections.All())
+	})
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 )
 
 // TestEraseBeforeTheSeal: nothing is erased that the ledger has not hashed. The request waits for it as long as a request may take, is then
@@ -47,7 +48,7 @@ func TestEraseBeforeTheSeal(t *testing.T) {
 			}
 
 			d.seal(t)
-			deadline := time.Now().Add(2 * time.Minute)
+			deadline := time.Now().Add(testdb.UntilSettled)
 			a := d.send(t, d.ada, http.MethodDelete, erase, "", "")
 			for a.status == http.StatusServiceUnavailable && time.Now().Before(deadline) { // somebody else's transaction holds the log up
 				a = d.send(t, d.ada, http.MethodDelete, erase, "", "")

@@ -27,18 +27,18 @@ func (e *NotAppliedError) Error() string {
 // AwaitErased waits until the tables that follow the log have forgotten an author, up to their last erasure on record. It fails with a
 // *NotAppliedError when ctx ends before that, and as soon as none but projections that have stopped are left.
 func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
-	behind := &NotAppliedError{Projections: followsAuthors()}
+	var behind *NotAppliedError
 	for {
 		pending, err := s.pendingErasure(ctx, authorID)
 		switch {
-		case err != nil && ctx.Err() != nil:
+		case err != nil && ctx.Err() != nil && behind != nil:
 			return behind
 		case err != nil:
 			return err
 		case len(pending) == 0:
 			return nil
 		}
-		behind.Projections = behind.Projections[:0]
+		behind = &NotAppliedError{}
 		for _, p := range pending {
 			behind.Projections = append(behind.Projections, p.Name)
 		}

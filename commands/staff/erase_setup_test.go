@@ -45,7 +45,7 @@ func setupLive(t testing.TB) *live {
 // are those of all attempts.
 func (l *live) EraseAuthor(ctx context.Context, name staff.AuthorName, reason string) (staff.Erasure, error) {
 	var before staff.Erasure
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	for deadline := time.Now().Add(testdb.UntilSettled); ; {
 		done, err := l.Staff.EraseAuthor(ctx, name, reason)
 		done.Comments += before.Comments
 		done.Decisions += before.Decisions
@@ -115,7 +115,7 @@ func (l *live) caughtUp(t testing.TB) {
 	const sql = `SELECT NOT EXISTS (
 		SELECT FROM (SELECT transaction_id, position FROM projections UNION ALL SELECT transaction_id, position FROM ledger_state) AS c
 		WHERE (c.transaction_id, c.position) < (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(testdb.UntilSettled); ; time.Sleep(2 * time.Millisecond) {
 		var yes bool
 		if err := l.Pool.QueryRow(context.Background(), sql).Scan(&yes); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func (l *live) caughtUp(t testing.TB) {
 		if time.Now().After(deadline) {
 			var standing string
 			_ = l.Pool.QueryRow(context.Background(), `SELECT string_agg(p::text, E'\n') || E'\n' || (SELECT s::text FROM ledger_state s) FROM projections p`).Scan(&standing)
-			t.Fatalf("not caught up after two minutes:\n%s", standing)
+			t.Fatalf("not caught up after %v:\n%s", testdb.UntilSettled, standing)
 		}
 	}
 }

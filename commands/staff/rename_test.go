@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,6 +14,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -138,16 +138,13 @@ func settled(t *testing.T, s *staff.Staff) []events.Recorded {
 	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		recorded, err := eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, stored+1)
-		if err != nil {
+	var recorded []events.Recorded
+	testdb.Eventually(t, fmt.Sprint(stored, " events have settled"), func() bool {
+		var err error
+		if recorded, err = eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, stored+1); err != nil {
 			t.Fatal(err)
 		}
-		if len(recorded) == stored {
-			return recorded
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d events have settled", len(recorded), stored)
-		}
-	}
+		return len(recorded) == stored
+	})
+	return recorded
 }
