@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (c *EventsVerify) Run(in *invocation) error {
 		config.Source = &verify.Service{Client: &http.Client{Timeout: patience}, URL: prefix}
 		return c.run(in, config)
 	}
-	return c.withHistory(in, "verify", map[string]string{}, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withHistory(in, "verify", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = verify.NewDatabase(pool)
 		result, err := c.verify(in, config)
 		if err == nil && c.Projections {
@@ -75,6 +76,17 @@ func (c *EventsVerify) Run(in *invocation) error {
 		}
 		return 0, c.report(in, result) // it shows no event
 	})
+}
+
+// parameters are the flags as the access log keeps them.
+func (c *EventsVerify) parameters() map[string]string {
+	parameters := map[string]string{"projections": strconv.FormatBool(c.Projections)}
+	for name, values := range map[string][]string{"key": c.Key, "against": c.Against} {
+		if len(values) > 0 {
+			parameters[name] = strings.Join(values, ",")
+		}
+	}
+	return parameters
 }
 
 // verification is what was found: of the history, and of what was made of it.

@@ -181,7 +181,7 @@ func TestExportAndVerify(t *testing.T) {
 	if out := s.CLI(t, "events", "verify", dir); out.Code != 0 || !strings.Contains(out.Stderr, "own word") {
 		t.Errorf("verify without a key ended with %d: %s", out.Code, out.Stderr)
 	}
-	if out := s.CLI(t, "events", "access-log"); !strings.Contains(out.Stdout, "novelgate events export") || !strings.Contains(out.Stdout, "novelgate events verify") {
+	if out := s.CLI(t, "events", "access-log"); !strings.Contains(out.Stdout, "novelgate events export") || !strings.Contains(out.Stdout, "novelgate events verify") || !strings.Contains(out.Stdout, `"projections":"true"`) {
 		t.Errorf("the access log does not have it:\n%s", out.Stdout)
 	}
 	s.Refused(t, "events", "verify", dir, "--url", s.URL)
