@@ -55,11 +55,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(c.size, float64(status.Size))
 	gauge(c.unsealed, float64(status.UnsealedEvents))
 	gauge(c.lag, status.LagSeconds)
-	failed := 0.0
-	if status.Error != nil {
-		failed = 1
-	}
-	gauge(c.failed, failed)
+	gauge(c.failed, truth(status.Error != nil))
 	if status.CheckpointSize != nil && status.CheckpointAge != nil {
 		gauge(c.checkpointSize, float64(*status.CheckpointSize))
 		gauge(c.checkpointAge, *status.CheckpointAge)
