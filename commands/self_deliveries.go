@@ -137,25 +137,30 @@ func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error)
 	case err != nil:
 		return nil, readProblem(fmt.Errorf("read rejection: %w", err))
 	}
-	event, err := events.Decode(stored)
+	rejected, err := decode[events.NovelRejected](stored, "a rejection")
 	if err != nil {
-		return nil, fmt.Errorf("decode rejection: %w", err)
-	}
-	rejected, ok := event.(events.NovelRejected)
-	if !ok {
-		return nil, fmt.Errorf("a rejection is recorded as %s", stored.Type)
+		return nil, err
 	}
 	return &rejected.Reason, nil
 }
 
-func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (any, error) {
-	event, err := events.Decode(recorded.stored)
+// decode decodes an event that must be of one kind. what it is goes into the errors.
+func decode[E events.Event](stored events.Stored, what string) (e E, err error) {
+	event, err := events.Decode(stored)
 	if err != nil {
-		return nil, fmt.Errorf("decode delivery: %w", err)
+		return e, fmt.Errorf("decode %s: %w", what, err)
 	}
-	imported, ok := event.(events.PostImported)
+	e, ok := event.(E)
 	if !ok {
-		return nil, fmt.Errorf("a delivery of a comment is recorded as %s", recorded.stored.Type)
+		return e, fmt.Errorf("%s is recorded as %s", what, stored.Type)
+	}
+	return e, nil
+}
+
+func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (any, error) {
+	imported, err := decode[events.PostImported](recorded.stored, "a delivery of a comment")
+	if err != nil {
+		return nil, err
 	}
 	n, err := a.currentNovel(ctx, imported.NovelID)
 	if err != nil {

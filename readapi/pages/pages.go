@@ -39,9 +39,9 @@ func (p *Pages) Register(router *mux.Router) {
 		router.Handle(path, answer.Compress(handler)).Methods(http.MethodGet, http.MethodHead)
 	}
 	get("/", p.start())
-	get("/novels", p.handler(asked(p.catalogue)))
-	get("/novels/{slug}", p.handler(asked(p.novel)))
-	get("/novels/{slug}/discussion", p.handler(asked(p.discussion)))
+	get("/novels", p.handler(wellFormed(p.catalogue)))
+	get("/novels/{slug}", p.handler(wellFormed(p.novel)))
+	get("/novels/{slug}/discussion", p.handler(wellFormed(p.discussion)))
 	get("/assets/{name}", http.HandlerFunc(p.asset))
 }
 
@@ -51,8 +51,8 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; for
 // query answers a request with a page.
 type query func(ctx context.Context, r *http.Request) (*document, error)
 
-// asked is a query whose address has parameters, none of which may be passed over.
-func asked(answerTo query) query {
+// wellFormed is a query whose address has parameters, none of which may be passed over.
+func wellFormed(answerTo query) query {
 	return func(ctx context.Context, r *http.Request) (*document, error) {
 		if err := question.WellFormed(r.URL); err != nil {
 			return nil, err
@@ -73,21 +73,16 @@ func (p *Pages) handler(answerTo query) http.Handler {
 		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)
 		buffer.Reset()
-		if err := p.answer(ctx, buffer, r, answerTo); err != nil {
+		page, err := answerTo(ctx, r)
+		if err == nil {
+			err = p.render(buffer, page)
+		}
+		if err != nil {
 			p.refuse(w, r, buffer, err)
 			return
 		}
 		answer.Send(w, r, contentType, buffer.Bytes())
 	})
-}
-
-// answer renders the page that answers a request.
-func (p *Pages) answer(ctx context.Context, buffer *bytes.Buffer, r *http.Request, answerTo query) error {
-	page, err := answerTo(ctx, r)
-	if err != nil {
-		return err
-	}
-	return p.render(buffer, page)
 }
 
 const contentType = "text/html; charset=utf-8"
