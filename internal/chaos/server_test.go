@@ -29,6 +29,12 @@ func startServer(t testing.TB) *server {
 	t.Helper()
 	s := &server{dir: dataDir(t)}
 	s.start(t)
+	s.stopAtEnd(t)
+	return s
+}
+
+// stopAtEnd stops the server when the test ends, and searches its log for secrets.
+func (s *server) stopAtEnd(t testing.TB) {
 	t.Cleanup(func() {
 		if err := s.ours.Stop(context.Background()); err != nil {
 			t.Errorf("stop PostgreSQL: %v", err)
@@ -37,7 +43,6 @@ func startServer(t testing.TB) *server {
 			wantNoSecret(t, "the log of PostgreSQL", log)
 		}
 	})
-	return s
 }
 
 // dataDir returns a directory with a path short enough for a socket. It is deleted when the test has ended, and the server of a

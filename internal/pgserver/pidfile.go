@@ -48,7 +48,10 @@ func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 	return pidFile{pid: pid, port: line(4), socketDir: line(5), status: line(8), lines: lines}, true, nil
 }
 
-func (f pidFile) ready() bool { return f.status == "ready" && f.socketDir != "" }
+// ready reports whether the server takes connections: "standby" is what one says that follows another server.
+func (f pidFile) ready() bool {
+	return (f.status == "ready" || f.status == "standby") && f.socketDir != ""
+}
 
 // url addresses a database of the server that wrote the file.
 func (f pidFile) url(database string) string {
