@@ -45,9 +45,9 @@ func newService(t *testing.T) *service {
 		Pool: pools.Append, Permits: limiter, Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute, Committed: func() {},
 	})
 	t.Cleanup(committed.Close)
-	s := &service{pool: pools.General, keys: access.New(pools.General, time.Now), staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now}}
+	s := &service{pool: pools.General, keys: access.New(pools.Access, time.Now), staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now}}
 	api := &commands.API{
-		Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.General, Logger: logger, Metrics: commands.NewMetrics(),
+		Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.Queries, Logger: logger, Metrics: commands.NewMetrics(),
 		PublicURL: "https://host.example", Timeout: time.Minute, Now: time.Now,
 	}
 	router := mux.NewRouter().SkipClean(true)

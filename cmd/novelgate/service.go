@@ -66,7 +66,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 
 	s.wake = eventlog.NewWake()
 	s.notifier = eventlog.NewNotifier(db.pools.General, s.wake, logger)
-	s.keys = access.New(db.pools.General, in.now)
+	s.keys = access.New(db.pools.Access, in.now)
 	s.limiter = ratelimit.New(db.pools.Limits, in.now)
 	committed := committer.NewMetrics()
 	s.committer = committer.New(committer.Config{ //nolint:contextcheck // a batch serves many requests and outlives each of them
@@ -87,7 +87,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 	registry := prometheus.NewRegistry()
 	registerMetrics(registry, s, requests, committed, in.now)
 	api := &commands.API{
-		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: db.pools.General, Logger: logger, Metrics: requests,
+		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: db.pools.Queries, Logger: logger, Metrics: requests,
 		PublicURL: s.publicURL.String(), Timeout: c.RequestTimeout, Now: in.now,
 	}
 	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}

@@ -2,7 +2,8 @@
 // to the member of staff or the auditor whose key it is.
 //
 // What was read is kept in memory for less than a second, so a revocation or a change of settings holds everywhere
-// within a second even if its notification is lost; Forget, called on notifications, makes it immediate.
+// within a second even if its notification is lost; Forget, called on notifications, makes it immediate. What is not in
+// memory is looked up in groups, so that guesses, however many, take few connections and nobody waits for each of them.
 package access
 
 import (
@@ -15,13 +16,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
 
 	"novelgate/aggregates/person"
 	"novelgate/internal/apikey"
-	"novelgate/internal/database"
 )
 
 // Refusals. They all mean: this request is not authenticated.
@@ -78,37 +77,41 @@ type entry struct {
 
 // Keys authenticates API keys. Create it with New.
 type Keys struct {
-	pool  *pgxpool.Pool
-	now   func() time.Time
-	group singleflight.Group
-	usage *usage
+	principals *finder
+	persons    *finder
+	now        func() time.Time
+	group      singleflight.Group
+	usage      *usage
 
 	mu         sync.RWMutex
 	entries    map[[sha256.Size]byte]entry
 	generation uint64 // counts Forget: a look-up that began before it is not remembered
 }
 
-// New returns a Keys that reads from pool.
+// New returns a Keys that reads from pool, over three connections at most.
 func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
-	return &Keys{pool: pool, now: now, entries: map[[sha256.Size]byte]entry{}, usage: newUsage(pool)}
+	return &Keys{
+		principals: &finder{pool: pool, query: principals, queries: 2}, persons: &finder{pool: pool, query: persons, queries: 1},
+		now: now, entries: map[[sha256.Size]byte]entry{}, usage: newUsage(pool),
+	}
 }
 
 // Authenticate returns which integration's key this is. It fails with a refusal of this package, or with a database
 // error. The key of a person is malformed here.
 func (k *Keys) Authenticate(ctx context.Context, key string) (*Principal, error) {
-	e, err := k.authenticate(ctx, key, findPrincipal, apikey.Partner, apikey.Partner)
+	e, err := k.authenticate(ctx, key, k.principals, apikey.Partner, apikey.Partner)
 	return e.principal, err
 }
 
 // AuthenticatePerson returns which person's key this is. It fails as Authenticate does. The key of an integration is
 // malformed here.
 func (k *Keys) AuthenticatePerson(ctx context.Context, key string) (*Person, error) {
-	e, err := k.authenticate(ctx, key, findPerson, apikey.Staff, apikey.Auditor)
+	e, err := k.authenticate(ctx, key, k.persons, apikey.Staff, apikey.Auditor)
 	return e.person, err
 }
 
 // authenticate returns the entry of a key of kind one or other; none, when it refuses.
-func (k *Keys) authenticate(ctx context.Context, key string, find finder, one, other apikey.Kind) (entry, error) {
+func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, other apikey.Kind) (entry, error) {
 	secret, err := apikey.Parse(key)
 	if err != nil || secret.Kind() != one && secret.Kind() != other {
 		return entry{}, ErrMalformed
@@ -135,16 +138,13 @@ func (k *Keys) authenticate(ctx context.Context, key string, find finder, one, o
 
 // lookUp asks the database, once for all requests that wait for the same key. A request that comes after Forget does
 // not wait for a look-up that began before it: that may have read what was to be forgotten.
-func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, find finder) (entry, error) {
+func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, find *finder) (entry, error) {
 	k.mu.RLock()
 	generation := k.generation
 	k.mu.RUnlock()
 	flight := binary.BigEndian.AppendUint64(hash[:], generation)
-	found := k.group.DoChan(string(flight), func() (any, error) {
-		// Others wait for the answer too: the first one's going away must not fail them.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		return k.read(ctx, hash, find, generation)
+	found := k.group.DoChan(string(flight), func() (any, error) { //nolint:contextcheck // others wait for the answer, too, when the first one goes away
+		return k.read(hash, find, generation)
 	})
 	select {
 	case result := <-found:
@@ -155,18 +155,11 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, find finder) 
 	}
 }
 
-func (k *Keys) read(ctx context.Context, hash [sha256.Size]byte, find finder, generation uint64) (entry, error) {
+func (k *Keys) read(hash [sha256.Size]byte, find *finder, generation uint64) (entry, error) {
 	until := k.now().Add(timeToLive)
-	var e entry
-	err := database.Retry(ctx, k.pool, func(bool) (err error) {
-		e, err = find(ctx, k.pool, hash[:])
-		return err
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		e, err = entry{}, nil
-	}
+	e, err := find.find(hash)
 	if err != nil {
-		return entry{}, fmt.Errorf("look up key: %w", err)
+		return entry{}, err
 	}
 	e.until = until
 	k.mu.Lock()

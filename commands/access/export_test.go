@@ -6,3 +6,10 @@ func (k *Keys) Remembered() int {
 	defer k.mu.RUnlock()
 	return len(k.entries)
 }
+
+// Waiting returns how many keys of integrations wait for a query.
+func (k *Keys) Waiting() int {
+	k.principals.mu.Lock()
+	defer k.principals.mu.Unlock()
+	return len(k.principals.waiting)
+}

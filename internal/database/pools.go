@@ -18,6 +18,8 @@ import (
 type Pools struct {
 	Append  *pgxpool.Pool // the committer's
 	Limits  *pgxpool.Pool // the rate limiter's: losing its last moments in a crash of the database does no harm
+	Access  *pgxpool.Pool // that of authentication
+	Queries *pgxpool.Pool // partners' queries: however many they are, they take no connection from anybody else
 	Read    *pgxpool.Pool // the readers': however many they are, they take no connection from anybody else
 	History *pgxpool.Pool // auditors': an export takes no connection from anybody else
 	General *pgxpool.Pool // everything else
@@ -43,6 +45,27 @@ var limitsSettings = map[string]string{
 	"synchronous_commit": "off",
 	"plan_cache_mode":    "force_generic_plan",
 	"application_name":   "novelgate-limits",
+}
+
+// accessSettings: like those of the committer, the look-ups of API keys must be index probes from the first row on.
+var accessSettings = map[string]string{
+	"plan_cache_mode":  "force_generic_plan",
+	"enable_seqscan":   "off",
+	"enable_hashjoin":  "off",
+	"enable_mergejoin": "off",
+	"jit":              "off",
+	"tcp_user_timeout": unansweredByUs,
+	"application_name": "novelgate-access",
+}
+
+// accessConnections: two look-ups of API keys of integrations at a time, and one of persons; see commands/access.
+const accessConnections = 3
+
+// queriesSettings are for what partners ask. They write nothing.
+var queriesSettings = map[string]string{
+	"jit":                           "off",
+	"default_transaction_read_only": "on",
+	"application_name":              "novelgate-queries",
 }
 
 // readSettings are for the statements of readers, which are few, too, and all of them index probes at every size. They
@@ -106,6 +129,8 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		// The committer finds out by itself that a connection is dead, and within its own time.
 		{&p.Append, lanes + 1, appendSettings, false},
 		{&p.Limits, 3, limitsSettings, true},
+		{&p.Access, accessConnections, accessSettings, true},
+		{&p.Queries, 4, queriesSettings, true},
 		{&p.Read, 10, readSettings, true},
 		{&p.History, historyConnections, historySettings, true},
 		{&p.General, 10, generalSettings, true},
@@ -123,7 +148,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 
 // Close closes what is open. It waits for connections that are in use.
 func (p *Pools) Close() {
-	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Read, p.History, p.General, p.Ledger} {
+	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Access, p.Queries, p.Read, p.History, p.General, p.Ledger} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -133,7 +158,7 @@ func (p *Pools) Close() {
 // Named returns the pools by the names that metrics use.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
 	return map[string]*pgxpool.Pool{
-		"append": p.Append, "limits": p.Limits, "read": p.Read, "history": p.History, "general": p.General, "ledger": p.Ledger,
+		"append": p.Append, "limits": p.Limits, "access": p.Access, "queries": p.Queries, "read": p.Read, "history": p.History, "general": p.General, "ledger": p.Ledger,
 	}
 }
 

@@ -33,6 +33,10 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Append, "application_name", "novelgate-append"},
 		{pools.Limits, "synchronous_commit", "off"},
 		{pools.Limits, "application_name", "novelgate-limits"},
+		{pools.Access, "enable_seqscan", "off"},
+		{pools.Access, "application_name", "novelgate-access"},
+		{pools.Queries, "default_transaction_read_only", "on"},
+		{pools.Queries, "application_name", "novelgate-queries"},
 		{pools.Read, "default_transaction_read_only", "on"},
 		{pools.Read, "plan_cache_mode", "force_generic_plan"},
 		{pools.Read, "application_name", "novelgate-read"},
@@ -57,7 +61,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 	if got := pools.Append.Config().MaxConns; got < 2 {
 		t.Errorf("%d connections for 2 lanes", got)
 	}
-	if len(pools.Named()) != 6 {
+	if len(pools.Named()) != 8 {
 		t.Errorf("named pools: %v", pools.Named())
 	}
 }

@@ -1,0 +1,57 @@
+package access_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"novelgate/commands/access"
+	"novelgate/internal/apikey"
+	"novelgate/internal/testdb"
+)
+
+// TestGuessesShareQueries: a good key does not wait for each guess before it.
+func TestGuessesShareQueries(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	guess := func() {
+		guessed, err := apikey.New(apikey.Partner)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if _, err := b.keys.Authenticate(t.Context(), guessed.Reveal()); !errors.Is(err, access.ErrUnknown) {
+			t.Errorf("a guess: %v, want ErrUnknown", err)
+		}
+	}
+	var wg sync.WaitGroup
+	var holds []*held
+	for range 2 { // as many queries as there may be at a time
+		h := b.queries.holdNext()
+		wg.Go(guess)
+		<-h.answered
+		holds = append(holds, h)
+	}
+	const guesses = 300
+	for range guesses {
+		wg.Go(guess)
+	}
+	testdb.Eventually(t, "all guesses wait", func() bool { return b.keys.Waiting() == guesses })
+	wg.Go(func() {
+		if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+			t.Errorf("the good key: %v", err)
+		}
+	})
+	testdb.Eventually(t, "the good key waits", func() bool { return b.keys.Waiting() == guesses+1 })
+	if got := b.pool.Stat().AcquiredConns(); got != 2 {
+		t.Errorf("%d connections are in use, want 2", got)
+	}
+	for _, h := range holds {
+		close(h.release)
+	}
+	wg.Wait()
+	if got := b.queries.count.Load(); got != 3 {
+		t.Errorf("%d queries, want 3: two that were held, one for all that waited", got)
+	}
+}
