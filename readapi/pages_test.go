@@ -36,6 +36,7 @@ func TestHostileTextIsText(t *testing.T) {
 		id := w.comment(t, novel, events.PostImported{Comment: comment})
 		w.comment(t, novel, events.PostImported{ParentPostID: &id, Comment: comment})
 		w.project(t)
+		w.exec(t, `UPDATE integrations SET name = $1`, word)
 		slug := "novel-" + string(rune('a'+i))
 		shown := checkPage(t, w, "/novels/"+slug)
 		if want := normalise(word); !shows(shown, "h1", want) && i < 16 || !shows(shown, "bdi", want) || !shows(shown, "div.text", want) {
@@ -44,6 +45,9 @@ func TestHostileTextIsText(t *testing.T) {
 		shown = checkPage(t, w, "/novels/"+slug+"/discussion?post="+id.String())
 		if !shows(shown, "div.text", normalise(content)) || !shows(shown, "bdi", normalise(short)) {
 			t.Errorf("the discussion does not show %.100q", content)
+		}
+		if !shows(shown, "span.from", "via "+normalise(word)) {
+			t.Errorf("the discussion does not show that the comment comes from %q", word)
 		}
 	}
 	w.exec(t, `UPDATE integrations SET name = $1`, `<b>"Fan" Site`)

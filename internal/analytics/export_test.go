@@ -228,6 +228,38 @@ func rendered(t *testing.T, field parquet.Field, values []parquet.Value) string 
 	}
 }
 
+// TestRowGroups: a file of several row groups, which end after so many bytes or rows, holds every row once.
+func TestRowGroups(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	execute(t, pool, `CREATE VIEW analytics.wide AS SELECT n, repeat('x', 30000) AS body FROM generate_series(1, 1500) AS n`)
+	execute(t, pool, `CREATE VIEW analytics.long AS SELECT n FROM generate_series(1, 1100000) AS n`)
+	for view, want := range map[string]int{"wide": 1500, "long": 1_100_000} {
+		file := export(t, pool, view, analytics.Parquet)
+		opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if groups := len(opened.RowGroups()); groups < 2 {
+			t.Errorf("%s: %d row groups: this test has shown nothing", view, groups)
+		}
+		rows, err := parquet.Read[struct {
+			N *int32 `parquet:"n,optional"`
+		}](bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != want {
+			t.Fatalf("%s: %d rows, want %d", view, len(rows), want)
+		}
+		for i := range rows {
+			if rows[i].N == nil || int(*rows[i].N) != i+1 {
+				t.Fatalf("%s: row %d is %v", view, i, rows[i].N)
+			}
+		}
+	}
+}
+
 func TestUnknownViewIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := analytics.Export{View: "events", Format: analytics.CSV}.Run(t.Context(), newPool(t), io.Discard)

@@ -2,8 +2,11 @@ package blackbox_test
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +18,8 @@ import (
 )
 
 // TestScripts runs each file of testdata/script on a database of its own, named by NOVELGATE_DATABASE_URL. The database is
-// migrated unless the file's name begins with "empty_". The command "settled" waits until readers of the log see all of it.
+// migrated unless the file's name begins with "empty_". The command "settled" waits until readers of the log see all of it;
+// "exits CODE PROGRAM ..." runs a program and wants it to end with that exit code.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -36,6 +40,7 @@ func TestScripts(t *testing.T) {
 				RequireExplicitExec: true,
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 					"settled": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(awaitSettled(database)) },
+					"exits":   wantExit,
 				},
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
@@ -46,6 +51,24 @@ func TestScripts(t *testing.T) {
 				},
 			})
 		})
+	}
+}
+
+// wantExit is the script command "exits".
+func wantExit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ...")
+	}
+	got := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var ended *exec.ExitError
+		if !errors.As(err, &ended) {
+			ts.Fatalf("%s: %v", strings.Join(args[1:], " "), err)
+		}
+		got = strconv.Itoa(ended.ExitCode())
+	}
+	if got != args[0] {
+		ts.Fatalf("%s ends with %s, want %s", strings.Join(args[1:], " "), got, args[0])
 	}
 }
 

@@ -278,6 +278,29 @@ func TestStopEscalates(t *testing.T) {
 	}
 }
 
+// TestStopDoesNotWaitForClients: a shutdown that waits for clients to leave (SIGTERM, smart) would have to be ended by force.
+func TestStopDoesNotWaitForClients(t *testing.T) {
+	t.Parallel()
+	server := start(t, pgserver.Config{DataDir: dataDir(t), StopTimeout: 5 * time.Minute})
+	conn, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Stop(context.Background()) }()
+	// The server ends the session of the client, who is idle and does not leave. Nothing else would.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := conn.PgConn().WaitForNotification(ctx); ctx.Err() != nil || err == nil {
+		_ = conn.Close(context.Background()) // lets the server end
+		t.Errorf("the session of an idle client goes on: %v", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
 func TestCancelledStartLeavesNothingRunning(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
