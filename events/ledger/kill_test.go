@@ -9,17 +9,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
+	"novelgate/internal/testsize"
 )
 
-// childDatabase makes the test binary a sealer on this database.
-const childDatabase = "NOVELGATE_LEDGER_TEST_DATABASE"
+// childDatabase makes the test binary a sealer on this database, whose connections have the name childName.
+const (
+	childDatabase = "NOVELGATE_LEDGER_TEST_DATABASE"
+	childName     = "NOVELGATE_LEDGER_TEST_NAME"
+)
 
 // sealUntilKilled is what the child does.
 func sealUntilKilled(url string) {
-	pool, err := database.OpenLedger(context.Background(), url)
+	opened, err := database.OpenLedger(context.Background(), url)
+	if err != nil {
+		panic(err)
+	}
+	config := opened.Config()
+	opened.Close()
+	config.ConnConfig.RuntimeParams["application_name"] = os.Getenv(childName)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		panic(err)
 	}
@@ -30,14 +43,26 @@ func sealUntilKilled(url string) {
 	sealer.Run(context.Background())
 }
 
-// TestKilled kills sealing processes with SIGKILL, two of them at a time, at any moment, while events are appended.
+// slowSealsSQL makes every seal last, so that it can be met.
+const slowSealsSQL = `CREATE FUNCTION last_a_while() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.03); RETURN NEW; END $$;
+CREATE TRIGGER last_a_while BEFORE UPDATE ON ledger_state FOR EACH ROW EXECUTE FUNCTION last_a_while()`
+
+// sealingSQL names who is in the middle of a seal.
+const sealingSQL = `SELECT coalesce(max(application_name), '') FROM pg_stat_activity
+WHERE datname = current_database() AND application_name IN ('sealer-0', 'sealer-1') AND backend_xid IS NOT NULL`
+
+// TestKilled kills sealing processes, of which there are two, with SIGKILL at any moment of a seal, while events are appended. After each
+// kill the tree goes on.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
 	pool := openPool(t, url)
-	child := func() *exec.Cmd {
+	if _, err := pool.Exec(t.Context(), slowSealsSQL); err != nil {
+		t.Fatal(err)
+	}
+	child := func(name string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), childDatabase+"="+url)
+		cmd.Env = append(os.Environ(), childDatabase+"="+url, childName+"="+name)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -50,23 +75,30 @@ func TestKilled(t *testing.T) {
 		_ = cmd.Wait() // it says that it was killed
 	}
 	generate(t, pool, 20, 1000)
-	children := [2]*exec.Cmd{child(), child()}
-	advanced, last := 0, int64(0)
-	for round := range 16 {
+	children, kills := map[string]*exec.Cmd{}, map[string]int{}
+	for _, name := range []string{"sealer-0", "sealer-1"} {
+		children[name] = child(name)
+	}
+	for range testsize.Of(16, 4) {
 		appendEvents(t, pool, 1+rand.IntN(700))
-		time.Sleep(50*time.Millisecond + rand.N(200*time.Millisecond))
-		kill(children[round%2])
-		if size := treeSize(t, pool); size > last {
-			advanced, last = advanced+1, size
-		}
-		children[round%2] = child()
+		sealing := ""
+		testdb.Eventually(t, "one of the processes is in the middle of a seal", func() bool {
+			if err := pool.QueryRow(t.Context(), sealingSQL).Scan(&sealing); err != nil {
+				t.Fatal(err)
+			}
+			return sealing != ""
+		})
+		time.Sleep(rand.N(40 * time.Millisecond)) // any moment of it
+		size := treeSize(t, pool)
+		kill(children[sealing])
+		kills[sealing]++
+		children[sealing] = child(sealing)
+		appendEvents(t, pool, 1)
+		testdb.Eventually(t, "the tree grows after a kill", func() bool { return treeSize(t, pool) > size })
 	}
 	awaitSealed(t, pool)
-	kill(children[0])
-	kill(children[1])
-	leaves := wantSound(t, pool)
-	if advanced < 4 {
-		t.Errorf("the tree grew in %d rounds only: this test has shown nothing", advanced)
+	for _, last := range children {
+		kill(last)
 	}
-	t.Logf("%d leaves, grown in %d rounds of 16", len(leaves), advanced)
+	t.Logf("%d leaves; killed in the middle of a seal: %v", len(wantSound(t, pool)), kills)
 }

@@ -108,7 +108,8 @@ func fakePrograms(t *testing.T, dir, version string) {
 	}
 }
 
-var offline = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|EPROTO|ERR_SOCKET_TIMEOUT|network timeout|socket hang up|E429|E50[0-9]`)
+// offline is what npm says when it gets nothing from the registry: it is away, or shows a certificate that npm does not trust.
+var offline = regexp.MustCompile(`SELF_SIGNED|CERT_|_CERT|UNABLE_TO_|ERR_TLS|ERR_SSL|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|EPROTO|ERR_SOCKET_TIMEOUT|network timeout|socket hang up|E429|E50[0-9]`)
 
 // TestNPM installs PostgreSQL with npm and runs it. The download stays in a cache for the next run.
 func TestNPM(t *testing.T) {
