@@ -12,6 +12,9 @@ GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
 ARGS ?=
 FUZZTIME ?= 100000x
 
+# A property of rapid that fails prints its seed. A file in testdata would make all later runs begin with that failure.
+export RAPID_NOFAILFILE := 1
+
 .PHONY: help
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,13 +30,13 @@ build: ## Build bin/novelgate.
 
 .PHONY: test
 test: ## Run all tests. They bring their own PostgreSQL.
-	go test -timeout 10m ./...
+	go test -timeout 20m ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler).
 	@# Not those of internal/chaos: they measure how fast things recover, and the detector slows everything down. It would also keep every
 	@# program waiting for a second when it ends, which the tests start by the hundred. With -short tests use less data: internal/testsize.
-	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 go test -race -short -vet=off -timeout 15m $$(go list ./... | grep -v /internal/chaos$$)
+	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 go test -race -short -vet=off -timeout 20m $$(go list ./... | grep -v /internal/chaos$$)
 
 .PHONY: lint
 lint: ## Run the linters, and check that the rules on imports are alive.
