@@ -62,7 +62,11 @@ func (f *EventFilterFlags) stream(in *invocation, pool *pgxpool.Pool, s *history
 	}
 	err = s.Run(in.ctx, cursor, p.events, func() error { return nil })
 	if errors.Is(err, history.ErrElsewhere) {
-		err = fmt.Errorf("--cursor %s %w", f.Cursor, err)
+		place := "--cursor " + f.Cursor
+		if f.Cursor == "" || p.rows > 0 {
+			place = "the end of what was read"
+		}
+		err = fmt.Errorf("%s %w", place, err)
 	}
 	return s.Limit > 0 && p.rows == int64(s.Limit), err
 }

@@ -41,6 +41,16 @@ func NewEmpty(t testing.TB) string {
 	return create(t, ServerURL(t), emptyTemplate)
 }
 
+// Copy returns the URL of a copy of a database that New has returned: a backup, restored. Nobody may be connected to it meanwhile.
+func Copy(t testing.TB, database string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(database)
+	if err != nil {
+		t.Fatalf("testdb: %v", err)
+	}
+	return create(t, ServerURL(t), config.Database)
+}
+
 // ServerURL is the URL of the maintenance database of the server that New uses, for tests that look
 // after several databases or the server itself. Other tests share the server.
 func ServerURL(t testing.TB) string {

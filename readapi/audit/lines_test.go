@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/testdb"
 	"novelgate/readapi/accesslog"
 )
 
@@ -113,18 +114,23 @@ func TestRevokedWhileReading(t *testing.T) {
 	a.entriesEnded(t)
 }
 
-// failing is a database that fails after a number of queries.
+// failing is a database that fails after a number of pages.
 type failing struct {
 	*pgxpool.Pool
 	left atomic.Int32
 }
 
-func (f *failing) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if strings.Contains(sql, "FROM events") && f.left.Add(-1) < 0 {
-		return nil, fmt.Errorf("the database is away: %w", io.ErrUnexpectedEOF)
+func (f *failing) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
+	if f.left.Add(-1) < 0 {
+		return away{}
 	}
-	return f.Pool.Query(ctx, sql, args...)
+	return f.Pool.SendBatch(ctx, batch)
 }
+
+// away is what a database that is away answers to a batch.
+type away struct{ pgx.BatchResults }
+
+func (away) Close() error { return fmt.Errorf("the database is away: %w", io.ErrUnexpectedEOF) }
 
 // TestBrokenStreamsLookBroken: a client never takes a part for all there is.
 func TestBrokenStreamsLookBroken(t *testing.T) {
@@ -207,5 +213,41 @@ func TestWhoGetsLines(t *testing.T) {
 		if c := a.open(t.Context(), t, a.otto, "/api/events", accept); c.status != http.StatusOK || c.header.Get("Content-Type") != want {
 			t.Errorf("Accept %q: %d %s, want %s", accept, c.status, c.header.Get("Content-Type"), want)
 		}
+	}
+}
+
+// TestSetBack: a cursor behind an event that the log has lost is refused, by pages and streams, and a stream that has sent it breaks off.
+func TestSetBack(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, nil)
+	a.publish(t, "Lost")
+	a.settle(t)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
+	defer cancel()
+	page := a.get(t, a.otto, "/api/events")
+	following := a.open(ctx, t, a.otto, "/api/events?follow=true", ndjson)
+	if _, _, err := following.lines(len(page.ids(t))); err != nil {
+		t.Fatal(err)
+	}
+
+	// What a restored log has in this place is another event.
+	const sql = `ALTER TABLE events DISABLE TRIGGER ALL;
+UPDATE events SET recorded_at = recorded_at + interval '1 minute', event_id = 'another' WHERE stream_id = (SELECT stream_id FROM events ORDER BY recorded_at DESC LIMIT 1);
+ALTER TABLE events ENABLE TRIGGER ALL`
+	if _, err := a.pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/events?cursor=" + page.str("cursor")
+	refused := a.get(t, a.otto, path)
+	if refused.status != http.StatusBadRequest || refused.str("code") != "invalid_request" || refused.str("field") != "cursor" ||
+		!strings.Contains(refused.str("detail"), "set back") || !strings.Contains(refused.str("detail"), "log index") {
+		t.Errorf("%d %s", refused.status, refused.text)
+	}
+	if stream := a.open(t.Context(), t, a.otto, path+"&follow=true", ndjson); stream.status != http.StatusBadRequest {
+		t.Errorf("a stream from there: %d", stream.status)
+	}
+	a.publish(t, "Later")
+	if more, _, err := following.lines(1); err == nil || ctx.Err() != nil {
+		t.Errorf("a stream of a log that was set back: %v, %v", more, err)
 	}
 }

@@ -1,24 +1,33 @@
 package history_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
 
-// moveSQL adds events with these ids as if they had moved here from another cluster, behind those that have. $1: ids.
-const moveSQL = `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-SELECT '2', n - 1 + (SELECT count(*) FROM events WHERE transaction_id = '2'), 'post', gen_random_uuid(), 1, id, 's', 'post.imported.v1', '{}', '{}'
-FROM unnest($1::text[]) WITH ORDINALITY AS e (id, n)`
+// moveSQL moves all events as a move to another cluster does.
+const moveSQL = `ALTER TABLE events DISABLE TRIGGER ALL;
+UPDATE events AS e SET transaction_id = '2', position = m.position
+FROM (SELECT stream_id, stream_version, row_number() OVER (ORDER BY transaction_id, position) - 1 AS position FROM events) AS m
+WHERE e.stream_id = m.stream_id AND e.stream_version = m.stream_version;
+ALTER TABLE events ENABLE TRIGGER ALL`
 
-func move(t testing.TB, pool *pgxpool.Pool, ids ...string) {
+func move(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), moveSQL, ids); err != nil {
+	if _, err := pool.Exec(t.Context(), moveSQL); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,12 +73,18 @@ func wantIDs(t testing.TB, pool *pgxpool.Pool, cursor string, limit int, want ..
 func TestCursorsAndMoves(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	store(t, pool, post("c"), post("d"))
-	beforeTheMove := wantIDs(t, pool, "", 1, "c")
-	endBeforeTheMove := wantIDs(t, pool, "", 9, "c", "d")
+	store(t, pool, post("a"), post("b"))
+	first := wantIDs(t, pool, "", 1, "a")
+	transaction := read(t, pool)[0].Position.TransactionID
+	oldForm := withoutDigest(t, first, 0)
+	end := wantIDs(t, pool, oldForm, 9, "b")
+	oldEnd := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", transaction, math.MaxInt32))
+	wantIDs(t, pool, oldEnd, 9)
 
-	move(t, pool, "a", "b")
-	for _, cursor := range []string{beforeTheMove, endBeforeTheMove} {
+	move(t, pool)
+	storeAt(t, pool, transaction, post("c"))
+	store(t, pool, post("d"))
+	for _, cursor := range []string{first, end, oldForm, oldEnd} {
 		if page, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrElsewhere) {
 			t.Errorf("%s: %+v, %v, want ErrElsewhere", cursor, page, err)
 		}
@@ -77,12 +92,170 @@ func TestCursorsAndMoves(t *testing.T) {
 	amongTheMoved := wantIDs(t, pool, "", 1, "a")
 	behindThem := wantIDs(t, pool, amongTheMoved, 2, "b", "c")
 	wantIDs(t, pool, behindThem, 9, "d")
+	wantIDs(t, pool, withoutDigest(t, behindThem, 2), 9, "d")
 
-	move(t, pool, "b2")
-	wantIDs(t, pool, amongTheMoved, 9, "b", "b2", "c", "d")
-	if _, err := readBehind(t, pool, behindThem, 9); !errors.Is(err, history.ErrElsewhere) {
-		t.Errorf("%v, want ErrElsewhere", err)
+	move(t, pool)
+	store(t, pool, post("e"))
+	wantIDs(t, pool, amongTheMoved, 9, "b", "c", "d", "e")
+	wantIDs(t, pool, withoutDigest(t, amongTheMoved, 0), 9, "b", "c", "d", "e")
+	for _, cursor := range []string{behindThem, withoutDigest(t, behindThem, 2)} {
+		if _, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrElsewhere) {
+			t.Errorf("%s: %v, want ErrElsewhere", cursor, err)
+		}
 	}
+}
+
+// withoutDigest is a cursor in the form of before there were digests: with how many events had moved.
+func withoutDigest(t testing.TB, cursor string, moved int) string {
+	t.Helper()
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, _, ok := bytes.Cut(text, []byte("#"))
+	if !ok {
+		t.Fatalf("cursor without a digest: %q", text)
+	}
+	if moved > 0 {
+		place = fmt.Appendf(place, "/%d", moved)
+	}
+	return base64.RawURLEncoding.EncodeToString(place)
+}
+
+// read returns all events.
+func read(t testing.TB, pool *pgxpool.Pool) []history.Event {
+	t.Helper()
+	settle(t, pool)
+	list, err := all(t.Context(), pool, history.Filter{}, 100, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// storeAt appends an event in a transaction of the past, as a log does that was set back: a restored backup and a promoted standby
+// give transaction ids again.
+func storeAt(t testing.TB, pool *pgxpool.Pool, transaction uint64, r row) {
+	t.Helper()
+	const sql = `UPDATE events SET transaction_id = $1 WHERE event_id = $2`
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if err := insert(t.Context(), tx, []row{r}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER ALL`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), sql, transaction, r.id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), `ALTER TABLE events ENABLE TRIGGER ALL`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove takes an event out of the log, as a log that is set back loses it.
+func remove(t testing.TB, pool *pgxpool.Pool, id string) {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER ALL`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(t.Context(), `DELETE FROM events WHERE event_id = $1`, id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(t.Context(), `ALTER TABLE events ENABLE TRIGGER ALL`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCursorsOfALogThatWasSetBack reads a log to its end, restores a backup from before its last events, and appends others in the
+// transaction ids that they had.
+func TestCursorsOfALogThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	connect := func(url string) *pgxpool.Pool {
+		pool, err := database.OpenHistory(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	pool := connect(url)
+	store(t, pool, post("a"))
+	store(t, pool, post("b"))
+	pool.Close()
+	restored := connect(testdb.Copy(t, url))
+	pool = connect(url)
+	again := post("again")
+	for _, lost := range []row{post("c"), post("d"), again} {
+		store(t, pool, lost)
+	}
+	list := read(t, pool)
+	if len(list) != 5 {
+		t.Fatalf("%d events", len(list))
+	}
+	kept := map[string]string{}
+	for i := range list {
+		kept[list[i].ID] = list[i].Cursor().String()
+	}
+	kept["end"] = wantIDs(t, pool, "", 9, "a", "b", "c", "d", "again")
+	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	horizon, err := reader.Horizon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept["now"] = horizon.Cursor().String()
+	kept["looked at in vain"] = lastLookedAt(t, pool, kept["b"])
+
+	again.recordedAt = again.recordedAt.Add(time.Microsecond) // the partner has repeated the command
+	storeAt(t, restored, list[2].Position.TransactionID, post("x"))
+	storeAt(t, restored, list[4].Position.TransactionID, again)
+	store(t, restored, post("y"))
+	wantIDs(t, restored, kept["a"], 9, "b", "x", "again", "y")
+	wantIDs(t, restored, kept["b"], 9, "x", "again", "y")
+	for _, name := range []string{"c", "d", "again", "end", "now", "looked at in vain"} {
+		if page, err := readBehind(t, restored, kept[name], 9); !errors.Is(err, history.ErrElsewhere) {
+			t.Errorf("behind %s: %d events, %v, want ErrElsewhere", name, len(page.Events), err)
+		}
+	}
+	// Cursors of before they had a digest: all that can be told is whether there is an event.
+	wantIDs(t, restored, withoutDigest(t, kept["b"], 0), 9, "x", "again", "y")
+	if page, err := readBehind(t, restored, withoutDigest(t, kept["d"], 0), 9); !errors.Is(err, history.ErrElsewhere) {
+		t.Errorf("behind d, old form: %d events, %v, want ErrElsewhere", len(page.Events), err)
+	}
+}
+
+// lastLookedAt is the cursor of a page that has looked at one event behind a cursor, in vain.
+func lastLookedAt(t testing.TB, pool *pgxpool.Pool, cursor string) string {
+	t.Helper()
+	reader, err := history.NewReader(t.Context(), pool, history.Filter{Type: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.SetScanRows(1)
+	horizon, err := reader.Horizon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := history.ParseCursor(cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := reader.Page(t.Context(), after, horizon, 1)
+	if err != nil || !page.More {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	return page.Next.String()
 }
 
 func TestCursorAhead(t *testing.T) {
@@ -101,6 +274,8 @@ func TestParseCursor(t *testing.T) {
 		"7/0": true, "7/3/5": true, "2/3": true, "18446744073709551615/2147483647/2147483647": true,
 		"7": false, "7/": false, "/7": false, "7/0/0": false, "7/0/": false, "7/0/x": false, "7/0/-1": false, "7/0/1/1": false, "2/3/5": false,
 		"+7/0": false, "07/0": false, "7/2147483648": false, "7/0/2147483648": false, "0/0": false,
+		"7/0#12345678": true, "2/3#12345678": true, "7/0#########": true, "7/0#1234567": false, "7/0#123456789": false, "7/0#": false,
+		"7/0#\x00\x00\x00\x00\x00\x00\x00\x00": false, "7/0/5#12345678": false, "7#12345678": false,
 	} {
 		encoded := base64.RawURLEncoding.EncodeToString([]byte(text))
 		cursor, err := history.ParseCursor(encoded)

@@ -8,6 +8,9 @@
 // from its last place misses nothing and gets nothing twice, however many transactions append at the same time. A Cursor
 // is such a place. An event gets its log index later, when the ledger has sealed it.
 //
+// A place is good in the log that it came from, as long as that is not set back by a failover or a restore. So a Cursor says which event it
+// is behind, and every page checks that the log still has it, and that what counts as settled has settled, on the connection that reads the page.
+//
 // # Bounded work
 //
 // A page is one short statement. A filter that no index serves is applied to at most ScanRows rows of the log; the page then

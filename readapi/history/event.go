@@ -26,24 +26,22 @@ type Event struct {
 	Metadata      events.Metadata
 	RecordedAt    time.Time
 
-	moved int32 // see Cursor
+	digest digest // see Cursor
 }
-
-// movedSQL counts the events that have moved to another cluster: their positions are dense.
-const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
 
 // columns are what scan reads, in its order, of an event e.
 const columns = `e.transaction_id, e.position, e.stream_type, e.stream_id, e.stream_version, e.event_id, e.event_source, e.event_type,
        e.data, e.personal, e.metadata, e.recorded_at,
-       (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + movedSQL
+       (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + digestSQL
 
 func scan(row pgx.CollectableRow) (Event, error) {
 	var e Event
-	var metadata []byte
+	var metadata, sum []byte
 	if err := row.Scan(&e.Position.TransactionID, &e.Position.Ordinal, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.ID, &e.Source, &e.Type,
-		&e.Data, &e.Personal, &metadata, &e.RecordedAt, &e.LogIndex, &e.moved); err != nil {
+		&e.Data, &e.Personal, &metadata, &e.RecordedAt, &e.LogIndex, &sum); err != nil {
 		return Event{}, fmt.Errorf("scan event: %w", err)
 	}
+	copy(e.digest[:], sum)
 	if err := json.Unmarshal(metadata, &e.Metadata); err != nil {
 		return Event{}, fmt.Errorf("decode metadata of event %s: %w", e.Position, err)
 	}

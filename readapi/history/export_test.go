@@ -8,3 +8,9 @@ func (r *Reader) Statements(after Cursor, horizon Horizon, limit int) (sql strin
 	st := r.statement(after, horizon, limit)
 	return st.sql, st.args, st.lastSQL, st.lastArgs
 }
+
+// Ahead is a horizon that is so many transactions further.
+func (h Horizon) Ahead(transactions uint64) Horizon {
+	h.xmin += transactions
+	return h
+}

@@ -65,7 +65,7 @@ func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error
 	}
 }
 
-// await returns a horizon that is further than the last one.
+// await returns another horizon than the last one: one that is further, or that of a log that was set back.
 func (s *Stream) await(ctx context.Context, last Horizon, repeat time.Duration, idle func() error) (Horizon, time.Duration, error) {
 	wait := pace
 	for {
@@ -76,7 +76,7 @@ func (s *Stream) await(ctx context.Context, last Horizon, repeat time.Duration, 
 		if err != nil {
 			return Horizon{}, 0, err
 		}
-		if horizon.xmin > last.xmin {
+		if horizon.xmin != last.xmin {
 			return horizon, repeat, nil
 		}
 		if err := idle(); err != nil {

@@ -106,7 +106,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 					return errCut // in the middle of a page, too
 				}
 				got = append(got, list[i].ID)
-				cursor = history.Cursor{Position: list[i].Position}
+				cursor = list[i].Cursor()
 			}
 			if len(got) >= total {
 				return errCut
@@ -205,5 +205,54 @@ func TestStreamsEnd(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("limit %d: %d events, %v", limit, got, err)
 		}
+	}
+}
+
+// TestStreamsOfALogThatIsSetBack: a stream ends when its log loses the event that it has come to, rather than going on behind what has
+// come instead.
+func TestStreamsOfALogThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	store(t, pool, post("kept"))
+	store(t, pool, post("lost"))
+	settle(t, pool)
+	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
+	defer cancel()
+	var got []string
+	err = (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
+		for i := range list {
+			got = append(got, list[i].ID)
+		}
+		if len(got) == 2 {
+			transaction := list[len(list)-1].Position.TransactionID
+			remove(t, pool, "lost")
+			storeAt(t, pool, transaction, post("instead"))
+			store(t, pool, post("later"))
+		}
+		return nil
+	}, func() error { return nil })
+	if diff := cmp.Diff([]string{"kept", "lost"}, got); diff != "" || !errors.Is(err, history.ErrElsewhere) {
+		t.Errorf("%v, want ErrElsewhere (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestHorizonOfAnotherServer: what had settled on a server that has failed need not have on the one that answers now.
+func TestHorizonOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	horizon, err := reader.Horizon(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.Page(t.Context(), history.Cursor{}, horizon.Ahead(1_000_000_000), 9); !errors.Is(err, history.ErrElsewhere) {
+		t.Errorf("%v, want ErrElsewhere", err)
 	}
 }

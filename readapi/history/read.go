@@ -25,6 +25,7 @@ var ErrNotFound = errors.New("no such event")
 type Database interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
 // Reader reads the log with a filter. Create it with NewReader.
@@ -99,46 +100,57 @@ func sealedEnd(ctx context.Context, db Database) (events.Position, error) {
 	return p, nil
 }
 
-const horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c), ` + movedSQL + ` FROM pg_current_snapshot() AS c`
+const horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c),
+       coalesce(e.transaction_id, '0'), coalesce(e.position, 0), coalesce(e.digest, '')
+FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
+    SELECT e.transaction_id, e.position, ` + digestSQL + ` AS digest
+    FROM events AS e WHERE e.transaction_id < pg_snapshot_xmin(c) ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1
+) AS e ON true`
 
 // Horizon returns the horizon of this moment.
 func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	var h Horizon
-	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.moved); err != nil {
+	var sum []byte
+	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal, &sum); err != nil {
 		return Horizon{}, fmt.Errorf("read horizon: %w", err)
 	}
+	copy(h.end.digest[:], sum)
 	return h, nil
 }
 
-// Page returns up to limit events behind a cursor and below the horizon. It fails with ErrElsewhere.
+// Page returns up to limit events behind a cursor and below the horizon. It fails with ErrElsewhere when cursor or horizon are of another log,
+// or of this one before it was set back. All of it is one batch, which one server answers.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
-	if !horizon.knows(after) {
-		return Page{}, ErrElsewhere
-	}
-	st := r.statement(after, horizon, limit)
-	rows, err := r.db.Query(ctx, st.sql, st.args...)
-	if err != nil {
-		return Page{}, fmt.Errorf("read history: %w", err)
-	}
 	page := Page{Next: horizon.Cursor()}
-	if page.Events, err = pgx.CollectRows(rows, scan); err != nil {
+	st := r.statement(after, horizon, limit)
+	var batch pgx.Batch
+	batch.Queue(checkSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error { return after.check(horizon, row) })
+	batch.Queue(st.sql, st.args...).Query(func(rows pgx.Rows) (err error) {
+		page.Events, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	if st.lastSQL != "" {
+		// What is below the horizon does not change, so that this statement looks at the same rows.
+		batch.Queue(st.lastSQL, st.lastArgs...).QueryRow(func(row pgx.Row) error {
+			var last Cursor
+			var sum []byte
+			err := row.Scan(&last.TransactionID, &last.Ordinal, &sum)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			copy(last.digest[:], sum)
+			page.Next, page.More = last, true
+			return err
+		})
+	}
+	switch err := r.db.SendBatch(ctx, &batch).Close(); {
+	case errors.Is(err, ErrElsewhere):
+		return Page{}, ErrElsewhere
+	case err != nil:
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}
 	if n := len(page.Events); n == limit {
 		page.Next, page.More = page.Events[n-1].Cursor(), true
-		return page, nil
-	}
-	if st.lastSQL == "" {
-		return page, nil
-	}
-	// What is below the horizon does not change, so that this statement looks at the same rows.
-	var last events.Position
-	err = r.db.QueryRow(ctx, st.lastSQL, st.lastArgs...).Scan(&last.TransactionID, &last.Ordinal)
-	switch {
-	case err == nil:
-		page.Next, page.More = newCursor(last, horizon.moved), true
-	case !errors.Is(err, pgx.ErrNoRows):
-		return Page{}, fmt.Errorf("read history: %w", err)
 	}
 	return page, nil
 }
@@ -171,7 +183,7 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 	st.args = q.args
 	if conditions != "" {
 		last := &query{args: bound}
-		st.lastSQL = "SELECT e.transaction_id, e.position " + from + " OFFSET " + last.arg(most-1) + " LIMIT 1"
+		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + " " + from + " OFFSET " + last.arg(most-1) + " LIMIT 1"
 		st.lastArgs = last.args
 	}
 	return st
