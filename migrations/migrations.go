@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -30,6 +29,9 @@ var files embed.FS
 
 // connectTimeout bounds the wait for a server that takes connections and says nothing, unless the URL has one.
 const connectTimeout = 5 * time.Second
+
+// settings are those of the session. Notices are part of the result.
+var settings = map[string]string{"application_name": "novelgate-migrate", "client_min_messages": "notice"}
 
 // raised is the SQLSTATE of RAISE NOTICE.
 const raised = "00000"
@@ -51,16 +53,14 @@ func Up(ctx context.Context, databaseURL string) error {
 
 // Apply does what Up does and reports it.
 func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
-	// As the pools read it: what is said about them is no setting of the server.
-	pool, err := pgxpool.ParseConfig(databaseURL)
+	pool, err := database.ParseConfig(databaseURL, settings)
 	if err != nil {
-		return Result{}, fmt.Errorf("parse database URL: %w", err)
+		return Result{}, err
 	}
 	config := pool.ConnConfig
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 	}
-	database.NoticeSilence(config)
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
 		// Of the steps' own only: IF EXISTS and the like say much that does not matter.
 		if notice.Code == raised {

@@ -193,9 +193,9 @@ const pingTimeout = 500 * time.Millisecond
 const farewellTimeout = time.Second
 
 func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, err := ParseConfig(url, settings)
 	if err != nil {
-		return nil, fmt.Errorf("parse database URL: %w", err)
+		return nil, err
 	}
 	config.MaxConns = int32(size) //nolint:gosec // a handful
 	if config.ConnConfig.ConnectTimeout == 0 {
@@ -205,7 +205,6 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 		config.PingTimeout = pingTimeout
 	}
 	config.BeforeClose = cutFarewell
-	NoticeSilence(config.ConnConfig)
 	if !ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	}
@@ -213,9 +212,6 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 		pgxuuid.Register(conn.TypeMap()) // otherwise they travel as text
 		pgarray.Register(conn.TypeMap())
 		return nil
-	}
-	for name, value := range settings {
-		config.ConnConfig.RuntimeParams[name] = value
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {

@@ -17,7 +17,7 @@ const silenceLimit = 20 * time.Second
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 2}
 
 // serverSilence makes the server ask in the same way. Otherwise the sessions of a replica that has vanished would last for
-// hours, with their locks and transactions, behind which the log stays hidden.
+// hours, with their locks and transactions, behind which the log stays hidden. What the URL says about it holds.
 var serverSilence = map[string]string{
 	"tcp_keepalives_idle":     "10s",
 	"tcp_keepalives_interval": "5s",
@@ -28,11 +28,11 @@ var serverSilence = map[string]string{
 // the answer to one is lost, the transaction is open until the server gives up. Whoever reads at the pace of others must not have it.
 const unansweredByUs = "20s"
 
-// NoticeSilence lets connections over TCP break when the other end has been silent for 20 seconds, as it is after a
+// noticeSilence lets connections over TCP break when the other end has been silent for 20 seconds, as it is after a
 // fail-over that took the address away, or when a firewall has forgotten the connection. Whoever sends something would
 // otherwise learn so after a quarter of an hour, and most of what works in the background has no time-out of its own. An end
 // that is busy is not silent: its kernel answers.
-func NoticeSilence(config *pgx.ConnConfig) {
+func noticeSilence(config *pgx.ConnConfig) {
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -43,10 +43,5 @@ func NoticeSilence(config *pgx.ConnConfig) {
 			limitUnacknowledged(tcp, silenceLimit)
 		}
 		return conn, err
-	}
-	for name, value := range serverSilence {
-		if _, chosen := config.RuntimeParams[name]; !chosen {
-			config.RuntimeParams[name] = value
-		}
 	}
 }

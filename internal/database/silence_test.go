@@ -2,9 +2,14 @@ package database_test
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/database"
@@ -74,25 +79,24 @@ func TestBusyConnectionsThatHaveGoneSilent(t *testing.T) {
 	}
 }
 
-// TestServersAreAskedToNoticeSilence: what the URL says about it holds. Sessions on a unix socket have no such settings to look at.
+// TestServersAreAskedToNoticeSilence: what the URL says about it holds. Sessions on a unix socket have no such settings to look at, so this
+// looks at what they are asked for.
 func TestServersAreAskedToNoticeSilence(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ parameters, idle string }{
-		"by itself":  {"", "10s"},
-		"by the URL": {"&tcp_keepalives_idle=77", "77"},
+	for name, c := range map[string]struct{ parameters, want string }{
+		"by itself":  {"", `('tcp_keepalives_idle', '10s')`},
+		"by the URL": {"&tcp_keepalives_idle=77", `"tcp_keepalives_idle" "77"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := openGeneral(t, newRelay(t).url+c.parameters)
-			if _, err := pool.Exec(t.Context(), `SELECT 1`); err != nil {
-				t.Fatal(err)
+			asked := startOfSession(t, openGeneral(t, testdb.New(t)+c.parameters))
+			for _, want := range []string{c.want, `('tcp_keepalives_interval', '5s')`, `('tcp_keepalives_count', '2')`} {
+				if !strings.Contains(asked, want) {
+					t.Errorf("the session does not begin with %s:\n%s", want, asked)
+				}
 			}
-			settings := pool.Config().ConnConfig.RuntimeParams
-			if got := settings["tcp_keepalives_idle"]; got != c.idle {
-				t.Errorf("tcp_keepalives_idle is %q, want %q", got, c.idle)
-			}
-			if settings["tcp_keepalives_interval"] == "" || settings["tcp_keepalives_count"] == "" {
-				t.Errorf("settings of the session: %v", settings)
+			if strings.Contains(asked, `'10s'`) != (c.parameters == "") {
+				t.Errorf("tcp_keepalives_idle:\n%s", asked)
 			}
 		})
 	}
@@ -103,12 +107,35 @@ func TestOnlyTheServiceIsCutOff(t *testing.T) {
 	t.Parallel()
 	const setting = "tcp_user_timeout"
 	pools := open(t)
-	for name, want := range map[string]string{"append": "20s", "general": "20s", "ledger": "20s", "history": ""} {
-		if got := pools.Named()[name].Config().ConnConfig.RuntimeParams[setting]; got != want {
-			t.Errorf("%s: %s is %q, want %q", name, setting, got, want)
+	for name, want := range map[string]bool{"append": true, "general": true, "ledger": true, "history": false} {
+		if got := strings.Contains(startOfSession(t, pools.Named()[name]), setting); got != want {
+			t.Errorf("%s: %s is set: %t, want %t", name, setting, got, want)
 		}
 	}
-	if got := openGeneral(t, testdb.New(t)).Config().ConnConfig.RuntimeParams[setting]; got != "" {
-		t.Errorf("of a command: %s is %q", setting, got)
+	if strings.Contains(startOfSession(t, openGeneral(t, testdb.New(t))), setting) {
+		t.Errorf("a command sets %s", setting)
 	}
+}
+
+// startOfSession returns what a connection with the configuration of a pool sends until it is ready.
+func startOfSession(t *testing.T, pool *pgxpool.Pool) string {
+	t.Helper()
+	var sent strings.Builder
+	config := pool.Config().ConnConfig
+	config.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		frontend := pgproto3.NewFrontend(r, w)
+		frontend.Trace(&sent, pgproto3.TracerOptions{SuppressTimestamps: true})
+		return frontend
+	}
+	for name, value := range config.RuntimeParams {
+		fmt.Fprintf(&sent, "%q %q\n", name, value)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return sent.String()
 }

@@ -39,7 +39,7 @@ func (r *rebuild) index(ctx context.Context) error {
 		if err := createIndexes(ctx, conn.Conn(), r.schema(), tables, true); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, `RESET search_path; RESET max_parallel_maintenance_workers`); err != nil {
+		if _, err := conn.Exec(ctx, `SET search_path = public; RESET max_parallel_maintenance_workers`); err != nil {
 			return fmt.Errorf("reset settings: %w", err)
 		}
 		return nil

@@ -156,14 +156,16 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	settings := config.Pool.Config()
 	settings.MaxConns = int32(config.Workers) + 2 //nolint:gosec // a handful; reading ahead has one more
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
-	// What is lost in a crash is built again.
-	settings.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
 	prepare := settings.AfterConnect
 	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if prepare != nil {
 			if err := prepare(ctx, conn); err != nil {
 				return err
 			}
+		}
+		// What is lost in a crash is built again.
+		if _, err := conn.Exec(ctx, `SET synchronous_commit = off`); err != nil {
+			return fmt.Errorf("set synchronous_commit: %w", err)
 		}
 		return eventlog.SetUpReader(ctx, conn)
 	}

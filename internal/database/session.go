@@ -1,0 +1,91 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// sessionSettings hold in every session, whatever the server, the database, the role or the URL say: they decide where names lead, how text
+// and time travel, what a transaction sees, and how long things may take. Whether a session is read-only is not among them: an operator
+// may have decided so.
+var sessionSettings = map[string]string{
+	"search_path":                         "public",
+	"client_encoding":                     "UTF8",
+	"timezone":                            "UTC",
+	"datestyle":                           "ISO, MDY",
+	"intervalstyle":                       "postgres",
+	"extra_float_digits":                  "1",
+	"standard_conforming_strings":         "on",
+	"quote_all_identifiers":               "off", // a rebuild reads the definitions of indexes
+	"default_transaction_isolation":       "read committed",
+	"default_transaction_deferrable":      "off",
+	"lock_timeout":                        "0",
+	"statement_timeout":                   "0",
+	"transaction_timeout":                 "0",
+	"idle_session_timeout":                "0",
+	"idle_in_transaction_session_timeout": "0",
+}
+
+// ParseConfig returns the configuration for connections to a database. Every connection of the program is made with it, or with a copy:
+// its session has sessionSettings, then settings; and both ends notice silence.
+//
+// The settings are made in one round trip after the start of a session, not with it: poolers refuse sessions that begin with settings
+// which they do not know.
+func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse database URL: %w", err)
+	}
+	conn := config.ConnConfig
+	noticeSilence(conn)
+	all := maps.Clone(sessionSettings)
+	for name, value := range serverSilence {
+		if _, chosen := conn.RuntimeParams[name]; !chosen {
+			all[name] = value
+		}
+	}
+	maps.Copy(all, settings)
+	conn.RuntimeParams[applicationName] = all[applicationName] // poolers know it
+	delete(all, applicationName)
+	set := setSQL(all)
+	conn.AfterConnect = func(ctx context.Context, session *pgconn.PgConn) error {
+		if err := session.Exec(ctx, set).Close(); err != nil {
+			return fmt.Errorf("set up the session: %w", err)
+		}
+		return nil
+	}
+	closeReadOnly(conn)
+	return config, nil
+}
+
+const applicationName = "application_name"
+
+// setSQL returns a statement that makes settings for a session. Those that the server does not know are left out: newer ones have more
+// time-outs.
+func setSQL(settings map[string]string) string {
+	var rows []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		rows = append(rows, fmt.Sprintf("('%s', '%s')", name, settings[name]))
+	}
+	return `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES ` + strings.Join(rows, ", ") + `) AS s(name, value)
+WHERE pg_catalog.current_setting(name, true) IS NOT NULL`
+}
+
+// readOnlyTransaction is the SQLSTATE of a write in a session that is read-only.
+const readOnlyTransaction = "25006"
+
+// closeReadOnly closes a session in which a write was refused because it is read-only. A new one may be on another server, or begin after
+// the operator has made the database writable again.
+func closeReadOnly(config *pgx.ConnConfig) {
+	handle := config.OnPgError
+	config.OnPgError = func(session *pgconn.PgConn, refused *pgconn.PgError) bool {
+		return handle(session, refused) && refused.Code != readOnlyTransaction
+	}
+}

@@ -1,0 +1,170 @@
+package database_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+	"novelgate/migrations"
+)
+
+// pinned are settings on which the code relies, and values that a role, a database or a URL may have for them.
+var pinned = []struct{ name, want, other string }{
+	{"search_path", "public", "elsewhere, pg_catalog"},
+	{"client_encoding", "UTF8", "LATIN1"},
+	{"timezone", "UTC", "Asia/Kathmandu"},
+	{"datestyle", "ISO, MDY", "German, DMY"},
+	{"intervalstyle", "postgres", "iso_8601"},
+	{"extra_float_digits", "1", "-3"},
+	{"standard_conforming_strings", "on", "off"},
+	{"quote_all_identifiers", "off", "on"},
+	{"default_transaction_isolation", "read committed", "serializable"},
+	{"default_transaction_deferrable", "off", "on"},
+	{"statement_timeout", "0", "1234ms"},
+	{"idle_session_timeout", "0", "1234s"},
+	{"idle_in_transaction_session_timeout", "0", "1234s"},
+}
+
+// strangeRole returns the URL of a database of a role that has other settings than the server, and a schema with a table and functions
+// of names that the code uses.
+func strangeRole(t *testing.T) string {
+	t.Helper()
+	direct := testdb.NewEmpty(t)
+	parsed, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := pgx.Connect(t.Context(), direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	role := parsed.Path[1:]                 // unique on the server
+	statements := []string{
+		fmt.Sprintf(`CREATE ROLE %q LOGIN SUPERUSER`, role),
+		`CREATE SCHEMA elsewhere`,
+		`CREATE TABLE elsewhere.events (nothing text)`,
+		`CREATE FUNCTION elsewhere.set_config(text, text, boolean) RETURNS text LANGUAGE sql AS 'SELECT ''not this one'''`,
+	}
+	for _, setting := range pinned {
+		statements = append(statements, fmt.Sprintf(`ALTER ROLE %q SET %s = %s`, role, setting.name, setting.other))
+		if setting.name != "search_path" {
+			statements[len(statements)-1] = fmt.Sprintf(`ALTER ROLE %q SET %s = '%s'`, role, setting.name, setting.other)
+		}
+	}
+	for _, statement := range statements {
+		if _, err := owner.Exec(t.Context(), statement); err != nil {
+			t.Fatalf("%v\n%s", err, statement)
+		}
+	}
+	t.Cleanup(func() {
+		server, err := pgx.Connect(context.Background(), testdb.ServerURL(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Close(context.Background()) //nolint:errcheck // a test's
+		if _, err := server.Exec(context.Background(), fmt.Sprintf(`DROP DATABASE %q WITH (FORCE)`, role)); err != nil {
+			t.Error(err)
+		}
+		if _, err := server.Exec(context.Background(), fmt.Sprintf(`DROP ROLE %q`, role)); err != nil {
+			t.Error(err)
+		}
+	})
+	parsed.User = url.User(role)
+	query := parsed.Query()
+	query.Del("user")
+	query.Set("DateStyle", "SQL")
+	query.Set("statement_timeout", "4321")
+	parsed.RawQuery = query.Encode()
+	return parsed.String()
+}
+
+// TestEverySessionIsPinned opens a connection wherever the program does, for a role that has everything set otherwise.
+func TestEverySessionIsPinned(t *testing.T) {
+	t.Parallel()
+	strange := strangeRole(t)
+	if err := migrations.Up(t.Context(), strange); err != nil {
+		t.Fatal(err)
+	}
+	pools, err := database.Open(t.Context(), strange, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pools.Close()
+	settings := map[string]func(name string) (string, error){}
+	all := pools.Named()
+	for name, open := range map[string]func(context.Context, string) (*pgxpool.Pool, error){
+		"commands'": database.OpenGeneral, "ledger of a command": database.OpenLedger, "history of a command": database.OpenHistory,
+	} {
+		pool, err := open(t.Context(), strange)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		all[name] = pool
+	}
+	for name, pool := range all {
+		settings[name] = func(setting string) (value string, err error) {
+			return value, pool.QueryRow(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
+		}
+	}
+	config := pools.General.Config().ConnConfig
+	for name, db := range map[string]*sql.DB{"polls": eventlog.OpenPolls(config, 1), "other": stdlib.OpenDB(*config)} {
+		defer db.Close() //nolint:errcheck // a test's
+		settings[name] = func(setting string) (value string, err error) {
+			return value, db.QueryRowContext(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
+		}
+	}
+	reading, err := eventlog.Connect(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reading.Close(context.Background()) //nolint:errcheck // a test's
+	settings["read ahead"] = func(setting string) (value string, err error) {
+		return value, reading.QueryRow(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
+	}
+	for place, get := range settings {
+		for _, setting := range pinned {
+			if got, err := get(setting.name); err != nil || got != setting.want {
+				t.Errorf("%s: %s is %q (%v), want %q", place, setting.name, got, err, setting.want)
+			}
+		}
+	}
+}
+
+// TestReadOnlySessionsAreLeft: a session that began while the operator had made the database read-only does not outlive that.
+func TestReadOnlySessionsAreLeft(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	owner, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	execute := func(statement string) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := owner.Config().Database
+	execute(`CREATE TABLE written (nothing text)`)
+	execute(fmt.Sprintf(`ALTER DATABASE %q SET default_transaction_read_only = on`, name))
+	pool := openGeneral(t, databaseURL)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO written VALUES ('')`); err == nil {
+		t.Fatal("a read-only database was written to")
+	}
+	execute(fmt.Sprintf(`ALTER DATABASE %q RESET default_transaction_read_only`, name))
+	if _, err := pool.Exec(t.Context(), `INSERT INTO written VALUES ('')`); err != nil {
+		t.Errorf("the session of before is used again: %v", err)
+	}
+}
