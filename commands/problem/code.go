@@ -18,6 +18,7 @@ const (
 	CodeNovelNotFound         Code = "novel_not_found"
 	CodeNovelRejected         Code = "novel_rejected"
 	CodeAuthorBlocked         Code = "author_blocked"
+	CodeRequestTimeout        Code = "request_timeout"
 	CodePayloadTooLarge       Code = "payload_too_large"
 	CodeUnsupportedMediaType  Code = "unsupported_media_type"
 	CodeRateLimited           Code = "rate_limited"
@@ -49,6 +50,7 @@ var kinds = [...]kind{
 	{CodeNovelNotFound, http.StatusNotFound, "Not Found", false},
 	{CodeNovelRejected, http.StatusConflict, "Conflict", false},
 	{CodeAuthorBlocked, http.StatusForbidden, "Forbidden", false},
+	{CodeRequestTimeout, http.StatusRequestTimeout, "Request Timeout", true},
 	{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "Content Too Large", false},
 	{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "Unsupported Media Type", false},
 	{CodeRateLimited, http.StatusTooManyRequests, "Too Many Requests", true},

@@ -84,6 +84,11 @@ func AuthorBlocked() *Error {
 	return &Error{Code: CodeAuthorBlocked, Detail: "The staff of the host platform blocked this author. Comments of theirs are not accepted."}
 }
 
+// RequestTimeout says that the body did not arrive in time.
+func RequestTimeout() *Error {
+	return &Error{Code: CodeRequestTimeout, Detail: "The request body did not arrive in time. Repeat the request."}
+}
+
 // PayloadTooLarge says that the body has more than limit bytes.
 func PayloadTooLarge(limit int64) *Error {
 	return &Error{Code: CodePayloadTooLarge, Detail: fmt.Sprintf("The request body is larger than %d bytes.", limit)}

@@ -55,6 +55,7 @@ func TestWrite(t *testing.T) {
 		{problem.NovelNotFound(), 404, "Not Found", false, nil},
 		{problem.NovelRejected(), 409, "Conflict", false, nil},
 		{problem.AuthorBlocked(), 403, "Forbidden", false, nil},
+		{problem.RequestTimeout(), 408, "Request Timeout", true, map[string]string{"Retry-After": "1"}},
 		{problem.PayloadTooLarge(32_768), 413, "Content Too Large", false, nil},
 		{problem.UnsupportedMediaType("text/plain"), 415, "Unsupported Media Type", false, nil},
 		{problem.Forbidden("No."), 403, "Forbidden", false, nil},
@@ -101,8 +102,8 @@ func TestWrite(t *testing.T) {
 			}
 		})
 	}
-	if got := len(problem.All()); got != 18 {
-		t.Errorf("All has %d codes, this test 18", got)
+	if got := len(problem.All()); got != 19 {
+		t.Errorf("All has %d codes, this test 19", got)
 	}
 }
 

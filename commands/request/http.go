@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 
 	"novelgate/commands/problem"
@@ -31,7 +32,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > 0 {
 		body := make([]byte, r.ContentLength)
 		if _, err := io.ReadFull(r.Body, body); err != nil {
-			return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
+			return nil, brokenBody(err)
 		}
 		return body, nil
 	}
@@ -41,7 +42,15 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case errors.As(err, &tooLarge):
 		return nil, problem.PayloadTooLarge(limit)
 	case err != nil:
-		return nil, problem.MalformedBody("The request body ended early.").WithCause(err)
+		return nil, brokenBody(err)
 	}
 	return body, nil
+}
+
+// brokenBody tells a body that comes too slowly from one that is not whole.
+func brokenBody(err error) *problem.Error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return problem.RequestTimeout().WithCause(err)
+	}
+	return problem.MalformedBody("The request body ended early.").WithCause(err)
 }

@@ -36,8 +36,8 @@ func TestDescriptionListsEveryStatusAndCode(t *testing.T) {
 		t.Fatalf("load docs/openapi.yaml: %v", err)
 	}
 	for path, want := range map[string][]string{
-		blackbox.NovelsPath: {"200", "201", "400", "401", "403", "409", "413", "415", "429", "500", "503"},
-		blackbox.PostsPath:  {"200", "201", "400", "401", "403", "404", "413", "415", "429", "500", "503"},
+		blackbox.NovelsPath: {"200", "201", "400", "401", "403", "408", "409", "413", "415", "429", "500", "503"},
+		blackbox.PostsPath:  {"200", "201", "400", "401", "403", "404", "408", "413", "415", "429", "500", "503"},
 	} {
 		var got []string
 		for status, response := range doc.Paths.Value(path).Post.Responses.Map() {
@@ -63,7 +63,7 @@ func details(example blackbox.Problem) map[problems.Code]string {
 	}
 	texts := map[problems.Code]string{}
 	for _, p := range []*problems.Error{
-		problems.NovelNotFound(), problems.NovelRejected(), problems.AuthorBlocked(), problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("text/plain"),
+		problems.NovelNotFound(), problems.NovelRejected(), problems.AuthorBlocked(), problems.RequestTimeout(), problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("text/plain"),
 		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.Gone(), problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
 	} {
 		texts[p.Code] = p.Detail
