@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/mux"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"novelgate/commands/problem"
 	"novelgate/events/ledger"
 )
 
@@ -30,7 +31,7 @@ type Ledger struct {
 	// Missing answers for what the ledger does not have (yet).
 	Missing func(w http.ResponseWriter, r *http.Request, detail string)
 	// Invalid answers for a query that makes no sense.
-	Invalid func(w http.ResponseWriter, r *http.Request, field, message string)
+	Invalid func(w http.ResponseWriter, r *http.Request, refused error)
 	// Failed answers when the ledger could not be read.
 	Failed func(w http.ResponseWriter, r *http.Request, err error)
 }
@@ -83,9 +84,14 @@ func (l *Ledger) keys(ctx context.Context) ([]string, error) {
 
 // proof handles GET /ledger/proof?logIndex=…: that the newest checkpoint covers an entry.
 func (l *Ledger) proof(w http.ResponseWriter, r *http.Request) {
-	index, err := strconv.ParseInt(r.URL.Query().Get("logIndex"), 10, 64)
+	query, err := problem.Parameters(r.URL, func(name string) bool { return name == "logIndex" })
+	if err != nil {
+		l.Invalid(w, r, err)
+		return
+	}
+	index, err := strconv.ParseInt(query["logIndex"], 10, 64)
 	if err != nil || index < 0 {
-		l.Invalid(w, r, "logIndex", "must be a number, 0 or greater")
+		l.Invalid(w, r, problem.InvalidRequest(problem.FieldError{Field: "logIndex", Message: "must be a number, 0 or greater"}))
 		return
 	}
 	proof, err := l.Store.Proof(r.Context(), index)

@@ -101,8 +101,8 @@ func (s *service) ledgerAPI(timeout time.Duration) *readapi.Ledger {
 		Missing: func(w http.ResponseWriter, r *http.Request, detail string) {
 			commands.Refuse(w, r, problem.NotFound().WithDetail(detail))
 		},
-		Invalid: func(w http.ResponseWriter, r *http.Request, field, message string) {
-			commands.Refuse(w, r, problem.InvalidRequest(problem.FieldError{Field: field, Message: message}))
+		Invalid: func(w http.ResponseWriter, r *http.Request, refused error) {
+			commands.Refuse(w, r, problem.From(refused))
 		},
 		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
 			refused := problem.Unavailable(ledgerRetry).WithDetail("The ledger cannot be read now.")

@@ -79,7 +79,11 @@ func TestLedger(t *testing.T) {
 		t.Error(err)
 	}
 	s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=1000000"}).WantProblem(t, http.StatusNotFound, "not_found")
-	s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=first"}).WantInvalid(t, "logIndex")
+	for query, field := range map[string]string{
+		"": "logIndex", "logIndex=first": "logIndex", "logIndex=-1": "logIndex", "logIndex=0&logIndex=1": "logIndex", "logIndex=0&treeSize=1": "treeSize", "%zz": "query",
+	} {
+		s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?" + query}).WantInvalid(t, field)
+	}
 	testdb.Eventually(t, "the checkpoint is published", func() bool {
 		copied, err := os.ReadFile(filepath.Join(published, "checkpoint"))
 		return err == nil && string(copied) == string(text)
