@@ -14,7 +14,7 @@ func TestMismatches(t *testing.T) {
 	for _, c := range []struct{ path, original, same, other string }{
 		{
 			"/api/admin/integrations", `{"name":"Reader","capabilities":["novels","posts"],"review":false}`,
-			` {"review" : false, "capabilities":["posts","novels","posts"], "name":" Reader ","enabled":null} `, `{"name":"Reader","capabilities":["novels"],"review":false}`,
+			` {"review" : false, "capabilities":["posts","novels","posts"], "name":" Reader "} `, `{"name":"Reader","capabilities":["novels"],"review":false}`,
 		},
 		{"/api/admin/integrations/" + d.integrationID + "/keys", `{"expiresInSeconds":3600}`, `{ "expiresInSeconds":3600}`, `{"expiresInSeconds":3601}`},
 		{"/api/admin/keys/" + key + "/rotate", `{"overlapSeconds":10}`, `{"overlapSeconds": 10}`, `{}`},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"novelgate/aggregates/integration"
 )
 
 // TestMistypedMembers: what is wrong with a body is said in the words of JSON, for every member at fault.
@@ -24,8 +26,15 @@ func TestMistypedMembers(t *testing.T) {
 		{http.MethodPatch, path, `{"postsPerMinute":99999999999999999999}`, "[postsPerMinute is out of range]"},
 		{http.MethodPatch, path, `{"postsPerMinute":-1,"novelsPerMinute":1000000001}`, "[postsPerMinute a limit must lie between 0 and 1000000000 novelsPerMinute a limit must lie between 0 and 1000000000]"},
 		{http.MethodPost, keys, `{"expiresInSeconds":true}`, "[expiresInSeconds must be a whole number, got a boolean]"},
+		{http.MethodPatch, path, `{"postsPerMinute":null,"name":null}`, "[name must not be null postsPerMinute must not be null]"},
+		{http.MethodPatch, path, `{"capabilities":null}`, "[capabilities must not be null]"},
+		{http.MethodPatch, path, `{"capabilities":[null]}`, "[capabilities " + integration.ErrCapability.Error() + "]"},
+		{http.MethodPost, keys, `{"expiresInSeconds":null}`, "[expiresInSeconds must not be null]"},
+		{http.MethodPost, "/api/admin/novels/reject", `{"novel":"x","reason":null}`, "[reason must not be null]"},
 		{http.MethodPost, keys, `{"other":[]}`, "[other unknown member]"},
 		{http.MethodPost, "/api/admin/novels/reject", `{"novel":"x","reason":{}}`, "[reason must be a string, got an object]"},
+		{http.MethodPost, keys, `null`, "[]"}, // not a key without expiry
+		{http.MethodPatch, path, `null`, "[]"},
 	} {
 		a := d.send(t, d.ada, c.method, c.path, "k", c.body)
 		var got []any

@@ -3,11 +3,13 @@ package admin
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
@@ -144,6 +146,9 @@ func (c *call) decode(target any) error {
 	if err := json.Unmarshal(body, target, json.RejectUnknownMembers(true)); err != nil {
 		return malformed(err)
 	}
+	if err := withoutNulls(body); err != nil {
+		return err
+	}
 	if c.staff.Delivery == nil {
 		return nil
 	}
@@ -153,6 +158,27 @@ func (c *call) decode(target any) error {
 	}
 	if c.staff.Delivery.Canonical, err = json.Marshal(command, json.Deterministic(true)); err != nil {
 		return problem.Internal(err)
+	}
+	return nil
+}
+
+// withoutNulls refuses null, which would count as left out: staff who send it mean something else by it.
+func withoutNulls(body []byte) error {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(body, &members); err != nil {
+		return malformed(err)
+	}
+	if members == nil {
+		return problem.MalformedBody("The request body must be a JSON object.")
+	}
+	var wrong []problem.FieldError
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if members[name].Kind() == 'n' {
+			wrong = append(wrong, problem.FieldError{Field: name, Message: "must not be null"})
+		}
+	}
+	if wrong != nil {
+		return problem.InvalidRequest(wrong...)
 	}
 	return nil
 }
