@@ -19,7 +19,7 @@ func (a *API) registerSelfRoutes(router *mux.Router) {
 	router.Handle("/api/integrations/me", a.selfHandler(0, a.me)).Methods(http.MethodGet)
 	router.Handle("/api/integrations/deliveries/reconcile", a.selfHandler(maxReconcileBody, a.reconcile)).Methods(http.MethodPost)
 	// A key may hold slashes.
-	router.Handle("/api/integrations/deliveries/{idempotencyKey:(?s:.+)}", a.selfHandler(0, a.delivery)).Methods(http.MethodGet)
+	router.Handle("/api/integrations/deliveries/{idempotencyKey:(?s:.*)}", a.selfHandler(0, a.delivery)).Methods(http.MethodGet)
 	router.Handle("/api/integrations/resolve", a.selfHandler(maxBody, a.resolve)).Methods(http.MethodPost)
 }
 

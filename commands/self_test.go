@@ -116,7 +116,7 @@ func TestInquiriesRefused(t *testing.T) {
 		"delivery of a key with space":  {"GET", deliveries + "a%20b?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
 		"delivery of a key with LF":     {"GET", deliveries + "a%0Ab?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
 		"delivery of a half-quoted key": {"GET", deliveries + "%22a?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
-		"delivery without a key":        {"GET", deliveries + "?operation=posts", "", 404, "not_found", "", nil},
+		"delivery without a key":        {"GET", deliveries + "?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
 		"delivery, posted":              {"POST", deliveries + "k?operation=posts", "", 405, "method_not_allowed", "", nil},
 		"me, posted":                    {"POST", mePath, "", 405, "method_not_allowed", "", nil},
 
