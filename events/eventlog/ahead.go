@@ -12,7 +12,7 @@ import (
 
 // AheadConfig says how to read a large part of the log.
 type AheadConfig struct {
-	Size    int      // events in a chunk
+	Size    int      // events in a chunk; fewer when they are large, see Portion
 	Chunks  int      // chunks that are kept ready
 	Streams []string // kinds of stream that are delivered; nil: all
 }
@@ -48,8 +48,9 @@ func readAhead(ctx context.Context, config *pgx.ConnConfig, after events.Positio
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
+	portion := NewPortion(ahead.Size)
 	for {
-		chunk, err := ReadChunk(ctx, conn, after, ahead.Size, ahead.Streams)
+		chunk, err := ReadChunk(ctx, conn, after, portion, ahead.Streams)
 		if err != nil {
 			return err
 		}
@@ -60,7 +61,7 @@ func readAhead(ctx context.Context, config *pgx.ConnConfig, after events.Positio
 				return ctx.Err()
 			}
 		}
-		if chunk.Read < ahead.Size {
+		if !chunk.Full {
 			return nil
 		}
 		after = chunk.End

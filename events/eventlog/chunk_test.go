@@ -47,12 +47,12 @@ func TestChunksAndRanges(t *testing.T) {
 		}
 		var chunks []eventlog.Chunk
 		for _, r := range ranges {
-			chunk, err := eventlog.ReadRange(t.Context(), log.pool, r, nil)
+			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, eventlog.NewPortion(size), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(chunk.Events) != r.Count || r.Count > size {
-				t.Errorf("a range of %d holds %d events, of at most %d", r.Count, len(chunk.Events), size)
+			if len(chunk.Events) != r.Count || r.Count > size || chunk.End != r.UpTo {
+				t.Errorf("a range of %d holds %d events, of at most %d, up to %s", r.Count, len(chunk.Events), size, chunk.End)
 			}
 			chunks = append(chunks, chunk)
 		}
@@ -69,11 +69,11 @@ func TestChunksAndRanges(t *testing.T) {
 		check("read ahead", chunks)
 	}
 
-	chunk, err := eventlog.ReadChunk(t.Context(), log.pool, events.Position{}, 1000, []string{events.PostStream})
+	chunk, err := eventlog.ReadChunk(t.Context(), log.pool, events.Position{}, eventlog.NewPortion(1000), []string{events.PostStream})
 	if err != nil || len(chunk.Events) != 0 || chunk.Read != n || chunk.End != end {
 		t.Errorf("streams that are not there: %d events of %d, %v", len(chunk.Events), chunk.Read, err)
 	}
-	chunk, err = eventlog.ReadAt(t.Context(), log.pool, []events.Position{want[3].Position, want[40].Position})
+	chunk, err = eventlog.ReadAt(t.Context(), log.pool, []events.Position{want[3].Position, want[40].Position}, eventlog.NewPortion(2))
 	if diff := cmp.Diff([]events.Recorded{want[3], want[40]}, chunk.Events); diff != "" || err != nil {
 		t.Errorf("single events, %v (-want +got):\n%s", err, diff)
 	}

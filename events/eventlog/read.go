@@ -109,6 +109,7 @@ type scanner struct {
 	salt     pgtype.UUID
 	dest     []any
 	streams  []string // kinds of stream that are asked for; nil: all
+	bytes    int      // that the events say which were asked for, so far
 }
 
 func newScanner(more ...any) *scanner {
@@ -143,6 +144,7 @@ func (s *scanner) scan(row rowScanner) (events.Recorded, error) {
 	if !follows(s.streams, recorded.StreamType) {
 		return recorded, nil
 	}
+	s.bytes += len(s.stored.Data) + len(s.stored.Personal)
 	event, err := events.Decode(s.stored)
 	if err != nil {
 		return events.Recorded{}, &UndecodableError{Recorded: recorded, Type: s.stored.Type, err: err}

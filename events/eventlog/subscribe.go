@@ -30,7 +30,7 @@ type SubscriptionConfig struct {
 	DB *sql.DB
 	// Wake tells of appends. Without one the log is polled once a second.
 	Wake *Wake
-	// Limit is the most events that one batch covers. Default: DefaultLimit.
+	// Limit is the most events that one batch covers; fewer when they are large, see Portion. Default: DefaultLimit.
 	Limit int
 	// Streams are the kinds of stream whose events are delivered. Others are passed over, whether or not they could be
 	// read. Default: all.
@@ -83,6 +83,8 @@ type Subscription struct {
 	done   func() // to call after the poll, when others may wait for it
 	latest int    // events in the latest stretch
 	waits  waits  // state between polls
+
+	portion *Portion // of a poll
 }
 
 // NewSubscription returns a subscription that starts at the beginning of the log unless Seek says otherwise.
@@ -99,7 +101,7 @@ func NewSubscription(config SubscriptionConfig) (*Subscription, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	s := &Subscription{config: config, unregister: func() {}, done: func() {}}
+	s := &Subscription{config: config, unregister: func() {}, done: func() {}, portion: NewPortion(config.Limit)}
 	s.closed, s.cancel = context.WithCancel(context.Background())
 	deadline := ackDeadline
 	var err error

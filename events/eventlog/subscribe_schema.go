@@ -95,7 +95,7 @@ func (s *subscribeSchema) SelectQuery(string, string, watersql.OffsetsAdapter) w
 		s.deliver(found)
 		return watersql.Query{Query: pollNothingSQL}
 	}
-	return watersql.Query{Query: pollSQL, Args: []any{position.TransactionID, position.Ordinal, s.config.Limit}}
+	return watersql.Query{Query: pollSQL, Args: []any{position.TransactionID, position.Ordinal, s.portion.Ask()}}
 }
 
 var (
@@ -103,7 +103,7 @@ var (
 	errDisorder = errors.New("poll returned events out of order")
 )
 
-// UnmarshalMessage reads all rows, not only the current one, into one message.
+// UnmarshalMessage reads a portion of the rows, not only the current one, into one message, and closes them.
 func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.Row, error) {
 	rows, ok := scanner.(*sql.Rows)
 	if !ok {
@@ -129,7 +129,6 @@ func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.R
 		}
 		s.deliver(read)
 	}
-	s.batch.Full = s.poll.events == s.config.Limit
 	s.current = watermill.NewULID()
 	// Offset 0: the receiver stores its progress itself, so the subscriber has nothing to acknowledge.
 	return watersql.Row{Offset: 0, Msg: message.NewMessage(s.current, nil)}, nil
@@ -149,14 +148,14 @@ func (s *subscribeSchema) readEmpty(rows *sql.Rows) (bool, error) {
 	return !transaction.Valid, nil
 }
 
-// read reads all rows. What is shared is decoded whatever its stream: others may look at it.
+// read reads a portion. What is shared is decoded whatever its stream: others may look at it.
 func (s *subscribeSchema) read(rows *sql.Rows) (stretch, error) {
 	read := stretch{start: s.batch.Start, events: make([]events.Recorded, 0, max(s.latest, firstCapacity))}
 	scanner := newScanner(discard{})
 	if s.config.Tail == nil {
 		scanner.streams = s.config.Streams
 	}
-	for more := true; more; more = rows.Next() {
+	for more := true; more; more = !spent(scanner.bytes) && rows.Next() {
 		recorded, err := scanner.scan(rows)
 		var undecodable *UndecodableError
 		switch {
@@ -171,9 +170,10 @@ func (s *subscribeSchema) read(rows *sql.Rows) (stretch, error) {
 		}
 		read.events = append(read.events, recorded)
 	}
-	if err := rows.Err(); err != nil {
+	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
 		return stretch{}, fmt.Errorf("read rows: %w", err)
 	}
+	read.full = s.portion.took(s.portion.Ask(), len(read.events), scanner.bytes)
 	// Under load one batch is about as large as the one before.
 	s.latest = len(read.events)
 	return read, nil
@@ -182,7 +182,7 @@ func (s *subscribeSchema) read(rows *sql.Rows) (stretch, error) {
 // deliver makes the batch of what was read, up to the first event that is asked for and cannot be read.
 func (s *subscribeSchema) deliver(read stretch) {
 	s.poll.events = len(read.events)
-	s.batch.End = read.end()
+	s.batch.End, s.batch.Full = read.end(), read.full
 	if s.config.Streams == nil && read.broken == nil {
 		s.batch.Events = read.events
 		return

@@ -18,6 +18,7 @@ type stretch struct {
 	start  events.Position                       // it holds what follows this position
 	events []events.Recorded                     // without metadata; those that cannot be read, or that nobody asked for, without Event
 	broken map[events.Position]*UndecodableError // why some cannot be read
+	full   bool                                  // there may be more right behind it
 }
 
 // end is the position of the last event, or the start if there is none.
@@ -52,7 +53,7 @@ func (s *stretch) after(position events.Position, limit int) stretch {
 		first++
 	}
 	last := min(first+limit, len(s.events))
-	return stretch{start: position, events: s.events[first:last:last]}
+	return stretch{start: position, events: s.events[first:last:last], full: s.full || last < len(s.events)}
 }
 
 // Tail is what the subscriptions of a process have read last, so that each event is read and decoded once for all of

@@ -28,9 +28,7 @@ func (r *rebuild) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.resumed, err = r.mayResume(ctx, found, structure); err != nil {
-		return err
-	}
+	r.resumed = r.mayResume(found, structure)
 	if r.resumed {
 		r.record, r.done = *found, found.done
 		if _, err := r.pool.Exec(ctx, takeOverSQL, r.Projection.Name(), r.builder); err != nil {
@@ -42,34 +40,12 @@ func (r *rebuild) begin(ctx context.Context) error {
 }
 
 // mayResume reports whether what an earlier process has built is a part of what this one would.
-func (r *rebuild) mayResume(ctx context.Context, found *record, structure string) (bool, error) {
+func (r *rebuild) mayResume(found *record, structure string) bool {
 	if found == nil || found.phase == Finished || found.generation != r.Projection.Generation() || found.structure != structure {
-		return false, nil
+		return false
 	}
-	if found.phase == Following {
-		return true, nil
-	}
-	if _, ok := r.Projection.(projections.Bulk); !ok {
-		return false, nil
-	}
-	if found.phase == Indexing {
-		return true, nil
-	}
-	// Another version of the program may have cut the log into other ranges.
-	ranges, err := eventlog.Split(ctx, r.pool, found.target, r.RangeSize)
-	if err != nil {
-		return false, err
-	}
-	loaded, err := r.loaded(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, part := range ranges {
-		if loaded[part.UpTo] == part.Count {
-			delete(loaded, part.UpTo)
-		}
-	}
-	return len(loaded) == 0, nil
+	_, bulk := r.Projection.(projections.Bulk)
+	return bulk || found.phase == Following
 }
 
 // beginAnew makes empty tables, in the place of those of an earlier attempt.

@@ -267,8 +267,9 @@ func (c *comparison) replay(ctx context.Context, q eventlog.Querier, upTo events
 
 // read reads a range while what came before is applied.
 func (c *comparison) read(ctx context.Context, q eventlog.Querier, part eventlog.Range, chunks chan<- eventlog.Chunk) error {
+	portion := eventlog.NewPortion(chunkSize)
 	for part.After.Compare(part.UpTo) < 0 {
-		chunk, err := eventlog.ReadFirst(ctx, q, part, chunkSize, projections.Streams(c.Projection))
+		chunk, err := eventlog.ReadFirst(ctx, q, part, portion, projections.Streams(c.Projection))
 		if err != nil {
 			return err
 		}

@@ -47,9 +47,10 @@ func (r *rebuild) index(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	portion := eventlog.NewPortion(chunkSize)
 	for more := true; more; {
 		err := r.yield(ctx, func() (err error) {
-			more, err = r.applyRest(ctx)
+			more, err = r.applyRest(ctx, portion)
 			return err
 		})
 		if err != nil {
@@ -77,9 +78,9 @@ func (r *rebuild) index(ctx context.Context) error {
 	return nil
 }
 
-// applyRest applies the oldest of the events that were left for when all is loaded, and reports whether there were any.
-func (r *rebuild) applyRest(ctx context.Context) (bool, error) {
-	rows, err := r.pool.Query(ctx, readRestSQL, r.Projection.Name(), chunkSize)
+// applyRest applies a portion of the events that were left for when all is loaded, the oldest, and reports whether there were any.
+func (r *rebuild) applyRest(ctx context.Context, portion *eventlog.Portion) (bool, error) {
+	rows, err := r.pool.Query(ctx, readRestSQL, r.Projection.Name(), portion.Ask())
 	if err != nil {
 		return false, fmt.Errorf("read what is left: %w", err)
 	}
@@ -92,7 +93,7 @@ func (r *rebuild) applyRest(ctx context.Context) (bool, error) {
 	if len(positions) == 0 {
 		return false, nil
 	}
-	chunk, err := eventlog.ReadAt(ctx, r.pool, positions)
+	chunk, err := eventlog.ReadAt(ctx, r.pool, positions, portion)
 	if err != nil {
 		return false, err
 	}

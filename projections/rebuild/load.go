@@ -54,6 +54,7 @@ func (r *rebuild) loadRanges(ctx context.Context, bulk projections.Bulk) error {
 	if err != nil {
 		return err
 	}
+	ranges = loaded.rest(ranges)
 	r.advance(0)
 	group, working := errgroup.WithContext(ctx)
 	todo, nothingLeft := make(chan *rangeLoad), make(chan struct{})
@@ -62,12 +63,9 @@ func (r *rebuild) loadRanges(ctx context.Context, bulk projections.Bulk) error {
 		defer close(nothingLeft)
 		loader := &lockedLoader{loader: bulk.NewLoader()}
 		var loading, committing inorder.Line
-		for _, part := range ranges {
-			if _, done := loaded[part.UpTo]; done {
-				continue
-			}
+		for _, whole := range ranges {
 			select {
-			case todo <- &rangeLoad{part: part, loader: loader, loading: loading.Next(), committing: committing.Next()}:
+			case todo <- &rangeLoad{Range: whole, loader: loader, loading: loading.Next(), committing: committing.Next()}:
 			case <-working.Done():
 				return nil
 			}
@@ -76,8 +74,9 @@ func (r *rebuild) loadRanges(ctx context.Context, bulk projections.Bulk) error {
 	})
 	for worker := range r.Workers {
 		group.Go(func() error {
+			portion := eventlog.NewPortion(r.RangeSize)
 			for l := range todo {
-				if err := r.yield(working, func() error { return r.loadRange(working, l) }); err != nil {
+				if err := r.yield(working, func() error { return r.loadRange(working, l, portion) }); err != nil {
 					return err
 				}
 				if err := r.standAside(working, worker, nothingLeft); err != nil {
@@ -90,12 +89,11 @@ func (r *rebuild) loadRanges(ctx context.Context, bulk projections.Bulk) error {
 	return group.Wait()
 }
 
-// rangeLoad is one range on its way into the new tables.
+// rangeLoad is what is left of a range on its way into the new tables.
 type rangeLoad struct {
-	part                eventlog.Range
+	eventlog.Range
 	loader              *lockedLoader
 	loading, committing inorder.Turn
-	begun               bool
 }
 
 // lockedLoader is a loader that a worker may ask out of turn: to find out which event is to blame.
@@ -110,17 +108,37 @@ func (l *lockedLoader) load(batch []events.Recorded) ([]projections.Rows, []even
 	return projections.Load(l.loader, batch)
 }
 
-func (r *rebuild) loadRange(ctx context.Context, l *rangeLoad) error {
-	conn, err := r.pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to load: %w", err)
+// loadRange loads a range portion by portion.
+func (r *rebuild) loadRange(ctx context.Context, l *rangeLoad, portion *eventlog.Portion) error {
+	for more := true; more; {
+		chunk, err := eventlog.ReadFirst(ctx, r.pool, l.Range, portion, projections.Streams(r.Projection))
+		if err != nil {
+			return err
+		}
+		more = chunk.End != l.UpTo
+		if err := r.loadChunk(ctx, l, &chunk); err != nil {
+			// Ranges before it are finished, so that the first event that cannot be applied is the one that is reported.
+			return cmp.Or(l.committing.Await(ctx), err)
+		}
 	}
-	chunk, err := eventlog.ReadRange(ctx, conn, l.part, projections.Streams(r.Projection))
-	conn.Release()
-	if err != nil {
-		return err
+	l.committing.Pass()
+	return nil
+}
+
+// loadChunk loads what comes first of what is left of a range.
+func (r *rebuild) loadChunk(ctx context.Context, l *rangeLoad, chunk *eventlog.Chunk) error {
+	part := eventlog.Range{After: l.After, UpTo: chunk.End, Count: l.Count}
+	if part.UpTo != l.UpTo {
+		part.Count = chunk.Read // those of other kinds of stream are counted with the last part
 	}
-	err = r.surely(ctx, &chunk, func(batch []events.Recorded) error { return r.writeRange(ctx, l, batch) }, func(tx pgx.Tx, batch []events.Recorded) error {
+	begun := false
+	err := r.surely(ctx, chunk, func(batch []events.Recorded) error {
+		if begun {
+			return errSkippedMeanwhile
+		}
+		begun = true
+		return r.writePart(ctx, l, part, batch)
+	}, func(tx pgx.Tx, batch []events.Recorded) error {
 		rows, _, err := l.loader.load(batch)
 		if err != nil {
 			return err
@@ -128,20 +146,15 @@ func (r *rebuild) loadRange(ctx context.Context, l *rangeLoad) error {
 		return projections.CopyIn(ctx, tx, r.schema(), rows)
 	})
 	if err != nil {
-		// Ranges before it are finished, so that the first event that cannot be applied is the one that is reported.
-		return cmp.Or(l.committing.Await(ctx), err)
+		return err
 	}
-	l.committing.Pass()
-	r.advance(l.part.Count)
+	l.After, l.Count = part.UpTo, l.Count-part.Count
+	r.advance(part.Count)
 	return nil
 }
 
-// writeRange copies the rows that the events of a range add, and records it with the events that do anything else.
-func (r *rebuild) writeRange(ctx context.Context, l *rangeLoad, batch []events.Recorded) error {
-	if l.begun {
-		return errSkippedMeanwhile
-	}
-	l.begun = true
+// writePart copies the rows that the events of a part of a range add, and records it with the events that do anything else.
+func (r *rebuild) writePart(ctx context.Context, l *rangeLoad, part eventlog.Range, batch []events.Recorded) error {
 	if err := l.loading.Await(ctx); err != nil {
 		return err
 	}
@@ -149,7 +162,9 @@ func (r *rebuild) writeRange(ctx context.Context, l *rangeLoad, batch []events.R
 	if err != nil {
 		return err
 	}
-	l.loading.Pass()
+	if part.UpTo == l.UpTo {
+		l.loading.Pass()
+	}
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		if err := projections.CopyIn(ctx, tx, r.schema(), rows); err != nil {
 			return err
@@ -157,7 +172,7 @@ func (r *rebuild) writeRange(ctx context.Context, l *rangeLoad, batch []events.R
 		if err := l.committing.Await(ctx); err != nil {
 			return err
 		}
-		return r.recordRange(ctx, tx, l.part, rest)
+		return r.recordRange(ctx, tx, part, rest)
 	})
 }
 

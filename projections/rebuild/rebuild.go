@@ -85,6 +85,7 @@ type rebuild struct {
 	resumed bool
 	skipped map[projections.Delivery]bool
 	pace    pace
+	tail    *eventlog.Portion // that the switch itself applies at most
 	scratch string // schema of tables that are only compared; empty in a rebuild
 
 	mu         sync.Mutex
@@ -173,7 +174,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pool to rebuild: %w", err)
 	}
-	return &rebuild{Config: config, pool: pool, builder: uuid.New(), pace: pace{now: config.Now}}, nil
+	return &rebuild{Config: config, pool: pool, builder: uuid.New(), pace: pace{now: config.Now}, tail: eventlog.NewPortion(tailSize)}, nil
 }
 
 const tryLockSQL = `SELECT pg_try_advisory_lock(hashtextextended('novelgate rebuild ' || $1, 0))`

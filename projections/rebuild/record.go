@@ -42,7 +42,8 @@ VALUES ($1, $2, $3, $4, $5, $6, '0', 0, $7, $8, 0, $9, statement_timestamp())`
 
 	errorSQL = `UPDATE projection_rebuilds SET error = $3 WHERE name = $1 AND builder = $2`
 
-	loadedSQL = `SELECT to_transaction_id, to_position, events FROM projection_rebuild_ranges WHERE name = $1`
+	loadedSQL = `SELECT to_transaction_id, to_position, sum(events) OVER ()::bigint FROM projection_rebuild_ranges WHERE name = $1
+ORDER BY to_transaction_id DESC, to_position DESC LIMIT 1`
 )
 
 func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
@@ -58,19 +59,30 @@ func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	return &f, nil
 }
 
-// loaded returns the ends of the ranges that are loaded, and the events in each.
-func (r *rebuild) loaded(ctx context.Context) (map[events.Position]int, error) {
-	rows, err := r.pool.Query(ctx, loadedSQL, r.Projection.Name())
-	if err != nil {
-		return nil, fmt.Errorf("read loaded ranges: %w", err)
+// loadedPart is how much of the old log is loaded: it is loaded in order.
+type loadedPart struct {
+	upTo   events.Position
+	events int
+}
+
+func (r *rebuild) loaded(ctx context.Context) (l loadedPart, err error) {
+	err = r.pool.QueryRow(ctx, loadedSQL, r.Projection.Name()).Scan(&l.upTo.TransactionID, &l.upTo.Ordinal, &l.events)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return loadedPart{}, fmt.Errorf("read loaded ranges: %w", err)
 	}
-	loaded := map[events.Position]int{}
-	var end events.Position
-	var n int
-	if _, err := pgx.ForEachRow(rows, []any{&end.TransactionID, &end.Ordinal, &n}, func() error { loaded[end] = n; return nil }); err != nil {
-		return nil, fmt.Errorf("read loaded ranges: %w", err)
+	return l, nil
+}
+
+// rest returns what of the ranges of the log is not loaded. Of the first one a part may be.
+func (l loadedPart) rest(ranges []eventlog.Range) []eventlog.Range {
+	for i := range ranges {
+		if ranges[i].UpTo.Compare(l.upTo) > 0 {
+			ranges[i].After, ranges[i].Count = l.upTo, ranges[i].Count-l.events
+			return ranges[i:]
+		}
+		l.events -= ranges[i].Count
 	}
-	return loaded, nil
+	return nil
 }
 
 // save records within tx how far the new tables are.

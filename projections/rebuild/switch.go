@@ -172,8 +172,8 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal); err != nil {
 			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
 		}
-		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, tailSize, streams)
-		if err == nil && (tail.Read == tailSize || tail.End.Compare(live) < 0) {
+		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tail, streams)
+		if err == nil && (tail.Full || tail.End.Compare(live) < 0) {
 			err = errTooFarBehind
 		}
 		return tail, err
@@ -186,8 +186,8 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 	if err != nil {
 		return eventlog.Chunk{}, err
 	}
-	tail, err := eventlog.ReadFirst(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, tailSize, streams)
-	if err == nil && tail.Read == tailSize { // appended since wantCloseBehind
+	tail, err := eventlog.ReadFirst(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tail, streams)
+	if err == nil && tail.Full { // appended since wantCloseBehind
 		err = errTooFarBehind
 	}
 	return tail, err

@@ -1,0 +1,197 @@
+package eventlog_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+)
+
+// long returns a comment with a text of so many bytes.
+func long(i, size int) events.Recorded {
+	integration, key := uuid.UUID{1}, fmt.Sprintf("long-%d", i)
+	return events.Recorded{
+		StreamType: events.PostStream, StreamID: events.PostID(integration, key), StreamVersion: 1,
+		ID: key, Source: events.PostsSource(integration),
+		Event: events.PostImported{IntegrationID: integration, Comment: &events.Comment{
+			ExternalUUID: "user", Username: "name", Content: strings.Repeat("x", size),
+		}},
+	}
+}
+
+const longText = 31_000
+
+// setupLongLog returns a log of comments that are short, then long, then short again, and their identifiers.
+func setupLongLog(t *testing.T) (storedLog, []string) {
+	t.Helper()
+	log := setupLog(t)
+	const run = 700
+	var all []string
+	for part, size := range []int{10, longText, 10} {
+		recorded := make([]events.Recorded, run)
+		for i := range recorded {
+			recorded[i] = long(part*run+i, size)
+			all = append(all, recorded[i].ID)
+		}
+		log.append(t, recorded...)
+	}
+	testdb.Eventually(t, "the log has settled", func() bool {
+		end, err := eventlog.Settled(t.Context(), log.pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := eventlog.Last(t.Context(), log.pool)
+		return err == nil && end == last
+	})
+	return log, all
+}
+
+// held checks that events are not more than a reader may hold at a time, and returns their identifiers.
+func held(t *testing.T, batch []events.Recorded) []string {
+	t.Helper()
+	var all []string
+	size := 0
+	for i := range batch {
+		all = append(all, batch[i].ID)
+		e, ok := batch[i].Event.(events.PostImported)
+		if !ok {
+			t.Fatalf("event %s is a %T", batch[i].ID, batch[i].Event)
+		}
+		size += len(e.Comment.Content)
+	}
+	if most := eventlog.PortionBytes + longText; size > most {
+		t.Errorf("%d events say %d bytes, and no more than %d are to be held at a time", len(batch), size, most)
+	}
+	return all
+}
+
+func wantAll(t *testing.T, got, want []string) {
+	t.Helper()
+	if strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("%d events, or not in order; want %d", len(got), len(want))
+	}
+}
+
+// However large events are, nobody who reads the log holds more of them at a time than a portion, and everybody gets all.
+func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
+	t.Parallel()
+	log, want := setupLongLog(t)
+	end, err := eventlog.Settled(t.Context(), log.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("ahead", func(t *testing.T) {
+		t.Parallel()
+		var got []string
+		chunks, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: 10_000, Chunks: 2})
+		for chunk := range chunks {
+			got = append(got, held(t, chunk.Events)...)
+		}
+		if err := failed(); err != nil {
+			t.Fatal(err)
+		}
+		wantAll(t, got, want)
+	})
+	t.Run("a range", func(t *testing.T) {
+		t.Parallel()
+		var got []string
+		portion := eventlog.NewPortion(10_000)
+		for r := (eventlog.Range{UpTo: end}); r.After != r.UpTo; {
+			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, portion, []string{events.PostStream})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if chunk.Start != r.After || chunk.Full != (chunk.End != end) {
+				t.Errorf("the chunk from %s to %s, full: %v, of one from %s to %s", chunk.Start, chunk.End, chunk.Full, r.After, r.UpTo)
+			}
+			got, r.After = append(got, held(t, chunk.Events)...), chunk.End
+		}
+		wantAll(t, got, want)
+	})
+	t.Run("positions", func(t *testing.T) {
+		t.Parallel()
+		all, err := eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, len(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for portion := eventlog.NewPortion(10_000); len(got) < len(all); {
+			var positions []events.Position
+			for i := len(got); i < min(len(got)+portion.Ask(), len(all)); i++ {
+				positions = append(positions, all[i].Position)
+			}
+			chunk, err := eventlog.ReadAt(t.Context(), log.pool, positions, portion)
+			if err != nil || len(chunk.Events) == 0 {
+				t.Fatalf("%d events, %v", len(chunk.Events), err)
+			}
+			got = append(got, held(t, chunk.Events)...)
+			if at := all[len(got)-1].Position; chunk.End != at {
+				t.Fatalf("the chunk ends at %s, want %s", chunk.End, at)
+			}
+		}
+		wantAll(t, got, want)
+	})
+	for name, tail := range map[string]*eventlog.Tail{"subscriptions": nil, "subscriptions with a tail": eventlog.NewTail()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const readers = 3
+			polls := eventlog.OpenPolls(log.pool.Config().ConnConfig, readers)
+			t.Cleanup(func() { _ = polls.Close() })
+			for range readers {
+				subscription, messages := follow(t, eventlog.SubscriptionConfig{DB: polls, Tail: tail})
+				t.Run("", func(t *testing.T) {
+					t.Parallel()
+					wantAll(t, followAll(t, subscription, messages, len(want)), want)
+				})
+			}
+		})
+	}
+}
+
+// followAll receives so many events. All batches but the last say that there may be more.
+func followAll(t *testing.T, subscription *eventlog.Subscription, messages <-chan *message.Message, n int) []string {
+	t.Helper()
+	var got []string
+	for len(got) < n {
+		m := receive(t, messages)
+		batch := batchOf(t, subscription, m)
+		got = append(got, held(t, batch.Events)...)
+		if len(got) < n && !batch.Full {
+			t.Errorf("a batch ends after %d of %d events and says that there are no more", len(got), n)
+		}
+		subscription.Seek(batch.End)
+		m.Ack()
+	}
+	return got
+}
+
+// Events of ordinary size are read in as large portions as the reader wants, once it has seen some.
+func TestPortionOfOrdinaryEvents(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	const n, size = 3000, 1200
+	recorded := make([]events.Recorded, n)
+	for i := range recorded {
+		recorded[i] = long(i, 400)
+	}
+	log.append(t, recorded...)
+	log.settle(t, n)
+	var read []int
+	chunks, failed := eventlog.ReadAhead(context.Background(), log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: size, Chunks: 2})
+	for chunk := range chunks {
+		read = append(read, chunk.Read)
+	}
+	if err := failed(); err != nil {
+		t.Fatal(err)
+	}
+	if len(read) < 3 || read[0] < 100 || read[1] != size || read[2] != size {
+		t.Errorf("chunks of %v events, want full ones of %d behind the first", read, size)
+	}
+}
