@@ -25,6 +25,7 @@ type API struct {
 	Logger    *slog.Logger
 	Timeout   time.Duration                                                  // within which every request is answered
 	Refuse    func(w http.ResponseWriter, r *http.Request, p *problem.Error) // answers with an error, as all routes do
+	Readers   *answer.Readers                                                // how many are answered at a time; nil: any number
 
 	failures answer.Failures
 }
@@ -37,7 +38,7 @@ func (a *API) Register(router *mux.Router) {
 		"/api/novels/{slug}/discussion": a.discussion,
 		"/api/posts/{postId}":           a.post,
 	} {
-		router.Handle(path, answer.Compress(a.handler(handle))).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(path, a.Readers.Limit(answer.Compress(a.handler(handle)), a.Refuse)).Methods(http.MethodGet, http.MethodHead)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"novelgate/commands/problem"
 	"novelgate/events/ledger"
+	"novelgate/readapi/answer"
 )
 
 // ledgerPath is the prefix of the tiled log (C2SP tlog-tiles).
@@ -28,6 +29,9 @@ const (
 type Ledger struct {
 	Store   *ledger.Store
 	Timeout time.Duration // within which every request is answered
+	Readers *answer.Readers // how many are answered at a time; nil: any number
+	// Refuse answers those for whom there is no room.
+	Refuse func(w http.ResponseWriter, r *http.Request, p *problem.Error)
 	// Missing answers for what the ledger does not have (yet).
 	Missing func(w http.ResponseWriter, r *http.Request, detail string)
 	// Invalid answers for a query that makes no sense.
@@ -41,7 +45,7 @@ func (l *Ledger) Register(router *mux.Router) {
 	for path, handler := range map[string]http.HandlerFunc{
 		"/checkpoint": l.checkpoint, "/key": l.key, "/proof": l.proof, "/tile/{tile:.+}": l.tile,
 	} {
-		router.HandleFunc(ledgerPath+path, l.limited(handler)).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(ledgerPath+path, l.Readers.Limit(l.limited(handler), l.Refuse)).Methods(http.MethodGet, http.MethodHead)
 	}
 }
 

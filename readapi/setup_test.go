@@ -62,7 +62,7 @@ func newWorld(t testing.TB) *world {
 func routes(logger *slog.Logger, reader *reading.Reader, addresses answer.Addresses) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
 	(&readapi.API{Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Refuse: commands.Refuse}).Register(router)
-	readapi.RegisterOpenAPI(router)
+	readapi.RegisterOpenAPI(router, nil, nil)
 	p := &pages.Pages{
 		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Missing: http.HandlerFunc(commands.NotFound),
 		Refused: func(r *http.Request, refused *problem.Error) string {

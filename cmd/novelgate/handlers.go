@@ -32,7 +32,7 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI
 	staffAPI.Register(router)
 	auditAPI.Register(router)
 	s.health().Register(router)
-	readapi.RegisterOpenAPI(router)
+	readapi.RegisterOpenAPI(router, s.readers, commands.Refuse)
 	missing := s.registerReaders(router, timeout)
 	s.ledgerAPI(timeout).Register(router)
 	router.NotFoundHandler = metrics.Middleware(missing)
@@ -43,10 +43,10 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI
 // registerReaders adds what readers see, as JSON and as pages. It returns what answers for addresses that no route has.
 func (s *service) registerReaders(router *mux.Router, timeout time.Duration) (missing http.Handler) {
 	reader, addresses := &reading.Reader{DB: s.db.pools.Read}, answer.NewAddresses(s.publicURL)
-	api := &readapi.API{Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Refuse: commands.Refuse}
+	api := &readapi.API{Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Refuse: commands.Refuse, Readers: s.readers}
 	api.Register(router)
 	p := &pages.Pages{
-		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Missing: http.HandlerFunc(commands.NotFound),
+		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Missing: http.HandlerFunc(commands.NotFound), Readers: s.readers,
 		Refused: func(r *http.Request, refused *problem.Error) string {
 			commands.NoteError(r.Context(), refused.Code)
 			return commands.RequestID(r.Context())

@@ -97,7 +97,7 @@ func (s *service) ledgerAPI(timeout time.Duration) *readapi.Ledger {
 	var failures answer.Failures
 	return &readapi.Ledger{
 		// A crowd that fetches proofs must not make the sealer wait for a connection.
-		Store: ledger.NewStore(s.db.pools.Read), Timeout: timeout,
+		Store: ledger.NewStore(s.db.pools.Read), Timeout: timeout, Readers: s.readers, Refuse: commands.Refuse,
 		Missing: func(w http.ResponseWriter, r *http.Request, detail string) {
 			commands.Refuse(w, r, problem.NotFound().WithDetail(detail))
 		},

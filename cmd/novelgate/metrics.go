@@ -22,7 +22,7 @@ func registerMetrics(registry *prometheus.Registry, s *service, requests, commit
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		info, requests, committed,
+		info, requests, committed, s.readers,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "novelgate_committer_queue_commands", Help: "Commands that wait for their lane.",
 		}, func() float64 { return float64(s.committer.QueueDepth()) }),

@@ -29,6 +29,7 @@ type ServeCommand struct {
 	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"What the URLs in answers begin with (default: the listening address). The same for all replicas."`
 	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which a request is answered once its body has arrived, with 503 if need be."`
 	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Batches of commands in flight at a time (default: one for every two processors, at least 2)."`
+	Readers               int           `env:"NOVELGATE_READERS" default:"64" placeholder:"N" help:"Requests of readers (pages, their JSON, the ledger) that are answered at a time; more get 503 (default: ${default})."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections in this process, nor seal."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
@@ -64,6 +65,9 @@ func collectRarely() {
 func (c *ServeCommand) Validate() error {
 	if c.Lanes < 0 {
 		return errors.New("--lanes must not be negative")
+	}
+	if c.Readers < 1 {
+		return errors.New("--readers must be at least 1")
 	}
 	c.Lanes = cmp.Or(c.Lanes, committer.DefaultLanes())
 	if c.RequestTimeout < minRequestTimeout {
@@ -173,13 +177,23 @@ func serveHTTP(server *http.Server, listener net.Listener) error {
 	return nil
 }
 
+// readTimeout is how long a request may take to arrive.
+const readTimeout = 15 * time.Second
+
+// How long a request may take from the end of its header until its answer is sent. Readers have less (answer.Readers), and streams of auditors set
+// a time of their own for each part.
+const (
+	publicWriteTimeout = 2 * readTimeout
+	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
+)
+
 // newServer returns an HTTP server whose time-outs keep slow clients from holding connections.
-func newServer(handler http.Handler, logger *slog.Logger) *http.Server {
+func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      60 * time.Second, // a profile takes 30 s
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),

@@ -22,6 +22,7 @@ import (
 	"novelgate/internal/database"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
+	"novelgate/readapi/answer"
 )
 
 // usageInterval is how often the last use of keys is written down.
@@ -41,6 +42,7 @@ type service struct {
 	notifier  *eventlog.Notifier
 	ledger    *ledgerService
 	wake      *eventlog.Wake
+	readers   *answer.Readers
 
 	publicURL                   *url.URL
 	public, ops                 *http.Server
@@ -83,6 +85,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		return nil, err
 	}
 
+	s.readers = answer.NewReaders(c.Readers, c.RequestTimeout)
 	requests := commands.NewMetrics()
 	registry := prometheus.NewRegistry()
 	registerMetrics(registry, s, requests, committed, in.now)
@@ -91,8 +94,8 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		PublicURL: s.publicURL.String(), Timeout: c.RequestTimeout, Now: in.now,
 	}
 	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}
-	s.public = newServer(s.publicHandler(api, staffAPI, s.auditAPI(c, in), requests, c.RequestTimeout), logger)
-	s.ops = newServer(s.opsHandler(registry), logger)
+	s.public = newServer(s.publicHandler(api, staffAPI, s.auditAPI(c, in), requests, c.RequestTimeout), logger, publicWriteTimeout)
+	s.ops = newServer(s.opsHandler(registry), logger, opsWriteTimeout)
 	return s, nil
 }
 

@@ -29,6 +29,7 @@ type Pages struct {
 	Timeout   time.Duration                                  // within which every request is answered
 	Refused   func(r *http.Request, p *problem.Error) string // is told about an error that a page shows; returns the id of the request
 	Missing   http.Handler                                   // answers programs where only people are served
+	Readers   *answer.Readers                                // how many are answered at a time; nil: any number
 
 	failures answer.Failures
 }
@@ -36,7 +37,7 @@ type Pages struct {
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
 	get := func(path string, handler http.Handler) {
-		router.Handle(path, answer.Compress(handler)).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(path, p.Readers.Limit(answer.Compress(handler), p.busy)).Methods(http.MethodGet, http.MethodHead)
 	}
 	get("/", p.start())
 	get("/novels", p.handler(wellFormed(p.catalogue)))
@@ -83,6 +84,11 @@ func (p *Pages) handler(answerTo query) http.Handler {
 		}
 		answer.Send(w, r, contentType, buffer.Bytes())
 	})
+}
+
+func (p *Pages) busy(w http.ResponseWriter, r *http.Request, busy *problem.Error) {
+	w.Header().Set("Content-Security-Policy", policy)
+	p.refuse(w, r, new(bytes.Buffer), busy)
 }
 
 const contentType = "text/html; charset=utf-8"

@@ -29,7 +29,7 @@ func (p *Pages) start() http.Handler {
 
 // NotFound answers for addresses that no route has: with a page where the others are pages, below /novels/, and else as Missing does.
 func (p *Pages) NotFound() http.Handler {
-	page := answer.Compress(p.handler(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound }))
+	page := p.Readers.Limit(answer.Compress(p.handler(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound })), p.busy)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/novels/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			page.ServeHTTP(w, r)

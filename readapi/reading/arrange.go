@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -26,10 +27,9 @@ func (s *scan) arrange(page *Page, posts []Post) error {
 		}
 		return order
 	})
-	further := len(tops) > s.Limit
-	if further {
-		tops = tops[:s.Limit]
-	}
+	shown := fitting(tops, s.Limit)
+	further := shown < len(tops)
+	tops = tops[:shown]
 	if s.backward {
 		slices.Reverse(tops)
 	}
@@ -64,13 +64,34 @@ func (s *scan) thread(top Post, found []Post) Thread {
 	slices.SortFunc(found, func(a, b Post) int {
 		return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.Depth, b.Depth), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	if len(found) > s.replies {
-		found = found[:s.replies]
-		end := &found[s.replies-1]
-		t.More = encodeCursor(replies, end.ReceivedAt, end.Depth, end.ID)
+	if shown := fitting(found, s.replies); shown < len(found) {
+		found = found[:shown]
+		t.More = s.repliesBehind(&t, found)
 	}
 	t.Replies = preorder(found)
 	return t
+}
+
+// fitting returns how many comments there is room for, up to a limit.
+func fitting(posts []Post, limit int) int {
+	for i := range posts {
+		if i == limit || posts[i].cut {
+			return i
+		}
+	}
+	return len(posts)
+}
+
+// repliesBehind is the cursor of the replies behind those that are shown of a thread.
+func (s *scan) repliesBehind(t *Thread, shown []Post) string {
+	if n := len(shown); n > 0 {
+		return encodeCursor(replies, shown[n-1].ReceivedAt, shown[n-1].Depth, shown[n-1].ID)
+	}
+	if t.Later {
+		before := s.repliesFrom.beside(false)
+		return encodeCursor(replies, before.at.Time, int(before.depth), before.id)
+	}
+	return encodeCursor(replies, time.Time{}, 0, uuid.Nil) // before the first
 }
 
 // preorder puts each comment behind what it replies to, and the answers to one comment in the order of their writing. A comment whose

@@ -1,12 +1,20 @@
 -- One page of a discussion: a row for each comment, and at least one for the novel. The order of the rows does not matter.
 -- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: moment after which nothing counts. Nobody says to have
 -- written a comment more than minutes after it was received: with a day for clocks that differ, the index leads past later ones. $5: how many
--- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id.
--- :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $11:
+-- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id; $11: how many
+-- bytes of text. Behind those the first comment, and every top-level one, is there without its text: cut.
+-- :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $12:
 -- written as a range, because an order behind an equation would be read from either index, and the other one holds all chapters.
-SELECT n.novel_id, n.slug, n.title, n.state, n.language, n.cover_url, t.thread_id,
-       s.post_id, s.parent_post_id, s.root_post_id, s.depth, s.chapter_number::text, s.written_at, s.recorded_at, s.author_id,
-       post_is_hidden(s.hidden, s.moderated_at, s.recorded_at, d.posts_hidden_until), s.content, d.member_id, a.display_name, i.name
+SELECT c.novel_id, c.slug, c.title, c.state, c.language, c.cover_url, c.thread_id,
+       c.post_id, c.parent_post_id, c.root_post_id, c.depth, c.chapter_number::text, c.written_at, c.recorded_at, c.author_id,
+       post_is_hidden(c.hidden, c.moderated_at, c.recorded_at, d.posts_hidden_until), c.through > $11,
+       CASE WHEN c.through <= $11 THEN c.content END, d.member_id, a.display_name, i.name
+FROM (
+SELECT n.*, t.thread_id,
+       s.post_id, s.parent_post_id, s.root_post_id, s.depth, s.chapter_number, s.written_at, s.recorded_at, s.author_id,
+       s.hidden, s.moderated_at, s.content, s.integration_id, coalesce(octet_length(s.content), 0) AS size,
+       -- In the order in which the joins yield them: each top-level comment with its replies behind it. To sort them would fetch their texts.
+       sum(coalesce(octet_length(s.content), 0)) OVER (ROWS UNBOUNDED PRECEDING) AS through
 FROM (
     -- OFFSET keeps the details from being unpacked for every row.
     SELECT l.novel_id, l.slug, l.title, l.state, coalesce(l.details->>'language', '') AS language, coalesce(l.details->>'coverUrl', '') AS cover_url
@@ -18,8 +26,8 @@ LEFT JOIN LATERAL (
            p.hidden, p.moderated_at, p.content, p.integration_id
     FROM posts p
     WHERE p.thread_id = t.thread_id AND p.root_post_id IS NULL AND p.recorded_at <= $4 AND p.written_at <= $4 + interval '1 day'
-      AND ({coalesce(p.chapter_number, -1), }p.written_at, p.post_id) :compare ({$11::text::numeric, }$2::timestamptz, $3::uuid)
-      {AND coalesce(p.chapter_number, -1) :opposite $11::text::numeric}
+      AND ({coalesce(p.chapter_number, -1), }p.written_at, p.post_id) :compare ({$12::text::numeric, }$2::timestamptz, $3::uuid)
+      {AND coalesce(p.chapter_number, -1) :opposite $12::text::numeric}
     ORDER BY {coalesce(p.chapter_number, -1) :direction, }p.written_at :direction, p.post_id :direction LIMIT $5
 ) AS r ON true
 LEFT JOIN LATERAL (
@@ -35,6 +43,8 @@ LEFT JOIN LATERAL (
                                                    CASE WHEN r.post_id = $7 THEN $10 ELSE uuid '00000000-0000-0000-0000-000000000000' END)
      ORDER BY q.recorded_at, q.depth, q.post_id LIMIT $6)
 ) AS s ON r.post_id IS NOT NULL
-LEFT JOIN author_decisions d ON d.author_id = s.author_id
-LEFT JOIN authors a ON a.author_id = s.author_id
-LEFT JOIN integrations i ON i.integration_id = s.integration_id
+) AS c
+LEFT JOIN author_decisions d ON d.author_id = c.author_id
+LEFT JOIN authors a ON a.author_id = c.author_id
+LEFT JOIN integrations i ON i.integration_id = c.integration_id
+WHERE c.through - c.size <= $11 OR c.root_post_id IS NULL

@@ -65,37 +65,46 @@ func (r *Reader) Novels(ctx context.Context, c Catalogue) (CataloguePage, error)
 		found   []Novel
 		folded  []string
 		reached pgtype.Text // the last title that was looked at, if there are more
+		further bool        // there are novels that the page has no room for
 	)
-	for rows.Next() {
-		n, key, err := scanListed(rows, &reached)
+	defer rows.Close()
+	for size := 0; rows.Next(); {
+		if further = len(found) == c.Limit || size >= catalogueBytes; further {
+			break
+		}
+		n, key, details, err := scanListed(rows, &reached)
 		if err != nil {
-			rows.Close()
 			return CataloguePage{}, fmt.Errorf("list novels: %w", err)
 		}
+		size += details
 		if key.Valid { // else there is none
 			found, folded = append(found, n), append(folded, key.String)
 		}
 	}
+	rows.Close()
 	if err := rows.Err(); err != nil {
 		return CataloguePage{}, fmt.Errorf("list novels: %w", err)
 	}
-	if len(found) <= c.Limit {
-		return CataloguePage{Novels: found, Next: reached.String}, nil
+	if further {
+		return CataloguePage{Novels: found, Next: folded[len(folded)-1]}, nil
 	}
-	return CataloguePage{Novels: found[:c.Limit], Next: folded[c.Limit-1]}, nil
+	return CataloguePage{Novels: found, Next: reached.String}, nil
 }
 
-// scanListed reads a row of novels.sql. The key is null in a row without a novel.
-func scanListed(rows pgx.Rows, reached *pgtype.Text) (n Novel, key pgtype.Text, err error) {
+// catalogueBytes is from which size on a page of novels takes no further one: what a hundred novels with a synopsis of a few sentences come to.
+const catalogueBytes = 256 << 10
+
+// scanListed reads a row of novels.sql, and how many bytes of details it has. The key is null in a row without a novel.
+func scanListed(rows pgx.Rows, reached *pgtype.Text) (n Novel, key pgtype.Text, size int, err error) {
 	var id uuid.NullUUID
 	var slug, title, state, platform pgtype.Text
-	var details []byte
+	var details pgtype.DriverBytes // not copied
 	if err := rows.Scan(reached, &id, &slug, &title, &state, &platform, &details, &key); err != nil || !key.Valid {
-		return n, key, err //nolint:wrapcheck // the caller says what it was reading
+		return n, key, 0, err //nolint:wrapcheck // the caller says what it was reading
 	}
 	n = Novel{ID: id.UUID, Slug: slug.String, Title: title.String, State: state.String, Platform: platform.String}
 	if err := json.Unmarshal(details, &n.Details); err != nil {
-		return n, key, fmt.Errorf("decode details of novel %s: %w", n.ID, err)
+		return n, key, 0, fmt.Errorf("decode details of novel %s: %w", n.ID, err)
 	}
-	return n, key, nil
+	return n, key, len(details), nil
 }

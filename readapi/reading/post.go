@@ -22,6 +22,7 @@ type Post struct {
 	Author     Author // zero when hidden or erased
 
 	authorID uuid.NullUUID
+	cut      bool // the page has no room for its text
 }
 
 // Author is to whom a comment is attributed: a member of the host platform, or else a user of a partner platform.

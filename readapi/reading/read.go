@@ -43,11 +43,15 @@ func Statement(q Question) (sql string, args []any) {
 	return s.statement()
 }
 
+// PageBytes is how much text a page of a discussion holds. A top-level comment with its first replies always fits: a request of a partner has
+// 32 KB at most.
+const PageBytes = 512 << 10
+
 // statement asks for one top-level comment and one reply of each more than the page shows: whether there are more.
 func (s *scan) statement() (sql string, args []any) {
 	args = []any{
 		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
-		s.window, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id,
+		s.window, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id, PageBytes,
 	}
 	if s.alone {
 		args[4] = 1
@@ -94,13 +98,13 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		p                                        Post
 		id                                       uuid.NullUUID
 		depth                                    pgtype.Int4
-		hidden                                   pgtype.Bool
+		hidden, cut                              pgtype.Bool
 		chapter, content, member, name, platform pgtype.Text // no pointers: those would be allocated
 		written, received                        pgtype.Timestamptz
 	)
 	comment := []any{
 		nil, nil, nil, nil, nil, nil, nil,
-		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &content, &member, &name, &platform,
+		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &content, &member, &name, &platform,
 	}
 	whole := append([]any{&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID}, comment[7:]...)
 	for target := whole; rows.Next(); target = comment { // the novel is the same in every row
@@ -111,7 +115,7 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 			continue // a novel without comments
 		}
 		p.ID, p.Depth, p.Chapter = id.UUID, int(depth.Int32), chapter.String
-		p.WrittenAt, p.ReceivedAt = written.Time, received.Time
+		p.WrittenAt, p.ReceivedAt, p.cut = written.Time, received.Time, cut.Bool
 		posts = append(posts, p)
 		posts[len(posts)-1].show(hidden.Bool, content, member, name, platform)
 	}
