@@ -52,7 +52,7 @@ func BenchmarkRebase(b *testing.B) {
 		reading := time.Now()
 		after, n := events.Position{}, 0
 		for {
-			chunk, err := eventlog.ReadChunk(b.Context(), l.Pool, after, 1000, []string{"none"})
+			chunk, err := eventlog.ReadChunk(b.Context(), l.Pool, after, eventlog.NewPortion(1000), []string{"none"})
 			if err != nil {
 				b.Fatal(err)
 			}
