@@ -50,14 +50,14 @@ func BenchmarkRebase(b *testing.B) {
 		}
 		b.StopTimer()
 		reading := time.Now()
-		after, n := events.Position{}, 0
+		after, n, portion := events.Position{}, 0, eventlog.NewPortion(1000)
 		for {
-			chunk, err := eventlog.ReadChunk(b.Context(), l.Pool, after, eventlog.NewPortion(1000), []string{"none"})
+			chunk, err := eventlog.ReadChunk(b.Context(), l.Pool, after, portion, []string{"none"})
 			if err != nil {
 				b.Fatal(err)
 			}
 			n += chunk.Read
-			if after = chunk.End; chunk.Read < 1000 {
+			if after = chunk.End; !chunk.Full {
 				break
 			}
 		}
