@@ -28,7 +28,7 @@ const (
 // Ledger serves the ledger to whoever wants to check it.
 type Ledger struct {
 	Store   *ledger.Store
-	Timeout time.Duration // within which every request is answered
+	Timeout time.Duration   // within which every request is answered
 	Readers *answer.Readers // how many are answered at a time; nil: any number
 	// Refuse answers those for whom there is no room.
 	Refuse func(w http.ResponseWriter, r *http.Request, p *problem.Error)

@@ -86,7 +86,7 @@ type rebuild struct {
 	skipped map[projections.Delivery]bool
 	pace    pace
 	tail    *eventlog.Portion // that the switch itself applies at most
-	scratch string // schema of tables that are only compared; empty in a rebuild
+	scratch string            // schema of tables that are only compared; empty in a rebuild
 
 	mu         sync.Mutex
 	done, read int
