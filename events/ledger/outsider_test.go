@@ -116,7 +116,9 @@ func newOutsider(t *testing.T) (outsider, func(n int)) {
 		Timeout: time.Minute,
 		Store:   ledger.NewStore(pool),
 		Missing: func(w http.ResponseWriter, _ *http.Request, detail string) { answer(w, http.StatusNotFound, detail) },
-		Invalid: func(w http.ResponseWriter, _ *http.Request, refused error) { answer(w, http.StatusBadRequest, refused.Error()) },
+		Invalid: func(w http.ResponseWriter, _ *http.Request, refused error) {
+			answer(w, http.StatusBadRequest, refused.Error())
+		},
 		Failed: func(w http.ResponseWriter, _ *http.Request, err error) {
 			answer(w, http.StatusInternalServerError, err.Error())
 		},

@@ -118,15 +118,37 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	return h, nil
 }
 
-// Page returns up to limit events behind a cursor and below the horizon. It fails with ErrElsewhere when cursor or horizon are of another log,
+// pageBytes is from which size on a page takes no further event.
+const pageBytes = 4 << 20
+
+// collect reads events until they are enough for a page. It reports whether there may be more.
+func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
+	defer rows.Close()
+	list = []Event{}
+	for size := 0; rows.Next(); {
+		e, err := scan(rows)
+		if err != nil {
+			return nil, false, err
+		}
+		list = append(list, e)
+		if size += len(e.Data) + len(e.Personal); size >= pageBytes {
+			cut = true
+			break
+		}
+	}
+	rows.Close()
+	return list, cut, rows.Err() //nolint:wrapcheck // the caller says what it was reading
+}
+
+// Page returns up to limit events behind a cursor and below the horizon, fewer when they are large. It fails with ErrElsewhere when cursor or horizon are of another log,
 // or of this one before it was set back. All of it is one batch, which one server answers.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
-	page := Page{Next: horizon.Cursor()}
+	page, cut := Page{Next: horizon.Cursor()}, false
 	st := r.statement(after, horizon, limit)
 	var batch pgx.Batch
 	batch.Queue(checkSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error { return after.check(horizon, row) })
 	batch.Queue(st.sql, st.args...).Query(func(rows pgx.Rows) (err error) {
-		page.Events, err = pgx.CollectRows(rows, scan)
+		page.Events, cut, err = collect(rows)
 		return err
 	})
 	if st.lastSQL != "" {
@@ -149,7 +171,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	case err != nil:
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}
-	if n := len(page.Events); n == limit {
+	if n := len(page.Events); n == limit || cut {
 		page.Next, page.More = page.Events[n-1].Cursor(), true
 	}
 	return page, nil

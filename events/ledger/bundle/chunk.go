@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, ma
 	var telling sync.Mutex
 	finished := make(chan written, workers)
 	for range workers {
-		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, made: made, size: m.Size}
+		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, made: made, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer)}
 		group.Go(func() error {
 			for ctx.Err() == nil {
 				first := next.Add(EventsPerFile) - EventsPerFile
@@ -64,6 +65,9 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, ma
 	return errors.Join(err, failed)
 }
 
+// outBuffer is how many bytes of a file are written at a time.
+const outBuffer = 256 << 10
+
 // chunkWriter writes one chunk after another.
 type chunkWriter struct {
 	dir   string
@@ -71,7 +75,8 @@ type chunkWriter struct {
 	store *ledger.Store
 	made  *dirs
 	size  int64
-	text  []byte // of the chunk before, to be written over
+	out   *bufio.Writer
+	line  []byte // the one before, to be written over
 }
 
 // write writes one file of events and the tiles below it, unless they are there: then it returns nothing.
@@ -94,17 +99,36 @@ func (w *chunkWriter) write(ctx context.Context, first int64) (written, error) {
 	if err := w.tiles(ctx, &chunk, tiles, count); err != nil {
 		return written{}, err
 	}
-	w.text = w.text[:0]
+	err = w.events(ctx, &chunk, first, count)
+	return chunk, err
+}
+
+// events writes the file of events, one line after another: comments may be large.
+func (w *chunkWriter) events(ctx context.Context, chunk *written, first int64, count int) (err error) {
+	path := chunk.events + partial
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	if err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	w.out.Reset(file)
 	err = eachEvent(ctx, w.db, first, count, w.size, func(e *Event) (err error) {
-		if w.text, err = e.appendLine(w.text); err != nil {
+		if w.line, err = e.appendLine(w.line[:0]); err != nil {
 			return fmt.Errorf("event %s of %s: %w", e.ID, e.Source, err)
+		}
+		if _, err := w.out.Write(w.line); err != nil {
+			return fmt.Errorf("write file: %w", err)
 		}
 		return nil
 	})
-	if err == nil {
-		err = chunk.put(chunk.events+partial, w.text)
+	if err != nil {
+		return err
 	}
-	return chunk, err
+	if err := w.out.Flush(); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	chunk.files = append(chunk.files, path)
+	return nil
 }
 
 // tiles writes the lowest tiles and the entry bundles of a chunk. They have their names at once: the file of events vouches for them.
