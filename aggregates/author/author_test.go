@@ -40,6 +40,7 @@ func TestDecisions(t *testing.T) {
 		unblocked = events.AuthorUnblocked{AuthorRef: ref, Reason: "why"}
 		hidden    = events.AuthorPostsHidden{AuthorRef: ref, Until: noon, Reason: "why"}
 		restored  = events.AuthorPostsRestored{AuthorRef: ref, Reason: "why"}
+		erased    = events.AuthorErased{IntegrationID: integrationID}
 	)
 	link := func(member string) func(author.Author) ([]events.Event, error) {
 		return func(a author.Author) ([]events.Event, error) { return a.Link(member, "why") }
@@ -76,6 +77,10 @@ func TestDecisions(t *testing.T) {
 		"restore posts again":              {[]events.Event{hidden, restored}, restore, nil, "comments of an author that are visible cannot become visible"},
 		"blocking hides nothing":           {[]events.Event{blocked}, restore, nil, "comments of an author that are visible cannot become visible"},
 		"hiding does not block":            {[]events.Event{hidden}, unblock, nil, "an author who is unblocked cannot become unblocked"},
+		"a block outlives the erasure":     {[]events.Event{blocked, erased}, unblock, []events.Event{unblocked}, ""},
+		"no link outlives the erasure":     {[]events.Event{linked("m"), erased}, link("m"), []events.Event{linked("m")}, ""},
+		"nothing to unlink once erased":    {[]events.Event{linked("m"), erased}, unlink, nil, "an author who is unlinked cannot become unlinked"},
+		"no hiding outlives the erasure":   {[]events.Event{hidden, erased}, restore, nil, "comments of an author that are visible cannot become visible"},
 		"events of other streams, skipped": {[]events.Event{events.PostHidden{}}, restore, nil, "comments of an author that are visible cannot become visible"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,6 +39,10 @@ func TestRotateKey(t *testing.T) {
 			given: []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyExpirySet{KeyID: old, ExpiresAt: now}}, overlap: time.Hour,
 			then: []events.Event{fresh},
 		},
+		"revoked before it was to end": {
+			given:   []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyRevoked{KeyID: old}, events.KeyExpirySet{KeyID: old, ExpiresAt: now.Add(time.Hour)}},
+			refusal: integration.ErrKeyRevoked,
+		},
 		"revoked":          {given: []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyRevoked{KeyID: old}}, refusal: integration.ErrKeyRevoked},
 		"unknown":          {given: []events.Event{registered}, refusal: integration.ErrKeyNotFound},
 		"negative overlap": {given: []events.Event{registered, events.KeyIssued{KeyID: old}}, overlap: -1, refusal: integration.ErrOverlap},
