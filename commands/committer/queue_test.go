@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,6 +30,33 @@ func TestQueueFull(t *testing.T) {
 	if a, b := <-first, <-second; a.err != nil || b.err != nil {
 		t.Errorf("accepted commands: %v, %v", a, b)
 	}
+}
+
+// TestCloseWaitsForAnswers: whoever closes goes on to close what commands need.
+func TestCloseWaitsForAnswers(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane)
+	release := r.occupy(t)
+	var closed atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Close()
+		closed.Store(true)
+	}()
+	testdb.Eventually(t, "nothing is accepted any more", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond) // what was accepted waits for the lane
+		defer cancel()
+		return errors.Is(r.submit(ctx, newPartner().post("late", "Late")).err, committer.ErrClosed)
+	})
+	for range 20 {
+		if time.Sleep(5 * time.Millisecond); closed.Load() {
+			t.Error("Close has returned before a command was answered")
+			break
+		}
+	}
+	release()
+	<-ended
 }
 
 // TestCloseAnswersWhatWasAccepted closes a committer under load.

@@ -69,7 +69,10 @@ func TestBusyWindowNeedsFewCalls(t *testing.T) {
 	before, start := b.calls.n.Load(), time.Now()
 	taken := 1
 	for time.Since(start) < time.Second {
-		taken += b.take(t, 0, 100_000_000, 1).Granted
+		d := b.take(t, 0, 100_000_000, 1)
+		if taken += d.Granted; d.Remaining != 100_000_000-taken { // what is leased and not spent remains
+			t.Fatalf("remaining %d after %d", d.Remaining, taken)
+		}
 	}
 	// A lease lasts a fifth of a second. Slow machines let it end early; fast ones never make more calls.
 	if n := b.calls.n.Load() - before; n > 10 {
@@ -108,13 +111,17 @@ func TestFullWindowIsNotAskedAgainAtOnce(t *testing.T) {
 	b := setup(t, 1)
 	b.take(t, 0, 60, 60)
 	before, start := b.calls.n.Load(), time.Now()
+	free := start.Add(b.take(t, 0, 60, 1).RetryAfter)
 	for range 20_000 {
 		d := b.take(t, 0, 60, 1)
+		if early := free.Sub(time.Now().Add(d.RetryAfter)); early > 0 {
+			t.Fatalf("a refusal promises a permit %v earlier than the one before", early)
+		}
 		if d.Granted != 0 || d.Remaining != 0 || d.RetryAfter > time.Minute+time.Second || d.RetryAfter < 50*time.Second {
 			t.Fatalf("full window: %+v", d)
 		}
 	}
-	allowed := 2 + int64(time.Since(start)/(100*time.Millisecond))
+	allowed := 3 + int64(time.Since(start)/(100*time.Millisecond))
 	if n := b.calls.n.Load() - before; n > allowed {
 		t.Errorf("%d calls, want at most %d", n, allowed)
 	}
@@ -221,6 +228,27 @@ func TestLimitChangesAtOnce(t *testing.T) {
 	}
 	if d := b.take(t, 0, 81, 5); d.Granted != 1 {
 		t.Errorf("lowered during a lease: granted %d, want 1", d.Granted)
+	}
+}
+
+// TestWaitingTakesKeepTheirLimits: those who wait while staff change the limit are not served in one call.
+func TestWaitingTakesKeepTheirLimits(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.take(t, 0, 60, 1)
+	release := b.block(t)
+	var granted [3]int
+	var all sync.WaitGroup
+	for i, limit := range []int{60, 60, 3} {
+		all.Go(func() { granted[i] = b.take(t, 0, limit, 5).Granted })
+		eventually(t, "the call is under way, and the others wait for the next", func() bool {
+			return b.pool.Stat().AcquiredConns() == 2 && b.replicas[0].Waiting(b.integration, ratelimit.Posts) == i
+		})
+	}
+	release()
+	all.Wait()
+	if want := [3]int{5, 5, 0}; granted != want {
+		t.Errorf("granted %v, want %v", granted, want)
 	}
 }
 
@@ -336,7 +364,19 @@ func TestIdleWindowsLeaveMemory(t *testing.T) {
 	for range 20 {
 		use()
 	}
+	take := func() {
+		if _, err := limiter.Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); err != nil {
+			t.Errorf("take: %v", err)
+		}
+	}
+	take()
+	release := b.block(t)
+	var waiting sync.WaitGroup
+	waiting.Go(take)
+	eventually(t, "a call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
 	late.Store(int64(6 * time.Minute))
 	use()
-	eventually(t, "all but the newest window are dropped", func() bool { return limiter.Windows() == 1 })
+	eventually(t, "all windows are dropped but the newest and the one that a call is for", func() bool { return limiter.Windows() == 2 })
+	release()
+	waiting.Wait()
 }
