@@ -16,14 +16,13 @@ const (
 	rowGroupRows  = 1 << 20
 )
 
-func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer, createdBy string, progress func(int64, bool)) (count int64, err error) {
-	view = view.withDecimals()
+func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (count int64, err error) {
 	columns, err := parquetColumns(view)
 	if err != nil {
 		return 0, err
 	}
 	writer := parquet.NewGenericWriter[any](out, schemaOf(view, columns), parquet.Compression(&parquet.Zstd),
-		&parquet.WriterConfig{CreatedBy: createdBy}, parquet.KeyValueMetadata("view", "analytics."+view.Name))
+		parquet.CreatedBy("novelgate", "", ""), parquet.KeyValueMetadata("view", "analytics."+view.Name))
 	formats := make(pgx.QueryResultFormats, len(columns))
 	for i, c := range columns {
 		formats[i] = c.wire

@@ -1,11 +1,21 @@
 package chaos_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"novelgate/internal/blackbox"
 	"novelgate/internal/testsize"
 )
+
+// cutSQL ends all connections of the service once one of them at least is in the middle of an append, and says how many of those there are.
+const cutSQL = `WITH service AS MATERIALIZED (
+	SELECT pid, application_name = 'novelgate-append' AND backend_xid IS NOT NULL AS appending FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'
+), cut AS MATERIALIZED (
+	SELECT s.appending, pg_terminate_backend(s.pid) FROM service AS s WHERE (SELECT bool_or(t.appending) FROM service AS t)
+)
+SELECT count(*) FILTER (WHERE appending) FROM cut`
 
 // TestConnectionsAreCut ends all connections of the service, again and again, wherever their transactions are: many a commit
 // succeeds and its answer is lost.
@@ -17,18 +27,27 @@ func TestConnectionsAreCut(t *testing.T) {
 	l.aim(service)
 	began := time.Now()
 	l.start(16)
-	cuts := testsize.Of(60, 15)
-	for range cuts {
-		time.Sleep(50 * time.Millisecond)
-		execute(t, database.url(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`)
+	connection := connect(t, database.url())
+	defer func() { _ = connection.Close(context.Background()) }()
+	cuts, appends := 0, 0 // appends that a cut has met
+	for ; cuts < testsize.Of(12, 3); cuts++ {
+		l.ledger.await(3)
+		blackbox.Eventually(t, patience, "a cut meets an append", func() bool {
+			var met int
+			if err := connection.QueryRow(t.Context(), cutSQL).Scan(&met); err != nil {
+				t.Fatal(err)
+			}
+			appends += met
+			return met > 0
+		})
 	}
 	l.ledger.await(100)
 	l.stop()
 	wantPromptAnswers(t, w, began)
 	seen := l.ledger.reconcile(t, l.partner, service, database.url())
 	count := wantSoundLog(t, database.url())
-	t.Logf("%d cuts: %d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v",
-		cuts, seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+	t.Logf("%d cuts, of %d appends: %d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v",
+		cuts, appends, seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
 }
 
 // TestWritersGetStuck stops the processes of the database that the service writes through, in the middle of their transactions,
@@ -41,11 +60,13 @@ func TestWritersGetStuck(t *testing.T) {
 	l.aim(service)
 	began := time.Now()
 	l.start(16)
-	freezes := testsize.Of(3, 1)
+	freezes := testsize.Of(2, 1)
 	for range freezes {
-		l.ledger.await(300)
+		l.ledger.await(200)
 		thaw := database.freezeWriters(t)
-		time.Sleep(3 * time.Second)
+		frozen := time.Now()
+		time.Sleep(promised)
+		awaitRefusals(t, w, frozen)
 		thaw()
 	}
 	l.ledger.await(100)

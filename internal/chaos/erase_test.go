@@ -43,8 +43,9 @@ type eraseDesk struct {
 func TestKilledErasure(t *testing.T) {
 	d := newEraseDesk(t)
 	d.write(t, "neighbour", 20)
+	rounds := testsize.Of(8, 4)
 	var left []int // comments that were erased when the kill was over
-	for round := range testsize.Of(12, 4) {
+	for round := range rounds {
 		author := fmt.Sprintf("%s/%d", planted, round)
 		d.write(t, author, ownComments)
 		if _, err := d.staff.LinkAuthor(t.Context(), staff.AuthorName{IntegrationID: d.integration, ExternalUUID: author}, "member of "+author, ""); err != nil {
@@ -87,7 +88,7 @@ func TestKilledErasure(t *testing.T) {
 	for what, sql := range map[string]string{
 		"posts show words":       `SELECT count(*) FROM posts WHERE content LIKE '%` + planted + `/%' OR author_id IN (SELECT author_id FROM authors WHERE external_uuid <> 'neighbour')`,
 		"words of the neighbour": `SELECT 20 - count(*) FROM posts AS p JOIN authors AS a USING (author_id) WHERE a.external_uuid = 'neighbour' AND p.content IS NOT NULL`,
-		"posts out of place":     fmt.Sprintf(`SELECT %d - count(*) FROM posts`, testsize.Of(12, 4)*ownComments+20),
+		"posts out of place":     fmt.Sprintf(`SELECT %d - count(*) FROM posts`, rounds*ownComments+20),
 	} {
 		if n := value[int](t, d.url, sql); n != 0 {
 			t.Errorf("%d %s", n, what)
@@ -124,7 +125,7 @@ func newEraseDesk(t *testing.T) *eraseDesk {
 // start starts the service. A request has as long as its erasure may wait for a lock.
 func (d *eraseDesk) start(t *testing.T) {
 	t.Helper()
-	d.replica = serve(t, d.url, "--request-timeout", "60s")
+	d.replica = serve(t, slowly(d.url), "--request-timeout", "60s")
 }
 
 // write appends comments of an author.
@@ -154,7 +155,7 @@ func (d *eraseDesk) write(t *testing.T, author string, n int) {
 // settled returns the whole log, once all of it can be read and the ledger has sealed it.
 func (d *eraseDesk) settled(t *testing.T) (recorded []events.Recorded) {
 	t.Helper()
-	blackbox.Eventually(t, time.Minute, "the log is settled and sealed", func() bool {
+	blackbox.Eventually(t, patience, "the log is settled and sealed", func() bool {
 		stored := value[int](t, d.url, `SELECT count(*) FROM events`)
 		recorded = readLog(t, d.url)
 		return len(recorded) == stored && value[int](t, d.url, `SELECT tree_size FROM ledger_state`) == stored
@@ -184,7 +185,7 @@ func (d *eraseDesk) eraseByRequest(t *testing.T, author string) (kill func()) {
 
 // request sends the request and returns its status.
 func (d *eraseDesk) request(author string) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	address := d.URL + "/api/admin/integrations/" + d.integration.String() + "/authors/" + url.PathEscape(author) + "?reason=asked"
 	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, address, http.NoBody)
@@ -203,7 +204,7 @@ func (d *eraseDesk) request(author string) (int, error) {
 // finish erases again until that is said to be done, and wants it done.
 func (d *eraseDesk) finish(t *testing.T, author string, overHTTP bool) {
 	t.Helper()
-	blackbox.Eventually(t, 2*time.Minute, "the erasure is completed", func() bool {
+	blackbox.Eventually(t, patience, "the erasure is completed", func() bool {
 		if overHTTP {
 			status, err := d.request(author)
 			return err == nil && status == http.StatusOK
@@ -249,7 +250,7 @@ func (d *eraseDesk) hold(t *testing.T, author string, nth int) (release func()) 
 // awaitBlocked waits until an erasure waits for the lock.
 func (d *eraseDesk) awaitBlocked(t *testing.T) {
 	t.Helper()
-	blackbox.Eventually(t, time.Minute, "the erasure waits for a lock", func() bool {
+	blackbox.Eventually(t, patience, "the erasure waits for a lock", func() bool {
 		return value[int](t, d.url, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%erase_author_events%' AND pid <> pg_backend_pid()`) > 0
 	})
 }

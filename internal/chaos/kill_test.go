@@ -10,16 +10,16 @@ import (
 // TestKilledUnderLoad kills the service with SIGKILL at any moment, again and again, and starts another one each time.
 func TestKilledUnderLoad(t *testing.T) {
 	database := startServer(t)
-	current := serve(t, database.url())
+	current := servePatiently(t, database.url())
 	wantChain := watchCheckpoints(t, database.url())
 	l := newLoad(t, newPartner(t, database.url()))
 	l.aim(current)
 	l.start(16)
-	kills := testsize.Of(10, 3)
+	kills := testsize.Of(6, 3)
 	for range kills {
 		l.ledger.await(testsize.Of(300, 150) + rand.IntN(200))
 		current.kill()
-		current = serve(t, database.url())
+		current = servePatiently(t, database.url())
 		l.aim(current)
 	}
 	l.ledger.await(100)
@@ -45,12 +45,13 @@ func TestKilledBesideAnother(t *testing.T) {
 	l := newLoad(t, newPartner(t, database.url()))
 	l.aim(replicas[:]...)
 	l.start(16)
-	kills := testsize.Of(6, 2)
+	kills, all := testsize.Of(4, 2), replicas[:]
 	for kill := range kills {
 		l.ledger.await(testsize.Of(300, 150) + rand.IntN(200))
 		replicas[kill%2].kill()
 		l.ledger.await(100)
-		replicas[kill%2] = serve(t, database.url())
+		replicas[kill%2] = servePatiently(t, database.url())
+		all = append(all, replicas[kill%2])
 		l.aim(replicas[:]...)
 	}
 	l.ledger.await(100)
@@ -58,6 +59,10 @@ func TestKilledBesideAnother(t *testing.T) {
 	seen := l.ledger.reconcile(t, l.partner, replicas[0], database.url())
 	count := wantSoundLog(t, database.url())
 	moves := wantChain()
+	if seen.unknown == 0 {
+		t.Error("no kill met a command on its way: this test has shown nothing")
+	}
+	wantCompetition(t, all...)
 	t.Logf("%d kills: %d acknowledged, %d without an answer, of which %d are on record; %d events; %d moves of checkpoints; answers %v",
 		kills, seen.acknowledged, seen.unknown, seen.unknownStored, count, moves, l.ledger.statuses)
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -111,7 +110,7 @@ func (l *ledger) surprise(format string, args ...any) {
 func (l *ledger) await(n int) {
 	l.t.Helper()
 	_, before := l.count()
-	blackbox.Eventually(l.t, 30*time.Second, "commands are acknowledged", func() bool {
+	blackbox.Eventually(l.t, patience, "commands are acknowledged", func() bool {
 		_, acknowledged := l.count()
 		return acknowledged >= before+n
 	})

@@ -20,6 +20,7 @@ type load struct {
 	ledger *ledger
 	target atomic.Pointer[[]string] // where services listen now
 	watch  func(a answer)           // sees every answer; set before start
+	pause  time.Duration            // of a connection after a success; set before start
 
 	stopped atomic.Bool
 	made    atomic.Int64 // commands made up
@@ -78,9 +79,10 @@ func (l *load) connection(number int) {
 				if c.path == blackbox.PostsPath && len(comments) < 200 {
 					comments = append(comments, c)
 				}
+				time.Sleep(l.pause)
 				break
 			}
-			time.Sleep(time.Duration(5+rand.IntN(20)) * time.Millisecond)
+			time.Sleep(time.Duration(20+rand.IntN(80)) * time.Millisecond)
 			if l.stopped.Load() || rand.IntN(2) == 0 {
 				break
 			}

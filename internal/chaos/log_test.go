@@ -62,7 +62,7 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 // when nobody sends.
 func settledLog(t testing.TB, databaseURL string) (recorded []events.Recorded) {
 	t.Helper()
-	blackbox.Eventually(t, time.Minute, "readers see the whole log", func() bool {
+	blackbox.Eventually(t, patience, "readers see the whole log", func() bool {
 		stored := value[int](t, databaseURL, `SELECT count(*) FROM events`)
 		recorded = readLog(t, databaseURL)
 		return len(recorded) == stored
@@ -96,7 +96,7 @@ func awaitProjections(t testing.TB, databaseURL string, recorded []events.Record
 	began := time.Now()
 	end := recorded[len(recorded)-1].Position.String()
 	var states string
-	blackbox.Eventually(t, 30*time.Second, "every projection is at "+end, func() bool {
+	blackbox.Eventually(t, patience, "every projection is at "+end, func() bool {
 		states = value[string](t, databaseURL, `SELECT coalesce(string_agg(DISTINCT state || ' ' || transaction_id || '/' || position, ', '), '') FROM projections`)
 		return states == "running "+end
 	})

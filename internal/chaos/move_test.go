@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"novelgate/internal/blackbox"
 )
@@ -15,7 +14,7 @@ import (
 // goes on there: nothing is lost or projected twice, and the ledger is the same one.
 func TestMoveToAnotherCluster(t *testing.T) {
 	old, data := startServer(t), t.TempDir() // with the key of the ledger
-	before := serve(t, old.url(), "--data-dir", data)
+	before := servePatiently(t, old.url(), "--data-dir", data)
 	l := newLoad(t, newPartner(t, old.url()))
 	l.aim(before)
 	gone := &command{path: blackbox.PostsPath, key: "gone-1", title: "Left", body: encode(comment("Left", "gone", "1"))}
@@ -51,7 +50,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 		RootBefore, RootAfter string
 	}
 	rebase := launch(t, "events", "rebase", "--json", "--database-url", now.url())
-	if code := rebase.wait(t, time.Minute); code != 0 {
+	if code := rebase.wait(t, patience); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, rebase.stderr)
 	}
 	if err := json.Unmarshal([]byte(rebase.stdout.String()), &report); err != nil {
@@ -62,12 +61,12 @@ func TestMoveToAnotherCluster(t *testing.T) {
 		t.Errorf("%+v of %d events, %d of them sealed", report, stored, entries)
 	}
 	again := launch(t, "events", "rebase", "--database-url", now.url())
-	if code := again.wait(t, time.Minute); code != 1 || !strings.Contains(again.stderr.String(), "in order as it is") {
+	if code := again.wait(t, patience); code != 1 || !strings.Contains(again.stderr.String(), "in order as it is") {
 		t.Errorf("again: exit code %d\n%s", code, again.stderr)
 	}
 	wantVerified(t, now.url(), kept)
 
-	after := serve(t, now.url(), "--data-dir", data)
+	after := servePatiently(t, now.url(), "--data-dir", data)
 	l.ledger.reconcile(t, l.partner, after, now.url())
 	wantErased(t, now.url())
 	more := newLoad(t, l.partner)
@@ -76,7 +75,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	more.ledger.await(60)
 	more.stop()
 	wantReplayed(t, now.url())
-	blackbox.Eventually(t, time.Minute, "everything is signed", func() bool {
+	blackbox.Eventually(t, patience, "everything is signed", func() bool {
 		return value[bool](t, now.url(), `SELECT (SELECT count(*) FROM events) = (SELECT max(tree_size) FROM ledger_checkpoints)`)
 	})
 	wantVerified(t, now.url(), kept)
@@ -90,7 +89,7 @@ func keep(t *testing.T, r *replica) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kept")
 	var note string
-	blackbox.Eventually(t, time.Minute, "there is a checkpoint", func() bool {
+	blackbox.Eventually(t, patience, "there is a checkpoint", func() bool {
 		var status int
 		status, note = get(t, r.URL+"/ledger/checkpoint")
 		return status == 200
@@ -105,7 +104,7 @@ func keep(t *testing.T, r *replica) string {
 func wantVerified(t *testing.T, databaseURL, kept string) {
 	t.Helper()
 	p := launch(t, "events", "verify", "--against", kept, "--database-url", databaseURL)
-	if code := p.wait(t, time.Minute); code != 0 || !strings.Contains(p.stdout.String(), "everything agrees") || !strings.Contains(p.stdout.String(), "entries: agrees") {
+	if code := p.wait(t, patience); code != 0 || !strings.Contains(p.stdout.String(), "everything agrees") || !strings.Contains(p.stdout.String(), "entries: agrees") {
 		t.Errorf("verify: exit code %d\n%s%s", code, p.stdout, p.stderr)
 	}
 }

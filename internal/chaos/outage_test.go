@@ -13,10 +13,11 @@ import (
 	"novelgate/projections"
 )
 
-// The service promises an answer within two seconds; a busy machine adds to what we measure.
+// The service promises an answer within two seconds. A busy machine adds to what we measure: processes wait for their turn, ours and
+// those that it asks. What hangs takes far longer.
 const (
 	promised = 2 * time.Second
-	busy     = 500 * time.Millisecond
+	busy     = 1500 * time.Millisecond
 )
 
 // witness remembers every answer.
@@ -63,10 +64,13 @@ func wantRefusals(t testing.TB, w *witness, answers []answer) (slowest time.Dura
 			t.Errorf("a request was answered after %v, the promise is %v", a.took, promised)
 		}
 	}
-	if len(answers) < 8 {
-		t.Errorf("only %d requests were answered while the database was away", len(answers))
-	}
 	return slowest
+}
+
+// awaitRefusals waits until every connection of the load has met the absence of the database.
+func awaitRefusals(t testing.TB, w *witness, away time.Time) {
+	t.Helper()
+	blackbox.Eventually(t, patience, "requests are refused while the database is away", func() bool { return len(w.between(away, time.Now())) >= 16 })
 }
 
 // measure waits until commands succeed again, and looks at how it came to that. back is when the database was there again.
@@ -77,8 +81,8 @@ func measure(t testing.TB, w *witness, away, back time.Time) outage {
 	succeeded := func() []answer {
 		return slices.DeleteFunc(w.between(back, time.Now()), func(a answer) bool { return !a.succeeded() })
 	}
-	blackbox.Eventually(t, time.Minute, "commands succeed again", func() bool { return len(succeeded()) >= 500 })
-	o.firstAfter = time.Minute
+	blackbox.Eventually(t, patience, "commands succeed again", func() bool { return len(succeeded()) >= 200 })
+	o.firstAfter = patience
 	for _, a := range w.between(back, time.Now()) {
 		if a.succeeded() {
 			o.firstAfter = min(o.firstAfter, a.sent.Add(a.took).Sub(back))
@@ -96,21 +100,23 @@ func TestDatabaseCrashes(t *testing.T) {
 	l, w := newLoad(t, newPartner(t, database.url())), &witness{stalls: watchStalls(t)}
 	l.watch = w.see
 	l.aim(service)
+	l.pause = 20 * time.Millisecond
 	l.start(16)
-	for crash := range testsize.Of(3, 1) {
-		time.Sleep(time.Second)
+	for crash := range testsize.Of(2, 1) {
+		l.ledger.await(100)
 		database.crash(t)
 		away := time.Now()
 		if crash == 0 {
 			wantDegraded(t, service)
 		}
 		time.Sleep(time.Duration(1+crash) * 1500 * time.Millisecond)
+		awaitRefusals(t, w, away)
 		back := time.Now()
 		database.start(t)
 		started := time.Now()
 		o := measure(t, w, away, back)
 		recorded := readLog(t, database.url())
-		blackbox.Eventually(t, time.Minute, "the projections go on", func() bool {
+		blackbox.Eventually(t, patience, "the projections go on", func() bool {
 			end := recorded[len(recorded)-1].Position
 			return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`, end.TransactionID, end.Ordinal) == len(projections.All())
 		})
@@ -150,13 +156,15 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	l, w := newLoad(t, newPartner(t, database.url())), &witness{stalls: watchStalls(t)}
 	l.watch = w.see
 	l.aim(service)
+	l.pause = 20 * time.Millisecond
 	l.start(16)
 	for range testsize.Of(2, 1) {
-		time.Sleep(time.Second)
+		l.ledger.await(100)
 		before := time.Now()
 		thaw := database.freeze(t)
 		away := time.Now()
-		time.Sleep(5 * time.Second)
+		time.Sleep(2 * promised)
+		awaitRefusals(t, w, away)
 		back := time.Now()
 		thaw()
 		o := measure(t, w, away, back)

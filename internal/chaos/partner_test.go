@@ -30,7 +30,7 @@ func newPartner(t testing.TB, databaseURL string, flags ...string) *partner {
 		"--capability", "novels", "--capability", "posts", "--posts-per-minute", "10000000", "--novels-per-minute", "10000000",
 	}, flags...)...)
 	p := &partner{t: t, id: made.IntegrationID, key: made.APIKey, http: &http.Client{
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 15 * time.Second,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience,
 	}}
 	t.Cleanup(p.http.CloseIdleConnections)
 	return p

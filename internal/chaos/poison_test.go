@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -29,7 +28,7 @@ func repair(t *testing.T, databaseURL, stream, data string) {
 // TestPoisonEvent puts an event into the log that one projection, or none, can take.
 func TestPoisonEvent(t *testing.T) {
 	database := startServer(t)
-	r := serve(t, database.url(), patient...)
+	r := servePatiently(t, database.url())
 	p := newPartner(t, database.url())
 	sent := 0
 	post := func() {
@@ -56,7 +55,7 @@ func TestPoisonEvent(t *testing.T) {
 			stream := uuid.NewString()
 			execute(t, database.url(), fmt.Sprintf(poisonSQL, stream, poison.eventType, poison.data))
 			post()
-			blackbox.Eventually(t, time.Minute, "the projections have stopped", func() bool {
+			blackbox.Eventually(t, patience, "the projections have stopped", func() bool {
 				failed := 0
 				for _, projection := range r.Projections(t) {
 					if projection.State == "failed" && projection.Error != nil && strings.Contains(*projection.Error, poison.says) {
@@ -76,7 +75,7 @@ func TestPoisonEvent(t *testing.T) {
 				if stopped {
 					continue
 				}
-				blackbox.Eventually(t, time.Minute, "the other projection goes on", func() bool {
+				blackbox.Eventually(t, patience, "the other projection goes on", func() bool {
 					for _, other := range r.Projections(t) {
 						if other.Name == projection.Name {
 							return other.State == "running" && other.LagEvents == 0
@@ -102,7 +101,7 @@ func TestPoisonEvent(t *testing.T) {
 		stream := uuid.NewString()
 		execute(t, database.url(), fmt.Sprintf(poisonSQL, stream, "post.imported.v99", `{}`))
 		post()
-		blackbox.Eventually(t, time.Minute, "the projections wait for a newer replica", func() bool {
+		blackbox.Eventually(t, patience, "the projections wait for a newer replica", func() bool {
 			out, all := r.CLI(t, "projection", "list", "--json"), len(projections.All())
 			waiting := all - 1 // novels does not look at comments
 			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == waiting && strings.Count(out.Stdout, `"running"`) == all

@@ -12,7 +12,11 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
+	"novelgate/internal/testdb"
 )
+
+// patience is how long a test waits for what must come. It is no promise: the machine may be busy with other work.
+const patience = testdb.UntilSettled
 
 // process is one run of the binary. All that it says on standard error is searched for secrets when the test ends.
 type process struct {
@@ -102,7 +106,7 @@ func (p *process) wait(t testing.TB, within time.Duration) int {
 // line waits for a line on standard output that begins with prefix and returns the rest of it.
 func (p *process) line(t testing.TB, prefix string) string {
 	t.Helper()
-	timeout := time.NewTimer(time.Minute)
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
 		for text := range strings.Lines(p.stdout.String()) {

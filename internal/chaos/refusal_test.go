@@ -19,7 +19,7 @@ func wantRefusedStart(t *testing.T, code int, words []string, flags ...string) {
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, flags...)
 	p := launch(t, args...)
 	began := time.Now()
-	if got := p.wait(t, time.Minute); got != code {
+	if got := p.wait(t, patience); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}
 	said := p.stderr.String()
@@ -82,7 +82,7 @@ func TestStartIsRefused(t *testing.T) {
 			{"--lanes", "-1"}, {"--request-timeout", "0s"}, {"--request-timeout=-1s"}, {"--public-url", "novels.example"},
 		} {
 			p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--database-url", database, unsafe}, flags...)...)
-			if code := p.wait(t, time.Minute); code != 1 && code != 80 {
+			if code := p.wait(t, patience); code != 1 && code != 80 {
 				t.Errorf("%v: exit code %d, want 1 or 80", flags, code)
 			}
 			if said := p.stderr.String(); strings.Contains(said, "goroutine ") || !strings.Contains(said, strings.TrimLeft(strings.Split(flags[0], "=")[0], "-")) {
@@ -127,7 +127,7 @@ func TestCommandsDoNotHang(t *testing.T) {
 			t.Run(fmt.Sprint(command, " ", address == hole), func(t *testing.T) {
 				t.Parallel()
 				began := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				p := launch(t, append(strings.Fields(command), "--database-url", "postgres://somebody:"+password+"@"+address+"/novelgate")...)
 				select {
@@ -147,7 +147,7 @@ func TestCommandsDoNotHang(t *testing.T) {
 func TestErrorsShowNothing(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
-	r := serve(t, database, "--allow-unsafe-durability")
+	r := servePatiently(t, database, "--allow-unsafe-durability")
 	p := newPartner(t, database)
 	limited := newPartner(t, database, "--posts-per-minute", "1")
 	powerless := newPartner(t, database)

@@ -54,7 +54,7 @@ func dataDir(t testing.TB) string {
 		t.Fatalf("make data directory: %v", err)
 	}
 	t.Cleanup(func() {
-		blackbox.Eventually(t, 20*time.Second, "no PostgreSQL writes to the data directory", func() bool {
+		blackbox.Eventually(t, patience, "no PostgreSQL writes to the data directory", func() bool {
 			pid, _ := livingPostmaster(dir)
 			return pid == 0
 		})
@@ -83,7 +83,7 @@ func (s *server) crash(t testing.TB) {
 	}
 	select {
 	case <-s.ours.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("PostgreSQL has not stopped")
 	}
 	if err := s.ours.Stop(context.Background()); err != nil {
@@ -102,13 +102,22 @@ func (s *server) freeze(t testing.TB) (thaw func()) {
 	return func() { first(); others() }
 }
 
-// freezeWriters stops the processes that serve the committers, wherever they are in their work. All others go on, and new ones
-// are born.
+// freezeWriters stops the processes that serve the committers, one of them at least in the middle of its transaction. All others go on,
+// and new ones are born.
 func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 	t.Helper()
 	connection := connect(t, s.url())
 	defer func() { _ = connection.Close(context.Background()) }()
-	return suspend(t, backends(t, connection, `application_name = 'novelgate-append'`)...)
+	const writers = `application_name = 'novelgate-append'`
+	blackbox.Eventually(t, patience, "a writer is stopped in the middle of its transaction", func() bool {
+		thaw = suspend(t, backends(t, connection, writers)...)
+		if len(backends(t, connection, writers+` AND backend_xid IS NOT NULL`)) > 0 {
+			return true
+		}
+		thaw()
+		return false
+	})
+	return thaw
 }
 
 // backends lists processes of the server, without the one that is asked.

@@ -59,13 +59,7 @@ func TestFoldOfWhatStaffDo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stored := value[int](t, databaseURL, `SELECT count(*) FROM events`)
-	recorded := readLog(t, databaseURL)
-	for deadline := time.Now().Add(time.Minute); len(recorded) < stored; recorded = readLog(t, databaseURL) {
-		if time.Sleep(time.Millisecond); time.Now().After(deadline) {
-			t.Fatalf("%d of %d events have settled", len(recorded), stored)
-		}
-	}
+	recorded := settledLog(t, databaseURL)
 	tables := []string{"title_lookup", "integrations"}
 	wantSame(t, "a replay through the projections", contents(t, rebuild(t, databaseURL, recorded), tables, `SELECT t::text FROM %s AS t`),
 		contents(t, databaseURL, tables, `SELECT t::text FROM %s AS t`))

@@ -48,14 +48,17 @@ func watchStalls(t testing.TB) *stalls {
 }
 
 // late reports whether an answer came later than promised, without what the machine stood still.
-func (s *stalls) late(a answer) bool {
+func (s *stalls) late(a answer) bool { return s.exceeds(promised, a.sent, a.took) }
+
+// exceeds reports whether something took longer than a promise, without what the machine stood still.
+func (s *stalls) exceeds(promise time.Duration, from time.Time, took time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	allowed, end := promised+busy, a.sent.Add(a.took)
+	allowed, end := promise+busy, from.Add(took)
 	for _, stall := range s.list {
-		if stall.from.Before(end) && stall.from.Add(stall.took).After(a.sent) {
+		if stall.from.Before(end) && stall.from.Add(stall.took).After(from) {
 			allowed += stall.took
 		}
 	}
-	return a.took > allowed
+	return took > allowed
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"novelgate/internal/blackbox"
 )
@@ -32,7 +31,7 @@ func startStandby(t testing.TB, primary *server) *server {
 	handOver(t, cluster, from[0])
 	standby.start(t)
 	standby.stopAtEnd(t)
-	blackbox.Eventually(t, time.Minute, "the standby streams", func() bool {
+	blackbox.Eventually(t, patience, "the standby streams", func() bool {
 		return value[int](t, standby.url(), `SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'`) == 1
 	})
 	return standby
@@ -64,7 +63,7 @@ func handOver(t testing.TB, dir, owned string) {
 func (s *server) awaitStandby(t testing.TB, standby *server) {
 	t.Helper()
 	written := value[string](t, s.url(), `SELECT pg_current_wal_flush_lsn()::text`)
-	blackbox.Eventually(t, time.Minute, "the standby has replayed "+written, func() bool {
+	blackbox.Eventually(t, patience, "the standby has replayed "+written, func() bool {
 		return value[bool](t, standby.url(), `SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, written)
 	})
 }
@@ -73,7 +72,7 @@ func (s *server) awaitStandby(t testing.TB, standby *server) {
 func (s *server) cut(t testing.TB) {
 	t.Helper()
 	execute(t, s.url(), `ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
-	blackbox.Eventually(t, time.Minute, "the replication is cut", func() bool {
+	blackbox.Eventually(t, patience, "the replication is cut", func() bool {
 		return value[int](t, s.url(), `SELECT count(*) FROM pg_stat_wal_receiver`) == 0
 	})
 }

@@ -62,7 +62,7 @@ func (l *ledger) replay(t testing.TB, p *partner, r *replica, stored map[string]
 		all.Go(func() {
 			for c := range work {
 				a, repeated := p.send(r.URL, c.path, c.key, c.body, false), false
-				for ; a.unavailable() && time.Since(began) < time.Minute; repeated = true { // a stall of the machine: the same again
+				for ; a.unavailable() && time.Since(began) < patience; repeated = true { // a stall of the machine: the same again
 					time.Sleep(50 * time.Millisecond)
 					a = p.send(r.URL, c.path, c.key, c.body, false)
 				}

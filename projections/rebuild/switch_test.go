@@ -175,7 +175,7 @@ func TestSwitchWaitsForReaders(t *testing.T) {
 		t.Fatalf("the rebuild has ended: %v", err)
 	default:
 	}
-	if slowest > 2*time.Second {
+	if slowest > time.Minute { // one that queues behind the switch waits for ever: the long transaction ends below
 		t.Errorf("a reader waited for %v", slowest)
 	}
 	if err := long.Commit(t.Context()); err != nil {

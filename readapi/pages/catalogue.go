@@ -75,12 +75,12 @@ type novelView struct {
 	*reading.Novel
 
 	Path, DiscussionPath string
-	Lang, LanguageName   string // of the title
+	Lang                 string // of the title
 	Status               string
 }
 
 func (p *Pages) view(n *reading.Novel) novelView {
-	return novelView{n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), languageName(n.Language), statuses[n.ReadingStatus]}
+	return novelView{n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), statuses[n.ReadingStatus]}
 }
 
 var statuses = map[string]string{"ongoing": "Ongoing", "completed": "Completed", "hiatus": "On hiatus"}
