@@ -60,7 +60,9 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := doc.Components.Parameters["IdempotencyKey"].Value.Schema.Value
-	check := func(t interface{ Errorf(format string, args ...any) }, key string) {
+	check := func(t interface {
+		Errorf(format string, args ...any)
+	}, key string) {
 		_, refused := request.ParseIdempotencyKey(http.Header{request.IdempotencyKeyHeader: {key}})
 		if wrong := described.VisitJSON(key); (refused == nil) != (wrong == nil) {
 			t.Errorf("%q: %v, but described: %v", key, refused, wrong)
@@ -75,7 +77,9 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 			check(t, fmt.Sprintf(form, strings.Repeat("k", length-1)+`\\`))
 		}
 	}
-	rapid.Check(t, func(rt *rapid.T) { check(rt, rapid.StringOfN(rapid.SampledFrom([]rune(`"\a!~é`)), 0, 6, -1).Draw(rt, "key")) })
+	rapid.Check(t, func(rt *rapid.T) {
+		check(rt, rapid.StringOfN(rapid.SampledFrom([]rune(`"\a!~é`)), 0, 6, -1).Draw(rt, "key"))
+	})
 }
 
 // TestCoverURLsAreDescribed: what no URL for readers looks like does not fit the pattern. Which hosts are not public is said in words.
