@@ -38,7 +38,9 @@ func (c *ServeCommand) newLedger(ctx context.Context, in *invocation, s *service
 		return nil, fmt.Errorf("create sealer: %w", err)
 	}
 	file := ledgerKeyFile(c.Ledger.Key, c.DataDir)
-	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{Origin: c.Ledger.Origin, DefaultOrigin: defaultOrigin(s.publicURL), KeyFile: file})
+	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
+		Origin: c.Ledger.Origin, DefaultOrigin: defaultOrigin(s.publicURL), KeyFile: file, Memory: ledgerMemory(c.Ledger.Memory, file),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("start the ledger: %w", err)
 	}

@@ -15,8 +15,10 @@
 //     their place, so that erasing those two breaks no proof.
 //   - What is stored of the tree is only ever added to. A seal is one transaction that holds the row of ledger_state
 //     and finds it where the seal begins; the database refuses a tree that shrinks or forks.
+//   - An origin is signed through one memory outside of the database, which has each checkpoint before the database does: it
+//     knows all that anybody can have seen.
 //   - A checkpoint is signed only over a tree that is committed, and only if that tree provably extends
-//     the last checkpoint in the database and the last one that this replica remembers outside of it.
+//     the last checkpoint in the database and the one in the memory.
 //   - What was published in a directory is evidence: no checkpoint in it is replaced by another one, and none is added that
 //     does not provably extend the newest one there.
 //

@@ -1,6 +1,12 @@
 package ledger
 
-import "golang.org/x/mod/sumdb/tlog"
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+)
 
 // Piece is a run of hashes that was stored at once.
 type Piece struct {
@@ -51,9 +57,6 @@ func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
 // Keys are the public keys that a signer signs with.
 func (s *Signer) Keys() []string { return s.config.Identity.VerifierKeys }
 
-// ErrMemory is the error of a memory that cannot be written.
-var ErrMemory = errMemory
-
 // LoggedFailures says which of the outcomes in a row a signer logs.
 func LoggedFailures(outcomes []error) (logged []int) {
 	var f failures
@@ -70,3 +73,54 @@ func CreateFile(file string, data []byte) error { return createFile(file, data, 
 
 // LinkOrRename gives a file a new name.
 var LinkOrRename = linkOrRename
+
+// Facts are what a signer decides on.
+type Facts struct {
+	Memory           uuid.UUID
+	KeyMemory, Bound uuid.NullUUID
+	Remembered, Last *tlog.Tree
+	Tree             tlog.Tree
+	Unsealed         bool
+}
+
+func (f Facts) facts() *facts {
+	return &facts{memory: f.Memory, keyMemory: f.KeyMemory, bound: f.Bound, remembered: f.Remembered, last: f.Last, tree: f.Tree, unsealed: f.Unsealed}
+}
+
+// MayBind says whether the memory may sign for the origin.
+func (f Facts) MayBind() error { return f.facts().mayBind() }
+
+// Decide says whether to sign, and whether to wait.
+func (f Facts) Decide(extends func(older tlog.Tree) error) (sign, wait bool, err error) {
+	do, err := f.facts().decide(extends)
+	return err == nil && do == signTree, err == nil && do == waitSealed, err
+}
+
+// SignAndDie signs as Sign does, as far as a process gets that is killed before the memory has the checkpoint, or before the database has it. It
+// fails if there is nothing to sign.
+func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
+	memory, unlock, err := lockMemory(s.config.Identity.Memory)
+	if err != nil {
+		return err
+	}
+	defer unlock() // as the end of the process does
+	conn, err := s.config.Pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	next, err := s.next(ctx, conn, memory)
+	if err == nil && next == nil {
+		err = errors.New("there is nothing to sign")
+	}
+	if err != nil || !remembered {
+		return err
+	}
+	return next.remember()
+}
+
+// LockMemory signs with a memory for ever.
+func LockMemory(dir string) (unlock func(), err error) {
+	_, unlock, err = lockMemory(dir)
+	return unlock, err
+}

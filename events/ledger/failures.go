@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"errors"
-
 	"novelgate/events/eventlog"
 )
 
@@ -17,7 +15,7 @@ type failureKind int
 const (
 	failedOtherwise failureKind = iota
 	failedAway                  // the database could not be asked
-	failedForked                // the tree is not what was signed
+	failedRefused               // the tree or the memory is not what was signed
 )
 
 // due takes the outcome of an attempt, and reports whether it is to be logged. Success is not.
@@ -28,8 +26,8 @@ func (f *failures) due(err error) bool {
 	case err == nil:
 		*f = failures{}
 		return false
-	case errors.Is(err, ErrForked):
-		kind = failedForked
+	case refused(err):
+		kind = failedRefused
 	case eventlog.IsAway(err):
 		kind, first = failedAway, 1 // mostly it is there at the next attempt
 	}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// writeFile replaces a file: a reader, or a crash, sees the old one or the new one.
+// writeFile replaces a file: a reader, or a crash, sees the old one or the new one. When it returns, the new one is on disk.
 func writeFile(file string, data []byte, mode fs.FileMode) error {
 	return placeFile(file, data, mode, os.Rename)
 }
@@ -56,8 +56,17 @@ func placeFile(file string, data []byte, mode fs.FileMode, place func(from, to s
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
-	if err := place(f.Name(), file); err != nil {
+	if err := errors.Join(place(f.Name(), file), syncDir(filepath.Dir(file))); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
+}
+
+// syncDir puts the names in a directory on disk.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err //nolint:wrapcheck // placeFile does
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/note"
@@ -22,18 +24,26 @@ var (
 	ErrOldOrigin = errors.New("the ledger has left this origin")
 )
 
-// errKeyElsewhere is why a replica does not sign.
-var errKeyElsewhere = errors.New("the key of the ledger was made by another replica or is lost")
+// Why a replica does not sign.
+var (
+	errKeyElsewhere    = errors.New("the key of the ledger was made by another replica or is lost")
+	errMemoryElsewhere = errors.New("the memory of the ledger is with another replica or is lost")
+)
 
 // IdentityConfig says under which name and with which keys a replica signs.
 type IdentityConfig struct {
 	// Origin to sign under. One that the database does not know is started, openly. Default: the one in use, or DefaultOrigin.
 	Origin string
-	// DefaultOrigin is what an empty database takes. Required.
+	// DefaultOrigin is what an empty database takes, with a slash and the first 8 hexadecimal digits of the log's id behind it. Required.
 	DefaultOrigin string
-	// KeyFile has the private keys. If it does not exist and no key was ever used, one is made. Required.
+	// KeyFile has the private keys. If it does not exist and no key was ever used, one is made, and a memory with it. Required.
 	KeyFile string
+	// Memory is the directory that keeps, outside of the database, what was signed. Default: DefaultMemory.
+	Memory string
 }
+
+// DefaultMemory is where the memory is, beside the key, that goes with a key file.
+func DefaultMemory(keyFile string) string { return keyFile + ".memory" }
 
 // Identity is what a replica signs as.
 type Identity struct {
@@ -44,10 +54,11 @@ type Identity struct {
 	// VerifierKeys are the public keys that belong to the private ones. None: this replica does not sign, and Reason says why.
 	VerifierKeys []string
 	Reason       error
-	// Memory is the file in which the replica remembers outside of the database what was signed.
+	// Memory is the directory that keeps, outside of the database, what was signed.
 	Memory string
 
-	signers []note.Signer
+	keyMemory uuid.NullUUID // id of the memory that the key was made with
+	signers   []note.Signer
 }
 
 const (
@@ -56,16 +67,18 @@ const (
 	knownOriginSQL   = `SELECT EXISTS (SELECT FROM ledger_origins WHERE origin = $1)`
 	startOriginSQL   = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
 SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, tree_size, statement_timestamp() FROM ledger_state`
-	anyKeySQL = `SELECT EXISTS (SELECT FROM ledger_keys)`
-	addKeySQL = `INSERT INTO ledger_keys (origin, verifier_key, first_used_at) VALUES ($1, $2, statement_timestamp())
+	logIDSQL      = `SELECT id::text FROM log_identity`
+	bindMemorySQL = `INSERT INTO ledger_memories (origin, memory, bound_at) VALUES ($1, $2, statement_timestamp())`
+	anyKeySQL     = `SELECT EXISTS (SELECT FROM ledger_keys)`
+	addKeySQL     = `INSERT INTO ledger_keys (origin, verifier_key, first_used_at) VALUES ($1, $2, statement_timestamp())
 ON CONFLICT (origin, verifier_key) DO NOTHING`
 )
 
-// Identify finds out as what this replica signs, and puts new origins and keys on record. A replica that cannot have the
-// key is no error: it seals and serves, and Reason says why it does not sign. It fails with ErrOrigin and ErrOldOrigin for
+// Identify finds out as what this replica signs, and puts new origins, the memories that sign for them and keys on record. A replica that does not
+// have the key or the memory is no error: it seals and serves, and Reason says why it does not sign. It fails with ErrOrigin and ErrOldOrigin for
 // a name that cannot be taken, and with ErrKeyFile for a file that is there and is none.
 func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*Identity, error) {
-	id := &Identity{Memory: config.KeyFile + ".checkpoint"}
+	id := &Identity{Memory: cmp.Or(config.Memory, DefaultMemory(config.KeyFile))}
 	for _, origin := range []string{config.Origin, config.DefaultOrigin} {
 		if origin != "" && strings.ContainsFunc(origin, func(r rune) bool { return r == '+' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 			return nil, fmt.Errorf("%w: %q has spaces, plus signs or invisible characters", ErrOrigin, origin)
@@ -95,8 +108,8 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 			id.Reason = fmt.Errorf("%w: copy it to %s, or make a new one with `novelgate ledger new-key`", errKeyElsewhere, config.KeyFile)
 			return nil
 		}
-		// If the transaction fails after this, the next start finds the file.
-		if _, err := AddKey(config.KeyFile, id.Origin); err != nil {
+		// If the transaction fails after this, the next start finds the files.
+		if _, err := AddKey(config.KeyFile, id.Memory, id.Origin); err != nil {
 			id.Reason = err
 			return nil //nolint:nilerr // a read-only directory must not keep the service from starting
 		}
@@ -109,7 +122,66 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 	if err != nil {
 		return err
 	}
+	if err := id.takeMemory(ctx, tx, config.KeyFile); err != nil || id.Reason != nil {
+		return err
+	}
 	return id.takeKeys(ctx, tx, keys)
+}
+
+// takeMemory binds the origin to the memory of this replica for good, if it is bound to none. It sets Reason if another memory signs.
+func (id *Identity) takeMemory(ctx context.Context, tx pgx.Tx, keyFile string) error {
+	var f facts
+	if err := f.readDatabase(ctx, tx, id.Origin); err != nil {
+		return err
+	}
+	if id.Reason = id.mayUseMemory(&f, keyFile); id.Reason == nil && !f.bound.Valid {
+		if _, err := tx.Exec(ctx, bindMemorySQL, id.Origin, f.memory); err != nil {
+			return fmt.Errorf("bind the origin to the memory: %w", err)
+		}
+	}
+	return nil
+}
+
+// mayUseMemory adds to the facts what key and memory say, and returns why they do not sign.
+func (id *Identity) mayUseMemory(f *facts, keyFile string) (err error) {
+	if f.keyMemory, err = memoryOfKeys(keyFile); err != nil {
+		return err
+	}
+	id.keyMemory = f.keyMemory
+	if err := id.openMemory(f, keyFile); err != nil {
+		return err
+	}
+	return f.mayBind()
+}
+
+// openMemory adds to the facts what the memory says. A memory comes into being with the key, or with `novelgate ledger new-memory`. For a key that
+// is older than memories, it is made of the one checkpoint that such a replica has kept.
+func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
+	f.memory, err = readMemoryID(id.Memory)
+	if errors.Is(err, fs.ErrNotExist) {
+		old, ok, err := readNote(keyFile + ".checkpoint")
+		if err != nil {
+			return err
+		}
+		before := *f
+		if ok && old.Origin == id.Origin {
+			before.remembered = &old.Tree
+		}
+		if before.bound.Valid || before.keyMemory.Valid || before.remembered == nil || before.mayBind() != nil {
+			return fmt.Errorf("%w: %s is not there; share it with --ledger-memory or leave signing to the replica that has it; if it is lost, "+
+				"make one with `novelgate ledger new-memory` and start a new origin", errMemoryElsewhere, id.Memory)
+		}
+		// The id comes last: without it there is no memory.
+		if err := errors.Join(makeLedgerDir(id.Memory), remember(id.Memory, old)); err != nil {
+			return err
+		}
+		if f.memory, err = ensureMemory(id.Memory); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	return f.readMemory(id.Memory, id.Origin)
 }
 
 func (id *Identity) takeOrigin(ctx context.Context, tx pgx.Tx, config IdentityConfig) error {
@@ -123,10 +195,15 @@ func (id *Identity) takeOrigin(ctx context.Context, tx pgx.Tx, config IdentityCo
 		id.Origin = current
 	}
 	if id.Origin == "" {
-		id.Origin = config.DefaultOrigin
-	}
-	if id.Origin == "" {
-		return fmt.Errorf("%w: it is empty", ErrOrigin)
+		if config.DefaultOrigin == "" {
+			return fmt.Errorf("%w: it is empty", ErrOrigin)
+		}
+		var log string
+		if err := tx.QueryRow(ctx, logIDSQL).Scan(&log); err != nil {
+			return fmt.Errorf("read the id of the log: %w", err)
+		}
+		const digits = 8 // of a UUID, in front of its first hyphen
+		id.Origin = config.DefaultOrigin + "/" + log[:digits]
 	}
 	if id.Origin == current {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/note"
 )
 
@@ -80,27 +81,85 @@ func LoadKeys(file string) ([]Key, error) {
 	return keys, nil
 }
 
-// AddKey appends a new private key for an origin to a key file, which it creates if there is none, readable by its owner
-// alone. It returns the public key.
-func AddKey(file, origin string) (verifierKey string, err error) {
+// memoryPrefix begins the line of a key file that names the memory that the keys sign through. The last one counts.
+const memoryPrefix = "# memory "
+
+// memoryOfKeys returns the id of the memory that the keys of a file sign through; none if the file is older than memories.
+func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return memory, fmt.Errorf("read ledger keys: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		named, ok := strings.CutPrefix(strings.TrimSpace(line), memoryPrefix)
+		if !ok {
+			continue
+		}
+		if memory.UUID, err = uuid.Parse(named); err != nil {
+			return memory, fmt.Errorf("%w: %s names no memory in %q: %w", ErrKeyFile, file, line, err)
+		}
+		memory.Valid = true
+	}
+	return memory, nil
+}
+
+// AddKey appends a new private key for an origin to a key file. If there is none, it creates it, readable by its owner
+// alone, and makes a memory to sign through, if there is none either. It returns the public key.
+func AddKey(file, memory, origin string) (verifierKey string, err error) {
 	private, verifierKey, err := note.GenerateKey(rand.Reader, origin)
 	if err != nil {
 		return "", fmt.Errorf("make ledger key: %w", err)
 	}
+	lines := private + "\n"
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		id, err := ensureMemory(memory)
+		if err != nil {
+			return "", err
+		}
+		lines = memoryPrefix + id.String() + "\n" + lines
+	}
+	return verifierKey, appendKeyLines(file, lines)
+}
+
+// NewMemory makes a memory for keys whose memory is lost, and names it in their file. Origins that were signed through another one it never
+// signs. It fails with fs.ErrExist if there is one.
+func NewMemory(file, memory string) error {
+	if _, err := LoadKeys(file); err != nil {
+		return err
+	}
+	if _, err := readMemoryID(memory); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("make a memory of the ledger: %s: %w", memory, fs.ErrExist), err)
+	}
+	id, err := ensureMemory(memory)
+	if err != nil {
+		return err
+	}
+	return appendKeyLines(file, memoryPrefix+id.String()+"\n")
+}
+
+func appendKeyLines(file, lines string) error {
+	if err := makeLedgerDir(filepath.Dir(file)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, keyFileMode)
+	if err != nil {
+		return fmt.Errorf("open ledger keys: %w", err)
+	}
+	_, err = f.WriteString(lines)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write ledger keys: %w", err)
+	}
+	return nil
+}
+
+// makeLedgerDir makes the directory of keys or of a memory, and those above it.
+func makeLedgerDir(dir string) error {
 	dirMode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
 		dirMode = 0o755 // in the data directory, the account of the embedded database must come through
 	}
-	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
-		return "", fmt.Errorf("make directory of ledger keys: %w", err)
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return fmt.Errorf("make directory of the ledger: %w", err)
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, keyFileMode)
-	if err != nil {
-		return "", fmt.Errorf("open ledger keys: %w", err)
-	}
-	_, err = f.WriteString(private + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return "", fmt.Errorf("write ledger keys: %w", err)
-	}
-	return verifierKey, nil
+	return nil
 }

@@ -3,9 +3,107 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/google/uuid"
 )
+
+// ErrMemory is returned for a memory that this replica must not sign with: it is missing, is not the one of the origin or the key, or
+// is behind what was signed.
+var ErrMemory = errors.New("the memory of the ledger does not allow it")
+
+// errLocked means that another process signs with the memory.
+var errLocked = errors.New("another process signs with the memory")
+
+// memoryIDFile has the random id of a memory. It is written once, and locked by who signs.
+const memoryIDFile = "id"
+
+// readMemoryID returns the id of a memory: a directory that has this id, and the newest checkpoint of each origin that was signed through
+// it, in a file named after the origin. It fails with fs.ErrNotExist if there is none.
+func readMemoryID(dir string) (uuid.UUID, error) {
+	text, err := os.ReadFile(filepath.Join(dir, memoryIDFile))
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("read the memory of the ledger: %w", err)
+	}
+	return parseMemoryID(dir, text)
+}
+
+func parseMemoryID(dir string, text []byte) (uuid.UUID, error) {
+	id, err := uuid.Parse(strings.TrimSpace(string(text)))
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("%w: %s has no id: %w", ErrMemory, dir, err)
+	}
+	return id, nil
+}
+
+// ensureMemory makes a memory if there is none, and returns its id.
+func ensureMemory(dir string) (uuid.UUID, error) {
+	id, err := readMemoryID(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	if err := makeLedgerDir(dir); err != nil {
+		return uuid.Nil, err
+	}
+	err = createFile(filepath.Join(dir, memoryIDFile), []byte(uuid.NewString()+"\n"), keyFileMode)
+	if err != nil && !errors.Is(err, errOtherContent) {
+		return uuid.Nil, err
+	}
+	return readMemoryID(dir)
+}
+
+// checkpointFile is where a memory keeps the newest checkpoint of an origin.
+func checkpointFile(dir, origin string) string {
+	return filepath.Join(dir, url.PathEscape(origin)+".checkpoint")
+}
+
+// readRemembered reads the newest checkpoint of an origin from a memory; ok is false if there is none.
+func readRemembered(dir, origin string) (c Checkpoint, ok bool, err error) {
+	c, ok, err = readNote(checkpointFile(dir, origin))
+	if err == nil && ok && c.Origin != origin {
+		err = fmt.Errorf("%w: %s is of the origin %s", ErrMemory, checkpointFile(dir, origin), c.Origin)
+	}
+	return c, ok, err
+}
+
+// remember replaces the newest checkpoint of an origin in a memory. When it returns, the checkpoint is on disk.
+func remember(dir string, c Checkpoint) error {
+	return writeFile(checkpointFile(dir, c.Origin), c.Note, keyFileMode)
+}
+
+// lockMemory excludes all other processes that sign with a memory, on this machine or on others that mount it, until unlock. It fails with
+// errLocked if one of them has it.
+func lockMemory(dir string) (id uuid.UUID, unlock func(), err error) {
+	// NFS gives an exclusive lock only to who may write.
+	file, err := os.OpenFile(filepath.Join(dir, memoryIDFile), os.O_RDWR, 0)
+	if err != nil {
+		return uuid.Nil, nil, fmt.Errorf("open the memory of the ledger: %w", err)
+	}
+	unlock = func() { _ = file.Close() } // which ends the lock; nothing was written
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errLocked
+	}
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(file)
+	}
+	if err != nil {
+		unlock()
+		return uuid.Nil, nil, fmt.Errorf("lock the memory %s: %w", dir, err)
+	}
+	if id, err = parseMemoryID(dir, text); err != nil {
+		unlock()
+		return uuid.Nil, nil, err
+	}
+	return id, unlock, nil
+}
 
 // readNote reads a checkpoint from a file; ok is false if there is none.
 func readNote(file string) (c Checkpoint, ok bool, err error) {

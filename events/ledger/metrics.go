@@ -12,6 +12,7 @@ type Metrics struct {
 	waitSeconds prometheus.Histogram
 	events      prometheus.Counter
 	signatures  prometheus.Counter
+	signer      prometheus.Gauge
 	refusing    prometheus.Gauge
 	unpublished *prometheus.GaugeVec
 }
@@ -33,8 +34,11 @@ func NewMetrics() *Metrics {
 		signatures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_ledger_signed_checkpoints_total", Help: "Checkpoints that this process has signed.",
 		}),
+		signer: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "novelgate_ledger_signer", Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals and serves.",
+		}),
 		refusing: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "novelgate_ledger_signing_refused", Help: "1 while this process refuses to sign because the tree does not extend what was signed before.",
+			Name: "novelgate_ledger_signing_refused", Help: "1 while this process refuses to sign because the tree does not extend what was signed before, or its memory is not up to date.",
 		}),
 		unpublished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused", Help: "1 while this process refuses to publish there because something else was published there before.",
@@ -61,6 +65,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.waitSeconds.Collect(ch)
 	m.events.Collect(ch)
 	m.signatures.Collect(ch)
+	m.signer.Collect(ch)
 	m.refusing.Collect(ch)
 	m.unpublished.Collect(ch)
 }

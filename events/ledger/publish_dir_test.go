@@ -22,8 +22,14 @@ import (
 // be that of others: as after a restore by which the memory was lost.
 func newHistory(t testing.TB, keyFile string, sizes ...int) *pgxpool.Pool {
 	t.Helper()
-	if err := os.RemoveAll(keyFile + ".checkpoint"); err != nil {
+	remembered, err := filepath.Glob(filepath.Join(ledger.DefaultMemory(keyFile), "*.checkpoint"))
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, file := range remembered {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
 	}
 	pool := newPool(t)
 	signer := newSigner(t, pool, ledger.IdentityConfig{KeyFile: keyFile})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -21,7 +22,7 @@ const DefaultInterval = time.Second
 type SignerConfig struct {
 	// Pool has a connection to spare. Required.
 	Pool *pgxpool.Pool
-	// Identity is what it signs as; it has keys. Required.
+	// Identity is what it signs as; it has keys and the memory of its origin. Required.
 	Identity *Identity
 	// Interval between checkpoints while events arrive. Default: DefaultInterval.
 	Interval time.Duration
@@ -31,22 +32,20 @@ type SignerConfig struct {
 	Logger *slog.Logger
 }
 
-// Signer signs checkpoints over what is sealed. Replicas that have the same key may all run one: of two that sign at the
-// same time, one is on record, and the signature of the other is given to nobody.
+// Signer signs checkpoints over what is sealed. An origin is signed through one memory outside of the database, which replicas may share: who
+// signs holds it, and puts each checkpoint into it before the checkpoint goes into the database, from where it is served.
 type Signer struct {
 	config SignerConfig
 	store  *Store
-	memory Checkpoint // the largest that this replica knows of, outside of the database; no origin: none
-	kept   bool       // memory is in the file
 }
 
-// NewSigner returns a signer that does nothing before Run.
+// NewSigner returns a signer that does nothing before Run. It fails if the identity cannot sign.
 func NewSigner(config SignerConfig) (*Signer, error) {
 	if config.Pool == nil || config.Identity == nil {
 		return nil, errors.New("create signer: Pool or Identity is nil")
 	}
 	if len(config.Identity.signers) == 0 {
-		return nil, fmt.Errorf("create signer: no key: %w", config.Identity.Reason)
+		return nil, fmt.Errorf("create signer: %w", config.Identity.Reason)
 	}
 	if config.Interval <= 0 {
 		config.Interval = DefaultInterval
@@ -57,15 +56,8 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	s := &Signer{config: config, store: NewStore(config.Pool)}
-	memory, ok, err := readNote(config.Identity.Memory)
-	if err != nil {
-		return nil, fmt.Errorf("create signer: %w", err)
-	}
-	if ok && memory.Origin == config.Identity.Origin {
-		s.memory, s.kept = memory, true
-	}
-	return s, nil
+	config.Metrics.signer.Set(1)
+	return &Signer{config: config, store: NewStore(config.Pool)}, nil
 }
 
 // Run signs until ctx ends. What goes wrong is logged and tried again.
@@ -74,14 +66,15 @@ func (s *Signer) Run(ctx context.Context) {
 	defer ticker.Stop()
 	for failed := (failures{}); ; {
 		err := s.Sign(ctx)
-		forked := errors.Is(err, ErrForked)
-		s.config.Metrics.refuse(forked)
+		s.config.Metrics.refuse(refused(err))
 		if ctx.Err() != nil {
 			return
 		}
 		switch due := failed.due(err); {
-		case due && forked:
+		case due && errors.Is(err, ErrForked):
 			s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, and say why in public", slog.Any("error", err))
+		case due && errors.Is(err, ErrMemory):
+			s.config.Logger.ErrorContext(ctx, "This replica does not sign the ledger any more", slog.String("memory", s.config.Identity.Memory), slog.Any("error", err))
 		case due:
 			s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
 		}
@@ -93,56 +86,125 @@ func (s *Signer) Run(ctx context.Context) {
 	}
 }
 
-// signableSQL finds the tree as it is committed, and the last checkpoint of an origin, if there is one. $1: origin.
-const signableSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, c.tree_size, c.root_hash, c.note
+// factsSQL finds, in one snapshot, the tree as it is committed, the memory of an origin and its last checkpoint, if there are, and whether
+// the log has more. $1: origin.
+const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, m.memory, c.tree_size, c.root_hash,
+       EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position))
 FROM ledger_state AS s
-LEFT JOIN LATERAL (
-    SELECT tree_size, root_hash, note FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1
-) AS c ON true`
+LEFT JOIN ledger_memories AS m ON m.origin = $1
+LEFT JOIN LATERAL (SELECT tree_size, root_hash FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1) AS c ON true`
+
+// readDatabase adds to the facts what the database says about an origin.
+func (f *facts) readDatabase(ctx context.Context, db rowQuerier, origin string) error {
+	var last *int64
+	var lastRoot []byte
+	at, err := scanState(db.QueryRow(ctx, factsSQL, origin), &f.bound, &last, &lastRoot, &f.unsealed)
+	if err != nil {
+		return err
+	}
+	f.tree = tlog.Tree{N: at.size, Hash: at.root}
+	if last != nil {
+		f.last = &tlog.Tree{N: *last}
+		copy(f.last.Hash[:], lastRoot)
+	}
+	return nil
+}
+
+// readMemory adds to the facts what a memory says about an origin.
+func (f *facts) readMemory(dir, origin string) error {
+	c, ok, err := readRemembered(dir, origin)
+	if ok {
+		f.remembered = &c.Tree
+	}
+	return err
+}
 
 // insertCheckpointSQL stores a checkpoint behind the one that it follows, if the tree is still there: a fail-over may have
 // come in between. The caller has not switched synchronous_commit off: with this row, all that it covers is on disk.
-const insertCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, signed_at)
-SELECT $1, $2, $3, $4, $5, statement_timestamp()
+const insertCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
+SELECT $1, $2, $3, $4, $5, $6, statement_timestamp()
 WHERE EXISTS (SELECT FROM ledger_state WHERE tree_size >= $2)`
 
 var errMoved = errors.New("the ledger was set back while a checkpoint was signed")
 
-// Sign signs a checkpoint if the tree has grown since the last one. It fails with ErrForked if the tree does not extend
-// what was signed before.
+// signTimeout bounds one signature: a database that went silent must not keep the memory from other replicas for ever.
+const signTimeout = time.Minute
+
+// Sign signs a checkpoint if the tree has grown since the last one, and nobody else signs just now. It fails with ErrForked if the tree does
+// not extend what was signed before, and with ErrMemory if the memory must not sign.
 func (s *Signer) Sign(ctx context.Context) error {
-	origin := s.config.Identity.Origin
-	var previous *int64
-	var previousRoot []byte
-	var previousNote *string
-	at, err := scanState(s.config.Pool.QueryRow(ctx, signableSQL, origin), &previous, &previousRoot, &previousNote)
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
+	defer cancel()
+	memory, unlock, err := lockMemory(s.config.Identity.Memory)
+	if errors.Is(err, errLocked) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	grown := tlog.Tree{N: at.size, Hash: at.root}
-	hashes := s.store.hashes(ctx, grown)
-	if s.memory.Origin != "" {
-		if err := extends(grown, s.memory.Tree, hashes); err != nil {
-			return err
-		}
+	defer unlock()
+	// One connection: what is stored goes to the server that was asked, also when another one is promoted in between.
+	conn, err := s.config.Pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("acquire connection: %w", err)
 	}
-	if previous != nil {
-		last := Checkpoint{Origin: origin, Tree: tlog.Tree{N: *previous}, Note: []byte(*previousNote)}
-		copy(last.Tree.Hash[:], previousRoot)
-		if err := extends(grown, last.Tree, hashes); err != nil {
-			return err
-		}
-		if last.Tree.N == grown.N {
-			return s.remember(last)
-		}
+	defer conn.Release()
+	next, err := s.next(ctx, conn, memory)
+	if err != nil || next == nil {
+		return err
 	}
-	c := Checkpoint{Origin: origin, Tree: grown}
-	if c.Note, err = note.Sign(&note.Note{Text: c.body()}, s.config.Identity.signers...); err != nil {
-		return fmt.Errorf("sign checkpoint: %w", err)
+	if err := next.remember(); err != nil {
+		return err
 	}
-	tag, err := s.config.Pool.Exec(ctx, insertCheckpointSQL, origin, grown.N, previous, grown.Hash[:], string(c.Note))
+	return next.insert(ctx, conn)
+}
+
+// signature is a signed checkpoint on its way: first into the memory, then into the database.
+type signature struct {
+	signer   *Signer
+	memory   uuid.UUID
+	previous *int64 // size of the checkpoint that it follows
+	Checkpoint
+}
+
+// next signs a checkpoint that nobody has seen; nil if there is nothing to sign.
+func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signature, error) {
+	id := s.config.Identity
+	f := facts{memory: memory, keyMemory: id.keyMemory}
+	if err := f.readMemory(id.Memory, id.Origin); err != nil {
+		return nil, err
+	}
+	if err := f.readDatabase(ctx, conn, id.Origin); err != nil {
+		return nil, err
+	}
+	hashes := NewStore(conn).hashes(ctx, f.tree)
+	do, err := f.decide(func(older tlog.Tree) error { return extends(f.tree, older, hashes) })
+	if err != nil || do != signTree {
+		return nil, err
+	}
+	next := &signature{signer: s, memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
+	if f.last != nil {
+		next.previous = &f.last.N
+	}
+	if next.Note, err = note.Sign(&note.Note{Text: next.body()}, id.signers...); err != nil {
+		return nil, fmt.Errorf("sign checkpoint: %w", err)
+	}
+	return next, nil
+}
+
+// remember puts the checkpoint into the memory, which no restore of the database sets back.
+func (n *signature) remember() error {
+	if err := remember(n.signer.config.Identity.Memory, n.Checkpoint); err != nil {
+		return fmt.Errorf("remember what is signed: %w", err)
+	}
+	return nil
+}
+
+// insert puts the checkpoint into the database. The memory has it.
+func (n *signature) insert(ctx context.Context, conn *pgxpool.Conn) error {
+	tag, err := conn.Exec(ctx, insertCheckpointSQL, n.Origin, n.Tree.N, n.previous, n.Tree.Hash[:], string(n.Note), n.memory)
 	if eventlog.IsConflict(err) {
-		return nil // another replica was faster
+		return nil // the next attempt sees what is there
 	}
 	if err != nil {
 		return fmt.Errorf("store checkpoint: %w", err)
@@ -150,24 +212,6 @@ func (s *Signer) Sign(ctx context.Context) error {
 	if tag.RowsAffected() != 1 {
 		return errMoved
 	}
-	s.config.Metrics.signatures.Inc()
-	return s.remember(c)
-}
-
-// errMemory is returned while the signer's memory cannot be written. What it would say is known to this process all the same.
-var errMemory = errors.New("what was signed could not be remembered outside of the database")
-
-// remember keeps a checkpoint outside of the database, which may be set back. What could not be written is written the next time.
-func (s *Signer) remember(c Checkpoint) error {
-	if s.memory.Origin == "" || c.Tree.N > s.memory.Tree.N {
-		s.memory, s.kept = c, false
-	}
-	if s.kept {
-		return nil
-	}
-	if err := writeFile(s.config.Identity.Memory, s.memory.Note, keyFileMode); err != nil {
-		return fmt.Errorf("%w: %w", errMemory, err)
-	}
-	s.kept = true
+	n.signer.config.Metrics.signatures.Inc()
 	return nil
 }

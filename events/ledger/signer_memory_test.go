@@ -24,7 +24,7 @@ import (
 func cutOff(t testing.TB, config ledger.SignerConfig) (signer *ledger.Signer, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "keys")
-	id, err := ledger.Identify(t.Context(), config.Pool, ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "ledger.key")})
+	id, err := ledger.Identify(t.Context(), config.Pool, ledger.IdentityConfig{Origin: testOrigin, KeyFile: filepath.Join(dir, "ledger.key")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +41,9 @@ func cutOff(t testing.TB, config ledger.SignerConfig) (signer *ledger.Signer, di
 	return signer, dir
 }
 
-// TestSignerWritesItsMemoryInTheEnd: while its directory is away every attempt fails, and the next one after that writes the file, though
-// nothing was appended.
-func TestSignerWritesItsMemoryInTheEnd(t *testing.T) {
+// TestNothingIsSignedWithoutMemory: while its directory is away every attempt fails and nothing is given to anybody. The next one after that
+// signs.
+func TestNothingIsSignedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	signer, dir := cutOff(t, ledger.SignerConfig{Pool: pool})
@@ -52,37 +52,26 @@ func TestSignerWritesItsMemoryInTheEnd(t *testing.T) {
 			t.Errorf("without a directory for the memory: %v", err)
 		}
 	}
+	if sizes := chain(t, pool); len(sizes) != 0 {
+		t.Errorf("checkpoints were signed: %v", sizes)
+	}
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
 	}
 	sign(t, signer)
-	remembered, err := os.ReadFile(filepath.Join(dir, "ledger.key.checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(latest(t, pool).Note), string(remembered)); diff != "" {
+	if diff := cmp.Diff(string(latest(t, pool).Note), remembered(t, filepath.Join(dir, "ledger.key"))); diff != "" {
 		t.Errorf("memory (-newest checkpoint +got):\n%s", diff)
 	}
 }
 
-// TestSignerKnowsWhatItCouldNotWrite: a tree that was set back is noticed, too, while the memory cannot be written.
-func TestSignerKnowsWhatItCouldNotWrite(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	signer, _ := cutOff(t, ledger.SignerConfig{Pool: pool})
-	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
-	for range 6 {
-		appendEvents(t, pool, 1)
+// remembered is the checkpoint of testOrigin in the memory that goes with a key; empty if there is none.
+func remembered(t testing.TB, keyFile string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(ledger.DefaultMemory(keyFile), "ledger.example%2Ftest.checkpoint"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
 	}
-	awaitSealed(t, pool)
-	if err := signer.Sign(t.Context()); err == nil {
-		t.Error("signed without a directory for the memory")
-	}
-	stop()
-	setBack(t, pool, 3)
-	if err := signer.Sign(t.Context()); !errors.Is(err, ledger.ErrForked) {
-		t.Errorf("with fewer entries than were signed: %v", err)
-	}
+	return string(text)
 }
 
 // TestSignerLogsItsFirstFailure: an interval of an hour leaves time for one attempt.
@@ -92,7 +81,7 @@ func TestSignerLogsItsFirstFailure(t *testing.T) {
 	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Hour, Logger: lines.logger()})
 	run(t, signer.Run)
 	testdb.Eventually(t, "the failure is logged", func() bool {
-		return strings.Contains(lines.String(), "level=WARN") && strings.Contains(lines.String(), filepath.Join(dir, "ledger.key.checkpoint"))
+		return strings.Contains(lines.String(), "level=WARN") && strings.Contains(lines.String(), filepath.Join(dir, "ledger.key.memory"))
 	})
 }
 
@@ -100,7 +89,8 @@ func TestSignerLogsItsFirstFailure(t *testing.T) {
 func TestFailuresAreLogged(t *testing.T) {
 	t.Parallel()
 	away, forked, other := io.ErrUnexpectedEOF, fmt.Errorf("x: %w", ledger.ErrForked), errors.New("other")
-	disk := fmt.Errorf("x: %w: %w", ledger.ErrMemory, &fs.PathError{Op: "open", Path: "y", Err: syscall.ENOSPC})
+	disk := fmt.Errorf("x: %w", &fs.PathError{Op: "open", Path: "y", Err: syscall.ENOSPC})
+	memory := fmt.Errorf("x: %w", ledger.ErrMemory)
 	many := func(err error, n int) (all []error) {
 		for range n {
 			all = append(all, err)
@@ -118,6 +108,7 @@ func TestFailuresAreLogged(t *testing.T) {
 		"a database that stays away":      {many(away, 70), []int{1, 61}},
 		"a fork after a fail-over":        {[]error{away, forked, forked}, []int{1}},
 		"a fork that goes on":             {many(forked, 70), []int{0, 60}},
+		"a memory that must not sign":     {many(memory, 70), []int{0, 60}},
 		"a memory that cannot be written": {many(disk, 2), []int{0}},
 	} {
 		if diff := cmp.Diff(c.want, ledger.LoggedFailures(c.failures)); diff != "" {

@@ -28,8 +28,8 @@ const testOrigin = "ledger.example/test"
 // newSigner identifies and returns a signer; what the config leaves out is of the test's own.
 func newSigner(t testing.TB, pool *pgxpool.Pool, config ledger.IdentityConfig) *ledger.Signer {
 	t.Helper()
-	if config.DefaultOrigin == "" {
-		config.DefaultOrigin = testOrigin
+	if config.Origin == "" {
+		config.Origin = testOrigin
 	}
 	if config.KeyFile == "" {
 		config.KeyFile = filepath.Join(t.TempDir(), "ledger.key")
@@ -300,8 +300,13 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	pool := newPool(t)
 	dir := t.TempDir()
 	config := ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "new", "ledger.key")}
+	var log string
+	if err := pool.QueryRow(t.Context(), `SELECT id FROM log_identity`).Scan(&log); err != nil {
+		t.Fatal(err)
+	}
+	origin := testOrigin + "/" + log[:8]
 	first, err := ledger.Identify(t.Context(), pool, config)
-	if err != nil || !first.Started || first.Origin != testOrigin || len(first.VerifierKeys) != 1 || !strings.HasPrefix(first.VerifierKeys[0], testOrigin+"+") {
+	if err != nil || !first.Started || first.Origin != origin || len(first.VerifierKeys) != 1 || !strings.HasPrefix(first.VerifierKeys[0], origin+"+") {
 		t.Fatalf("first start: %+v, %v", first, err)
 	}
 	info, err := os.Stat(config.KeyFile)
@@ -310,7 +315,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	}
 	config.DefaultOrigin = "another.example/address" // the listening address has changed
 	second, err := ledger.Identify(t.Context(), pool, config)
-	if err != nil || second.Started || second.Origin != testOrigin {
+	if err != nil || second.Started || second.Origin != origin {
 		t.Fatalf("second start: %+v, %v", second, err)
 	}
 	if diff := cmp.Diff(first.VerifierKeys, second.VerifierKeys); diff != "" {
@@ -387,7 +392,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 	before := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}).Keys()[0]
 	step(before)
-	after, err := ledger.AddKey(file, testOrigin)
+	after, err := ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,8 +401,9 @@ func TestKeyRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "\n")
-	if err := os.WriteFile(file, []byte("# the first one has retired\n\n"+rest), 0o600); err != nil {
+	lines := strings.SplitAfter(string(text), "\n") // the memory, the first key, the second one
+	lines[1] = "# the first one has retired\n\n"
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	step(after)

@@ -24,6 +24,7 @@ type Status struct {
 	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest of them; 0 when there are none
 	Error          *string    `json:"error"`                // why sealing does not go on
 	Origin         *string    `json:"origin"`               // null before a replica has started
+	Memory         *string    `json:"memory"`               // that signs for the origin; null while none does
 	CheckpointSize *int64     `json:"checkpointSize"`       // entries that are signed; null while nothing is
 	CheckpointAge  *float64   `json:"checkpointAgeSeconds"` // since it was signed
 	SignedAt       *time.Time `json:"signedAt"`
@@ -35,7 +36,7 @@ func ReadStatus(ctx context.Context, db database) (Status, error) {
 	var st Status
 	var signed *string
 	s, err := scanState(db.QueryRow(ctx, statusSQL, LagLimit+1), &st.SealedAt, &st.Error, &st.UnsealedEvents, &st.LagSeconds,
-		&st.Origin, &st.CheckpointSize, &st.SignedAt, &st.CheckpointAge, &signed)
+		&st.Origin, &st.Memory, &st.CheckpointSize, &st.SignedAt, &st.CheckpointAge, &signed)
 	if err != nil {
 		return Status{}, fmt.Errorf("status of the ledger: %w", err)
 	}

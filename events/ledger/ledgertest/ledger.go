@@ -38,25 +38,29 @@ func New(t testing.TB) *Ledger {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Pool.Close)
-	identity, err := ledger.Identify(t.Context(), l.Pool, ledger.IdentityConfig{DefaultOrigin: Origin, KeyFile: filepath.Join(t.TempDir(), "ledger.key")})
+	identity, err := ledger.Identify(t.Context(), l.Pool, ledger.IdentityConfig{Origin: Origin, KeyFile: filepath.Join(t.TempDir(), "ledger.key")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.id, l.Keys = identity, identity.VerifierKeys
-	l.Forget()
+	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: l.id}); err != nil {
+		t.Fatal(err)
+	}
 	return l
 }
 
-// Forget makes the signer forget what it has signed, as an operator can who forges: it removes what is remembered outside of
+// Forget makes the signer forget what it has signed, as an operator can who forges: it removes the checkpoints that are remembered outside of
 // the database.
 func (l *Ledger) Forget() {
 	l.t.Helper()
-	if err := os.RemoveAll(l.id.Memory); err != nil {
-		l.t.Fatal(err)
+	remembered, err := filepath.Glob(filepath.Join(l.id.Memory, "*.checkpoint"))
+	if err != nil || len(remembered) == 0 {
+		l.t.Fatalf("%d checkpoints are remembered, %v", len(remembered), err)
 	}
-	var err error
-	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: l.id}); err != nil {
-		l.t.Fatal(err)
+	for _, file := range remembered {
+		if err := os.Remove(file); err != nil {
+			l.t.Fatal(err)
+		}
 	}
 }
 

@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// facts are all that the decision to sign rests on: what the memory has, read while it is locked, and then one snapshot of the database.
+type facts struct {
+	memory     uuid.UUID     // that this replica has
+	keyMemory  uuid.NullUUID // that the key was made with; none: the key is older than memories
+	bound      uuid.NullUUID // that signs for the origin, by the database
+	remembered *tlog.Tree    // newest checkpoint of the origin in the memory
+	last       *tlog.Tree    // newest checkpoint of the origin in the database
+	tree       tlog.Tree     // that is sealed
+	unsealed   bool          // the log has events behind it
+}
+
+// verdict is what a signer does.
+type verdict int
+
+const (
+	signTree   verdict = iota // sign the tree
+	upToDate                  // the tree is signed
+	waitSealed                // what was sealed once, and signed, is being sealed again after a crash
+)
+
+// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or nothing is and it knows all that was signed.
+func (f *facts) mayBind() error {
+	switch {
+	case f.keyMemory.Valid && f.keyMemory.UUID != f.memory:
+		return fmt.Errorf("%w: the key goes with the memory %s, and this one is %s", ErrMemory, f.keyMemory.UUID, f.memory)
+	case f.bound.Valid && f.bound.UUID != f.memory:
+		return fmt.Errorf("%w: the memory %s signs for this origin, and this one is %s", ErrMemory, f.bound.UUID, f.memory)
+	case f.bound.Valid || f.last == nil:
+		return nil
+	case f.remembered == nil:
+		return fmt.Errorf("%w: it has no checkpoint of this origin, and %d entries were signed", ErrMemory, f.last.N)
+	case f.remembered.N < f.last.N || f.remembered.N == f.last.N && f.remembered.Hash != f.last.Hash:
+		return fmt.Errorf("%w: it knows a checkpoint over %d entries, and the newest one is over %d", ErrMemory, f.remembered.N, f.last.N)
+	}
+	return nil
+}
+
+// decide says what to do. extends fails with ErrForked unless the tree is an older one, not larger, grown on. decide fails with ErrMemory for a
+// memory that must not sign, with ErrForked for a tree that does not extend what was signed, and with what else extends fails with.
+func (f *facts) decide(extends func(older tlog.Tree) error) (verdict, error) {
+	if err := f.mayBind(); err != nil {
+		return 0, err
+	}
+	if !f.bound.Valid {
+		return 0, fmt.Errorf("%w: the database does not know of it; a restart of this replica tells it", ErrMemory)
+	}
+	// A checkpoint is in the memory before it is in the database.
+	if f.last != nil && (f.remembered == nil || f.remembered.N < f.last.N) {
+		known := "nothing"
+		if f.remembered != nil {
+			known = fmt.Sprint(f.remembered.N, " entries")
+		}
+		return 0, fmt.Errorf("%w: it knows that %s were signed, and %d were: it is a copy, or was restored from one; use the original, or start a new origin",
+			ErrMemory, known, f.last.N)
+	}
+	for _, older := range []*tlog.Tree{f.remembered, f.last} {
+		switch {
+		case older == nil:
+		case older.N <= f.tree.N:
+			if err := extends(*older); err != nil {
+				return 0, err
+			}
+		// The commit of a seal does not wait for the disk, that of an event does.
+		case f.unsealed:
+			return waitSealed, nil
+		default:
+			return 0, fmt.Errorf("%w: it has %d entries, and %d were signed", ErrForked, f.tree.N, older.N)
+		}
+	}
+	if f.last != nil && f.last.N == f.tree.N {
+		return upToDate, nil
+	}
+	return signTree, nil
+}
+
+// refused reports whether signing will not mend by itself.
+func refused(err error) bool { return errors.Is(err, ErrForked) || errors.Is(err, ErrMemory) }

@@ -1,0 +1,460 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+)
+
+// The model: replicas, files of memories, and two databases of which the second one is what the first one was once, promoted or restored beside
+// it. A breadth-first search visits every state that any order of their steps leads to. The decision is the signer's own.
+
+const (
+	modelReplicas = 3
+	modelFiles    = 3
+	mostEvents    = 2 // in a log
+	mostSetBack   = 2 // times
+	none          = uint8(255)
+)
+
+// history is a log, or the front of one: a number for each sequence of events. An event is named after how often a database had been
+// set back when it was appended, so that what is appended after a restore is never what was lost.
+type history = uint8
+
+var histories, historyNumber = func() (all []string, number map[string]history) {
+	all, number = []string{""}, map[string]history{"": 0}
+	for i := 0; i < len(all); i++ {
+		if len(all[i]) == mostEvents {
+			continue
+		}
+		for event := byte('a'); event <= 'a'+mostSetBack; event++ {
+			next := all[i] + string(event)
+			number[next] = history(len(all))
+			all = append(all, next)
+		}
+	}
+	return all, number
+}()
+
+func size(h history) int { return len(histories[h]) }
+
+func front(h history, n int) history { return historyNumber[histories[h][:n]] }
+
+func isFront(a, b history) bool { return strings.HasPrefix(histories[b], histories[a]) }
+
+// modelTree is the tree over a history: its hash tells the history, as SHA-256 does.
+func modelTree(h history) *tlog.Tree {
+	if h == none {
+		return nil
+	}
+	return &tlog.Tree{N: int64(size(h)), Hash: tlog.Hash{h}}
+}
+
+type modelDatabase struct {
+	log    history
+	sealed uint8   // events of it
+	last   history // newest checkpoint
+	bound  uint8   // memory of the origin
+	event  uint8   // that is appended
+}
+
+// Steps of a signature.
+const (
+	idle       = uint8(iota)
+	hasSigned  // and nobody knows
+	isInMemory // or, with a planted fault, in the database
+)
+
+// modelReplica is zero between signatures: a signer remembers nothing but what is in its memory, and may meet the other database each time.
+type modelReplica struct {
+	database uint8
+	phase    uint8
+	next     history // that it signs
+	previous history // that it was told by the database
+}
+
+type modelState struct {
+	databases [2]modelDatabase
+	promoted  bool          // there is a second database
+	saved     modelDatabase // what a standby or a backup has
+	setBack   uint8
+	files     [modelFiles]history // newest checkpoint in each file of a memory
+	replicas  [modelReplicas]modelReplica
+	served    history // the largest that anybody has seen
+}
+
+// model says who has what, and which fault is planted.
+type model struct {
+	file      [modelReplicas]uint8 // of the memory that a replica signs through; none: it has none
+	id        [modelFiles]uint8    // of the memory in a file
+	keyMemory uint8                // that the key was made with; none: the key is older than memories
+	unbound   bool                 // databases do not know of the memory at first
+	events    int                  // at most in a log
+	losses    uint8                // how often at most a database is restored, or a standby promoted
+	copies    bool                 // file 1 is replaced by a copy of file 0 at any time
+	oldCopy   bool                 // file 1 is a copy of file 0 from before all checkpoints that a database can be set back to
+
+	ignoreMemory, ignoreLast, ignoreBinding, insertFirst, eager bool // planted
+}
+
+func memoryID(n uint8) uuid.UUID { return uuid.UUID{n + 1} }
+
+func nullMemory(n uint8) uuid.NullUUID {
+	return uuid.NullUUID{UUID: memoryID(n), Valid: n != none}
+}
+
+// modelRun is what a search has found.
+type modelRun struct {
+	states, signed, waited, forked, refused, setBack int
+	accused                                          int    // of the forked: whose log has all that was signed
+	fork                                             string // how two checkpoints came to disagree
+}
+
+// facts are those of a replica that signs through a file for a database.
+func (m *model) facts(s *modelState, d *modelDatabase, file uint8) ledger.Facts {
+	f := ledger.Facts{
+		Memory: memoryID(m.id[file]), KeyMemory: nullMemory(m.keyMemory), Bound: nullMemory(d.bound),
+		Remembered: modelTree(s.files[file]), Last: modelTree(d.last), Tree: *modelTree(front(d.log, int(d.sealed))), Unsealed: int(d.sealed) < size(d.log),
+	}
+	if m.ignoreMemory {
+		f.Remembered = f.Last
+	}
+	if m.ignoreLast {
+		f.Last = nil
+	}
+	if m.ignoreBinding {
+		f.Bound, f.KeyMemory = uuid.NullUUID{UUID: f.Memory, Valid: true}, uuid.NullUUID{}
+	}
+	if m.eager {
+		f.Unsealed = false
+	}
+	return f
+}
+
+// modelStep is what leads from one state to another.
+type modelStep struct {
+	what string
+	who  int // replica or database
+}
+
+// explore visits all states until two checkpoints disagree.
+func (m *model) explore(t *testing.T) (run modelRun) {
+	t.Helper()
+	first := modelState{served: none, files: [modelFiles]history{none, none, none}}
+	first.databases[0] = modelDatabase{last: none, bound: m.id[0]}
+	if m.unbound {
+		first.databases[0].bound = none
+	}
+	if m.oldCopy {
+		first.files[0], first.files[1], first.served = historyNumber["a"], historyNumber[""], historyNumber["a"]
+		first.databases[0].log, first.databases[0].sealed, first.databases[0].last = historyNumber["a"], 1, historyNumber["a"]
+	}
+	first.saved = first.databases[0]
+	type visit struct {
+		state modelState
+		from  int
+		step  modelStep
+	}
+	visits, seen := []visit{{state: first}}, map[modelState]struct{}{first: {}}
+	for at := 0; at < len(visits) && run.fork == ""; at++ {
+		s := visits[at].state
+		m.steps(t, &s, &run, func(next modelState, what string, who int) {
+			m.sort(&next)
+			if _, ok := seen[next]; !ok {
+				seen[next] = struct{}{}
+				visits = append(visits, visit{next, at, modelStep{what, who}})
+			}
+		}, func(disagree string) {
+			if run.fork != "" {
+				return
+			}
+			for v := visits[at]; v.step.what != ""; v = visits[v.from] {
+				run.fork = fmt.Sprintf("%s %d, ", v.step.what, v.step.who) + run.fork
+			}
+			run.fork += disagree
+		})
+	}
+	run.states = len(visits)
+	return run
+}
+
+// sort makes states equal that differ only in which of several equal replicas is where.
+func (m *model) sort(s *modelState) {
+	for range modelReplicas {
+		for i := 1; i < modelReplicas; i++ {
+			if a, b := &s.replicas[i-1], &s.replicas[i]; m.file[i-1] == m.file[i] && a.order() < b.order() {
+				*a, *b = *b, *a
+			}
+		}
+	}
+}
+
+func (r *modelReplica) order() uint32 {
+	return uint32(r.phase)<<24 | uint32(r.database)<<16 | uint32(r.next)<<8 | uint32(r.previous)
+}
+
+// cut ends all connections with a database.
+func cut(s *modelState, database int) {
+	for i := range s.replicas {
+		if r := &s.replicas[i]; int(r.database) == database {
+			*r = modelReplica{}
+		}
+	}
+}
+
+// steps takes each step that can be taken in a state.
+func (m *model) steps(t *testing.T, s *modelState, run *modelRun, to func(next modelState, what string, who int), fork func(string)) {
+	t.Helper()
+	for i := range s.databases {
+		if i == 0 || s.promoted {
+			m.databaseSteps(s, i, run, to)
+		}
+	}
+	if !s.promoted && s.setBack < m.losses {
+		next := *s
+		next.promoted = true
+		next.setBack++
+		next.databases[1] = s.saved
+		next.databases[1].event = next.setBack
+		run.setBack++
+		to(next, "promote", 1)
+	}
+	if m.copies && s.files[1] != s.files[0] {
+		next := *s
+		next.files[1] = s.files[0]
+		to(next, "copy memory", 0)
+	}
+	for i := range s.replicas {
+		m.replicaSteps(t, s, i, run, to, fork)
+	}
+}
+
+func (m *model) databaseSteps(s *modelState, i int, run *modelRun, to func(modelState, string, int)) {
+	d := s.databases[i]
+	change := func(d modelDatabase, cutOff bool, what string) {
+		next := *s
+		next.databases[i] = d
+		if cutOff {
+			cut(&next, i)
+		}
+		to(next, what, i)
+	}
+	if size(d.log) < m.events {
+		grown := d
+		grown.log = historyNumber[histories[d.log]+string('a'+d.event)]
+		change(grown, false, "append to")
+	}
+	if int(d.sealed) < size(d.log) {
+		grown := d
+		grown.sealed++
+		change(grown, false, "seal in")
+	}
+	// A crash loses seals, but none in front of a checkpoint. Those that it does not lose, the next steps may bring back.
+	crashed := d
+	crashed.sealed = 0
+	if d.last != none {
+		crashed.sealed = uint8(size(d.last))
+	}
+	change(crashed, true, "crash")
+	if m.losses == 0 {
+		return
+	}
+	next := *s
+	next.saved = d
+	to(next, "save", i)
+	if s.setBack < m.losses {
+		next := *s
+		next.setBack++
+		run.setBack++
+		next.databases[i] = s.saved
+		next.databases[i].event = next.setBack
+		cut(&next, i)
+		to(next, "restore", i)
+	}
+}
+
+func (m *model) replicaSteps(t *testing.T, s *modelState, i int, run *modelRun, to func(modelState, string, int), fork func(string)) {
+	t.Helper()
+	r, file := s.replicas[i], m.file[i]
+	if file == none {
+		return
+	}
+	change := func(next modelState, r modelReplica, what string) {
+		next.replicas[i] = r
+		to(next, what, i)
+	}
+	insert := func(after modelReplica) {
+		next := *s
+		d := &next.databases[r.database]
+		if d.last != r.previous || d.bound != m.id[file] && !m.ignoreBinding {
+			change(next, modelReplica{}, "refused by the database: replica")
+			return
+		}
+		d.last = r.next
+		if s.served != none && !isFront(s.served, r.next) && !isFront(r.next, s.served) {
+			fork(fmt.Sprintf("replica %d shows %q, and %q was seen", i, histories[r.next], histories[s.served]))
+			return
+		}
+		if s.served == none || size(r.next) > size(s.served) {
+			next.served = r.next
+		}
+		change(next, after, "insert from replica")
+	}
+	remember := func(after modelReplica) {
+		next := *s
+		next.files[file] = r.next
+		change(next, after, "remember in replica")
+	}
+	further := r
+	further.phase = isInMemory
+	switch r.phase {
+	case idle:
+		for database := range s.databases {
+			if database == 0 || s.promoted {
+				m.start(t, s, i, database, run, change)
+			}
+		}
+		return
+	case hasSigned:
+		if m.insertFirst {
+			insert(further)
+		} else {
+			remember(further)
+		}
+	case isInMemory:
+		if m.insertFirst {
+			remember(modelReplica{})
+		} else {
+			insert(modelReplica{})
+		}
+	}
+	change(*s, modelReplica{}, "kill replica")
+}
+
+// start is what a replica may do between signatures: say which memory signs, as at its start, or sign.
+func (m *model) start(t *testing.T, s *modelState, i, database int, run *modelRun, change func(modelState, modelReplica, string)) {
+	t.Helper()
+	d, file := &s.databases[database], m.file[i]
+	f := m.facts(s, d, file)
+	if !f.Bound.Valid && f.MayBind() == nil {
+		next := *s
+		next.databases[database].bound = m.id[file]
+		change(next, modelReplica{}, "bind to memory of replica")
+	}
+	for j := range s.replicas {
+		if j != i && m.file[j] == file && s.replicas[j].phase != idle {
+			return // the memory is locked
+		}
+	}
+	tree := front(d.log, int(d.sealed))
+	sign, wait, err := f.Decide(func(older tlog.Tree) error {
+		if !isFront(older.Hash[0], tree) {
+			return ledger.ErrForked
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, ledger.ErrForked):
+		run.forked++
+		if isFront(s.files[file], d.log) && (d.last == none || isFront(d.last, d.log)) && !m.ignoreMemory {
+			run.accused++
+		}
+	case errors.Is(err, ledger.ErrMemory):
+		run.refused++
+	case err != nil:
+		t.Error(err)
+	case wait:
+		run.waited++
+	case sign:
+		run.signed++
+		change(*s, modelReplica{database: uint8(database), phase: hasSigned, next: tree, previous: d.last},
+			fmt.Sprintf("sign %q of database %d in replica", histories[tree], database))
+	}
+}
+
+// Who has which file of a memory, and which memories they are.
+var (
+	allShare   = [modelReplicas]uint8{0, 0, 0}
+	oneHas     = [modelReplicas]uint8{0, none, none}
+	allTheirs  = [modelReplicas]uint8{0, 1, 2}
+	different  = [modelFiles]uint8{0, 1, 2}
+	sameMemory = [modelFiles]uint8{0, 0, 0}
+)
+
+// TestNoTwoCheckpointsDisagree, whatever crashes, is restored or promoted, and in whatever order: replicas share a memory, have one of their own
+// each, or none; the databases know at first which memory signs, or do not. A copy of a memory signs nothing that the database can tell it has missed.
+// Nor is a log ever said to have lost what it has. Two events are enough to lose one that was signed and to sign others in its place.
+func TestNoTwoCheckpointsDisagree(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]model{
+		"a memory is shared":                    {file: allShare, id: different, losses: 1},
+		"a memory is shared, and not known yet": {file: allShare, id: different, losses: 1, unbound: true},
+		"one replica has the memory":            {file: oneHas, id: different, losses: 1, unbound: true, keyMemory: none},
+		"each has a memory":                     {file: allTheirs, id: different, losses: 1, unbound: true},
+		"each has a memory, the key is old":     {file: allTheirs, id: different, losses: 1, keyMemory: none},
+		"one replica has an old copy":           {file: [modelReplicas]uint8{0, 1, none}, id: sameMemory, losses: 2, oldCopy: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m.events = 2
+			run := m.explore(t)
+			t.Logf("%+v", run)
+			if run.fork != "" {
+				t.Error(run.fork)
+			}
+			if run.accused > 0 {
+				t.Errorf("%d times a log was said to have lost what it has", run.accused)
+			}
+			if run.signed == 0 || run.forked == 0 || run.waited == 0 && !m.oldCopy || run.setBack == 0 || m.file[1] == 1 && run.refused == 0 {
+				t.Error("the search has not met what it looks for")
+			}
+		})
+	}
+}
+
+// TestCopiedMemories: as long as no database is set back, copies of a memory sign one after the other, or not at all.
+func TestCopiedMemories(t *testing.T) {
+	t.Parallel()
+	m := model{file: [modelReplicas]uint8{0, 1, none}, id: sameMemory, copies: true, events: 2}
+	if run := m.explore(t); run.fork != "" || run.accused > 0 || run.refused == 0 {
+		t.Errorf("%+v", run)
+	}
+}
+
+// TestModelFindsForks: without any one of the rules two checkpoints disagree, and the search shows how.
+func TestModelFindsForks(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]model{
+		"the memory is not looked at":                  {file: allShare, id: different, ignoreMemory: true},
+		"the memory is written after the database":     {file: allShare, id: different, insertFirst: true},
+		"each replica signs through a memory it has":   {file: allTheirs, id: different, ignoreBinding: true},
+		"the database's checkpoint is not looked at":   {file: [modelReplicas]uint8{0, 1, none}, id: sameMemory, oldCopy: true, ignoreLast: true},
+		"a copy has seen what the database then loses": {file: [modelReplicas]uint8{0, 1, none}, id: sameMemory, copies: true},
+		"an old key, and nothing bound to a memory":    {file: allTheirs, id: different, unbound: true, keyMemory: none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m.events, m.losses = 2, 1
+			if run := m.explore(t); run.fork == "" {
+				t.Errorf("no fork was found in %d states", run.states)
+			} else {
+				t.Log(run.fork)
+			}
+		})
+	}
+}
+
+// TestModelFindsFalseAccusations: who does not wait for what a crash has unsealed says that it is lost.
+func TestModelFindsFalseAccusations(t *testing.T) {
+	t.Parallel()
+	m := model{file: allShare, id: different, events: 2, eager: true}
+	if run := m.explore(t); run.accused == 0 {
+		t.Errorf("%+v", run)
+	}
+}

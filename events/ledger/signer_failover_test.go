@@ -1,0 +1,377 @@
+package ledger_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
+	"novelgate/migrations"
+)
+
+// signed is a database with events that are sealed, and a signer for it.
+type signed struct {
+	t       testing.TB
+	url     string
+	pool    *pgxpool.Pool
+	signer  *ledger.Signer
+	keyFile string
+}
+
+func newSigned(t testing.TB, url, keyFile string) *signed {
+	t.Helper()
+	s := &signed{t: t, url: url, keyFile: keyFile}
+	s.open()
+	return s
+}
+
+// open starts a signer.
+func (s *signed) open() {
+	s.t.Helper()
+	s.pool = openPool(s.t, s.url)
+	s.signer = newSigner(s.t, s.pool, ledger.IdentityConfig{KeyFile: s.keyFile})
+}
+
+// grow appends and seals.
+func (s *signed) grow(n int) {
+	s.t.Helper()
+	appendEvents(s.t, s.pool, n)
+	stop := startSealer(s.t, ledger.SealerConfig{Pool: s.pool})
+	awaitSealed(s.t, s.pool)
+	stop()
+}
+
+func (s *signed) wantRefused(what string, want error) {
+	s.t.Helper()
+	before := chain(s.t, s.pool)
+	if err := s.signer.Sign(s.t.Context()); !errors.Is(err, want) {
+		s.t.Errorf("%s: %v", what, err)
+	}
+	if diff := cmp.Diff(before, chain(s.t, s.pool)); diff != "" {
+		s.t.Errorf("%s: checkpoints (-before +after):\n%s", what, diff)
+	}
+}
+
+// restored is a copy of the database, as a standby that is promoted, or a backup that is restored: both take events from now on. Its signer has the
+// memory that goes with a key.
+func (s *signed) restored(keyFile string) *signed {
+	s.t.Helper()
+	s.pool.Close() // nobody may be connected with what is copied
+	url := testdb.Copy(s.t, s.url)
+	s.open()
+	return newSigned(s.t, url, keyFile)
+}
+
+// TestOneHistoryIsSigned of two databases that are both written: that of whose events the memory knows, whichever it is. The other one is refused,
+// whether its tree is shorter, as long or longer.
+func TestOneHistoryIsSigned(t *testing.T) {
+	t.Parallel()
+	old := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	old.grow(10)
+	sign(t, old.signer)
+	now := old.restored(old.keyFile)
+	old.grow(2)
+	sign(t, old.signer) // and somebody keeps it
+	now.wantRefused("a shorter tree", ledger.ErrForked)
+	now.grow(2)
+	now.wantRefused("another one of the same size", ledger.ErrForked)
+	now.grow(2)
+	now.wantRefused("a longer one", ledger.ErrForked)
+	old.grow(1)
+	sign(t, old.signer)
+	if diff := cmp.Diff([]int64{10, 12, 13}, chain(t, old.pool)); diff != "" {
+		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
+
+	next := newSigner(t, now.pool, ledger.IdentityConfig{KeyFile: old.keyFile, Origin: testOrigin + "-2"})
+	sign(t, next)
+	if c := latest(t, now.pool); c.Origin != testOrigin+"-2" || c.Tree.N != 14 {
+		t.Errorf("the new origin signs %s, %d entries", c.Origin, c.Tree.N)
+	}
+}
+
+// TestKilledWhileSigning: a signer that is killed before the memory has a checkpoint, or before the database has it, leaves nothing that the next one
+// would not go on from. A database that has lost what only the memory has is refused, since somebody could have seen it.
+func TestKilledWhileSigning(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	s.grow(10)
+	sign(t, s.signer)
+	for _, isRemembered := range []bool{false, true} {
+		s.grow(1)
+		if err := s.signer.SignAndDie(t.Context(), isRemembered); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]int64{10}, chain(t, s.pool)); diff != "" {
+			t.Errorf("checkpoints (-want +got):\n%s", diff)
+		}
+	}
+	now := s.restored(s.keyFile)
+	s.grow(1)
+	if err := s.signer.SignAndDie(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	now.wantRefused("a tree without the last event", ledger.ErrForked)
+	s.grow(1)
+	sign(t, s.signer)
+	if diff := cmp.Diff([]int64{10, 14}, chain(t, s.pool)); diff != "" {
+		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(string(latest(t, s.pool).Note), remembered(t, s.keyFile)); diff != "" {
+		t.Errorf("memory (-newest checkpoint +got):\n%s", diff)
+	}
+}
+
+// TestSignerWaitsForWhatIsSealedAgain: after a crash the tree can be shorter than what was signed. It grows to the same one.
+func TestSignerWaitsForWhatIsSealedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	s.grow(10)
+	if err := s.signer.SignAndDie(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	setBack(t, s.pool, int(count(t, s.pool, "events"))) // the tree, and no event
+	sign(t, s.signer)
+	if sizes := chain(t, s.pool); len(sizes) != 0 {
+		t.Errorf("signed before all was sealed again: %v", sizes)
+	}
+	s.grow(1)
+	sign(t, s.signer)
+	if diff := cmp.Diff([]int64{11}, chain(t, s.pool)); diff != "" {
+		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
+}
+
+// TestMemoryComesFirst: what cannot be put into the memory is not in the database either.
+func TestMemoryComesFirst(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	// A file may have this name, and the one that is written beside it may not.
+	signer := newSigner(t, pool, ledger.IdentityConfig{Origin: strings.Repeat("x", 255-len(".checkpoint"))})
+	if err := signer.Sign(t.Context()); !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Errorf("signed without a memory: %v", err)
+	}
+	if sizes := chain(t, pool); len(sizes) != 0 {
+		t.Errorf("checkpoints: %v", sizes)
+	}
+}
+
+// copyMemory copies a memory, and the key that goes with it, into another directory.
+func copyMemory(t testing.TB, keyFile string) (copied string) {
+	t.Helper()
+	copied = filepath.Join(t.TempDir(), "ledger.key")
+	text, err := os.ReadFile(keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(copied, text, 0o600), os.CopyFS(ledger.DefaultMemory(copied), os.DirFS(ledger.DefaultMemory(keyFile)))); err != nil {
+		t.Fatal(err)
+	}
+	return copied
+}
+
+// TestCopyOfMemoryIsRefused as soon as the original has signed on, also after the database was set back to where it knows that.
+func TestCopyOfMemoryIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	s.grow(5)
+	sign(t, s.signer)
+	copied := copyMemory(t, s.keyFile)
+	s.grow(5)
+	sign(t, s.signer)
+	other := s.restored(copied)
+	s.grow(2)
+	sign(t, s.signer)
+	other.wantRefused("a copy that has missed a checkpoint", ledger.ErrMemory)
+	other.grow(3)
+	other.wantRefused("the same, over another history", ledger.ErrMemory)
+	again := newSigned(t, s.url, copied)
+	again.wantRefused("the same, beside the original", ledger.ErrMemory)
+}
+
+// TestReplicaWithoutMemory does not sign, though it has the key: also not in a database that does not know of any memory, or of any origin.
+func TestReplicaWithoutMemory(t *testing.T) {
+	t.Parallel()
+	empty := testdb.New(t)
+	s := newSigned(t, testdb.Copy(t, empty), filepath.Join(t.TempDir(), "ledger.key"))
+	s.grow(5)
+	sign(t, s.signer)
+	text, err := os.ReadFile(s.keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "ledger.key")
+	if err := os.WriteFile(copied, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantSilent := func(what string, pool *pgxpool.Pool, config ledger.IdentityConfig) {
+		t.Helper()
+		config.DefaultOrigin = "x"
+		id, err := ledger.Identify(t.Context(), pool, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id}); err == nil || id.Reason == nil || len(id.VerifierKeys) != 0 {
+			t.Errorf("%s: %v, %+v", what, err, id)
+		}
+	}
+	wantSilent("without a memory", s.pool, ledger.IdentityConfig{KeyFile: copied})
+	wantSilent("without a memory, and the database was set back to its beginning", openPool(t, testdb.Copy(t, empty)), ledger.IdentityConfig{Origin: testOrigin, KeyFile: copied})
+	foreign := newSigned(t, testdb.Copy(t, empty), filepath.Join(t.TempDir(), "ledger.key"))
+	config := ledger.IdentityConfig{Origin: testOrigin, KeyFile: copied, Memory: ledger.DefaultMemory(foreign.keyFile)}
+	wantSilent("with the memory of another key", s.pool, config)
+	wantSilent("with the memory of another key, and the database was set back to its beginning", openPool(t, testdb.Copy(t, empty)), config)
+
+	// The way on when the memory is lost: a new one, which signs a new origin.
+	if err := ledger.NewMemory(copied, ledger.DefaultMemory(copied)); err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.NewMemory(copied, ledger.DefaultMemory(copied)); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a second new memory: %v", err)
+	}
+	wantSilent("with a new memory", s.pool, ledger.IdentityConfig{KeyFile: copied})
+	next := newSigner(t, s.pool, ledger.IdentityConfig{KeyFile: copied, Origin: testOrigin + "-2"})
+	sign(t, next)
+	if c := latest(t, s.pool); c.Origin != testOrigin+"-2" {
+		t.Errorf("the new memory signs %s", c.Origin)
+	}
+}
+
+// TestOneMemoryForTwoLogs: a second database on a machine starts an origin of its own with the same key and memory.
+func TestOneMemoryForTwoLogs(t *testing.T) {
+	t.Parallel()
+	keyFile := filepath.Join(t.TempDir(), "ledger.key")
+	origins := map[string]bool{}
+	for range 2 {
+		url := testdb.NewEmpty(t) // a database of testdb.New has the log's id of its template
+		if err := migrations.Up(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		pool := openPool(t, url)
+		id, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{DefaultOrigin: "h/ledger", KeyFile: keyFile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendEvents(t, pool, 1)
+		startSealer(t, ledger.SealerConfig{Pool: pool})
+		awaitSealed(t, pool)
+		sign(t, signer)
+		origins[latest(t, pool).Origin] = true
+	}
+	if len(origins) != 2 {
+		t.Errorf("origins: %v", origins)
+	}
+}
+
+// TestMemoryIsLocked: while one process signs with a memory, another one stands by.
+func TestMemoryIsLocked(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	unlock, err := ledger.LockMemory(ledger.DefaultMemory(s.keyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign(t, s.signer)
+	if sizes := chain(t, s.pool); len(sizes) != 0 {
+		t.Errorf("signed with a locked memory: %v", sizes)
+	}
+	unlock()
+	sign(t, s.signer)
+	if diff := cmp.Diff([]int64{0}, chain(t, s.pool)); diff != "" {
+		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
+}
+
+// oldLedger takes a database and a key back to before there were memories: the last checkpoint is in the database and in a file beside the key.
+func oldLedger(t testing.TB) *signed {
+	t.Helper()
+	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	s.grow(10)
+	sign(t, s.signer)
+	steps, err := os.ReadFile(filepath.FromSlash("../../migrations/00020_ledger_memories.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, down, _ := strings.Cut(string(steps), "-- +goose Down\n")
+	if _, err := s.pool.Exec(t.Context(), down+`; DELETE FROM goose_db_version WHERE version_id = 20`); err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(s.keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, private, _ := strings.Cut(string(key), "\n") // the first line names the memory
+	err = errors.Join(os.WriteFile(s.keyFile, []byte(private), 0o600), os.WriteFile(s.keyFile+".checkpoint", latest(t, s.pool).Note, 0o600),
+		os.RemoveAll(ledger.DefaultMemory(s.keyFile)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// upgrade opens a ledger from before there were memories.
+func (s *signed) upgrade() (*ledger.Identity, *pgxpool.Pool) {
+	s.t.Helper()
+	if err := migrations.Up(s.t.Context(), s.url); err != nil {
+		s.t.Fatal(err)
+	}
+	pool := openPool(s.t, s.url)
+	id, err := ledger.Identify(s.t.Context(), pool, ledger.IdentityConfig{DefaultOrigin: "x", KeyFile: s.keyFile})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return id, pool
+}
+
+// TestLedgerFromBeforeMemories is signed on by the replica that knows its last checkpoint, and by no other one.
+func TestLedgerFromBeforeMemories(t *testing.T) {
+	t.Parallel()
+	s := oldLedger(t)
+	behind := &signed{t: t, url: s.url, keyFile: filepath.Join(t.TempDir(), "ledger.key")}
+	key, err := os.ReadFile(s.keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(behind.keyFile, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id, pool := behind.upgrade()
+	if id.Reason == nil {
+		t.Error("a replica signs that knows nothing of what was signed")
+	}
+	// A replica of the version before.
+	if _, err := pool.Exec(t.Context(), `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, signed_at)
+		VALUES ($1, 11, 10, sha256('x'), 'n', now())`, testOrigin); err == nil || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("a checkpoint that is in no memory: %v", err)
+	}
+	if id, pool = s.upgrade(); id.Reason != nil {
+		t.Fatal(id.Reason)
+	}
+	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign(t, signer)
+	appendEvents(t, pool, 1)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	sign(t, signer)
+	if diff := cmp.Diff([]int64{10, 11}, chain(t, pool)); diff != "" {
+		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
+	if id, _ = behind.upgrade(); id.Reason == nil {
+		t.Error("a second memory signs")
+	}
+}
