@@ -46,13 +46,16 @@ type API struct {
 	PublicURL string           // what the URLs in answers begin with; no slash at its end
 	Timeout   time.Duration    // within which every request is answered
 	Now       func() time.Time // time of receipt
+
+	guard *guard // set by Register
 }
 
 // maxBody is the largest request body, in bytes (SPEC section 8).
 const maxBody = 32 << 10
 
-// Register adds the routes of the partner operations to router.
+// Register adds the routes of the partner operations to router. It is called once.
 func (a *API) Register(router *mux.Router) {
+	a.guard = newGuard(a.Now)
 	a.registerNovelRoutes(router)
 	a.registerPostRoutes(router)
 	a.registerSelfRoutes(router)

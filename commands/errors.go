@@ -12,11 +12,15 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/share"
 	"novelgate/events/eventlog"
 )
 
 // retryUnavailable is what Retry-After says while the database is away or the queue is full.
 const retryUnavailable = time.Second
+
+// retryShare is what Retry-After says when an integration has used up its share of the service.
+const retryShare = time.Second
 
 // toProblem is the one place where errors become what a client sees.
 func (a *API) toProblem(err error) *problem.Error {
@@ -28,6 +32,9 @@ func (a *API) toProblem(err error) *problem.Error {
 	case errors.As(err, &limited):
 		return problem.RateLimited(limited.RetryAfter).WithDetail(
 			fmt.Sprintf("The limit of %d novel creations per minute is reached. Repeat the request with the same Idempotency-Key after the time in Retry-After.", limited.Limit))
+	case errors.Is(err, share.ErrExceeded):
+		return problem.RateLimited(retryShare).WithDetail(
+			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the time in Retry-After.").WithCause(err)
 	case errors.Is(err, novel.ErrRejected):
 		return problem.NovelRejected()
 	case errors.Is(err, post.ErrNovelNotFound):

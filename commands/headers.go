@@ -85,18 +85,31 @@ func traceParent(r *http.Request) string {
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the limit, w
 // the window in seconds, r what is left of it, t the seconds until all of it is back. The names are in the form that net/http sends.
 func setRateLimit(h http.Header, p *access.Principal, limiter Limiter, operations ...ratelimit.Operation) {
-	policy, state := "", ""
-	for i, operation := range operations {
-		if i > 0 {
-			policy, state = policy+", ", state+", "
-		}
-		name, limit := `"`+string(operation)+`"`, perMinute(p, operation)
+	h.Del("Ratelimit-Policy")
+	h.Del("Ratelimit")
+	for _, operation := range operations {
+		limit := perMinute(p, operation)
 		status := limiter.Status(p.IntegrationID, operation, limit)
-		policy += name + ";q=" + strconv.Itoa(limit) + ";w=" + strconv.Itoa(int(ratelimit.Window/time.Second))
-		state += name + ";r=" + strconv.Itoa(status.Remaining) + ";t=" + strconv.Itoa(wholeSeconds(status.Reset))
+		addRateLimit(h, string(operation), limit, ratelimit.Window, status.Remaining, status.Reset)
 	}
-	h.Set("Ratelimit-Policy", policy)
-	h.Set("Ratelimit", state)
+}
+
+// setQueryLimits sets the same for queries, which belong to no operation: all limits of the integration, and their own.
+func (a *API) setQueryLimits(h http.Header, p *access.Principal) {
+	setRateLimit(h, p, a.Limiter, ratelimit.Posts, ratelimit.Novels)
+	remaining, reset := a.guard.status(p.IntegrationID)
+	addRateLimit(h, "queries", queriesPerWindow, queryWindow, remaining, reset)
+}
+
+func addRateLimit(h http.Header, name string, limit int, window time.Duration, remaining int, reset time.Duration) {
+	add := func(field, parameters string) {
+		if before := h.Get(field); before != "" {
+			parameters = before + ", " + parameters
+		}
+		h.Set(field, parameters)
+	}
+	add("Ratelimit-Policy", `"`+name+`";q=`+strconv.Itoa(limit)+";w="+strconv.Itoa(int(window/time.Second)))
+	add("Ratelimit", `"`+name+`";r=`+strconv.Itoa(remaining)+";t="+strconv.Itoa(wholeSeconds(reset)))
 }
 
 // perMinute is an integration's limit of an operation.

@@ -30,14 +30,10 @@ func TestMeOnADatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.keys.Forget()
-	if me := p.must(t, http.MethodGet, "/api/integrations/me", "", ""); me["enabled"] != false || me["integrationId"] != p.ID.String() || me["name"] != "Partner" {
-		t.Errorf("a disabled one: %v", me)
-	}
-	if status, got := p.delivery(t, "novels", "k"); status != http.StatusOK {
-		t.Errorf("a disabled one's delivery: %d %v", status, got)
-	}
-	if status, got := p.send(t, http.MethodPost, "/api/integrations/resolve", "", `{"novel":"Genji"}`); status != http.StatusForbidden {
-		t.Errorf("a disabled one's resolution: %d %v", status, got)
+	for _, inquiry := range inquiries {
+		if status, got := p.send(t, inquiry.method, inquiry.path, "", inquiry.body); status != http.StatusForbidden || got["code"] != "capability_disabled" {
+			t.Errorf("a disabled one's %s %s: %d %v", inquiry.method, inquiry.path, status, got)
+		}
 	}
 }
 

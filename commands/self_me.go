@@ -12,7 +12,7 @@ import (
 type meAnswer struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Name          string    `json:"name"`
-	Enabled       bool      `json:"enabled"`
+	Enabled       bool      `json:"enabled"`      // a disabled one is refused
 	Capabilities  []string  `json:"capabilities"` // novels, posts, in this order
 	Review        bool      `json:"review"`
 	Limits        struct {
@@ -28,7 +28,7 @@ type limitAnswer struct {
 	ResetSeconds int `json:"resetSeconds"` // until all of it is back, rounded up
 }
 
-// me handles GET /api/integrations/me. A disabled integration may ask, to find out that it is.
+// me handles GET /api/integrations/me.
 func (a *API) me(_ context.Context, in *inquiry) (any, error) {
 	answer := meAnswer{IntegrationID: in.IntegrationID, Name: in.Name, Enabled: in.Enabled, Review: in.Review}
 	if in.CanCreateNovels {

@@ -39,10 +39,7 @@ var titleSQL string
 
 // resolve handles POST /api/integrations/resolve: an upsert up to its decision. It refuses whom an upsert refuses.
 func (a *API) resolve(ctx context.Context, in *inquiry) (any, error) {
-	switch {
-	case !in.Enabled:
-		return nil, problem.CapabilityDisabled("This integration is disabled.")
-	case !in.CanCreateNovels:
+	if !in.CanCreateNovels {
 		return nil, problem.CapabilityDisabled("This integration lacks the capability to create novels.")
 	}
 	body, err := request.DecodeNovel(in.body)

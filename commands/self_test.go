@@ -61,7 +61,6 @@ func TestMe(t *testing.T) {
 		want   map[string]any
 	}{
 		"all capabilities": {func(*access.Principal) {}, map[string]any{"enabled": true, "review": false, "capabilities": []any{"novels", "posts"}}},
-		"disabled":         {func(p *access.Principal) { p.Enabled = false }, map[string]any{"enabled": false, "review": false, "capabilities": []any{"novels", "posts"}}},
 		"under review, posts alone": {
 			func(p *access.Principal) { p.Review, p.CanCreateNovels = true, false },
 			map[string]any{"enabled": true, "review": true, "capabilities": []any{"posts"}},
@@ -87,10 +86,10 @@ func TestMe(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.body); got.status != http.StatusOK || diff != "" {
 				t.Errorf("status %d (-want +got)\n%s", got.status, diff)
 			}
-			if limit := got.header.Get("RateLimit"); limit != `"posts";r=3;t=2, "novels";r=3;t=2` {
+			if limit := got.header.Get("RateLimit"); limit != `"posts";r=3;t=2, "novels";r=3;t=2, "queries";r=199;t=1` {
 				t.Errorf("RateLimit: %s", limit)
 			}
-			if policy := got.header.Get("RateLimit-Policy"); policy != `"posts";q=60;w=60, "novels";q=5;w=60` {
+			if policy := got.header.Get("RateLimit-Policy"); policy != `"posts";q=60;w=60, "novels";q=5;w=60, "queries";q=200;w=10` {
 				t.Errorf("RateLimit-Policy: %s", policy)
 			}
 		})
@@ -162,6 +161,21 @@ func TestInquiriesRefused(t *testing.T) {
 				t.Errorf("detail speaks of a header: %s", detail)
 			}
 		})
+	}
+}
+
+// TestDisabledIsRefusedEverywhere in the words of an import.
+func TestDisabledIsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.principal.Enabled = false
+	handler, _ := serve(t, f)
+	refused := send(t, handler, http.MethodPost, postPath, postBody)
+	for _, inquiry := range inquiries {
+		got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
+		if got.status != http.StatusForbidden || got.body["code"] != refused.body["code"] || got.body["detail"] != refused.body["detail"] {
+			t.Errorf("%s %s: %+v, an import %+v", inquiry.method, inquiry.path, got, refused)
+		}
 	}
 }
 

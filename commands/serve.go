@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"novelgate/commands/access"
 	"novelgate/commands/problem"
@@ -17,7 +18,7 @@ import (
 )
 
 // handler serves an operation. The checks run in this order: key of the integration (401), media type (415), size
-// (413), capability (403), idempotency key, and then, in the operation itself, body, limit, replay, decision.
+// (413), capability (403), idempotency key, and then, in the operation itself, body, limit, share, replay, decision.
 func (a *API) handler(op operation) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -38,15 +39,19 @@ func (a *API) handler(op operation) http.Handler {
 // slow service.
 const bodyGrace = 50 * time.Millisecond
 
+// disabledDetail refuses everything to a disabled integration.
+const disabledDetail = "This integration is disabled."
+
 // serve returns what to answer. With an error, the output only says whether that is a replay.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (*output, error) {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (_ *output, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
 	defer cancel()
 	in := &input{requestID: RequestID(ctx), traceParent: traceParent(r), receivedAt: a.Now()}
-	var err error
 	if in.Principal, err = a.authenticate(ctx, r); err != nil {
+		a.hold(ctx, uuid.Nil, err)
 		return nil, err
 	}
+	defer func() { a.hold(ctx, in.IntegrationID, err) }()
 	// At the end, when a permit that this request takes is counted.
 	defer func() { setRateLimit(w.Header(), in.Principal, a.Limiter, op.name) }()
 
@@ -62,7 +67,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (*outp
 		defer cancel()
 	}
 	if !in.Enabled {
-		return nil, problem.CapabilityDisabled("This integration is disabled.")
+		return nil, problem.CapabilityDisabled(disabledDetail)
 	}
 	if !op.allowed(in.Principal) {
 		return nil, problem.CapabilityDisabled(op.missing)
@@ -71,6 +76,13 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (*outp
 		return nil, err // already a problem
 	}
 	return op.handle(ctx, in)
+}
+
+// hold keeps a refusal back if it is one of too many.
+func (a *API) hold(ctx context.Context, integration uuid.UUID, err error) {
+	if err != nil {
+		a.guard.hold(ctx, integration, a.toProblem(err).Code)
+	}
 }
 
 // authenticate finds out whose API key a request carries.

@@ -7,6 +7,9 @@ func (k *Keys) Remembered() int {
 	return len(k.entries)
 }
 
+// FindAttempts is how often a look-up is tried that times out.
+const FindAttempts = findAttempts
+
 // Waiting returns how many keys of integrations wait for a query.
 func (k *Keys) Waiting() int {
 	k.principals.mu.Lock()

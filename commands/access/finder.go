@@ -3,19 +3,22 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/database"
 )
 
 const (
-	findTimeout = time.Second // for one query
-	findAtOnce  = 1000        // keys in one query
+	findTimeout  = time.Second // for one query
+	findAttempts = 3           // that may time out, each on another connection
+	findAtOnce   = 1000        // keys in one query
 )
 
 // finder looks up keys in groups: those that come while its queries are under way share the next query. So a flood of
@@ -73,13 +76,31 @@ func (f *finder) work() {
 
 // ask looks up a group.
 func (f *finder) ask(group []*lookUp) {
-	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
-	defer cancel()
 	hashes := make([][]byte, len(group))
 	for i, l := range group {
 		hashes[i] = l.hash[:]
 	}
-	found := make(map[[sha256.Size]byte]entry, len(group))
+	var found map[[sha256.Size]byte]entry
+	var err error
+	for range findAttempts {
+		if found, err = f.read(hashes); !errors.Is(err, context.DeadlineExceeded) && !pgconn.Timeout(err) {
+			break
+		}
+	}
+	for _, l := range group {
+		l.entry, l.err = found[l.hash], err
+		if err != nil {
+			l.err = fmt.Errorf("look up key: %w", err)
+		}
+		close(l.done)
+	}
+}
+
+// read returns the entries of those keys that exist.
+func (f *finder) read(hashes [][]byte) (map[[sha256.Size]byte]entry, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
+	defer cancel()
+	found := make(map[[sha256.Size]byte]entry, len(hashes))
 	err := database.Retry(ctx, f.pool, func(bool) error {
 		rows, err := f.pool.Query(ctx, f.query.sql, hashes)
 		if err != nil {
@@ -94,11 +115,5 @@ func (f *finder) ask(group []*lookUp) {
 		})
 		return err
 	})
-	for _, l := range group {
-		l.entry, l.err = found[l.hash], err
-		if err != nil {
-			l.err = fmt.Errorf("look up key: %w", err)
-		}
-		close(l.done)
-	}
+	return found, err
 }

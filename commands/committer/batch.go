@@ -54,12 +54,12 @@ func (r *run) settle(ctx context.Context, jobs []*job) {
 	err := r.commit(ctx, jobs)
 	switch {
 	case err == nil:
-		answer(jobs, nil)
+		r.answer(jobs, nil)
 	case errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown):
 		r.config.Logger.WarnContext(ctx, "batch not committed", slog.Int("commands", len(jobs)), slog.Any("error", err))
-		answer(jobs, err)
+		r.answer(jobs, err)
 	case len(jobs) == 1: // whoever submitted it reports it
-		answer(jobs, err)
+		r.answer(jobs, err)
 	default:
 		r.config.Metrics.bisections.Inc()
 		half := len(jobs) / 2
@@ -68,13 +68,15 @@ func (r *run) settle(ctx context.Context, jobs []*job) {
 	}
 }
 
-// answer lets the submitters go on: with the result that was decided, or with err.
-func answer(jobs []*job, err error) {
+// answer lets the submitters go on: with the result that was decided, or with err. Only now is the integration's turn over:
+// a command stays in its lane when its submitter has gone away.
+func (c *Committer) answer(jobs []*job, err error) {
 	for _, j := range jobs {
 		if err != nil {
 			j.err = err
 		}
 		close(j.done)
+		c.shares.Return(j.caller.IntegrationID)
 	}
 }
 

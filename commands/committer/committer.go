@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/share"
 )
 
 // Permits is the limiter of novel creations: a *ratelimit.Limiter.
@@ -32,6 +33,8 @@ type Config struct {
 	Lanes       int           // batches in flight at a time; default: see DefaultLanes
 	MaxBatch    int           // commands in one transaction; default 256
 	QueueLength int           // commands that may wait in each lane; default 1024
+	Share       int           // commands of one integration in the lanes; default 256, so that those of others wait for one batch of them
+	ShareQueue  int           // commands of one integration that wait to enter a lane; default 1024
 	Timeout     time.Duration // how long one batch may keep trying; default 1.5 s
 	Committed   func()        // called after each commit that appended events; must not block
 
@@ -52,6 +55,12 @@ func (c *Config) setDefaults() {
 	if c.QueueLength == 0 {
 		c.QueueLength = 1024
 	}
+	if c.Share == 0 {
+		c.Share = 256
+	}
+	if c.ShareQueue == 0 {
+		c.ShareQueue = 1024
+	}
 	if c.Timeout == 0 {
 		c.Timeout = 1500 * time.Millisecond
 	}
@@ -70,9 +79,10 @@ type Committer struct {
 	// restart every connection of the pool is dead.
 	connectionAttempts int
 
-	lanes []chan *job
-	seed  maphash.Seed
-	wg    sync.WaitGroup
+	shares *share.Shares // of the lanes
+	lanes  []chan *job
+	seed   maphash.Seed
+	wg     sync.WaitGroup
 
 	connections atomic.Int64 // that lanes have used, see meet
 
@@ -84,7 +94,7 @@ type Committer struct {
 func New(config Config) *Committer {
 	config.setDefaults()
 	c := &Committer{
-		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1,
+		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1, shares: share.New(config.Share, config.ShareQueue),
 		lanes: make([]chan *job, config.Lanes), seed: maphash.MakeSeed(),
 	}
 	for i := range c.lanes {
@@ -94,8 +104,8 @@ func New(config Config) *Committer {
 	return c
 }
 
-// UpsertNovel carries out cmd. It fails with novel.ErrRejected, *RateLimitedError or an error of this package. When
-// ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
+// UpsertNovel carries out cmd. It fails with novel.ErrRejected, *RateLimitedError, share.ErrExceeded or an error of this
+// package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
 func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelResult, error) {
 	j := cmd.job()
 	if err := c.submit(ctx, j); err != nil {
@@ -104,8 +114,8 @@ func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelRes
 	return j.novelResult, j.err
 }
 
-// ImportPost carries out cmd. It fails with post.ErrNovelNotFound, *RateLimitedError or an error of this package.
-// When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
+// ImportPost carries out cmd. It fails with post.ErrNovelNotFound, *RateLimitedError, share.ErrExceeded or an error of this
+// package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
 func (c *Committer) ImportPost(ctx context.Context, cmd *ImportPost) (PostResult, error) {
 	j := cmd.job()
 	if err := c.submit(ctx, j); err != nil {
@@ -118,7 +128,11 @@ func (c *Committer) submit(ctx context.Context, j *job) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err()) // nothing was submitted
 	}
+	if err := c.shares.Take(ctx, j.caller.IntegrationID); err != nil {
+		return err
+	}
 	if err := c.enqueue(j); err != nil {
+		c.shares.Return(j.caller.IntegrationID)
 		return err
 	}
 	select {

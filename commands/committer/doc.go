@@ -4,7 +4,8 @@
 //
 // A command joins the queue of a lane, chosen by its folded title, so that the commands on one novel keep their
 // order. A lane takes what has queued up while its previous batch was in flight: there is no timer, so a lone
-// command waits for nobody. For each batch the lane
+// command waits for nobody. One integration has no more than its share of the lanes; what it sends beyond that waits
+// outside of them (package share), so that it neither fills a queue nor holds others up. For each batch the lane
 //
 //  1. loads the working state in one round trip: the titles, threads and parents that the commands name, unless it remembers
 //     them, see memory, and their own keys, unless they are comments that are presumed to be first deliveries, see doubt (a

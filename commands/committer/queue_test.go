@@ -13,6 +13,7 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
+	"novelgate/commands/share"
 	"novelgate/internal/testdb"
 )
 
@@ -57,6 +58,51 @@ func TestCloseWaitsForAnswers(t *testing.T) {
 	}
 	release()
 	<-ended
+}
+
+// TestFloodLeavesTheQueueToOthers floods the lane on behalf of one integration, also with commands whose senders have gone away.
+func TestFloodLeavesTheQueueToOthers(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane, func(c *committer.Config) { c.QueueLength, c.Share, c.ShareQueue = 4, 3, 1 })
+	flooder, other := newPartner(), newPartner()
+	release := r.occupy(t)
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan answer, 3)
+	for i := range 3 {
+		go func() { gone <- r.submit(ctx, flooder.post(fmt.Sprint("gone ", i), "Title")) }()
+	}
+	testdb.Eventually(t, "the flooder has its share", func() bool { return r.QueueDepth() == 3 })
+	leave()
+	for range 3 {
+		if a := <-gone; !errors.Is(a.err, committer.ErrOutcomeUnknown) {
+			t.Errorf("a command whose sender has gone: %v", a)
+		}
+	}
+	first, second := r.start(flooder.post("first", "Title")), r.start(flooder.post("second", "Title"))
+	waiting := second // of the two, one waits and the other is refused
+	select {
+	case a := <-first:
+		if !errors.Is(a.err, share.ErrExceeded) {
+			t.Errorf("beyond what may wait: %v", a)
+		}
+	case a := <-second:
+		waiting = first
+		if !errors.Is(a.err, share.ErrExceeded) {
+			t.Errorf("beyond what may wait: %v", a)
+		}
+	}
+	others := r.start(other.post("k", "Title"))
+	testdb.Eventually(t, "another integration is in the queue", func() bool { return r.QueueDepth() == 4 })
+	release()
+	if a := <-others; a.err != nil {
+		t.Errorf("another integration: %v", a)
+	}
+	if a := <-waiting; a.err != nil {
+		t.Errorf("the command that waited: %v", a)
+	}
+	if a := r.submit(t.Context(), flooder.post("gone 0", "Title")); a.String() != "post replayed" {
+		t.Errorf("retry of a command whose sender had gone: %v", a)
+	}
 }
 
 // TestCloseAnswersWhatWasAccepted closes a committer under load.

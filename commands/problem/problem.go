@@ -114,6 +114,15 @@ func RateLimited(retryAfter time.Duration) *Error {
 	}
 }
 
+// QueriesLimited says that the integration asks more than its share.
+func QueriesLimited(retryAfter time.Duration) *Error {
+	return &Error{
+		Code:       CodeRateLimited,
+		Detail:     "This integration asks more than its share. Repeat the request after the time in Retry-After.",
+		RetryAfter: retryAfter,
+	}
+}
+
 // Unavailable says that the service can't answer now, or does not know whether the
 // command went through.
 func Unavailable(retryAfter time.Duration) *Error {

@@ -17,8 +17,7 @@ type class string
 
 const (
 	public  class = "public"  // no key is asked for
-	command class = "command" // of partners, a disabled one excepted
-	inquiry class = "inquiry" // of partners, a disabled one included
+	partner class = "partner" // a disabled one excepted
 	staff   class = "staff"
 	audit   class = "audit" // of auditors, and of staff
 )
@@ -46,13 +45,13 @@ var routeClasses = map[string]struct {
 	"GET /ledger/proof":                 {public, nil},
 	"GET /ledger/tile/{tile}":           {public, nil},
 
-	"POST /api/integrations/novels":  {command, func(*desk) blackbox.Fields { return blackbox.Fields{"novel": blackbox.Unique("Any")} }},
-	"POST /api/integrations/posts":   {command, func(d *desk) blackbox.Fields { return blackbox.Comment(d.hosted) }},
-	"POST /api/integrations/resolve": {command, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.title} }},
+	"POST /api/integrations/novels":  {partner, func(*desk) blackbox.Fields { return blackbox.Fields{"novel": blackbox.Unique("Any")} }},
+	"POST /api/integrations/posts":   {partner, func(d *desk) blackbox.Fields { return blackbox.Comment(d.hosted) }},
+	"POST /api/integrations/resolve": {partner, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.title} }},
 
-	"GET /api/integrations/me":                          {inquiry, nil},
-	"GET /api/integrations/deliveries/{idempotencyKey}": {inquiry, nil},
-	"POST /api/integrations/deliveries/reconcile": {inquiry, func(d *desk) blackbox.Fields {
+	"GET /api/integrations/me":                          {partner, nil},
+	"GET /api/integrations/deliveries/{idempotencyKey}": {partner, nil},
+	"POST /api/integrations/deliveries/reconcile": {partner, func(d *desk) blackbox.Fields {
 		return blackbox.Fields{"operation": "novels", "idempotencyKeys": []string{d.delivered}}
 	}},
 
@@ -109,8 +108,7 @@ var (
 // valid is what the routes of a class answer to keys that open something.
 var valid = map[class]struct{ partner, disabled, staff, auditor refusal }{
 	public:  {welcome, welcome, welcome, welcome},
-	command: {welcome, incapable, unauthorized, unauthorized},
-	inquiry: {welcome, welcome, unauthorized, unauthorized},
+	partner: {welcome, incapable, unauthorized, unauthorized},
 	staff:   {forbidden, forbidden, welcome, forbidden},
 	audit:   {forbidden, forbidden, welcome, welcome},
 }
