@@ -86,7 +86,7 @@ func (f *follower) writeChunks(ctx context.Context, chunks <-chan loadedChunk) e
 				}
 				return err
 			}
-			f.subscription.Seek(chunk.End)
+			f.subscription.Seek(chunk.End, chunk.Identity)
 			turn.Pass()
 			return nil
 		})
@@ -140,7 +140,7 @@ func (f *follower) writeChunk(ctx context.Context, conn *pgxpool.Conn, chunk *lo
 	if err := turn.Await(ctx); err != nil {
 		return err
 	}
-	if err := lockAt(ctx, conn, lockCheckpointSQL, f.projection, chunk.Start); err != nil {
+	if err := lockAt(ctx, conn, lockCheckpointSQL, f.projection, chunk.Identity, chunk.Start); err != nil {
 		return err
 	}
 	if err := conn.SendBatch(ctx, writes).Close(); err != nil {

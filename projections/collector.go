@@ -15,7 +15,7 @@ import (
 type Collector struct {
 	list *scrape.Reading[[]Status]
 
-	up, lagEvents, lagSeconds, failed, generation, rebuilt *prometheus.Desc
+	up, lagEvents, lagSeconds, failed, diverged, retrying, generation, rebuilt *prometheus.Desc
 }
 
 // NewCollector returns a collector that asks db. The clock tells how old an answer is.
@@ -29,6 +29,8 @@ func NewCollector(db eventlog.Querier, clock func() time.Time) *Collector {
 		lagEvents:  desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.", "projection"),
 		lagSeconds: desc("projection_lag_seconds", "Age of the oldest settled event that the projection has not applied yet; 0 when there is none.", "projection"),
 		failed:     desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.", "projection"),
+		diverged:   desc("projection_diverged", "1 when the log does not have the last event that the projection has applied, until its tables are built anew.", "projection"),
+		retrying:   desc("projection_retrying", "1 while the projection does not go on for a reason that is no event's, and tries again.", "projection"),
 		generation: desc("projection_generation", "Generation of the code that writes the live tables.", "projection"),
 		rebuilt:    desc("projection_rebuild_done", "Share of the log that a rebuild of the projection has read; absent when none is unfinished.", "projection"),
 	}
@@ -36,7 +38,7 @@ func NewCollector(db eventlog.Querier, clock func() time.Time) *Collector {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{c.up, c.lagEvents, c.lagSeconds, c.failed, c.generation, c.rebuilt} {
+	for _, desc := range []*prometheus.Desc{c.up, c.lagEvents, c.lagSeconds, c.failed, c.diverged, c.retrying, c.generation, c.rebuilt} {
 		descs <- desc
 	}
 }
@@ -56,14 +58,19 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		s := &list[i]
 		gauge(c.lagEvents, float64(s.LagEvents), s.Name)
 		gauge(c.lagSeconds, s.LagSeconds, s.Name)
-		failed := 0.0
-		if s.State == Failed {
-			failed = 1
-		}
-		gauge(c.failed, failed, s.Name)
+		gauge(c.failed, truth(s.State == Failed), s.Name)
+		gauge(c.diverged, truth(s.State == Diverged), s.Name)
+		gauge(c.retrying, truth(s.State == Running && s.Error != nil), s.Name)
 		gauge(c.generation, float64(s.Generation), s.Name)
 		if s.Rebuild != nil {
 			gauge(c.rebuilt, s.Rebuild.Share(), s.Name)
 		}
 	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
@@ -53,7 +55,6 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 		"refused statement":  {exec(`SELECT 1 / 0`), "division by zero"},
 		"unique violation":   {exec(`INSERT INTO settings (name, value) VALUES ('twice', ''), ('twice', '')`), "duplicate key"},
 		"deferred check":     {exec(`INSERT INTO deferred VALUES (1), (1)`), "duplicate key"},
-		"unknown table":      {exec(`SELECT FROM no_such_table`), "no_such_table"},
 		"unencodable value":  {exec(`SELECT $1::integer`, make(chan int)), "chan int"},
 		"NUL in a parameter": {exec(`SELECT $1::text`, "\x00"), "invalid byte sequence"},
 	} {
@@ -118,7 +119,11 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 // What may go away by itself is tried again, and does not stop the projection.
 func TestTransientErrorsDoNotStop(t *testing.T) {
 	t.Parallel()
-	for _, state := range []string{"deadlock_detected", "serialization_failure", "lock_not_available", "query_canceled", "disk_full", "read_only_sql_transaction"} {
+	for _, state := range []string{
+		"deadlock_detected", "serialization_failure", "lock_not_available", "query_canceled", "disk_full", "read_only_sql_transaction", "io_error",
+		// Nothing says that these go away by themselves, nor that an event is to blame.
+		"idle_in_transaction_session_timeout", "insufficient_privilege", "internal_error", "index_corrupted", "undefined_table", "feature_not_supported",
+	} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
@@ -140,6 +145,65 @@ func TestTransientErrorsDoNotStop(t *testing.T) {
 			testdb.Eventually(t, "caught up", caughtUp(t, pool, "sick"))
 			p.assertAll(t, pool)
 		})
+	}
+}
+
+// What may be an event's fault, or that of a database in trouble, is on record while it is tried again, until it has gone away.
+func TestTroubleIsOnRecord(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	p, random := newCounting(t, pool, "sick"), seeded(1)
+	execute(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no right' USING ERRCODE = 'insufficient_privilege'; END $$`,
+		`CREATE TRIGGER refuse BEFORE INSERT ON applied_sick EXECUTE FUNCTION refuse()`)
+	append1(t, pool, comments(random, "some", 5)...)
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
+	testdb.Eventually(t, "on record", func() bool { return status(t, pool, "sick").Error != nil })
+	if s := status(t, pool, "sick"); s.State != projections.Running || !strings.Contains(*s.Error, "no right") || s.FailedAt != nil {
+		t.Errorf("status of a projection in trouble: %+v", s)
+	}
+	metrics := map[string]float64{}
+	for name, value := range gather(t, projections.NewCollector(pool, time.Now)) {
+		if strings.Contains(name, "retrying") || strings.Contains(name, "failed") || strings.Contains(name, "diverged") {
+			metrics[name] = value
+		}
+	}
+	want := map[string]float64{"novelgate_projection_retrying sick": 1, "novelgate_projection_failed sick": 0, "novelgate_projection_diverged sick": 0}
+	if diff := cmp.Diff(want, metrics); diff != "" {
+		t.Errorf("metrics differ (-want +got):\n%s", diff)
+	}
+	execute(t, pool, `DROP TRIGGER refuse ON applied_sick`)
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "sick"))
+	p.assertAll(t, pool)
+	if s := status(t, pool, "sick"); s.Error != nil {
+		t.Errorf("still on record: %s", *s.Error)
+	}
+}
+
+// When an error that may be an event's has lasted, the event is found and blamed.
+func TestPatienceEnds(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	reaction := func(ctx context.Context, tx projections.Execer) error {
+		_, err := tx.Exec(ctx, `SELECT FROM no_such_table`)
+		return err
+	}
+	p, random := allergic{newCounting(t, pool, "sick"), reaction, new(atomic.Bool)}, seeded(1)
+	append1(t, pool, append(append(comments(random, "before", 37), comment(random, poisonKey)), comments(random, "after", 20)...)...)
+	poison := readAll(t, pool)[37].Position
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Patience: 4, Logger: quiet()})
+	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+	assertFailed(t, pool, poison, "no_such_table")
+	if n := len(p.applied(t, pool)); n != 37 {
+		t.Errorf("applied %d of the 37 events before", n)
+	}
+}
+
+func execute(t *testing.T, pool *pgxpool.Pool, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%v\n%s", err, sql)
+		}
 	}
 }
 

@@ -36,7 +36,9 @@ const (
 	unknownWait  = 3 * time.Second
 	stoppedWait  = time.Second
 	outdatedWait = time.Second
-	transientLog = 3 // failures in a row before one is logged as a warning
+	transientLog = 3 // failures in a row before one is logged as a warning, and goes on record if it may be an event's
+
+	defaultPatience = 200 // failures in a row that may be an event's before one is blamed: a quarter of an hour
 )
 
 // follower keeps one projection up to date. handle and before are called in turn, by different goroutines.
@@ -45,6 +47,9 @@ type follower struct {
 	pool         *pgxpool.Pool
 	logger       *slog.Logger
 	subscription *eventlog.Subscription
+	patience     int
+	identity     eventlog.Identity // of the log beside the checkpoint as it was last loaded
+	doubts       int               // failures in a row that may be an event's
 
 	mu       sync.Mutex
 	mode     mode
@@ -60,8 +65,37 @@ func (f *follower) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start projection %s: %w", f.projection.Name(), err)
 	}
-	f.subscription.Seek(c.position)
+	f.seek(ctx, c)
+	if !c.inLog {
+		return f.diverge(ctx, c)
+	}
 	return nil
+}
+
+// diverge stops a projection that has applied an event which the log does not have.
+func (f *follower) diverge(ctx context.Context, c checkpoint) error {
+	if c.state == Diverged || c.generation != f.projection.Generation() {
+		return nil
+	}
+	cause := fmt.Sprintf("the log does not have event %s, which is the last one that was applied: the log was set back, or is another one", c.position)
+	tag, err := f.pool.Exec(ctx, divergeSQL, f.projection.Name(), c.position.TransactionID, c.position.Ordinal, cause)
+	if err != nil {
+		return fmt.Errorf("stop projection: %w", err)
+	}
+	if tag.RowsAffected() > 0 {
+		f.logger.ErrorContext(ctx, "Projection has diverged from the log and stops until its tables are built anew", slog.String("error", cause))
+	}
+	return nil
+}
+
+// seek goes on from a checkpoint.
+func (f *follower) seek(ctx context.Context, c checkpoint) {
+	if f.identity != c.identity && f.identity != (eventlog.Identity{}) {
+		f.logger.InfoContext(ctx, "The database was restarted or is another one; the projection goes on from its checkpoint there",
+			slog.Any("before", f.identity), slog.Any("now", c.identity), slog.Any("position", c.position))
+	}
+	f.identity = c.identity
+	f.subscription.Seek(c.position, c.identity)
 }
 
 // handle applies a batch. It returns no error: the message is done with in any case, and what it stood for comes
@@ -106,7 +140,7 @@ func (f *follower) enter(ctx context.Context, next mode, err error) {
 	case next == stopped && err != nil:
 		f.logger.ErrorContext(ctx, "Projection has failed and stops; the others go on", slog.Any("error", err))
 	default:
-		f.logger.DebugContext(ctx, "Projection changed hands or state", slog.Int("mode", int(next)))
+		f.logger.DebugContext(ctx, "Projection changed hands or state", slog.Int("mode", int(next)), slog.Any("error", err))
 	}
 }
 
@@ -129,12 +163,19 @@ func (f *follower) before(ctx context.Context) {
 		case c.generation != f.projection.Generation():
 			f.enter(ctx, outdated, nil)
 			continue
+		case !c.inLog:
+			if err := f.diverge(ctx, c); err != nil {
+				f.enter(ctx, retrying, err)
+				continue
+			}
+			f.enter(ctx, stopped, nil)
+			continue
 		case c.state != Running:
 			f.enter(ctx, stopped, nil)
 			continue
 		}
 		moved := c.position != f.subscription.Position()
-		f.subscription.Seek(c.position)
+		f.seek(ctx, c)
 		switch {
 		case mode != standby:
 			f.resume()
@@ -175,12 +216,34 @@ func (f *follower) pause() (time.Duration, mode) {
 
 // advance applies a batch as far as it goes.
 func (f *follower) advance(ctx context.Context, batch eventlog.Batch) (mode, error) {
-	start, err := f.apply(ctx, batch.Start, batch.End, batch.Events)
+	if batch.Identity != f.identity {
+		return retrying, eventlog.ErrOtherLog
+	}
+	start, err := f.apply(ctx, part{batch.Identity, batch.Start, batch.End, batch.Events})
 	if err == nil && batch.Undecodable != nil {
 		err = f.refuse(ctx, start, batch.Undecodable)
 	}
-	f.subscription.Seek(start)
+	f.doubt(ctx, start, err)
+	f.subscription.Seek(start, batch.Identity)
 	return modeAfter(err), err
+}
+
+// doubt counts errors that may be an event's, and puts them on record for everybody to see.
+func (f *follower) doubt(ctx context.Context, at events.Position, err error) {
+	var doubt doubtError
+	switch {
+	case errors.As(err, &doubt):
+		f.doubts++
+	case modeAfter(err) != retrying:
+		f.doubts = 0
+	}
+	if f.doubts != transientLog || doubt.error == nil {
+		return
+	}
+	f.logger.ErrorContext(ctx, "Projection does not go on, for a reason that is no event's; it tries again", slog.Any("error", err))
+	if _, err := f.pool.Exec(ctx, noteTroubleSQL, f.projection.Name(), at.TransactionID, at.Ordinal, eventlog.ErrorText(err)); err != nil {
+		f.logger.WarnContext(ctx, "Why the projection does not go on could not be recorded", slog.Any("error", err))
+	}
 }
 
 // modeAfter returns the mode to enter when an attempt has ended like this.
@@ -201,29 +264,35 @@ func modeAfter(err error) mode {
 	return retrying
 }
 
-// apply applies events that lie behind start, up to end, and returns how far it got. If some event cannot be applied, those
-// before it are, and the projection stops there.
-func (f *follower) apply(ctx context.Context, start, end events.Position, batch []events.Recorded) (events.Position, error) {
-	if start == end {
-		return start, nil
+// apply applies a part and returns how far it got. If some event cannot be applied, those before it are, and the projection stops there.
+func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
+	if p.start == p.end {
+		return p.start, nil
 	}
-	err := attempt(ctx, f.pool, f.projection, start, end, batch)
+	err := attempt(ctx, f.pool, f.projection, p)
 	var poison poisonError
 	switch {
 	case err == nil:
-		return end, nil
-	case len(batch) == 0:
-		return start, err
-	case !errors.As(err, &poison):
-		return start, err
-	case len(batch) == 1:
-		return start, f.stop(ctx, start, batch[0].Position, poison)
+		return p.end, nil
+	case len(p.events) == 0:
+		return p.start, err
+	case !errors.As(err, &poison) && !f.gaveUp(err):
+		return p.start, err
+	case len(p.events) == 1:
+		return p.start, f.stop(ctx, p.start, p.events[0].Position, err)
 	}
-	half := len(batch) / 2
-	if start, err = f.apply(ctx, start, batch[half-1].Position, batch[:half]); err != nil {
-		return start, err
+	half := len(p.events) / 2
+	middle, err := f.apply(ctx, part{p.identity, p.start, p.events[half-1].Position, p.events[:half]})
+	if err != nil {
+		return middle, err
 	}
-	return f.apply(ctx, start, end, batch[half:])
+	return f.apply(ctx, part{p.identity, middle, p.end, p.events[half:]})
+}
+
+// gaveUp reports whether an error that may be an event's has lasted so long that the event is to blame.
+func (f *follower) gaveUp(err error) bool {
+	var doubt doubtError
+	return errors.As(err, &doubt) && f.doubts >= f.patience
 }
 
 // refuse deals with an event that cannot be read.
@@ -245,7 +314,8 @@ func (e *failedError) Unwrap() error { return e.cause }
 
 // stop records that the projection, whose checkpoint is at start, cannot get past an event.
 func (f *follower) stop(ctx context.Context, start, at events.Position, cause error) error {
-	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, eventlog.ErrorText(cause), f.projection.Generation())
+	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, eventlog.ErrorText(cause),
+		f.projection.Generation(), f.identity.String())
 	if err != nil {
 		return fmt.Errorf("stop projection: %w", err)
 	}

@@ -30,6 +30,9 @@ type Config struct {
 	Wake *eventlog.Wake
 	// Limit is the most events in one transaction. Default: eventlog.DefaultLimit.
 	Limit int
+	// Patience is how often in a row an error that may be an event's, or that of a database in trouble, is met before the event is blamed.
+	// Default: 200, which takes a quarter of an hour.
+	Patience int
 	// Logger gets what goes wrong. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -43,8 +46,12 @@ type Config struct {
 // Replicas may all run the same projections. One of them applies; the others notice and only look after its
 // checkpoint, every 250 ms or so while the log grows. When it stands still although there are events, one steps in.
 //
-// An event that cannot be applied stops its projection, in all replicas and until Retry; see List. An event of
-// an unknown type makes a replica wait for a newer one to take over.
+// An event that cannot be applied stops its projection, in all replicas and until Retry; see List. Errors that say nothing about
+// the event are met again and again, with growing waits, before it is blamed. An event of an unknown type makes a replica wait for a newer
+// one to take over.
+//
+// What was read from one log is not applied to the tables beside another (see eventlog.Identity), and a projection whose checkpoint is at an
+// event that the log does not have stops, until it is rebuilt.
 type Runner struct {
 	config  Config
 	running chan struct{}
@@ -65,6 +72,9 @@ func NewRunner(config Config) (*Runner, error) {
 			return nil, fmt.Errorf("create runner: two projections are named %s", projection.Name())
 		}
 		names[projection.Name()] = true
+	}
+	if config.Patience <= 0 {
+		config.Patience = defaultPatience
 	}
 	if config.Wake == nil {
 		config.Wake = eventlog.NewWake()
@@ -99,7 +109,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	}
 	tail := eventlog.NewTail()
 	for _, projection := range r.config.Projections {
-		f := &follower{projection: projection, pool: r.config.Pool, logger: r.config.Logger.With(slog.String("projection", projection.Name()))}
+		f := &follower{projection: projection, pool: r.config.Pool, patience: r.config.Patience, logger: r.config.Logger.With(slog.String("projection", projection.Name()))}
 		f.subscription, err = eventlog.NewSubscription(eventlog.SubscriptionConfig{
 			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Streams: Streams(projection), Before: f.before, Tail: tail, Logger: f.logger,
 		})

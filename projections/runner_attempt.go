@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
@@ -21,8 +20,10 @@ const attemptTimeout = 2 * time.Minute
 const rollbackTimeout = 5 * time.Second
 
 var (
-	// errLost means that another replica has the checkpoint or has moved it.
+	// errLost means that another replica has the checkpoint.
 	errLost = errors.New("another replica applies this projection")
+	// errMoved means that it has been moved since the events were read: by another replica, or by this one, and they come again.
+	errMoved = fmt.Errorf("%w: it has moved the checkpoint", errLost)
 	// errGeneration means that the live tables are those of other code.
 	errGeneration = errors.New("the live tables are of another generation")
 	// errStopped means that the projection has failed before.
@@ -34,16 +35,29 @@ type poisonError struct{ error }
 
 func (p poisonError) Unwrap() error { return p.error }
 
-// attempt applies events and moves the checkpoint from start to end, in one transaction: both or neither, and only
-// if the checkpoint is at start and of the generation of this code. It costs two round trips.
+// part is a part of the log that is to be applied: the events behind start, up to end.
+type part struct {
+	identity   eventlog.Identity // of the log that it was read from
+	start, end events.Position
+	events     []events.Recorded
+}
+
+// doubtError is an error of applying events that says nothing about them: something is wrong with the database, or with the schema. Trying
+// again helps when that was put right. But it cannot be told from what is wrong with the one event that needs what is missing.
+type doubtError struct{ error }
+
+func (d doubtError) Unwrap() error { return d.error }
+
+// attempt applies a part and moves the checkpoint over it, in one transaction: both or neither, and only if the log is the one that the
+// part was read from, the checkpoint is at its start and of the generation of this code. It costs two round trips.
 //
-// A poisonError blames the events. With any other error nothing was applied, or the outcome of the commit is
-// unknown; the checkpoint tells.
-func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, start, end events.Position, batch []events.Recorded) error {
+// A poisonError blames the events; a doubtError does when nothing else helps. With any other error nothing was applied, or the outcome of
+// the commit is unknown; the checkpoint tells.
+func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p part) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	// Before the transaction, to keep it short.
-	writes, err := queueWrites(ctx, projection, batch, end)
+	writes, err := queueWrites(ctx, projection, p.events, p.end)
 	if err != nil {
 		return poisonError{err}
 	}
@@ -52,15 +66,20 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, sta
 		return fmt.Errorf("acquire connection: %w", err)
 	}
 	defer release(ctx, conn)
-	if err := lockAt(ctx, conn, lockIdleCheckpointSQL, projection, start, "begin"); err != nil {
+	if err := lockAt(ctx, conn, lockIdleCheckpointSQL, projection, p.identity, p.start, "begin"); err != nil {
 		return err
 	}
 	if err := conn.SendBatch(ctx, writes).Close(); err != nil {
-		err = fmt.Errorf("apply events after %s: %w", start, err)
-		if transient(err, conn.Conn()) || ctx.Err() != nil {
+		err = fmt.Errorf("apply events after %s: %w", p.start, err)
+		switch {
+		case ctx.Err() != nil || conn.Conn().IsClosed():
+			return err
+		case eventlog.BlamesData(err):
+			return poisonError{err}
+		case eventlog.IsUnavailable(err) || eventlog.IsConflict(err):
 			return err
 		}
-		return poisonError{err}
+		return doubtError{err}
 	}
 	return nil
 }
@@ -86,16 +105,19 @@ func release(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// lockAt holds the checkpoint, which must be at start, until the end of the transaction. Statements may go ahead of that in the same round trip.
-func lockAt(ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, start events.Position, ahead ...string) error {
+// lockAt holds the checkpoint, which must be at start in this log, until the end of the transaction. Statements may go ahead of that in the same round trip.
+func lockAt(
+	ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, identity eventlog.Identity, start events.Position, ahead ...string,
+) error {
 	var batch pgx.Batch
 	for _, statement := range ahead {
 		batch.Queue(statement)
 	}
 	found := checkpoint{}
-	batch.Queue(lockSQL, projection.Name()).QueryRow(func(row pgx.Row) error {
+	batch.Queue(lockSQL, projection.Name()).QueryRow(func(row pgx.Row) (err error) {
 		var setting string
-		return row.Scan(&found.generation, &found.position.TransactionID, &found.position.Ordinal, &found.state, &setting)
+		found, err = scanCheckpoint(row, &setting)
+		return err
 	})
 	err := conn.SendBatch(ctx, &batch).Close()
 	switch {
@@ -103,25 +125,14 @@ func lockAt(ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection 
 		return errLost
 	case err != nil:
 		return fmt.Errorf("lock checkpoint: %w", err)
+	case found.identity != identity:
+		return eventlog.ErrOtherLog
 	case found.generation != projection.Generation():
 		return errGeneration
 	case found.state != Running:
 		return errStopped
 	case found.position != start:
-		return errLost
+		return errMoved
 	}
 	return nil
-}
-
-// uniqueViolation is no conflict here: a projection is the only writer of its tables.
-const uniqueViolation = "23505"
-
-// transient reports whether trying the same again may help.
-func transient(err error, conn *pgx.Conn) bool {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		return pgErr.Code != uniqueViolation && (eventlog.IsUnavailable(err) || eventlog.IsConflict(err))
-	}
-	// Not an answer of the database: either the connection broke, or an argument could not be encoded.
-	return conn.IsClosed()
 }

@@ -31,7 +31,7 @@ func DeliveryOf(recorded *events.Recorded) Delivery {
 
 const (
 	// The log has more to say about the event than its own bytes, which may be what cannot be read.
-	failedEventSQL = `SELECT p.error, e.transaction_id, e.position, e.event_id, e.event_source, e.event_type
+	failedEventSQL = `SELECT p.state, e.transaction_id, e.position, e.event_id, e.event_source, e.event_type
 FROM projections AS p
 LEFT JOIN events AS e ON (e.transaction_id, e.position) = (p.failed_transaction_id, p.failed_position)
 WHERE p.name = $1`
@@ -113,16 +113,17 @@ func skip(ctx context.Context, db beginner, name, actor, reason string) (events.
 // failedEvent returns what is known of the event at which a projection stopped.
 func failedEvent(ctx context.Context, db conn, name string) (events.ProjectionEventSkipped, events.Position, error) {
 	s := events.ProjectionEventSkipped{Projection: name}
-	var cause, id, source, eventType *string
+	var state string
+	var id, source, eventType *string
 	var transaction *uint64
 	var ordinal *int32
-	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&cause, &transaction, &ordinal, &id, &source, &eventType)
+	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&state, &transaction, &ordinal, &id, &source, &eventType)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return s, events.Position{}, fmt.Errorf("%w: %q", ErrUnknownProjection, name)
 	case err != nil:
 		return s, events.Position{}, fmt.Errorf("find the event: %w", err)
-	case cause == nil:
+	case state != Failed:
 		return s, events.Position{}, ErrNotFailed
 	case transaction == nil:
 		return s, events.Position{}, ErrNoEvent

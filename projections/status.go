@@ -23,13 +23,13 @@ const LagLimit = 100_000
 type Status struct {
 	Name          string  `json:"name"`
 	Generation    int     `json:"generation"`
-	State         string  `json:"state"`         // Running or Failed
+	State         string  `json:"state"`         // Running, Failed or Diverged
 	TransactionID uint64  `json:"transactionId"` // with Position: the last event that was applied; 0 if none
 	Position      int32   `json:"position"`
 	LagEvents     int64   `json:"lagEvents"`        // settled events that were not applied yet, at most LagLimit
 	LagCapped     bool    `json:"lagEventsCapped"`  // there are more than LagEvents
 	LagSeconds    float64 `json:"lagSeconds"`       // age of the oldest of them; 0 when there are none
-	Error         *string `json:"error"`            // why it failed
+	Error         *string `json:"error"`            // why it has stopped or, if it is running, why it does not go on at present
 	FailedAt      *string `json:"failedAt"`         // where: position of the event, as "transaction/ordinal"
 	UnknownType   *string `json:"unknownEventType"` // type of the next event, when it waits for a replica that knows it
 	// UpdatedAt is when one of the above last changed, lag apart.

@@ -45,9 +45,11 @@ func TestCollector(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	collector := projections.NewCollector(pool, func() time.Time { return now })
 	want := map[string]float64{
-		"novelgate_projections_up":            1,
-		"novelgate_projection_failed bad":     1,
-		"novelgate_projection_failed good":    0,
+		"novelgate_projections_up":          1,
+		"novelgate_projection_failed bad":   1,
+		"novelgate_projection_failed good":  0,
+		"novelgate_projection_diverged bad": 0, "novelgate_projection_diverged good": 0,
+		"novelgate_projection_retrying bad": 0, "novelgate_projection_retrying good": 0,
 		"novelgate_projection_generation bad": 1, "novelgate_projection_generation good": 1,
 		"novelgate_projection_lag_events bad": 0, "novelgate_projection_lag_events good": 0,
 		"novelgate_projection_lag_seconds bad": 0, "novelgate_projection_lag_seconds good": 0,

@@ -104,7 +104,7 @@ func (s *service) startBackground(ctx context.Context, group *errgroup.Group) {
 	if s.runner != nil {
 		group.Go(func() error { return s.runner.Run(ctx) })
 		group.Go(func() error {
-			rebuild.Upgrade(ctx, rebuild.UpgradeConfig{Pool: s.db.pools.General, Now: s.now, Logger: s.logger})
+			rebuild.Watch(ctx, rebuild.UpgradeConfig{Pool: s.db.pools.General, Now: s.now, Logger: s.logger})
 			return nil
 		})
 	}

@@ -50,10 +50,15 @@ func readAhead(ctx context.Context, config *pgx.ConnConfig, after events.Positio
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
 	portion := NewPortion(ahead.Size)
 	for {
+		identity, err := Identify(ctx, conn)
+		if err != nil {
+			return err
+		}
 		chunk, err := ReadChunk(ctx, conn, after, portion, ahead.Streams)
 		if err != nil {
 			return err
 		}
+		chunk.Identity = identity
 		if chunk.Read > 0 {
 			select {
 			case chunks <- chunk:

@@ -13,6 +13,7 @@ import (
 
 // Chunk is a run of settled events as a reader of large parts of the log gets it.
 type Chunk struct {
+	Identity    Identity            // of the log that ReadAhead has read
 	Start, End  events.Position     // it holds what is behind Start, up to and including End
 	Read        int                 // events that lie there, those of other kinds of stream included
 	Full        bool                // there may be more right behind End

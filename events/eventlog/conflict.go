@@ -61,6 +61,22 @@ func IsUnavailable(err error) bool {
 	return pgErr.Code == "25006" // read-only: a standby, or a primary that was demoted
 }
 
+// BlamesData reports whether err, which came of writing data, says that the data cannot be written: the database refused a value, a constraint
+// is violated, or the value could not even be encoded. Everything else (a right that is missing, a time-out, a full disk, a damaged index, a
+// broken connection) says nothing about the data: the same may succeed once its cause is gone.
+func BlamesData(err error) bool {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return err != nil && !IsAway(err)
+	}
+	switch refused.Code[:2] {
+	case "22", // data exception
+		"23": // integrity constraint violation
+		return true
+	}
+	return false
+}
+
 // IsAway is the stricter IsUnavailable of answers, where "ask again" must not hide a defect: err must be known to come of a connection that could
 // not be had or has broken, of time that was up, or of a database that said so. What it does not know is a defect, which must be seen.
 func IsAway(err error) bool {

@@ -166,7 +166,7 @@ func followAll(t *testing.T, subscription *eventlog.Subscription, messages <-cha
 		if len(got) < n && !batch.Full {
 			t.Errorf("a batch ends after %d of %d events and says that there are no more", len(got), n)
 		}
-		subscription.Seek(batch.End)
+		subscription.Seek(batch.End, eventlog.Identity{})
 		m.Ack()
 	}
 	return got

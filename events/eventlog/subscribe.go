@@ -50,6 +50,8 @@ type SubscriptionConfig struct {
 
 // Batch is a run of settled events, without gaps but for streams that nobody asked for, in log order.
 type Batch struct {
+	Identity Identity // of the log that it was read from
+
 	Start  events.Position   // the batch holds what follows this position
 	End    events.Position   // the last event that was read, delivered or passed over; Start if there is none
 	Full   bool              // there may be more right behind it
@@ -76,13 +78,15 @@ type Subscription struct {
 
 	mu       sync.Mutex
 	position events.Position
-	current  string // UUID of the message that stands for batch
+	identity Identity // of the log that the position belongs to, as far as it is known
+	current  string   // UUID of the message that stands for batch
 	batch    Batch
 
-	poll   poll   // result of the latest poll
-	done   func() // to call after the poll, when others may wait for it
-	latest int    // events in the latest stretch
-	waits  waits  // state between polls
+	poll   poll    // result of the latest poll
+	found  stretch // what it would have read, from the tail
+	done   func()  // to call after the poll, when others may wait for it
+	latest int     // events in the latest stretch
+	waits  waits   // state between polls
 
 	portion *Portion // of a poll
 }
@@ -145,11 +149,12 @@ func (s *Subscription) Close() error {
 	return s.closeErr
 }
 
-// Seek makes the next poll start behind this position.
-func (s *Subscription) Seek(position events.Position) {
+// Seek makes the next poll start behind this position of a log. When it finds another log, that comes as a batch, which may be empty:
+// the position may mean nothing there.
+func (s *Subscription) Seek(position events.Position, of Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.position = position
+	s.position, s.identity = position, of
 }
 
 // Position is where the next poll starts.

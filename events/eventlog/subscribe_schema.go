@@ -15,9 +15,10 @@ import (
 	"novelgate/events"
 )
 
-// pollSQL reads settled events. It always returns a row: without events, one that is empty but for "settled", which
-// says that no transaction hides committed events (no older one is running). $1, $2: position to start behind, $3: how many.
-const pollSQL = `SELECT e.*, s.settled
+// pollSQL reads settled events. It always returns a row: without events, one that is empty but for the identity of the log and
+// "settled", which says that no transaction hides committed events (no older one is running). $1, $2: position to start behind,
+// $3: how many.
+const pollSQL = `SELECT e.*, s.settled, ` + IdentitySQL + `
 FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled FROM pg_current_snapshot() AS c) AS s
 LEFT JOIN LATERAL (
     SELECT ` + columns + `
@@ -28,8 +29,8 @@ LEFT JOIN LATERAL (
 
 const columnCount = 12
 
-// pollNothingSQL stands in for pollSQL when the events are at hand: its one row says "settled" alone.
-const pollNothingSQL = `SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, pg_snapshot_xmin(c) = pg_snapshot_xmax(c)
+// pollNothingSQL stands in for pollSQL when the events are at hand: its one row is the one without events.
+const pollNothingSQL = `SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, pg_snapshot_xmin(c) = pg_snapshot_xmax(c), ` + IdentitySQL + `
 FROM pg_current_snapshot() AS c`
 
 // firstCapacity is what the first batch has room for before it grows.
@@ -37,9 +38,10 @@ const firstCapacity = 8
 
 // poll is what the latest poll found.
 type poll struct {
-	events  int  // read, wherever they belong
-	shared  bool // by another subscription, which may not have read all there is
-	settled bool
+	events   int  // read, wherever they belong
+	shared   bool // by another subscription, which may not have read all there is
+	settled  bool
+	identity Identity // of the log that was polled
 }
 
 // OpenPolls opens connections for the polls of subscriptions, at most so many.
@@ -91,8 +93,8 @@ func (s *subscribeSchema) SelectQuery(string, string, watersql.OffsetsAdapter) w
 	defer s.mu.Unlock()
 	s.poll = poll{shared: len(found.events) > 0}
 	s.batch, s.current = Batch{Start: position, End: position}, ""
+	s.found = found
 	if s.poll.shared {
-		s.deliver(found)
 		return watersql.Query{Query: pollNothingSQL}
 	}
 	return watersql.Query{Query: pollSQL, Args: []any{position.TransactionID, position.Ordinal, s.portion.Ask()}}
@@ -113,12 +115,20 @@ func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.R
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	empty, err := s.readEmpty(rows)
-	switch {
-	case err != nil:
+	if err != nil {
 		return watersql.Row{}, err
-	case s.poll.shared:
-	case empty:
+	}
+	moved := s.identity != (Identity{}) && s.identity != s.poll.identity
+	s.batch.Identity = s.poll.identity
+	switch {
+	case s.poll.shared && s.found.identity != s.poll.identity:
+		s.config.Tail.forget()
 		return watersql.Row{}, sql.ErrNoRows // the subscriber's word for: no message
+	case s.poll.shared:
+		s.deliver(s.found)
+	case empty && moved: // the receiver must hear of it: nothing may come behind its position for long
+	case empty:
+		return watersql.Row{}, sql.ErrNoRows
 	default:
 		read, err := s.read(rows)
 		if err != nil {
@@ -129,6 +139,8 @@ func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.R
 		}
 		s.deliver(read)
 	}
+	s.found = stretch{}
+	s.identity = s.poll.identity
 	s.current = watermill.NewULID()
 	// Offset 0: the receiver stores its progress itself, so the subscriber has nothing to acknowledge.
 	return watersql.Row{Offset: 0, Msg: message.NewMessage(s.current, nil)}, nil
@@ -137,12 +149,12 @@ func (s *subscribeSchema) UnmarshalMessage(scanner watersql.Scanner) (watersql.R
 // readEmpty looks whether the first row is the one that stands for no events.
 func (s *subscribeSchema) readEmpty(rows *sql.Rows) (bool, error) {
 	var transaction sql.NullString
-	dest := make([]any, 0, columnCount+1)
+	dest := make([]any, 0, columnCount+2)
 	dest = append(dest, &transaction)
 	for len(dest) < columnCount {
 		dest = append(dest, discard{})
 	}
-	if err := rows.Scan(append(dest, &s.poll.settled)...); err != nil {
+	if err := rows.Scan(append(dest, &s.poll.settled, &s.poll.identity)...); err != nil {
 		return false, fmt.Errorf("scan first row: %w", err)
 	}
 	return !transaction.Valid, nil
@@ -150,8 +162,8 @@ func (s *subscribeSchema) readEmpty(rows *sql.Rows) (bool, error) {
 
 // read reads a portion. What is shared is decoded whatever its stream: others may look at it.
 func (s *subscribeSchema) read(rows *sql.Rows) (stretch, error) {
-	read := stretch{start: s.batch.Start, events: make([]events.Recorded, 0, max(s.latest, firstCapacity))}
-	scanner := newScanner(discard{})
+	read := stretch{identity: s.poll.identity, start: s.batch.Start, events: make([]events.Recorded, 0, max(s.latest, firstCapacity))}
+	scanner := newScanner(discard{}, discard{})
 	if s.config.Tail == nil {
 		scanner.streams = s.config.Streams
 	}

@@ -108,7 +108,7 @@ func TestSubscriptionDeliversInOrder(t *testing.T) {
 			t.Errorf("batch starts at %s, not at %s", batch.Start, subscription.Position())
 		}
 		got = append(got, ids(batch)...)
-		subscription.Seek(batch.End)
+		subscription.Seek(batch.End, batch.Identity)
 		m.Ack()
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -157,7 +157,7 @@ func TestSubscriptionStopsBeforeUndecodable(t *testing.T) {
 		m := receive(t, messages)
 		batch := batchOf(t, subscription, m)
 		got = append(got, ids(batch)...)
-		subscription.Seek(batch.End)
+		subscription.Seek(batch.End, batch.Identity)
 		m.Ack()
 		if batch.Undecodable == nil {
 			continue // the poll came before the event
@@ -190,7 +190,7 @@ func TestNotifierWakesOtherProcesses(t *testing.T) {
 		if diff := cmp.Diff(want, ids(batch)); diff != "" {
 			t.Errorf("events differ:\n%s", diff)
 		}
-		subscription.Seek(batch.End)
+		subscription.Seek(batch.End, batch.Identity)
 		m.Ack()
 	}
 	cancel()
@@ -244,4 +244,42 @@ func TestPollUsesTheIndex(t *testing.T) {
 	if !strings.Contains(plan.String(), "Index Scan using events_pkey") || strings.Contains(plan.String(), "Sort") {
 		t.Errorf("plan of the poll:\n%s", plan.String())
 	}
+}
+
+// A poll does not see what a transaction has appended while an older one is running, whose events would come before it.
+func TestPollStaysBelowRunningTransactions(t *testing.T) {
+	t.Parallel()
+	pool, _, _ := setup(t, eventlog.SubscriptionConfig{})
+	poll := func() (n int, settled bool) {
+		t.Helper()
+		rows, err := pool.Query(t.Context(), `SELECT transaction_id IS NOT NULL, settled FROM (`+eventlog.PollSQL+`) AS poll`, "0", 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found bool
+		if _, err := pgx.ForEachRow(rows, []any{&found, &settled}, func() error {
+			if found {
+				n++
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n, settled
+	}
+	older, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	appendThreads(t, pool, "younger", 3)
+	if n, settled := poll(); n != 0 || settled {
+		t.Errorf("%d events are seen while an older transaction is running, settled: %v", n, settled)
+	}
+	if err := older.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testdb.Eventually(t, "all are seen", func() bool { n, _ := poll(); return n == 3 })
 }

@@ -15,10 +15,11 @@ const (
 
 // stretch is a part of the log as it was read: settled events of every kind of stream, without gaps, in log order.
 type stretch struct {
-	start  events.Position                       // it holds what follows this position
-	events []events.Recorded                     // without metadata; those that cannot be read, or that nobody asked for, without Event
-	broken map[events.Position]*UndecodableError // why some cannot be read
-	full   bool                                  // there may be more right behind it
+	identity Identity                              // of the log that it was read from
+	start    events.Position                       // it holds what follows this position
+	events   []events.Recorded                     // without metadata; those that cannot be read, or that nobody asked for, without Event
+	broken   map[events.Position]*UndecodableError // why some cannot be read
+	full     bool                                  // there may be more right behind it
 }
 
 // end is the position of the last event, or the start if there is none.
@@ -40,7 +41,7 @@ func (s *stretch) setBroken(undecodable *UndecodableError) {
 func (s *stretch) sound() stretch {
 	for i := range s.events {
 		if _, ok := s.broken[s.events[i].Position]; ok {
-			return stretch{start: s.start, events: s.events[:i]}
+			return stretch{identity: s.identity, start: s.start, events: s.events[:i]}
 		}
 	}
 	return *s
@@ -53,14 +54,15 @@ func (s *stretch) after(position events.Position, limit int) stretch {
 		first++
 	}
 	last := min(first+limit, len(s.events))
-	return stretch{start: position, events: s.events[first:last:last], full: s.full || last < len(s.events)}
+	return stretch{identity: s.identity, start: position, events: s.events[first:last:last], full: s.full || last < len(s.events)}
 }
 
 // Tail is what the subscriptions of a process have read last, so that each event is read and decoded once for all of
-// them: settled events never change, and nothing ever appears between two of them. Create it with NewTail.
+// them: settled events never change, and nothing ever appears between two of them, while the log is the same one. Each poll finds out
+// whether it is. Create it with NewTail.
 type Tail struct {
 	mu      sync.Mutex
-	parts   []stretch // without gaps, oldest first
+	parts   []stretch // of one log, without gaps, oldest first
 	reading *reading
 }
 
@@ -134,11 +136,13 @@ func (t *Tail) add(read stretch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.parts) > 0 {
-		end := t.parts[len(t.parts)-1].end()
-		if read.end().Compare(end) <= 0 {
+		last := &t.parts[len(t.parts)-1]
+		switch end := last.end(); {
+		case read.identity != last.identity:
+			t.parts = nil
+		case read.end().Compare(end) <= 0:
 			return
-		}
-		if read.start != end {
+		case read.start != end:
 			t.parts = nil
 		}
 	}
@@ -146,4 +150,11 @@ func (t *Tail) add(read stretch) {
 	if excess := len(t.parts) - tailParts; excess > 0 {
 		t.parts = slices.Delete(t.parts, 0, excess)
 	}
+}
+
+// forget drops all that is kept.
+func (t *Tail) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.parts = nil
 }

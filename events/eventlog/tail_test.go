@@ -71,7 +71,7 @@ func TestTailIsShared(t *testing.T) {
 				if i == 1 {
 					time.Sleep(5 * time.Millisecond)
 				}
-				subscription.Seek(batch.End)
+				subscription.Seek(batch.End, batch.Identity)
 				m.Ack()
 			}
 			done <- nil
@@ -119,7 +119,8 @@ func TestTailMissesNoSignal(t *testing.T) {
 	t.Cleanup(func() { _ = config.DB.Close() })
 	second, secondMessages := follow(t, config)
 	ack := func(s *eventlog.Subscription, m *message.Message) {
-		s.Seek(batchOf(t, s, m).End)
+		batch := batchOf(t, s, m)
+		s.Seek(batch.End, batch.Identity)
 		m.Ack()
 	}
 	// The machine may be busy: it is the most that count.

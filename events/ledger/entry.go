@@ -76,17 +76,12 @@ func newEncoder() *encoder { return &encoder{hash: sha256.New()} }
 // append appends the entry of an event to dst.
 func (c *encoder) append(dst []byte, e *rawEvent) ([]byte, error) {
 	start := len(dst)
-	dst = append(dst, EntryTag...)
-	for _, text := range [][]byte{e.id, e.source, e.eventType, e.streamType} {
+	for _, text := range e.texts() {
 		if len(text) > math.MaxUint16 {
 			return nil, fmt.Errorf("%w: a text of %d bytes", ErrEntryTooLarge, len(text))
 		}
-		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // checked above
-		dst = append(dst, text...)
 	}
-	dst = append(dst, e.streamID...)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(e.streamVersion)) //nolint:gosec // the database refuses negative ones
-	dst = binary.BigEndian.AppendUint64(dst, uint64(e.recordedAt))    //nolint:gosec // two's complement, as documented
+	dst = e.appendLasting(dst)
 	dst = c.digest(dst, e.data)
 	switch {
 	case e.personal == nil:
@@ -101,6 +96,20 @@ func (c *encoder) append(dst []byte, e *rawEvent) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrEntryTooLarge, size)
 	}
 	return dst, nil
+}
+
+func (e *rawEvent) texts() [4][]byte { return [...][]byte{e.id, e.source, e.eventType, e.streamType} }
+
+// appendLasting appends the beginning of the entry: what an erasure leaves as it is, and no other event has.
+func (e *rawEvent) appendLasting(dst []byte) []byte {
+	dst = append(dst, EntryTag...)
+	for _, text := range e.texts() {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // the encoder refuses longer ones
+		dst = append(dst, text...)
+	}
+	dst = append(dst, e.streamID...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(e.streamVersion)) //nolint:gosec // the database refuses negative ones
+	return binary.BigEndian.AppendUint64(dst, uint64(e.recordedAt))   //nolint:gosec // two's complement, as documented
 }
 
 // digest appends the SHA-256 of the parts' concatenation.

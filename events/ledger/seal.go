@@ -40,7 +40,7 @@ const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
 SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
 
 // seal stores a batch in one transaction: all of it or nothing, and only if the ledger is where the batch starts. It
-// costs two round trips. It fails with errLost if the ledger is elsewhere. With any other error nothing was stored, or
+// costs two round trips. It fails with errLost if the ledger is elsewhere, and with eventlog.ErrOtherLog if the log is. With any other error nothing was stored, or
 // the outcome of the commit is unknown; the state tells.
 func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
@@ -73,7 +73,7 @@ func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
 	begin.Queue(lockStateSQL).QueryRow(func(row pgx.Row) error {
 		var setting string
 		var err error
-		found, err = scanState(row, &setting)
+		found, err = scanStateInLog(row, &setting)
 		return err
 	})
 	err := conn.SendBatch(ctx, &begin).Close()
@@ -82,6 +82,8 @@ func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
 		return errLost
 	case err != nil:
 		return fmt.Errorf("lock the ledger: %w", err)
+	case found.log != start.log:
+		return eventlog.ErrOtherLog
 	case found != start:
 		return errLost
 	}

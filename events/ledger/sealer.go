@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 )
 
@@ -110,6 +113,9 @@ func (s *Sealer) follow(ctx context.Context, signals <-chan struct{}) (sealed bo
 	if err != nil {
 		return false, err
 	}
+	if err := s.wantInLog(ctx, at); err != nil {
+		return false, err
+	}
 	t, err := s.store.loadTree(ctx, at)
 	if err != nil {
 		return false, err
@@ -137,11 +143,46 @@ func (s *Sealer) follow(ctx context.Context, signals <-chan struct{}) (sealed bo
 	return sealed, err
 }
 
+// ErrDiverged is returned for a ledger whose last entry is not that of an event in the log: the log was set back, or is another one.
+var ErrDiverged = errors.New("the log does not have the last event that was sealed")
+
+// wantInLog fails with ErrDiverged unless the log has the event of the last entry: on any other one nothing is to be built.
+func (s *Sealer) wantInLog(ctx context.Context, at state) error {
+	if at.size == 0 {
+		return nil
+	}
+	last := at.size - 1
+	bundles, err := s.store.Bundles(ctx, last/TileWidth, int(last%TileWidth)+1)
+	if err != nil {
+		return err
+	}
+	entry := lastEntry(bundles[0])
+	found := false
+	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
+	_, err = readEvents(ctx, s.config.Pool, before, 1, func(e *rawEvent) error {
+		found = e.transactionID == at.position.TransactionID && e.position == at.position.Ordinal && bytes.HasPrefix(entry, e.appendLasting(nil))
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: entry %d, at %s", ErrDiverged, last, at.position)
+	}
+	return err
+}
+
+// lastEntry returns the last entry of a bundle.
+func lastEntry(bundle []byte) (entry []byte) {
+	for len(bundle) >= lengthSize {
+		end := lengthSize + int(binary.BigEndian.Uint16(bundle))
+		entry, bundle = bundle[lengthSize:end], bundle[end:]
+	}
+	return entry
+}
+
 // read makes batches of what the log has behind a state, as it grows.
 func (s *Sealer) read(ctx context.Context, t *tree, at state, signals <-chan struct{}, batches chan<- *batch) error {
 	var repeat, deaf time.Duration
 	for {
-		b, err := nextBatch(ctx, s.config.Pool, t, at, s.config.Limit)
+		b, err := s.nextBatch(ctx, t, at)
 		if err != nil {
 			return err
 		}
@@ -177,6 +218,23 @@ func (s *Sealer) read(ctx context.Context, t *tree, at state, signals <-chan str
 	}
 }
 
+// nextBatch makes a batch of what lies behind a state, read over one connection to its log.
+func (s *Sealer) nextBatch(ctx context.Context, t *tree, at state) (*batch, error) {
+	conn, err := s.config.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("acquire connection: %w", err)
+	}
+	defer conn.Release()
+	identity, err := eventlog.Identify(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if identity != at.log {
+		return nil, eventlog.ErrOtherLog
+	}
+	return nextBatch(ctx, conn, t, at, s.config.Limit)
+}
+
 // standBy returns once the ledger stands still.
 func (s *Sealer) standBy(ctx context.Context) {
 	last := int64(-1)
@@ -195,7 +253,7 @@ func (s *Sealer) standBy(ctx context.Context) {
 func (s *Sealer) report(ctx context.Context, failures int, err error) {
 	var pgErr *pgconn.PgError
 	const integrityViolation = "23"
-	lasting := errors.Is(err, ErrGap) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrEntryTooLarge) || errors.Is(err, errLostRows) ||
+	lasting := errors.Is(err, ErrGap) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrDiverged) || errors.Is(err, ErrEntryTooLarge) || errors.Is(err, errLostRows) ||
 		errors.As(err, &pgErr) && pgErr.Code[:2] == integrityViolation
 	level := slog.LevelDebug
 	const transient = 3 // failures in a row before one is logged as a warning

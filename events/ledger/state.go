@@ -8,20 +8,22 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 )
 
 // state is how far the ledger has come.
 type state struct {
 	size     int64
 	root     tlog.Hash
-	position events.Position // of the last event that was sealed
+	position events.Position   // of the last event that was sealed
+	log      eventlog.Identity // in which that is the position
 }
 
-const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position FROM ledger_state`
+const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL + ` FROM ledger_state`
 
 // lockStateSQL returns nothing when somebody else seals. What the transaction does can be done again from the log and
 // gives the same bytes, so its commit need not wait for the disk.
-const lockStateSQL = `SELECT tree_size, root_hash, transaction_id, position, set_config('synchronous_commit', 'off', true)
+const lockStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL + `, set_config('synchronous_commit', 'off', true)
 FROM ledger_state FOR NO KEY UPDATE SKIP LOCKED`
 
 const saveStateSQL = `UPDATE ledger_state
@@ -30,7 +32,7 @@ SET tree_size = $1, root_hash = $2, transaction_id = $3, position = $4, sealed_a
 // noteErrorSQL says why sealing stopped. $1: why, $2: the size at which it did.
 const noteErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_timestamp() WHERE tree_size = $2`
 
-// scanState reads a row that begins with the columns of readStateSQL.
+// scanState reads a row that begins with the columns of readStateSQL, but for the identity of the log.
 func scanState(row pgx.Row, more ...any) (state, error) {
 	var s state
 	var root []byte
@@ -46,5 +48,13 @@ type rowQuerier interface {
 }
 
 func readState(ctx context.Context, db rowQuerier) (state, error) {
-	return scanState(db.QueryRow(ctx, readStateSQL))
+	return scanStateInLog(db.QueryRow(ctx, readStateSQL))
+}
+
+// scanStateInLog reads a row that begins with the columns of readStateSQL.
+func scanStateInLog(row pgx.Row, more ...any) (state, error) {
+	var log eventlog.Identity
+	s, err := scanState(row, append([]any{&log}, more...)...)
+	s.log = log
+	return s, err
 }

@@ -16,14 +16,14 @@ import (
 type Proxy struct {
 	URL string // of the same database, through the proxy
 
-	network, server string // where the database is
-	socket          string // where the service connects
+	socket string // where the service connects
 
-	mu       sync.Mutex
-	listener net.Listener
-	conns    map[net.Conn]struct{}
-	deaf     bool
-	all      sync.WaitGroup
+	mu              sync.Mutex
+	network, server string // where the database is
+	listener        net.Listener
+	conns           map[net.Conn]struct{}
+	deaf            bool
+	all             sync.WaitGroup
 }
 
 // NewProxy returns a proxy that forwards everything. It is closed when the test ends.
@@ -38,20 +38,11 @@ func NewProxy(t testing.TB, databaseURL string) *Proxy {
 		t.Fatalf("make directory: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	query, port := u.Query(), "5432"
 	p := &Proxy{conns: map[net.Conn]struct{}{}}
-	if host := query.Get("host"); filepath.IsAbs(host) {
-		if query.Get("port") != "" {
-			port = query.Get("port")
-		}
-		p.network, p.server = "unix", filepath.Join(host, ".s.PGSQL."+port)
-	} else {
-		if u.Port() != "" {
-			port = u.Port()
-		}
-		p.network, p.server = "tcp", net.JoinHostPort(u.Hostname(), port)
-	}
+	var port string
+	p.network, p.server, port = addressOf(u)
 	p.socket = filepath.Join(dir, ".s.PGSQL."+port)
+	query := u.Query()
 	query.Set("host", dir)
 	query.Set("port", port)
 	u.Host, u.RawQuery = "", query.Encode()
@@ -62,6 +53,33 @@ func NewProxy(t testing.TB, databaseURL string) *Proxy {
 		p.all.Wait()
 	})
 	return p
+}
+
+// addressOf returns where the server of a database listens.
+func addressOf(u *url.URL) (network, address, port string) {
+	port = "5432"
+	if host := u.Query().Get("host"); filepath.IsAbs(host) {
+		if u.Query().Get("port") != "" {
+			port = u.Query().Get("port")
+		}
+		return "unix", filepath.Join(host, ".s.PGSQL."+port), port
+	}
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	return "tcp", net.JoinHostPort(u.Hostname(), port), port
+}
+
+// Point makes new connections go to a database of the same name on another server.
+func (p *Proxy) Point(t testing.TB, databaseURL string) {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatalf("parse database URL: %v", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.network, p.server, _ = addressOf(u)
 }
 
 // Mend takes connections (again).
@@ -104,7 +122,10 @@ func (p *Proxy) Deafen() {
 
 func (p *Proxy) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
-	server, err := (&net.Dialer{}).DialContext(context.Background(), p.network, p.server)
+	p.mu.Lock()
+	network, address := p.network, p.server
+	p.mu.Unlock()
+	server, err := (&net.Dialer{}).DialContext(context.Background(), network, address)
 	if err != nil {
 		return
 	}

@@ -52,6 +52,11 @@ func (r *rebuild) follow(ctx context.Context) error {
 		Size: chunkSize, Chunks: chunkAhead, Streams: projections.Streams(r.Projection),
 	})
 	for chunk := range chunks {
+		if err := r.wantLog(chunk.Identity); err != nil {
+			stop()
+			_ = failed() // because of stop
+			return err
+		}
 		if err := r.yieldAndOvertake(ctx, chunk.Read, func() error { return r.followChunk(ctx, &chunk) }); err != nil {
 			stop()
 			_ = failed() // because of stop

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"sort"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -34,7 +31,7 @@ var errTried = errors.New("rolled back, as planned")
 // blame finds the first event because of which a batch cannot be written. Errors that are no event's fault are returned
 // as they are.
 func (r *rebuild) blame(ctx context.Context, batch []events.Recorded, cause error, try func(pgx.Tx, []events.Recorded) error) error {
-	if ctx.Err() != nil || errors.Is(cause, ErrTakenOver) || errors.Is(cause, errSkippedMeanwhile) || !mayBePoison(cause) {
+	if ctx.Err() != nil || errors.Is(cause, ErrTakenOver) || errors.Is(cause, errSkippedMeanwhile) || !eventlog.BlamesData(cause) {
 		return cause
 	}
 	var other error
@@ -51,7 +48,7 @@ func (r *rebuild) blame(ctx context.Context, batch []events.Recorded, cause erro
 		switch {
 		case errors.Is(err, errTried):
 			return false
-		case mayBePoison(err):
+		case eventlog.BlamesData(err):
 			cause = err
 		default:
 			other = errors.Join(other, err)
@@ -65,19 +62,3 @@ func (r *rebuild) blame(ctx context.Context, batch []events.Recorded, cause erro
 	}
 	return &PoisonError{Position: batch[n].Position, Delivery: projections.DeliveryOf(&batch[n]), err: cause}
 }
-
-// mayBePoison reports whether trying the same again would not help.
-func mayBePoison(err error) bool {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		return pgErr.Code == uniqueViolation || !eventlog.IsUnavailable(err) && !eventlog.IsConflict(err)
-	}
-	// Not an answer of the database: the connection broke, or a value could not be encoded or computed.
-	var connect *pgconn.ConnectError
-	var network *net.OpError
-	broken := errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-	return !broken && !pgconn.SafeToRetry(err) && !pgconn.Timeout(err)
-}
-
-// uniqueViolation is no conflict here: nobody else writes the new tables.
-const uniqueViolation = "23505"

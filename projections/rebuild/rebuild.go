@@ -89,6 +89,7 @@ type rebuild struct {
 	scratch string            // schema of tables that are only compared; empty in a rebuild
 
 	mu         sync.Mutex
+	identity   eventlog.Identity // of the log that it reads
 	done, read int
 }
 
@@ -158,6 +159,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	settings.MaxConns = int32(config.Workers) + 2 //nolint:gosec // a handful; reading ahead has one more
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
 	prepare := settings.AfterConnect
+	r := &rebuild{Config: config, builder: uuid.New(), pace: pace{now: config.Now}, tail: eventlog.NewPortion(tailSize)}
 	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if prepare != nil {
 			if err := prepare(ctx, conn); err != nil {
@@ -168,13 +170,34 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 		if _, err := conn.Exec(ctx, `SET synchronous_commit = off`); err != nil {
 			return fmt.Errorf("set synchronous_commit: %w", err)
 		}
-		return eventlog.SetUpReader(ctx, conn)
+		if err := eventlog.SetUpReader(ctx, conn); err != nil {
+			return err
+		}
+		identity, err := eventlog.Identify(ctx, conn)
+		if err != nil {
+			return err
+		}
+		return r.wantLog(identity)
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, settings)
-	if err != nil {
+	var err error
+	if r.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
 		return nil, fmt.Errorf("open pool to rebuild: %w", err)
 	}
-	return &rebuild{Config: config, pool: pool, builder: uuid.New(), pace: pace{now: config.Now}, tail: eventlog.NewPortion(tailSize)}, nil
+	return r, nil
+}
+
+// wantLog fails with eventlog.ErrOtherLog unless this is the log that the first connection has led to: what was read there must not be
+// written elsewhere. The next rebuild goes on from what is on record here.
+func (r *rebuild) wantLog(identity eventlog.Identity) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.identity == (eventlog.Identity{}) {
+		r.identity = identity
+	}
+	if r.identity != identity {
+		return eventlog.ErrOtherLog
+	}
+	return nil
 }
 
 const tryLockSQL = `SELECT pg_try_advisory_lock(hashtextextended('novelgate rebuild ' || $1, 0))`

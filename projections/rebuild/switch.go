@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -38,7 +37,7 @@ const (
 var errTooFarBehind = errors.New("the log has grown too much for the switch")
 
 const (
-	lockLiveSQL = `SELECT transaction_id, position FROM projections WHERE name = $1 FOR NO KEY UPDATE`
+	lockLiveSQL = `SELECT transaction_id, position, state FROM projections WHERE name = $1 FOR NO KEY UPDATE`
 
 	// behindSQL counts what can be seen behind ($1, $2), settled or not, up to $4: all, and what is of the kinds of stream $3, NULL for all.
 	behindSQL = `SELECT count(*), count(*) FILTER (WHERE $3::text[] IS NULL OR e.stream_type = ANY ($3)) FROM (
@@ -68,7 +67,6 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		if err == nil {
 			err = r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), lastLockWait))
 		}
-		var pgErr *pgconn.PgError
 		var poison *PoisonError
 		switch {
 		case err == nil:
@@ -81,7 +79,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			if r.Inline && !eventlog.Sleep(ctx, lookEvery) {
 				return ctx.Err()
 			}
-		case errors.As(err, &pgErr) && eventlog.IsConflict(err) && pgErr.Code != uniqueViolation:
+		case eventlog.IsConflict(err) && !eventlog.BlamesData(err):
 			if attempt%patience == 0 {
 				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones", slog.Any("error", err))
 			}
@@ -169,11 +167,13 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 	streams := projections.Streams(r.Projection)
 	if !r.Inline {
 		var live events.Position
-		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal); err != nil {
+		var state string
+		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal, &state); err != nil {
 			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
 		}
 		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tail, streams)
-		if err == nil && (tail.Full || tail.End.Compare(live) < 0) {
+		// A checkpoint that is not in the log may be behind its end.
+		if err == nil && (tail.Full || state != projections.Diverged && tail.End.Compare(live) < 0) {
 			err = errTooFarBehind
 		}
 		return tail, err

@@ -18,9 +18,10 @@ import (
 const (
 	underWayWait      = 5 * time.Second // while another process rebuilds
 	DefaultFailedWait = 30 * time.Second
+	watchWait         = 5 * time.Second // until Watch looks again
 )
 
-const generationSQL = `SELECT generation FROM projections WHERE name = $1`
+const builtSQL = `SELECT generation, state FROM projections WHERE name = $1`
 
 // UpgradeConfig says what Upgrade looks after.
 type UpgradeConfig struct {
@@ -38,8 +39,15 @@ type UpgradeConfig struct {
 	Logger *slog.Logger
 }
 
-// Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built. It
-// returns when there are none, or when ctx ends. One that cannot be rebuilt holds up none of the others; it is tried again with all that are
+// Watch upgrades until ctx ends: a projection may be found to have diverged from the log at any time.
+func Watch(ctx context.Context, config UpgradeConfig) {
+	for Upgrade(ctx, config); eventlog.Sleep(ctx, watchWait); {
+		Upgrade(ctx, config)
+	}
+}
+
+// Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built, and those that have
+// diverged from the log. It returns when there are none, or when ctx ends. One that cannot be rebuilt holds up none of the others; it is tried again with all that are
 // left. Of several replicas one rebuilds; the others wait until it has, or until it has gone away.
 //
 // Tables of a later generation are left alone: this program is the older one.
@@ -85,12 +93,12 @@ func (c *UpgradeConfig) upgradeEach(ctx context.Context, all []projections.Proje
 // upgrade rebuilds a projection if that is due. It logs what becomes of it.
 func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Projection) error {
 	logger := c.Logger.With(slog.String("projection", projection.Name()), slog.Int("generation", projection.Generation()))
-	due, err := c.isDue(ctx, projection)
-	if err == nil && !due {
+	reason, err := c.isDue(ctx, projection)
+	if err == nil && reason == "" {
 		return nil
 	}
 	if err == nil {
-		logger.InfoContext(ctx, "The code of a projection has changed; its tables are built anew while the old ones are in use")
+		logger.InfoContext(ctx, "The tables of a projection are built anew while the old ones are in use", slog.String("reason", reason))
 		var result Result
 		result, err = Run(ctx, Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now, Logger: c.Logger})
 		if err == nil {
@@ -104,15 +112,19 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 	return err
 }
 
-// isDue reports whether the live tables are those of an earlier generation.
-func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (bool, error) {
+// isDue returns why the live tables are to be built anew, "" if they are not.
+func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (string, error) {
 	var live int
-	err := c.Pool.QueryRow(ctx, generationSQL, projection.Name()).Scan(&live)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil // it has never run, so nothing is old
+	var state string
+	err := c.Pool.QueryRow(ctx, builtSQL, projection.Name()).Scan(&live, &state)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows): // it has never run, so nothing is old
+	case err != nil:
+		return "", fmt.Errorf("read generation: %w", err)
+	case live < projection.Generation():
+		return "its code has changed", nil
+	case live == projection.Generation() && state == projections.Diverged:
+		return "it has diverged from the log", nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("read generation: %w", err)
-	}
-	return live < projection.Generation(), nil
+	return "", nil
 }

@@ -1,0 +1,99 @@
+package projections_test
+
+import (
+	"context"
+	"testing"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+)
+
+// hooked is a counting projection that does something once, when it is given its first events: they have been read, and the transaction
+// that applies them has not begun.
+type hooked struct {
+	counting
+	hook func()
+}
+
+func (h hooked) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+	if len(batch) > 0 {
+		h.hook()
+	}
+	return h.counting.Apply(ctx, tx, batch)
+}
+
+// Events that were read from a log are not applied to the tables beside another one, neither batch by batch nor in the chunks of a catch-up.
+func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int{"batch": 0, "chunk": 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newPool(t)
+			random := seeded(1)
+			first, second := comments(random, "first", 10), comments(random, "lost", 10)
+			append1(t, pool, first...)
+			append1(t, pool, second...)
+			readAll(t, pool)
+			var batches int
+			p := hooked{counting: newCounting(t, pool, "hooked")}
+			p.hook = func() {
+				if batches++; limit == 0 || batches == 2 { // the second comes with a chunk
+					p.hook = func() {}
+					testdb.Lose(t, pool, `event_id LIKE 'lost%'`)
+				}
+			}
+			wake := eventlog.NewWake()
+			run(t, projections.Config{Pool: pool, Projections: []projections.Projection{&p}, Wake: wake, Limit: limit})
+			testdb.Eventually(t, "the log is another one", func() bool { return count(t, pool, "events") == 10 })
+			testdb.Eventually(t, "caught up", caughtUp(t, pool, "hooked"))
+			append1(t, pool, comments(random, "new", 5)...)
+			wake.Signal()
+			testdb.Eventually(t, "caught up", caughtUp(t, pool, "hooked"))
+			p.assertAll(t, pool)
+		})
+	}
+}
+
+// A follower whose position lies behind the end of another log goes on from its checkpoint there, and not only once the log has grown
+// past that position.
+func TestFollowerGoesOnInAnotherLog(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	p, wake := newCounting(t, pool, "moved"), eventlog.NewWake()
+	random := seeded(1)
+	append1(t, pool, comments(random, "kept", 3)...)
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Wake: wake})
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "moved"))
+	before := status(t, pool, "moved")
+	append1(t, pool, comments(random, "lost", 3)...)
+	wake.Signal()
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "moved"))
+
+	// Log, table and checkpoint are set back together.
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `UPDATE projections SET transaction_id = $1, position = $2`, before.TransactionID, before.Position); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `DELETE FROM applied_moved AS a USING events AS e
+		WHERE (e.transaction_id, e.position) = (a.transaction_id, a.position) AND e.event_id LIKE 'lost%'`); err != nil {
+		t.Fatal(err)
+	}
+	testdb.Lose(t, tx, `event_id LIKE 'lost%'`)
+	// An event that is behind the checkpoint, and before the position that the follower remembers.
+	if _, err := tx.Exec(t.Context(), `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		SELECT transaction_id, position + 1, 'thread', gen_random_uuid(), 1, 'new', 'test', 'thread.opened.v1', '{}', '{}'
+		FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wake.Signal()
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "moved"))
+	p.assertAll(t, pool)
+}

@@ -1,0 +1,52 @@
+package rebuild_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// A rebuild that has begun on one log does not go on, from what it remembers, on another one: the next rebuild does, from what is on
+// record there.
+func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "key", 60)...)
+	settle(t, pool)
+	config := pool.Config()
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true } // a connection that was cut is replaced unnoticed
+	patient, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(patient.Close)
+	var lost bool
+	_, err = rebuild.Run(t.Context(), rebuild.Config{
+		Pool: patient, Projection: projections.Posts{}, Workers: 1, RangeSize: 20, Logger: quiet(),
+		Progress: func(p rebuild.Progress) {
+			if p.Done == 0 || lost {
+				return
+			}
+			lost = true
+			testdb.Lose(t, pool, `event_id = 'key-0'`)
+			if _, err := pool.Exec(context.Background(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name = 'novelgate-rebuild'`); err != nil {
+				t.Errorf("cut connections: %v", err)
+			}
+		},
+	})
+	if !errors.Is(err, eventlog.ErrOtherLog) {
+		t.Errorf("the rebuild ended with %v", err)
+	}
+	if !lost {
+		t.Error("the log was never another one")
+	}
+	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()})
+}
