@@ -1,9 +1,13 @@
 package projections_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +21,56 @@ import (
 	"novelgate/projections"
 )
 
-// Writers append, some of them committing late; two replicas come and go; connections are cut. In the end every event was
+// meetings is a logger that counts how often a replica has found a checkpoint elsewhere than where its events begin.
+type meetings struct{ n atomic.Int64 }
+
+func (m *meetings) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("moved the checkpoint")) {
+		m.n.Add(1)
+	}
+	return len(line), nil
+}
+
+func (m *meetings) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(m, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// dawdling is a counting projection of one replica that waits between reading its first events and applying them, while another one goes on.
+type dawdling struct {
+	counting
+	wait func()
+	once sync.Once
+}
+
+func (d *dawdling) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+	d.once.Do(d.wait)
+	return d.counting.Apply(ctx, tx, batch)
+}
+
+// Events whose checkpoint another replica has moved, between the reading and the applying, are not applied a second time.
+func TestMovedCheckpointIsMet(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	p := newCounting(t, pool, "contested")
+	append1(t, pool, comments(seeded(1), "key", 10)...)
+	readAll(t, pool)
+	read, moved := make(chan struct{}), make(chan struct{})
+	slow := &dawdling{counting: p, wait: func() { close(read); <-moved }}
+	var met meetings
+	stopSlow := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{slow}, Logger: met.logger()})
+	<-read
+	stopFast := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}})
+	testdb.Eventually(t, "the other replica has applied them", caughtUp(t, pool, "contested"))
+	stopFast()
+	close(moved)
+	stopSlow()
+	p.assertAll(t, pool)
+	if met.n.Load() == 0 {
+		t.Error("the slow replica has not met the checkpoint that the other one had moved")
+	}
+}
+
+// Writers append, some of them committing late; two replicas come and go, and compete; connections are cut. In the end every event was
 // applied once, in order.
 func TestExactlyOnceInChaos(t *testing.T) {
 	t.Parallel()
@@ -25,7 +78,9 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	transactions := testsize.Of(500, 120)
 	url := testdb.New(t)
 	writing := open(t, url, "writer")
-	which := append(projections.All(), newCounting(t, writing, "chaos"))
+	chaos := newCounting(t, writing, "chaos")
+	which := append(projections.All(), chaos)
+	var met meetings
 
 	var writersDone, othersDone sync.WaitGroup
 	calm := make(chan struct{})
@@ -38,15 +93,27 @@ func TestExactlyOnceInChaos(t *testing.T) {
 			random := seeded(uint64(replica) + 100)
 			for pause(calm, time.Millisecond) {
 				pool := open(t, url, "replica")
-				stop := run(t, projections.Config{Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: quiet()})
-				pause(calm, time.Duration(50+random.IntN(300))*time.Millisecond)
+				begun := make(chan struct{})
+				which := append(projections.All(), &dawdling{counting: chaos, wait: func() { close(begun); time.Sleep(100 * time.Millisecond) }})
+				stop := run(t, projections.Config{Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: met.logger()})
+				select { // a busy machine takes its time to get there
+				case <-begun:
+					pause(calm, time.Duration(50+random.IntN(300))*time.Millisecond)
+				case <-calm:
+				}
 				stop()
 				pool.Close()
 			}
 		})
 	}
 	othersDone.Go(func() {
+		var at projections.Status
 		for pause(calm, 20*time.Millisecond) {
+			now := status(t, writing, "chaos") // something works again
+			if now.TransactionID == at.TransactionID && now.Position == at.Position {
+				continue
+			}
+			at = now
 			_, err := writing.Exec(context.Background(), `SELECT pg_terminate_backend(pid) FROM (
 				SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'replica' ORDER BY random() LIMIT 2) AS s`)
 			if err != nil {
@@ -55,6 +122,15 @@ func TestExactlyOnceInChaos(t *testing.T) {
 		}
 	})
 	writersDone.Wait()
+	// In the rush whoever comes second finds the checkpoint locked. Now there is time between one batch and the next.
+	random := seeded(99)
+	n := 0
+	testdb.Eventually(t, "a replica meets a checkpoint that another one has moved", func() bool {
+		append1(t, writing, comment(random, fmt.Sprintf("calm-%d", n)))
+		wakes[n%2].Signal()
+		n++
+		return met.n.Load() > 0
+	})
 	close(calm)
 	othersDone.Wait()
 
@@ -73,6 +149,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	if n := count(t, writing, "events"); n < writers*transactions {
 		t.Errorf("only %d events were written", n)
 	}
+	t.Logf("replicas have met %d checkpoints that others had moved", met.n.Load())
 }
 
 // write appends transactions of up to 20 comments. Every eighth holds its commit back, so that later ones overtake it.
@@ -107,10 +184,32 @@ func appendLate(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorded, la
 	}
 }
 
+// polls counts the polls of a runner that have begun.
+type polls struct{ n atomic.Int64 }
+
+func (p *polls) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(data.SQL, "settled") {
+		p.n.Add(1)
+	}
+	return ctx
+}
+
+func (p *polls) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
 // An event of an older transaction that commits after a younger one is applied before it, not skipped.
 func TestLateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
+	config, err := pgxpool.ParseConfig(testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var polled polls
+	config.ConnConfig.Tracer = &polled
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
 	p, wake := newCounting(t, pool, "late"), eventlog.NewWake()
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Wake: wake, Limit: 3})
 	random := seeded(1)
@@ -129,7 +228,11 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	for i := range 20 {
 		append1(t, pool, comments(random, fmt.Sprintf("younger-%d", i), 2)...)
 		wake.Signal()
-		time.Sleep(2 * time.Millisecond)
+	}
+	// One poll may have begun before the last append; a later one begins when the events of the one before are applied.
+	for seen, enough := polled.n.Load(), polled.n.Load()+4; seen < enough; seen = polled.n.Load() {
+		wake.Signal()
+		testdb.Eventually(t, "the log is polled again", func() bool { return polled.n.Load() > seen })
 	}
 	if applied := p.applied(t, pool); len(applied) > 0 {
 		t.Errorf("%d events were applied while an older transaction was running", len(applied))
