@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -56,6 +57,9 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 	delete(all, applicationName)
 	set := setSQL(all)
 	conn.AfterConnect = func(ctx context.Context, session *pgconn.PgConn) error {
+		// connect_timeout has ended before. A server that goes silent now must not keep a place in a pool.
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(conn.ConnectTimeout, connectTimeout))
+		defer cancel()
 		if err := session.Exec(ctx, set).Close(); err != nil {
 			return fmt.Errorf("set up the session: %w", err)
 		}
@@ -87,5 +91,16 @@ func closeReadOnly(config *pgx.ConnConfig) {
 	handle := config.OnPgError
 	config.OnPgError = func(session *pgconn.PgConn, refused *pgconn.PgError) bool {
 		return handle(session, refused) && refused.Code != readOnlyTransaction
+	}
+}
+
+// onError calls do when the server refuses something with a code, also the connection.
+func onError(config *pgx.ConnConfig, code string, do func()) {
+	handle := config.OnPgError
+	config.OnPgError = func(session *pgconn.PgConn, refused *pgconn.PgError) bool {
+		if refused.Code == code {
+			do()
+		}
+		return handle(session, refused)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,41 @@ func TestBusyConnectionsThatHaveGoneSilent(t *testing.T) {
 	defer cancel()
 	if _, err := pool.Exec(ctx, `SELECT 1`); err != nil {
 		t.Errorf("after all connections were given up: %v", err)
+	}
+}
+
+// TestSilenceWhileASessionIsSetUp: a server that goes silent between the start of a session and its settings keeps nobody waiting for long.
+func TestSilenceWhileASessionIsSetUp(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // a test's
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			backend := pgproto3.NewBackend(conn, conn)
+			if _, err := backend.ReceiveStartupMessage(); err != nil {
+				return
+			}
+			backend.Send(&pgproto3.AuthenticationOk{})
+			backend.Send(&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{1, 2, 3, 4}})
+			backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+			if backend.Flush() != nil {
+				return
+			}
+		}
+	}()
+	pool := openGeneral(t, "postgres://nobody@"+listener.Addr().String()+"/nothing?sslmode=disable")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := pool.Exec(ctx, `SELECT 1`); err == nil || ctx.Err() != nil {
+		t.Errorf("after a minute: %v", err)
 	}
 }
 
