@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -51,7 +52,7 @@ func Up(ctx context.Context, databaseURL string) error {
 	return err
 }
 
-// Apply does what Up does and reports it.
+// Apply does what Up does and reports it. It fails as database.CheckServer and database.CheckSchema do, whether or not a step is due.
 func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	pool, err := database.ParseConfig(databaseURL, settings)
 	if err != nil {
@@ -66,6 +67,9 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 		if notice.Code == raised {
 			result.Notices = append(result.Notices, strings.TrimSpace(notice.Message+" "+notice.Hint))
 		}
+	}
+	if err := check(ctx, config); err != nil {
+		return Result{}, err
 	}
 	db := stdlib.OpenDB(*config)
 	defer func() { err = errors.Join(err, db.Close()) }()
@@ -91,6 +95,19 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 		return Result{}, fmt.Errorf("read schema version: %w", err)
 	}
 	return result, nil
+}
+
+// check refuses a database on which no step should be tried.
+func check(ctx context.Context, config *pgx.ConnConfig) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connect to migrate: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
+	if err := database.CheckServer(ctx, conn, true); err != nil {
+		return err
+	}
+	return database.CheckSchema(ctx, conn)
 }
 
 // Hash returns a hex digest over all steps. Two databases whose schemas were built from the same Hash are alike.

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,10 @@ const closeTimeout = 30 * time.Second
 // Config says what a Runner runs.
 type Config struct {
 	// Pool runs the transactions that apply events, one connection per projection at a time, two for a Bulk one that catches up. Polls have connections
-	// of their own, one per projection and one more while it catches up, opened with the pool's configuration. Required.
+	// of their own, and each projection one more while it catches up, opened with the pool's configuration. Required.
 	Pool *pgxpool.Pool
+	// Polls is how many connections poll the log. Default: one per projection.
+	Polls int
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
 	Projections []Projection
 	// Wake is signalled after each append that this process commits. Run also listens for the appends of other
@@ -100,7 +103,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	connConfig := r.config.Pool.Config().ConnConfig
-	polls := eventlog.OpenPolls(connConfig, len(r.config.Projections))
+	polls := eventlog.OpenPolls(connConfig, cmp.Or(r.config.Polls, len(r.config.Projections)))
 	defer func() { err = errors.Join(err, polls.Close()) }()
 
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout}, eventlog.WatermillLogger(r.config.Logger))

@@ -15,23 +15,30 @@ import (
 
 func TestReadyzShowsProjections(t *testing.T) {
 	t.Parallel()
-	fine := func(context.Context) error { return nil }
+	fine := func() map[string]error { return map[string]error{"append": nil, "limits": nil} }
 	away := errors.New("away")
 	for name, c := range map[string]struct {
-		ping        func(context.Context) error
+		probe       func() map[string]error
 		projections func(context.Context) (any, error)
 		status      int
 		body        string
 	}{
-		"nobody asks":        {fine, nil, http.StatusOK, `{"status":"ok"}`},
-		"where they stand":   {fine, func(context.Context) (any, error) { return []string{"posts"}, nil }, http.StatusOK, `{"status":"ok","projections":["posts"]}`},
-		"that is not known":  {fine, func(context.Context) (any, error) { return nil, away }, http.StatusOK, `{"status":"ok","projections":"unknown: the database did not say in time"}`},
-		"no database at all": {func(context.Context) error { return away }, nil, http.StatusServiceUnavailable, `{"status":"unavailable","reason":"the database does not answer"}`},
+		"nobody asks":       {fine, nil, http.StatusOK, `{"status":"ok"}`},
+		"where they stand":  {fine, func(context.Context) (any, error) { return []string{"posts"}, nil }, http.StatusOK, `{"status":"ok","projections":["posts"]}`},
+		"that is not known": {fine, func(context.Context) (any, error) { return nil, away }, http.StatusOK, `{"status":"ok","projections":"unknown: the database did not say in time"}`},
+		"one thing is missing": {
+			func() map[string]error { return map[string]error{"append": nil, "limits": away} }, nil,
+			http.StatusServiceUnavailable, `{"status":"unavailable","reason":"away","probes":{"limits":"away"}}`,
+		},
+		"two things are missing": {
+			func() map[string]error { return map[string]error{"limits": away, "append": errors.New("full")} }, nil,
+			http.StatusServiceUnavailable, `{"status":"unavailable","reason":"full","probes":{"append":"full","limits":"away"}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			router := mux.NewRouter()
-			(&readapi.Health{Ping: c.ping, Draining: func() bool { return false }, Projections: c.projections}).Register(router)
+			(&readapi.Health{Probe: c.probe, Draining: func() bool { return false }, Projections: c.projections}).Register(router)
 			answer := httptest.NewRecorder()
 			router.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 			if answer.Code != c.status || strings.TrimSpace(answer.Body.String()) != c.body {

@@ -72,10 +72,7 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 }
 
 func (s *service) health() *readapi.Health {
-	return &readapi.Health{
-		Ping:     func(ctx context.Context) error { return s.db.pools.General.Ping(ctx) },
-		Draining: s.draining.Load,
-	}
+	return &readapi.Health{Probe: s.db.pools.Probe, Draining: s.draining.Load}
 }
 
 // recoverPanics answers a request whose handler panicked, and keeps the stack for us.

@@ -27,6 +27,7 @@ func registerMetrics(registry *prometheus.Registry, s *service, requests, commit
 			Name: "novelgate_committer_queue_commands", Help: "Commands that wait for their lane.",
 		}, func() float64 { return float64(s.committer.QueueDepth()) }),
 		database.NewPoolCollector(s.db.pools),
+		database.NewReadyCollector(s.db.pools),
 		projections.NewCollector(s.db.pools.General, now),
 		s.ledger.metrics,
 		ledger.NewCollector(s.db.pools.Ledger, now),

@@ -44,6 +44,12 @@ func (c *ServeCommand) openDatabase(ctx context.Context, logger *slog.Logger) (_
 	if db.pools, err = database.Open(ctx, db.url, c.Lanes); err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
+	if scarcity := db.pools.Scarcity(); scarcity != "" {
+		logger.WarnContext(ctx, "few connections", slog.String("reason", scarcity))
+	}
+	if err := database.CheckSessions(ctx, db.pools.Append); err != nil {
+		return nil, fmt.Errorf("check the database: %w", err)
+	}
 	if err := database.CheckServer(ctx, db.pools.Append, c.AllowUnsafeDurability); err != nil {
 		return nil, fmt.Errorf("check the database: %w", err)
 	}

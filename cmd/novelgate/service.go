@@ -76,7 +76,7 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
 	if !c.PauseProjections {
-		if s.runner, err = projections.NewRunner(projections.Config{Pool: db.pools.General, Wake: s.wake, Logger: logger}); err != nil {
+		if s.runner, err = projections.NewRunner(projections.Config{Pool: db.pools.General, Polls: db.pools.Polls, Wake: s.wake, Logger: logger}); err != nil {
 			return nil, err
 		}
 	}

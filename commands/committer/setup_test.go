@@ -82,6 +82,7 @@ func newPool(t testing.TB, url string, lanes int, tracer pgx.QueryTracer) *pgxpo
 	config := pools.Append.Config()
 	pools.Close()
 	config.ConnConfig.Tracer = tracer
+	config.MinConns = 0 // a lane forgets what it remembers when it meets a connection for the first time
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("open pool: %v", err)

@@ -20,14 +20,21 @@ import (
 
 // server is a PostgreSQL of this test, on disk, with fsync on.
 type server struct {
-	dir  string
-	ours *pgserver.Server
+	dir      string
+	settings map[string]string // on its command line
+	ours     *pgserver.Server
 }
 
 // startServer starts one on an empty directory.
 func startServer(t testing.TB) *server {
 	t.Helper()
-	s := &server{dir: dataDir(t)}
+	return startServerWith(t, nil)
+}
+
+// startServerWith starts one with settings.
+func startServerWith(t testing.TB, settings map[string]string) *server {
+	t.Helper()
+	s := &server{dir: dataDir(t), settings: settings}
 	s.start(t)
 	s.stopAtEnd(t)
 	return s
@@ -68,7 +75,7 @@ func dataDir(t testing.TB) string {
 func (s *server) start(t testing.TB) {
 	t.Helper()
 	var err error
-	if s.ours, err = pgserver.Start(t.Context(), pgserver.Config{DataDir: s.dir, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if s.ours, err = pgserver.Start(t.Context(), pgserver.Config{DataDir: s.dir, Settings: s.settings, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatalf("start PostgreSQL: %v", err)
 	}
 }

@@ -41,7 +41,10 @@ func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
 
 func TestCheckServer(t *testing.T) {
 	t.Parallel()
-	sound := map[string]string{"server_version_num": "150018", "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+	sound := map[string]string{
+		"server_version_num": "150018", "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on",
+		"server_encoding": "UTF8", "transaction_read_only": "off",
+	}
 	for name, c := range map[string]struct {
 		setting, value      string
 		refusal, evenUnsafe error
@@ -50,6 +53,8 @@ func TestCheckServer(t *testing.T) {
 		"newer":                     {"server_version_num", "180001", nil, nil},
 		"oldest":                    {"server_version_num", "150000", nil, nil},
 		"too old":                   {"server_version_num", "140019", database.ErrTooOld, database.ErrTooOld},
+		"another encoding":          {"server_encoding", "SQL_ASCII", database.ErrEncoding, database.ErrEncoding},
+		"read-only":                 {"transaction_read_only", "on", database.ErrReadOnly, database.ErrReadOnly},
 		"no fsync":                  {"fsync", "off", database.ErrNotDurable, nil},
 		"no synchronous commit":     {"synchronous_commit", "off", database.ErrNotDurable, nil},
 		"commit waits for the disk": {"synchronous_commit", "local", nil, nil},

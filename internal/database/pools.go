@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+	"golang.org/x/sync/singleflight"
 
 	"novelgate/internal/pgarray"
 )
@@ -24,6 +25,13 @@ type Pools struct {
 	History *pgxpool.Pool // auditors': an export takes no connection from anybody else
 	General *pgxpool.Pool // everything else
 	Ledger  *pgxpool.Pool // that of sealing, signing and publishing the ledger
+
+	Polls int // connections for polling the log; 0: one for each projection
+
+	room   room
+	scarce bool // the pools are smaller than would be of use
+	ideal  int  // connections that would be of use
+	probes singleflight.Group
 }
 
 // appendSettings are the session settings of the committer. Its statements are few, always the same, and must be
@@ -117,31 +125,58 @@ var ledgerSettings = map[string]string{
 // ledgerConnections: the sealer reads and stores at the same time, the signer and publishers come on top.
 const ledgerConnections = 4
 
-// Open connects. lanes is how many batches the committer keeps in flight.
+// Open connects. lanes is how many batches the committer keeps in flight. The connections that commands need are opened first and kept; it
+// fails with ErrTooFew when the server has too few for them, and makes all pools smaller when it has too few for everything.
 func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
+	config, err := ParseConfig(url, generalSettings)
+	if err != nil {
+		return nil, err
+	}
 	p := &Pools{}
-	for _, pool := range []struct {
-		target   **pgxpool.Pool
-		size     int
+	if p.room, err = measureRoom(ctx, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	pools := []struct {
+		target **pgxpool.Pool
+		share
 		settings map[string]string
 		ping     bool // a connection that was idle, before it is handed out
+		keep     bool // for commands
 	}{
-		// The committer finds out by itself that a connection is dead, and within its own time.
-		{&p.Append, lanes + 1, appendSettings, false},
-		{&p.Limits, 3, limitsSettings, true},
-		{&p.Access, accessConnections, accessSettings, true},
-		{&p.Queries, 4, queriesSettings, true},
-		{&p.Read, 10, readSettings, true},
-		{&p.History, historyConnections, historySettings, true},
-		{&p.General, 10, generalSettings, true},
-		{&p.Ledger, ledgerConnections, ledgerSettings, true},
-	} {
-		opened, err := open(ctx, url, pool.size, pool.settings, pool.ping)
-		if err != nil {
+		{&p.Queries, share{1, 4}, queriesSettings, true, false},
+		{&p.Read, share{1, 10}, readSettings, true, false},
+		{&p.History, share{1, historyConnections}, historySettings, true, false},
+		{&p.General, share{2, 10}, generalSettings, true, false},
+		{&p.Ledger, share{3, ledgerConnections}, ledgerSettings, true, false},
+		// Those for commands come last, as they connect at once, and may call makeRoom. The committer finds out by itself that a connection is
+		// dead, and within its own time.
+		{&p.Append, share{lanes, lanes + 1}, appendSettings, false, true},
+		{&p.Limits, share{1, 3}, limitsSettings, true, true},
+		{&p.Access, share{1, accessConnections}, accessSettings, true, true},
+	}
+	shares := []share{{0, polls - 1}} // in which one that polls is contained
+	p.ideal = unpooled
+	for _, pool := range pools {
+		shares = append(shares, pool.share)
+		p.ideal += pool.most
+	}
+	var sizes []int
+	if sizes, p.scarce = p.room.divide(shares); p.scarce {
+		p.Polls = 1 + sizes[0]
+	}
+	for i, pool := range pools {
+		o := options{size: sizes[i+1], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce}
+		if pool.keep {
+			o.full = p.makeRoom
+		}
+		if *pool.target, err = open(ctx, url, o); err != nil {
 			p.Close()
 			return nil, err
 		}
-		*pool.target = opened
+	}
+	if err := p.reserve(ctx, p.room); err != nil {
+		p.Close()
+		return nil, err
 	}
 	return p, nil
 }
@@ -162,14 +197,19 @@ func (p *Pools) Named() map[string]*pgxpool.Pool {
 	}
 }
 
+// forCommands returns the pools that commands need, by the same names.
+func (p *Pools) forCommands() map[string]*pgxpool.Pool {
+	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "access": p.Access}
+}
+
 // OpenGeneral connects with one pool for everything, as a command-line tool needs it.
 func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, 2, commandSettings, true)
+	return open(ctx, url, options{size: 2, settings: commandSettings, ping: true})
 }
 
 // OpenLedger connects as Pools.Ledger does.
 func OpenLedger(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, ledgerConnections, ledgerSettings, true)
+	return open(ctx, url, options{size: ledgerConnections, settings: ledgerSettings, ping: true})
 }
 
 // historyConnections is how many pages of the history are read at a time.
@@ -177,7 +217,7 @@ const historyConnections = 4
 
 // OpenHistory connects with one pool for reading the history, as a command-line tool needs it.
 func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, historyConnections, historySettings, true)
+	return open(ctx, url, options{size: historyConnections, settings: historySettings, ping: true})
 }
 
 // connectTimeout bounds the making of a connection where the URL has no connect_timeout: a request that waits for one must be answered in time.
@@ -192,12 +232,33 @@ const pingTimeout = 500 * time.Millisecond
 // what it was doing, and when all connections of a pool have gone silent at once nobody could have a new one meanwhile.
 const farewellTimeout = time.Second
 
-func open(ctx context.Context, url string, size int, settings map[string]string, ping bool) (*pgxpool.Pool, error) {
-	config, err := ParseConfig(url, settings)
+// keepInterval is how soon lost connections of commands are opened again when nobody asks for them, and scarceIdleTime how long others stay
+// open for nobody where connections are scarce.
+const (
+	keepInterval   = time.Second
+	scarceIdleTime = 5 * time.Second
+)
+
+type options struct {
+	size     int
+	settings map[string]string
+	ping     bool   // a connection that was idle, before it is handed out
+	keep     bool   // all connections, at all times
+	scarce   bool   // leave none open for nobody
+	full     func() // called when the server has no connection left for this pool
+}
+
+func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
+	config, err := ParseConfig(url, o.settings)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(size) //nolint:gosec // a handful
+	config.MaxConns = int32(o.size) //nolint:gosec // a handful
+	if o.keep {
+		config.MinConns, config.HealthCheckPeriod = config.MaxConns, keepInterval
+	} else if o.scarce {
+		config.MaxConnIdleTime, config.HealthCheckPeriod = scarceIdleTime, scarceIdleTime
+	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
@@ -205,8 +266,11 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 		config.PingTimeout = pingTimeout
 	}
 	config.BeforeClose = cutFarewell
-	if !ping {
+	if !o.ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	}
+	if o.full != nil {
+		onError(config.ConnConfig, tooManyConnections, o.full)
 	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise they travel as text
@@ -215,7 +279,7 @@ func open(ctx context.Context, url string, size int, settings map[string]string,
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("open pool %s of %s connections: %w", settings["application_name"], strconv.Itoa(size), err)
+		return nil, fmt.Errorf("open pool %s of %s connections: %w", o.settings[applicationName], strconv.Itoa(o.size), err)
 	}
 	return pool, nil
 }

@@ -1,0 +1,88 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Reasons why commands cannot be carried out, beside ErrStandby and ErrReadOnly.
+var (
+	ErrNoAnswer = errors.New("the database does not answer")
+	ErrFull     = errors.New("the database server has no connection left")
+)
+
+// probeTimeout bounds one round of probes.
+const probeTimeout = time.Second
+
+const writableSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
+
+// Probe asks each pool that commands need for a connection, and whether that can write. It returns for each of these pools ErrNoAnswer,
+// ErrFull, ErrStandby, ErrReadOnly, or nil when nothing is the matter with it. It takes a second at most.
+func (p *Pools) Probe() map[string]error {
+	found, _, _ := p.probes.Do("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+		defer cancel()
+		var probing sync.WaitGroup
+		var mu sync.Mutex
+		found := map[string]error{}
+		for name, pool := range p.forCommands() {
+			probing.Go(func() {
+				err := probe(ctx, pool)
+				mu.Lock()
+				defer mu.Unlock()
+				found[name] = err
+			})
+		}
+		probing.Wait()
+		return found, nil
+	})
+	return found.(map[string]error)
+}
+
+func probe(ctx context.Context, pool *pgxpool.Pool) error {
+	var standby, readOnly bool
+	err := Retry(ctx, pool, func(bool) error { return pool.QueryRow(ctx, writableSQL).Scan(&standby, &readOnly) })
+	switch {
+	case isFull(err):
+		return ErrFull
+	case err != nil:
+		return ErrNoAnswer
+	case standby:
+		err = ErrStandby
+	case readOnly:
+		err = ErrReadOnly
+	default:
+		return nil
+	}
+	// What the operator or a fail-over changes holds for new sessions only.
+	pool.Reset()
+	return err
+}
+
+// readyDesc describes what ReadyCollector exports.
+var readyDesc = prometheus.NewDesc("novelgate_ready", "Whether commands get what they need of the pool: a connection that can write.", []string{"pool"}, nil)
+
+// ReadyCollector exports what Probe finds to Prometheus.
+type ReadyCollector struct{ pools *Pools }
+
+// NewReadyCollector returns a collector that probes pools whenever it is asked.
+func NewReadyCollector(pools *Pools) *ReadyCollector { return &ReadyCollector{pools: pools} }
+
+// Describe implements prometheus.Collector.
+func (c *ReadyCollector) Describe(descs chan<- *prometheus.Desc) { descs <- readyDesc }
+
+// Collect implements prometheus.Collector.
+func (c *ReadyCollector) Collect(metrics chan<- prometheus.Metric) {
+	for name, err := range c.pools.Probe() {
+		value := 1.0
+		if err != nil {
+			value = 0
+		}
+		metrics <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, value, name)
+	}
+}

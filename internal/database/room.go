@@ -1,0 +1,131 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrTooFew refuses a server that has no connections for commands.
+var ErrTooFew = errors.New("the database server lets this role have too few connections")
+
+// tooManyConnections is the SQLSTATE of a server, a role or a database that has no connection left.
+const tooManyConnections = "53300"
+
+// Connections that are not in a pool: those that poll the log, one for each projection; what reads ahead while one catches up; what listens;
+// and a rebuild.
+const (
+	polls         = 4
+	unpooled      = 14
+	leastUnpooled = 3 // one that polls, two that listen
+)
+
+// room is how many connections the role may have on its database: of itself, and now that others have theirs.
+type room struct{ most, left, maxConnections int }
+
+// roomSQL: neither reserved connections nor limits of a role or a database hold for superusers. The session that asks is not counted.
+const roomSQL = `WITH used AS (
+    SELECT count(*) - 1 AS all_of_them, count(*) FILTER (WHERE a.datname = current_database()) - 1 AS of_database,
+           count(*) FILTER (WHERE a.usename = session_user) - 1 AS of_role
+    FROM pg_stat_activity AS a WHERE a.datid IS NOT NULL
+), limits AS (
+    SELECT current_setting('max_connections')::int - CASE WHEN r.rolsuper THEN 0 ELSE
+               current_setting('superuser_reserved_connections')::int + coalesce(current_setting('reserved_connections', true)::int, 0) END AS of_server,
+           CASE WHEN NOT r.rolsuper AND d.datconnlimit >= 0 THEN d.datconnlimit END AS of_database,
+           CASE WHEN NOT r.rolsuper AND r.rolconnlimit >= 0 THEN r.rolconnlimit END AS of_role
+    FROM pg_roles AS r, pg_database AS d WHERE r.rolname = session_user AND d.datname = current_database()
+)
+SELECT least(l.of_server, l.of_database, l.of_role),
+       greatest(least(l.of_server - u.all_of_them, l.of_database - u.of_database, l.of_role - u.of_role), 0), current_setting('max_connections')::int
+FROM limits AS l, used AS u`
+
+func measureRoom(ctx context.Context, config *pgx.ConnConfig) (r room, err error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return room{}, fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close(ctx) //nolint:errcheck // there is nothing to lose
+	if err := conn.QueryRow(ctx, roomSQL, pgx.QueryExecModeExec).Scan(&r.most, &r.left, &r.maxConnections); err != nil {
+		return room{}, fmt.Errorf("count connections: %w", err)
+	}
+	return r, nil
+}
+
+// refuse says that commands need so many connections.
+func (r room) refuse(commands int) error {
+	return fmt.Errorf("%w: commands need %d, and %d of %d are left: raise max_connections (%d), or the connection limit of the role or the database, or lower --lanes",
+		ErrTooFew, commands, r.left, r.most, r.maxConnections)
+}
+
+// share is how many connections a pool should have: at least what its work needs to go on at all, at most what is of use to it.
+type share struct{ least, most int }
+
+// divide returns the sizes of pools in a room. Where it does not hold the most of all of them, what is beyond the least is divided in
+// proportion. scarce tells that.
+func (r room) divide(shares []share) (sizes []int, scarce bool) {
+	least, most := leastUnpooled, unpooled
+	for _, s := range shares {
+		least, most = least+s.least, most+s.most
+	}
+	spare := min(max(r.most-least, 0), most-least)
+	for _, s := range shares {
+		sizes = append(sizes, s.least+(s.most-s.least)*spare/(most-least))
+	}
+	return sizes, r.most < most
+}
+
+// reserve opens all connections of the pools that commands need, which then keep them.
+func (p *Pools) reserve(ctx context.Context, r room) error {
+	var held []*pgxpool.Conn
+	defer func() {
+		for _, conn := range held {
+			conn.Release()
+		}
+	}()
+	commands := 0
+	for _, pool := range p.forCommands() {
+		commands += int(pool.Config().MaxConns)
+	}
+	if r.most < commands+leastUnpooled {
+		return r.refuse(commands + leastUnpooled)
+	}
+	for name, pool := range p.forCommands() {
+		for range pool.Config().MaxConns {
+			conn, err := pool.Acquire(ctx)
+			if isFull(err) {
+				return r.refuse(commands)
+			}
+			if err != nil {
+				return fmt.Errorf("open pool %s: %w", name, err)
+			}
+			held = append(held, conn)
+		}
+	}
+	return nil
+}
+
+// Scarcity says, in a sentence, that what works in the background may lack connections; "" when it does not.
+func (p *Pools) Scarcity() string {
+	if !p.scarce && p.room.left >= p.ideal {
+		return ""
+	}
+	return fmt.Sprintf("The database server has %d of %d connections left for this replica, which can use %d: commands keep theirs; projections, ledger, "+
+		"readers and rebuilds get what remains and may stand still. Raise max_connections (%d), or the connection limit of the role or the database.",
+		p.room.left, p.room.most, p.ideal, p.room.maxConnections)
+}
+
+// makeRoom gives the connections up that the background holds, idle ones at once, so that commands get theirs first.
+func (p *Pools) makeRoom() {
+	for _, pool := range []*pgxpool.Pool{p.Queries, p.Read, p.History, p.General, p.Ledger} {
+		pool.Reset()
+	}
+}
+
+func isFull(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == tooManyConnections
+}
