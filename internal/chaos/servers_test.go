@@ -342,13 +342,13 @@ func startBouncer(t *testing.T, mode, server string) string {
 		"auth_file = %s\npool_mode = %s\ndefault_pool_size = 60\nmax_client_conn = 200\nserver_tls_sslmode = require\n",
 		to, toPort, listen, listenPort, filepath.Join(dir, "users"), mode)
 	for name, content := range map[string]string{"users": users, "ini": config} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil { //nolint:gosec // another user reads it
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	args := []string{filepath.Join(dir, "ini")}
 	if os.Geteuid() == 0 { // it refuses to run as root
-		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // another user reads it
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		args = append([]string{"-u", "nobody"}, args...)

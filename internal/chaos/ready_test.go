@@ -1,0 +1,137 @@
+package chaos_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/internal/blackbox"
+	"novelgate/internal/testsize"
+)
+
+// TestCommandsComeFirst: on a server with few connections no command is refused for lack of one, whatever the background does, and it stays so
+// when the server has lost all of them.
+func TestCommandsComeFirst(t *testing.T) {
+	for _, connections := range []int{10, 15}[:testsize.Of(2, 1)] {
+		t.Run(strconv.Itoa(connections), func(t *testing.T) {
+			database := startServerWith(t, map[string]string{"max_connections": strconv.Itoa(connections)})
+			execute(t, database.url(), `CREATE ROLE plain LOGIN`, `ALTER DATABASE novelgate OWNER TO plain`)
+			plain := inDatabase(t, database.url(), "novelgate", "plain") // superusers have three more, by which this looks on
+			l := newLoad(t, newPartner(t, migrated(t, plain)))
+			w := &witness{stalls: watchStalls(t)}
+			l.watch = w.see
+			service := serve(t, plain, "--lanes", "2")
+			l.aim(service)
+			l.start(8)
+			l.ledger.await(200)
+			if status, body := get(t, service.OpsURL+"/readyz"); status != 200 {
+				t.Errorf("/readyz: %d %s", status, body)
+			}
+			// Somebody reads at the same time, who needs connections, too.
+			for range 30 {
+				get(t, service.URL+"/novels")
+			}
+			l.ledger.await(200)
+			for _, a := range w.between(time.Time{}, time.Now()) {
+				if !a.succeeded() {
+					t.Fatalf("a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
+				}
+			}
+			database.crash(t)
+			away := time.Now()
+			database.start(t)
+			measure(t, w, away, time.Now())
+			blackbox.Eventually(t, time.Minute, "/readyz is 200 again", func() bool {
+				status, _ := get(t, service.OpsURL+"/readyz")
+				return status == 200
+			})
+			settled := time.Now()
+			l.ledger.await(400)
+			for _, a := range w.between(settled, time.Now()) {
+				if !a.succeeded() {
+					t.Errorf("once the service is ready again, a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
+					break
+				}
+			}
+			l.stop()
+			l.ledger.reconcile(t, l.partner, service, database.url())
+		})
+	}
+}
+
+// migrated brings a database to the newest schema.
+func migrated(t *testing.T, databaseURL string) string {
+	t.Helper()
+	if out := blackbox.RunCLI(t, databaseURL, "migrate"); out.Code != 0 {
+		t.Fatalf("migrate: %s", out.Stderr)
+	}
+	return databaseURL
+}
+
+// TestReadinessSaysWhatCommandsMeet makes a primary read-only while the service runs on it, in two ways, and writable again: commands
+// are refused with 503, /readyz and the metric say so and why, and all of it mends by itself.
+func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
+	t.Parallel()
+	database := startServer(t)
+	service := serve(t, database.url())
+	p := newPartner(t, database.url())
+	sent := 0
+	send := func() answer {
+		sent++
+		return p.send(service.URL, blackbox.PostsPath, fmt.Sprint("k-", sent), encode(comment("Title", "reader", "word")), false)
+	}
+	if a := send(); !a.succeeded() {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	name := value[string](t, database.url(), `SELECT current_database()`)
+	for how, statements := range map[string]struct{ on, off []string }{
+		"for running sessions": {
+			[]string{`ALTER SYSTEM SET default_transaction_read_only = on`, `SELECT pg_reload_conf()`},
+			[]string{`ALTER SYSTEM RESET default_transaction_read_only`, `SELECT pg_reload_conf()`},
+		},
+		"for new sessions": {
+			[]string{
+				`ALTER DATABASE ` + name + ` SET default_transaction_read_only = on`,
+				`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`,
+			},
+			[]string{`ALTER DATABASE ` + name + ` RESET default_transaction_read_only`},
+		},
+	} {
+		execute(t, database.url(), statements.on...)
+		blackbox.Eventually(t, time.Minute, how+": /readyz says that the database is read-only", func() bool {
+			status, body := get(t, service.OpsURL+"/readyz")
+			return status == 503 && strings.Contains(body, "read-only") && strings.Contains(body, `"append"`) && strings.Contains(body, `"limits"`)
+		})
+		if a := send(); !a.unavailable() {
+			t.Errorf("%s: a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)
+		}
+		if metrics := service.metrics(t); !strings.Contains(metrics, `novelgate_ready{pool="append"} 0`) {
+			t.Errorf("%s: the metric does not say that commands cannot be carried out", how)
+		}
+		execute(t, database.url(), append([]string{`SET default_transaction_read_only = off`}, statements.off...)...)
+		blackbox.Eventually(t, time.Minute, how+": /readyz is 200 again", func() bool {
+			status, _ := get(t, service.OpsURL+"/readyz")
+			return status == 200
+		})
+		if a := send(); !a.succeeded() {
+			t.Errorf("%s: after it was ready again, a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)
+		}
+		if metrics := service.metrics(t); !strings.Contains(metrics, `novelgate_ready{pool="append"} 1`) {
+			t.Errorf("%s: the metric does not say that commands can be carried out", how)
+		}
+	}
+	wantStored(t, database.url(), 3)
+}
+
+// wantStored wants so many comments in the log, and projected.
+func wantStored(t *testing.T, databaseURL string, comments int) {
+	t.Helper()
+	blackbox.Eventually(t, time.Minute, "the comments are projected", func() bool {
+		return value[int](t, databaseURL, `SELECT count(*) FROM posts`) == comments
+	})
+	if n := value[int](t, databaseURL, `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1'`); n != comments {
+		t.Errorf("%d comments in the log, want %d", n, comments)
+	}
+}
