@@ -92,6 +92,30 @@ func (s *Store) since(ctx context.Context, origin string, size int64, limit int)
 	return list, nil
 }
 
+// beforeSQL finds an origin, and its newest checkpoint of those that cover less than $2 entries. $1: origin.
+const beforeSQL = `SELECT c.note FROM ledger_origins AS o
+LEFT JOIN LATERAL (
+    SELECT note FROM ledger_checkpoints WHERE origin = o.origin AND tree_size < $2 ORDER BY tree_size DESC LIMIT 1
+) AS c ON true
+WHERE o.origin = $1`
+
+// Before returns the newest checkpoint of an origin that covers less than size entries; without a Note if there is none. It fails with ErrNotFound
+// for an origin that the ledger never had.
+func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoint, error) {
+	var signed *string
+	err := s.db.QueryRow(ctx, beforeSQL, origin, size).Scan(&signed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Checkpoint{}, fmt.Errorf("origin: %w", ErrNotFound)
+	}
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	if signed == nil {
+		return Checkpoint{}, nil
+	}
+	return parseCheckpoint([]byte(*signed))
+}
+
 // keysSQL finds the public keys of an origin, the oldest first.
 const keysSQL = `SELECT verifier_key FROM ledger_keys WHERE origin = $1 ORDER BY first_used_at, verifier_key`
 

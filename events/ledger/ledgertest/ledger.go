@@ -21,32 +21,56 @@ const Origin = "ledger.example/test"
 
 // Ledger is a database of a test's own with a key. Nothing is sealed or signed before Sign.
 type Ledger struct {
-	Pool   *pgxpool.Pool
-	URL    string
-	Keys   []string // verifier keys
-	t      testing.TB
-	id     *ledger.Identity
-	signer *ledger.Signer
+	Pool    *pgxpool.Pool
+	URL     string
+	Keys    []string // verifier keys
+	t       testing.TB
+	keyFile string
+	id      *ledger.Identity
+	signer  *ledger.Signer
 }
 
 // New returns an empty one.
 func New(t testing.TB) *Ledger {
 	t.Helper()
-	l := &Ledger{t: t, URL: testdb.New(t)}
-	var err error
-	if l.Pool, err = database.OpenHistory(t.Context(), l.URL); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Pool.Close)
-	identity, err := ledger.Identify(t.Context(), l.Pool, ledger.IdentityConfig{Origin: Origin, KeyFile: filepath.Join(t.TempDir(), "ledger.key")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.id, l.Keys = identity, identity.VerifierKeys
-	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: l.id}); err != nil {
-		t.Fatal(err)
-	}
+	l := &Ledger{t: t, URL: testdb.New(t), keyFile: filepath.Join(t.TempDir(), "ledger.key")}
+	l.open()
+	l.SignAs(Origin)
 	return l
+}
+
+func (l *Ledger) open() {
+	l.t.Helper()
+	var err error
+	if l.Pool, err = database.OpenHistory(l.t.Context(), l.URL); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(l.Pool.Close)
+}
+
+// SignAs signs as an origin from now on, which is started if the database does not know it.
+func (l *Ledger) SignAs(origin string) {
+	l.t.Helper()
+	var err error
+	if l.id, err = ledger.Identify(l.t.Context(), l.Pool, ledger.IdentityConfig{Origin: origin, KeyFile: l.keyFile}); err != nil {
+		l.t.Fatal(err)
+	}
+	l.Keys = l.id.VerifierKeys
+	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: l.id}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Backup is the ledger as it is now, in another database: what is appended to this one later, that one has lost. Both have the key and the memory.
+func (l *Ledger) Backup() *Ledger {
+	l.t.Helper()
+	l.Pool.Close() // nobody may be connected with what is copied
+	backup := &Ledger{t: l.t, URL: testdb.Copy(l.t, l.URL), keyFile: l.keyFile}
+	for _, opened := range []*Ledger{l, backup} {
+		opened.open()
+		opened.SignAs(l.id.Origin)
+	}
+	return backup
 }
 
 // Forget makes the signer forget what it has signed, as an operator can who forges: it removes the checkpoints that are remembered outside of

@@ -10,6 +10,7 @@ const (
 	Signature  Part = "signature"  // the checkpoint does not bear a signature of the key
 	Root       Part = "root"       // the entries do not have the root that was signed
 	Rewritten  Part = "rewritten"  // the history is not the one that a kept checkpoint covers
+	Lost       Part = "lost"       // events that a kept checkpoint of an origin covers that the ledger has left
 	Uncompared Part = "uncompared" // a kept checkpoint ends in front of the first event: nothing can be said about it
 	Entry      Part = "entry"      // the entry was changed, or is missing
 	Tile       Part = "tile"       // a hash tile does not belong to the entries

@@ -19,8 +19,17 @@ import (
 // keptTree is a checkpoint that the auditor has kept.
 type keptTree struct {
 	name   string
+	origin string // of another one than the history is signed under: one that the ledger has left
+	own    bool   // it was not kept: the ledger still has it, of such an origin
 	tree   tlog.Tree
 	agrees *bool
+}
+
+// leaver is a source that knows which origins the ledger has left. Of others, only the auditor knows whether a kept checkpoint is of this ledger.
+type leaver interface {
+	// Left returns the newest checkpoint of an origin that covers less than size entries; nil for none. It fails with ErrOrigin for an origin that
+	// the ledger never had.
+	Left(ctx context.Context, origin string, size int64) ([]byte, error)
 }
 
 // Errors of Run.
@@ -61,12 +70,33 @@ func (v *verification) open(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if keptOrigin != origin {
-			return fmt.Errorf("%s %w: %s instead of %s", name, ErrOrigin, keptOrigin, origin)
+		v.kept = append(v.kept, keptTree{name: name, origin: keptOrigin, tree: tree})
+		if keptOrigin == origin {
+			continue
 		}
-		v.kept = append(v.kept, keptTree{name: name, tree: tree})
+		if err := v.keepOwn(ctx, keptOrigin, tree.N); err != nil {
+			return fmt.Errorf("%s %w: %s instead of %s", name, err, keptOrigin, origin)
+		}
 	}
 	slices.SortStableFunc(v.kept, func(a, b keptTree) int { return cmp.Compare(a.tree.N, b.tree.N) })
+	return nil
+}
+
+// keepOwn keeps the newest checkpoint that the ledger still has of an origin that it has left: what was lost is behind it.
+func (v *verification) keepOwn(ctx context.Context, origin string, size int64) error {
+	source, ok := v.source.(leaver)
+	if !ok {
+		return nil
+	}
+	signed, err := source.Left(ctx, origin, size)
+	if err != nil || signed == nil {
+		return err //nolint:wrapcheck // the caller does
+	}
+	_, tree, err := parse(signed)
+	if err != nil {
+		return err
+	}
+	v.kept = append(v.kept, keptTree{origin: origin, own: true, tree: tree})
 	return nil
 }
 
@@ -119,8 +149,15 @@ func (v *verification) compareKept() {
 func (v *verification) keptFaults(ctx context.Context) error {
 	from := int64(0)
 	told := false
+	var lost []*keptTree
 	for i := range v.kept {
 		k := &v.kept[i]
+		if k.own {
+			if k.agrees != nil && *k.agrees {
+				from = k.tree.N
+			}
+			continue
+		}
 		if k.tree.N > v.tree.N {
 			k.agrees = new(false)
 		}
@@ -134,6 +171,8 @@ func (v *verification) keptFaults(ctx context.Context) error {
 			v.add(Fault{Part: Rewritten, Count: 1, Detail: "whether the history is that of " + k.name + " can't be told: entries are missing"})
 		case *k.agrees:
 			from = k.tree.N
+		case k.origin != v.report.Origin:
+			lost = append(lost, k)
 		case told:
 		case k.tree.N > v.tree.N:
 			told = true
@@ -152,7 +191,21 @@ func (v *verification) keptFaults(ctx context.Context) error {
 			v.add(f)
 		}
 	}
+	if len(lost) > 0 {
+		v.add(v.lostFault(from, lost[0], lost[len(lost)-1]))
+	}
 	return nil
+}
+
+// lostFault says what an origin covers that the ledger has left, and the ledger does not have: the first entries are those of the origin; first and
+// last are the smallest and the largest kept checkpoint with which it does not agree.
+func (v *verification) lostFault(from int64, first, last *keptTree) Fault {
+	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: its first %d entries are the same, the first that is lost has a log index from %d to %d",
+		last.name, last.tree.N, last.origin, v.report.Origin, from, from, first.tree.N-1)
+	if _, ok := v.source.(leaver); !ok {
+		detail += "; or it is a checkpoint of another ledger"
+	}
+	return Fault{Part: Lost, LogIndex: &from, Count: last.tree.N - from, Detail: detail}
 }
 
 // locate finds the first entry that differs from that of an older bundle.

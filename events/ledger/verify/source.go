@@ -57,6 +57,16 @@ func (d *Database) Keys(ctx context.Context) ([]string, error) {
 	return d.store.VerifierKeys(ctx, c) //nolint:wrapcheck // it says enough
 }
 
+// Left returns the newest checkpoint of an origin that the ledger has left, of those that cover less than size entries; nil for none. It fails with
+// ErrOrigin for an origin that the ledger never had.
+func (d *Database) Left(ctx context.Context, origin string, size int64) ([]byte, error) {
+	c, err := d.store.Before(ctx, origin, size)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, ErrOrigin
+	}
+	return c.Note, err //nolint:wrapcheck // it says enough
+}
+
 // Tile implements Source.
 func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	return d.store.Tile(ctx, tile) //nolint:wrapcheck // it says enough

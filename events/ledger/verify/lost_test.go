@@ -1,0 +1,72 @@
+package verify_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/ledger/verify"
+)
+
+// TestLostEvents: after a restore that has lost signed events, and a new origin, checkpoints that were kept of the old one say what was lost, and
+// agree if nothing was that they cover.
+func TestLostEvents(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	latest := func(l *ledgertest.Ledger) []byte {
+		t.Helper()
+		c, err := ledger.NewStore(l.Pool).Latest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Note
+	}
+	l.Append(100)
+	restored := l.Backup()
+	kept := map[string][]byte{"kept-100": latest(l)}
+	l.Append(2)
+	kept["kept-102"] = latest(l)
+	l.Append(3)
+	kept["kept-105"] = latest(l)
+	restored.SignAs("ledger.example/second")
+	restored.Sign()
+	for _, more := range []int{0, 3, 2, 4} { // shorter than what was signed, between, as long, longer
+		if more > 0 {
+			restored.Append(more)
+		}
+		database, bundle := verify.NewDatabase(restored.Pool), bundles(t, export(t, restored, 0))
+		for name, c := range map[string]struct {
+			source verify.Source
+			kept   []string
+			want   string
+			count  int64
+			says   string
+		}{
+			"nothing":                          {database, []string{"kept-100"}, "", 0, ""},
+			"nothing, in a bundle":             {bundle, []string{"kept-100"}, "", 0, ""},
+			"two":                              {database, []string{"kept-102"}, "lost@100", 2, "from 100 to 101"},
+			"five":                             {database, []string{"kept-105"}, "lost@100", 5, "from 100 to 104"},
+			"five, the first of the first two": {database, []string{"kept-102", "kept-105"}, "lost@100", 5, "from 100 to 101"},
+			"five, in a bundle":                {bundle, []string{"kept-100", "kept-105"}, "lost@100", 5, "from 100 to 104; or it is a checkpoint of another ledger"},
+			"five, in a bundle, by one":        {bundle, []string{"kept-105"}, "lost@0", 105, "from 0 to 104; or it is a checkpoint of another ledger"},
+		} {
+			mine := map[string][]byte{}
+			for _, name := range c.kept {
+				mine[name] = kept[name]
+			}
+			r := run(t, verify.Config{Source: c.source, Keys: restored.Keys, Kept: mine})
+			wantFaults(t, name, r, c.want, false)
+			if r.FaultCount != c.count || len(r.Kept) != len(mine) || c.says != "" && !strings.HasSuffix(r.Faults[0].Detail, c.says) {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	}
+	other := []byte(strings.ReplaceAll(string(kept["kept-100"]), ledgertest.Origin, "ledger.example/other"))
+	config := verify.Config{Source: verify.NewDatabase(restored.Pool), Kept: map[string][]byte{"other": other}, Now: time.Now}
+	if _, err := verify.Run(t.Context(), config); !errors.Is(err, verify.ErrOrigin) {
+		t.Errorf("against a checkpoint of another ledger: %v", err)
+	}
+}
