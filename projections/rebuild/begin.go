@@ -3,9 +3,11 @@ package rebuild
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/projections"
 )
@@ -30,6 +32,11 @@ func (r *rebuild) begin(ctx context.Context) error {
 	}
 	r.resumed = r.mayResume(found, structure)
 	if r.resumed {
+		if r.resumed, err = r.logHas(ctx, found.position, found.target); err != nil {
+			return err
+		}
+	}
+	if r.resumed {
 		r.record, r.done = *found, found.done
 		if _, err := r.pool.Exec(ctx, takeOverSQL, r.Projection.Name(), r.builder); err != nil {
 			return fmt.Errorf("take over: %w", err)
@@ -46,6 +53,13 @@ func (r *rebuild) mayResume(found *record, structure string) bool {
 	}
 	_, bulk := r.Projection.(projections.Bulk)
 	return bulk || found.phase == Following
+}
+
+// logHas reports whether the log, which may have been set back, has events at these positions. The beginning of the log is no event.
+func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (bool, error) {
+	positions = slices.DeleteFunc(positions, func(p events.Position) bool { return p == events.Position{} })
+	found, err := eventlog.ReadAt(ctx, r.pool, positions, eventlog.NewPortion(len(positions)))
+	return found.Read == len(positions), err
 }
 
 // beginAnew makes empty tables, in the place of those of an earlier attempt.

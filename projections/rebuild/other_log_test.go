@@ -50,3 +50,24 @@ func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	}
 	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()})
 }
+
+// A rebuild that was interrupted is begun again when the log does not have its last event any more.
+func TestRebuildOfALostEventBeginsAgain(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "key", 60)...)
+	settle(t, pool)
+	ctx, interrupt := context.WithCancel(t.Context())
+	_, err := rebuild.Run(ctx, rebuild.Config{Pool: pool, Projection: projections.Authors{}, Logger: quiet(), Progress: func(p rebuild.Progress) {
+		if p.Done > 0 {
+			interrupt()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the rebuild ended with %v", err)
+	}
+	testdb.Lose(t, pool, `position >= 30`)
+	if result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}, Logger: quiet()}); result.Resumed || result.Events != 30 {
+		t.Errorf("%+v", result)
+	}
+}
