@@ -62,7 +62,8 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 	described := doc.Components.Parameters["IdempotencyKey"].Value.Schema.Value
 	check := func(t interface {
 		Errorf(format string, args ...any)
-	}, key string) {
+	}, key string,
+	) {
 		_, refused := request.ParseIdempotencyKey(http.Header{request.IdempotencyKeyHeader: {key}})
 		if wrong := described.VisitJSON(key); (refused == nil) != (wrong == nil) {
 			t.Errorf("%q: %v, but described: %v", key, refused, wrong)
