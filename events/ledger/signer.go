@@ -65,24 +65,31 @@ func (s *Signer) Run(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
 	for failed := (failures{}); ; {
-		err := s.Sign(ctx)
-		s.config.Metrics.refuse(refused(err))
+		err := s.sign(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		switch due := failed.due(err); {
-		case due && errors.Is(err, ErrForked):
-			s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, and say why in public", slog.Any("error", err))
-		case due && errors.Is(err, ErrMemory):
-			s.config.Logger.ErrorContext(ctx, "This replica does not sign the ledger any more", slog.String("memory", s.config.Identity.Memory), slog.Any("error", err))
-		case due:
-			s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
+		if !errors.Is(err, errLocked) { // else nobody has looked
+			s.config.Metrics.refuse(refused(err))
+			s.report(ctx, failed.due(err), err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+	}
+}
+
+// report logs a failure that is due.
+func (s *Signer) report(ctx context.Context, due bool, err error) {
+	switch {
+	case due && errors.Is(err, ErrForked):
+		s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, and say why in public", slog.Any("error", err))
+	case due && errors.Is(err, ErrMemory):
+		s.config.Logger.ErrorContext(ctx, "This replica does not sign the ledger any more", slog.String("memory", s.config.Identity.Memory), slog.Any("error", err))
+	case due:
+		s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
 	}
 }
 
@@ -133,12 +140,18 @@ const signTimeout = time.Minute
 // Sign signs a checkpoint if the tree has grown since the last one, and nobody else signs just now. It fails with ErrForked if the tree does
 // not extend what was signed before, and with ErrMemory if the memory must not sign.
 func (s *Signer) Sign(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, signTimeout)
-	defer cancel()
-	memory, unlock, err := lockMemory(s.config.Identity.Memory)
+	err := s.sign(ctx)
 	if errors.Is(err, errLocked) {
 		return nil
 	}
+	return err
+}
+
+// sign is Sign; it fails with errLocked while somebody else signs.
+func (s *Signer) sign(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
+	defer cancel()
+	memory, unlock, err := lockMemory(s.config.Identity.Memory)
 	if err != nil {
 		return err
 	}

@@ -191,9 +191,17 @@ func (v *verification) keptFaults(ctx context.Context) error {
 			v.add(f)
 		}
 	}
-	if len(lost) > 0 {
-		v.add(v.lostFault(from, lost[0], lost[len(lost)-1]))
+	if len(lost) == 0 {
+		return nil
 	}
+	f := v.lostFault(from, lost[0], lost[len(lost)-1])
+	if v.Older != nil {
+		if err := v.locate(ctx, &f, lost[0].tree.N); err != nil {
+			return err
+		}
+		f.Count = lost[len(lost)-1].tree.N - *f.LogIndex
+	}
+	v.add(f)
 	return nil
 }
 

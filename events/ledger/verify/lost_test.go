@@ -31,6 +31,7 @@ func TestLostEvents(t *testing.T) {
 	kept["kept-102"] = latest(l)
 	l.Append(3)
 	kept["kept-105"] = latest(l)
+	older := bundles(t, export(t, l, 0))
 	restored.SignAs("ledger.example/second")
 	restored.Sign()
 	for _, more := range []int{0, 3, 2, 4} { // shorter than what was signed, between, as long, longer
@@ -63,6 +64,11 @@ func TestLostEvents(t *testing.T) {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}
+	}
+	r := run(t, verify.Config{Source: verify.NewDatabase(restored.Pool), Keys: restored.Keys, Kept: map[string][]byte{"bundle": kept["kept-105"]}, Older: older})
+	wantFaults(t, "against a bundle", r, "lost@100", true)
+	if r.FaultCount != 5 || r.Faults[0].ID == "" {
+		t.Errorf("against a bundle: %+v", r.Faults)
 	}
 	other := []byte(strings.ReplaceAll(string(kept["kept-100"]), ledgertest.Origin, "ledger.example/other"))
 	config := verify.Config{Source: verify.NewDatabase(restored.Pool), Kept: map[string][]byte{"other": other}, Now: time.Now}
