@@ -64,6 +64,7 @@ func (a *API) Register(router *mux.Router) {
 // operation is what the two routes have in common.
 type operation struct {
 	name    ratelimit.Operation
+	limits  []ratelimit.Operation        // that the answer tells of
 	allowed func(*access.Principal) bool // has the capability
 	missing string                       // detail when it has not
 	handle  func(ctx context.Context, in *input) (*output, error)
@@ -92,7 +93,7 @@ type output struct {
 func (in *input) caller() committer.Caller {
 	return committer.Caller{
 		IntegrationID: in.IntegrationID, KeyID: in.KeyID, MayCreateNovels: in.CanCreateNovels, UnderReview: in.Review,
-		NovelsPerMinute: in.NovelsPerMinute, RequestID: in.requestID, TraceParent: in.traceParent,
+		NovelsPerMinute: in.NovelsPerMinute, NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID, TraceParent: in.traceParent,
 	}
 }
 

@@ -30,8 +30,12 @@ func (a *API) toProblem(err error) *problem.Error {
 	case errors.As(err, &refused):
 		return refused
 	case errors.As(err, &limited):
+		what := "creations"
+		if limited.Operation == ratelimit.NovelUpdates {
+			what = "updates"
+		}
 		return problem.RateLimited(limited.RetryAfter).WithDetail(
-			fmt.Sprintf("The limit of %d novel creations per minute is reached. Repeat the request with the same Idempotency-Key after the time in Retry-After.", limited.Limit))
+			fmt.Sprintf("The limit of %d novel %s per minute is reached. Repeat the request with the same Idempotency-Key after the time in Retry-After.", limited.Limit, what))
 	case errors.Is(err, share.ErrExceeded):
 		return problem.RateLimited(retryShare).WithDetail(
 			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the time in Retry-After.").WithCause(err)

@@ -88,7 +88,10 @@ func setRateLimit(h http.Header, p *access.Principal, limiter Limiter, operation
 	h.Del("Ratelimit-Policy")
 	h.Del("Ratelimit")
 	for _, operation := range operations {
-		limit := perMinute(p, operation)
+		limit, ok := perMinute(p, operation)
+		if !ok {
+			continue
+		}
 		status := limiter.Status(p.IntegrationID, operation, limit)
 		addRateLimit(h, string(operation), limit, ratelimit.Window, status.Remaining, status.Reset)
 	}
@@ -96,7 +99,7 @@ func setRateLimit(h http.Header, p *access.Principal, limiter Limiter, operation
 
 // setQueryLimits sets the same for queries, which belong to no operation: all limits of the integration, and their own.
 func (a *API) setQueryLimits(h http.Header, p *access.Principal) {
-	setRateLimit(h, p, a.Limiter, ratelimit.Posts, ratelimit.Novels)
+	setRateLimit(h, p, a.Limiter, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates)
 	remaining, reset := a.guard.status(p.IntegrationID)
 	addRateLimit(h, "queries", queriesPerWindow, queryWindow, remaining, reset)
 }
@@ -112,12 +115,18 @@ func addRateLimit(h http.Header, name string, limit int, window time.Duration, r
 	add("Ratelimit", `"`+name+`";r=`+strconv.Itoa(remaining)+";t="+strconv.Itoa(wholeSeconds(reset)))
 }
 
-// perMinute is an integration's limit of an operation.
-func perMinute(p *access.Principal, operation ratelimit.Operation) int {
-	if operation == ratelimit.Posts {
-		return p.PostsPerMinute
+// perMinute is an integration's limit of an operation; false when it has none.
+func perMinute(p *access.Principal, operation ratelimit.Operation) (limit int, ok bool) {
+	switch {
+	case operation == ratelimit.Posts:
+		return p.PostsPerMinute, true
+	case operation == ratelimit.Novels:
+		return p.NovelsPerMinute, true
+	case p.NovelUpdatesPerMinute != nil:
+		return *p.NovelUpdatesPerMinute, true
+	default:
+		return 0, false
 	}
-	return p.NovelsPerMinute
 }
 
 // wholeSeconds rounds up.

@@ -17,6 +17,7 @@ import (
 func (a *API) registerNovelRoutes(router *mux.Router) {
 	router.Handle("/api/integrations/novels", a.handler(operation{
 		name:    ratelimit.Novels,
+		limits:  []ratelimit.Operation{ratelimit.Novels, ratelimit.NovelUpdates},
 		allowed: func(p *access.Principal) bool { return p.CanCreateNovels },
 		missing: "This integration lacks the capability to create novels.",
 		handle:  a.upsertNovel,

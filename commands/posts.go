@@ -20,6 +20,7 @@ import (
 func (a *API) registerPostRoutes(router *mux.Router) {
 	router.Handle("/api/integrations/posts", a.handler(operation{
 		name:    ratelimit.Posts,
+		limits:  []ratelimit.Operation{ratelimit.Posts},
 		allowed: func(p *access.Principal) bool { return p.CanPost },
 		missing: "This integration lacks the capability of post ingestion.",
 		handle:  a.importPost,

@@ -18,6 +18,8 @@ type meAnswer struct {
 	Limits        struct {
 		Posts  limitAnswer `json:"posts"`
 		Novels limitAnswer `json:"novels"`
+		// NovelUpdates is nil when updates are not limited.
+		NovelUpdates *limitAnswer `json:"novelUpdates"`
 	} `json:"limits"`
 }
 
@@ -37,13 +39,18 @@ func (a *API) me(_ context.Context, in *inquiry) (any, error) {
 	if in.CanPost {
 		answer.Capabilities = append(answer.Capabilities, string(ratelimit.Posts))
 	}
-	answer.Limits.Posts = a.limitOf(in, ratelimit.Posts)
-	answer.Limits.Novels = a.limitOf(in, ratelimit.Novels)
+	answer.Limits.Posts = *a.limitOf(in, ratelimit.Posts)
+	answer.Limits.Novels = *a.limitOf(in, ratelimit.Novels)
+	answer.Limits.NovelUpdates = a.limitOf(in, ratelimit.NovelUpdates)
 	return answer, nil
 }
 
-func (a *API) limitOf(in *inquiry, operation ratelimit.Operation) limitAnswer {
-	limit := perMinute(in.Principal, operation)
+// limitOf returns how a limit stands, nil when there is none.
+func (a *API) limitOf(in *inquiry, operation ratelimit.Operation) *limitAnswer {
+	limit, ok := perMinute(in.Principal, operation)
+	if !ok {
+		return nil
+	}
 	status := a.Limiter.Status(in.IntegrationID, operation, limit)
-	return limitAnswer{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
+	return &limitAnswer{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
 }

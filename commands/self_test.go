@@ -79,7 +79,7 @@ func TestMe(t *testing.T) {
 			tc.want["integrationId"], tc.want["name"] = f.principal.IntegrationID.String(), "Partner"
 			tc.want["limits"] = map[string]any{
 				"posts":  map[string]any{"perMinute": 60., "remaining": 3., "resetSeconds": 2.},
-				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.},
+				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.}, "novelUpdates": nil,
 			}
 			handler, _ := serve(t, f)
 			got := send(t, handler, http.MethodGet, mePath, "", "Content-Type", "")

@@ -53,7 +53,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, op operation) (_ *ou
 	}
 	defer func() { a.hold(ctx, in.IntegrationID, err) }()
 	// At the end, when a permit that this request takes is counted.
-	defer func() { setRateLimit(w.Header(), in.Principal, a.Limiter, op.name) }()
+	defer func() { setRateLimit(w.Header(), in.Principal, a.Limiter, op.limits...) }()
 
 	if err := checkMediaType(r); err != nil {
 		return nil, err

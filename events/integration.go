@@ -60,8 +60,15 @@ func (CapabilityDisabled) sealed()      {}
 // RateLimitSet records how many operations of a kind ("novels": creations, "posts": requests) an integration may
 // do in any minute.
 type RateLimitSet struct {
-	Operation string `json:"operation"`
-	PerMinute int    `json:"perMinute"`
+	Operation string       `json:"operation"`
+	PerMinute int          `json:"perMinute"`
+	Updates   *UpdateLimit `json:"updates,omitzero"` // of its novels, beside "novels"; nil leaves that limit as it was
+}
+
+// UpdateLimit is how many updates of its novels an integration may do in any minute. It is a member of RateLimitSet rather
+// than an operation, which versions from before it take for "novels".
+type UpdateLimit struct {
+	PerMinute *int `json:"perMinute"` // nil: any number
 }
 
 // Type implements Event.

@@ -29,7 +29,7 @@ const (
 SELECT $1, $2, true, false, false, 60, 60, false, $3, $4
 WHERE NOT EXISTS (SELECT FROM integrations WHERE integration_id = $1)`
 
-	// A NULL leaves a setting as it is. $2: version.
+	// A NULL leaves a setting as it is. $2: version, $10: whether the limit of updates is set, to $11.
 	integrationUpdateSQL = `UPDATE integrations
 SET stream_version    = $2,
     enabled           = coalesce($3, enabled),
@@ -38,7 +38,8 @@ SET stream_version    = $2,
     posts_per_minute  = coalesce($6, posts_per_minute),
     novels_per_minute = coalesce($7, novels_per_minute),
     review            = coalesce($8, review),
-    name              = coalesce($9, name)
+    name              = coalesce($9, name),
+    novel_updates_per_minute = CASE WHEN $10 THEN $11 ELSE novel_updates_per_minute END
 WHERE integration_id = $1 AND stream_version < $2`
 
 	keyInsertSQL = `INSERT INTO api_keys (key_id, key_hash, prefix, integration_id, issued_at, expires_at)
@@ -55,6 +56,7 @@ type settings struct {
 	name                            *string
 	enabled, novels, posts, review  *bool
 	postsPerMinute, novelsPerMinute *int
+	updates                         *events.UpdateLimit
 }
 
 // Apply implements Projection.
@@ -95,6 +97,7 @@ func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) 
 		} else {
 			s.novelsPerMinute = &e.PerMinute
 		}
+		s.updates = e.Updates
 	case events.ReviewModeSet:
 		s.review = &e.Review
 	case events.KeyIssued:
@@ -111,7 +114,12 @@ func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) 
 		}
 	default: // no event that changes an integration
 	}
-	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute, s.novelsPerMinute, s.review, s.name)
+	var updatesPerMinute *int
+	if s.updates != nil {
+		updatesPerMinute = s.updates.PerMinute
+	}
+	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute, s.novelsPerMinute, s.review, s.name,
+		s.updates != nil, updatesPerMinute)
 	return err
 }
 

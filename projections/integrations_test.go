@@ -18,6 +18,7 @@ type integrationRow struct {
 	Name                            string
 	Enabled, Novels, Posts          bool
 	PostsPerMinute, NovelsPerMinute int
+	NovelUpdatesPerMinute           *int
 	Review                          bool
 	Version                         int
 	RegisteredAt                    time.Time
@@ -34,7 +35,7 @@ type keyRow struct {
 
 func readIntegration(t testing.TB, pool *pgxpool.Pool, id uuid.UUID) integrationRow {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, review,
+	rows, err := pool.Query(t.Context(), `SELECT name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, novel_updates_per_minute, review,
 		stream_version, registered_at FROM integrations WHERE integration_id = $1`, id)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func TestIntegrations(t *testing.T) {
 		events.CapabilityEnabled{Capability: "novels"},
 		events.CapabilityEnabled{Capability: "posts"},
 		events.RateLimitSet{Operation: "posts", PerMinute: 6000},
-		events.RateLimitSet{Operation: "novels", PerMinute: 0},
+		events.RateLimitSet{Operation: "novels", PerMinute: 0, Updates: &events.UpdateLimit{PerMinute: new(10)}},
 		events.ReviewModeSet{Review: true},
 		events.KeyIssued{KeyID: uuid.UUID{5}, Prefix: "ngp_AbC1", SHA256: hash, IssuedAt: noon},
 		events.KeyIssued{KeyID: uuid.UUID{6}, Prefix: "ngp_XyZ9", SHA256: other, IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
@@ -82,6 +83,7 @@ func TestIntegrations(t *testing.T) {
 		events.IntegrationEnabled{},
 		events.ReviewModeSet{},
 		events.IntegrationRenamed{Name: "Another"},
+		events.RateLimitSet{Operation: "novels", PerMinute: 0},
 	}
 	pool := newPool(t)
 	applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, id, 1, stream[0]))
@@ -90,7 +92,7 @@ func TestIntegrations(t *testing.T) {
 		t.Errorf("fresh (-want +got):\n%s", diff)
 	}
 
-	want := integrationRow{Name: "Another", Enabled: true, Posts: true, PostsPerMinute: 6000, Version: len(stream), RegisteredAt: noon}
+	want := integrationRow{Name: "Another", Enabled: true, Posts: true, PostsPerMinute: 6000, NovelUpdatesPerMinute: new(10), Version: len(stream), RegisteredAt: noon}
 	wantKeys := []keyRow{
 		{ID: uuid.UUID{5}, Hash: hash, Prefix: "ngp_AbC1", IntegrationID: id, IssuedAt: noon, RevokedAt: new(noon.Add(time.Minute))},
 		{ID: uuid.UUID{6}, Hash: other, Prefix: "ngp_XyZ9", IntegrationID: id, IssuedAt: noon, ExpiresAt: new(noon.Add(2 * time.Minute))},
@@ -103,6 +105,10 @@ func TestIntegrations(t *testing.T) {
 		if diff := cmp.Diff(wantKeys, readKeys(t, pool)); diff != "" {
 			t.Errorf("keys from %d (-want +got):\n%s", from, diff)
 		}
+	}
+	applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, id, len(stream)+1, events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{}}))
+	if got := readIntegration(t, pool, id); got.NovelUpdatesPerMinute != nil {
+		t.Errorf("updates switched off: %+v", got)
 	}
 	if err := (projections.Integrations{}).Apply(t.Context(), pool, history(events.IntegrationStream, uuid.UUID{2}, 1,
 		events.IntegrationRegistered{Name: "ANOTHER", RegisteredAt: noon})); constraint(err) != "integrations_name_key" {

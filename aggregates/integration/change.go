@@ -16,6 +16,7 @@ type Change struct {
 	Capabilities    map[Capability]bool // to switch on (true) or off (false)
 	PostsPerMinute  *int
 	NovelsPerMinute *int
+	NovelUpdates    *events.UpdateLimit
 }
 
 // Change decides the events that bring the integration to what is wanted; none for what is so already.
@@ -73,6 +74,13 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 		}
 		decided = append(decided, events.RateLimitSet{Operation: string(limit.operation), PerMinute: *limit.wanted})
 	}
+	if c.NovelUpdates != nil && !equal(c.NovelUpdates.PerMinute, i.NovelUpdatesPerMinute) {
+		if limit := c.NovelUpdates.PerMinute; limit != nil && (*limit < 0 || *limit > MaxPerMinute) {
+			beyond = append(beyond, novelUpdates)
+		} else {
+			decided = append(decided, events.RateLimitSet{Operation: string(Novels), PerMinute: valueOr(c.NovelsPerMinute, i.NovelsPerMinute), Updates: c.NovelUpdates})
+		}
+	}
 	if beyond != nil {
 		return nil, &LimitError{beyond}
 	}
@@ -80,6 +88,22 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 		decided = append(decided, events.ReviewModeSet{Review: *c.Review})
 	}
 	return decided, nil
+}
+
+// equal compares optional limits.
+func equal(a, b *int) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// valueOr returns what is wanted, or what there is.
+func valueOr(wanted *int, now int) int {
+	if wanted != nil {
+		return *wanted
+	}
+	return now
 }
 
 // IssueKey decides that the integration gets one more API key.

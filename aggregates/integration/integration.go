@@ -23,6 +23,9 @@ const (
 	Posts  Capability = "posts"  // post ingestion
 )
 
+// novelUpdates names the limit of updates in a LimitError. There is no such capability.
+const novelUpdates Capability = "novelUpdates"
+
 // Default limits per minute (SPEC section 8; the creation limit is ours).
 const (
 	DefaultPostsPerMinute  = 60
@@ -72,9 +75,11 @@ type Integration struct {
 	Capabilities    map[Capability]bool
 	PostsPerMinute  int
 	NovelsPerMinute int
-	Review          bool
-	Keys            map[uuid.UUID]Key
-	Version         int
+	// NovelUpdatesPerMinute is how often it may update its novels; nil: any number.
+	NovelUpdatesPerMinute *int
+	Review                bool
+	Keys                  map[uuid.UUID]Key
+	Version               int
 }
 
 // Key is what is known of an API key.
@@ -118,6 +123,9 @@ func (i *Integration) apply(event events.Event) {
 			i.PostsPerMinute = e.PerMinute
 		} else {
 			i.NovelsPerMinute = e.PerMinute
+		}
+		if e.Updates != nil {
+			i.NovelUpdatesPerMinute = e.Updates.PerMinute
 		}
 	case events.ReviewModeSet:
 		i.Review = e.Review

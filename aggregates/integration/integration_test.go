@@ -90,21 +90,44 @@ func TestChange(t *testing.T) {
 		then    []events.Event
 		refusal error
 	}{
-		"nothing":               {},
-		"as it is already":      {when: integration.Change{Enabled: new(true), Review: new(false), PostsPerMinute: new(60), NovelsPerMinute: new(60), Capabilities: capabilities{integration.Posts: false}}},
-		"rename":                {when: integration.Change{Name: new(" Another ")}, then: []events.Event{events.IntegrationRenamed{Name: "Another"}}},
-		"rename, case alone":    {when: integration.Change{Name: new("PARTNER")}, then: []events.Event{events.IntegrationRenamed{Name: "PARTNER"}}},
-		"the same name":         {when: integration.Change{Name: new("Partner ")}},
-		"the first name again":  {given: []events.Event{events.IntegrationRenamed{Name: "Another"}}, when: integration.Change{Name: new("Partner")}, then: []events.Event{events.IntegrationRenamed{Name: "Partner"}}},
-		"no name":               {when: integration.Change{Name: new(" "), Enabled: new(false)}, refusal: integration.ErrNameInvalid},
-		"a name too long":       {when: integration.Change{Name: new(strings.Repeat("é", 101))}, refusal: integration.ErrNameInvalid},
-		"a name in two lines":   {when: integration.Change{Name: new("a\nb")}, refusal: integration.ErrNameInvalid},
-		"disable":               {when: integration.Change{Enabled: new(false)}, then: []events.Event{events.IntegrationDisabled{}}},
-		"enable":                {given: []events.Event{events.IntegrationDisabled{}}, when: integration.Change{Enabled: new(true)}, then: []events.Event{events.IntegrationEnabled{}}},
-		"enable capabilities":   {when: integration.Change{Capabilities: capabilities{integration.Posts: true, integration.Novels: true}}, then: []events.Event{events.CapabilityEnabled{Capability: "novels"}, events.CapabilityEnabled{Capability: "posts"}}},
-		"disable a capability":  {given: []events.Event{events.CapabilityEnabled{Capability: "posts"}}, when: integration.Change{Capabilities: capabilities{integration.Posts: false}}, then: []events.Event{events.CapabilityDisabled{Capability: "posts"}}},
-		"unknown capability":    {when: integration.Change{Enabled: new(false), Capabilities: capabilities{"everything": true}}, refusal: integration.ErrCapability},
-		"limits":                {when: integration.Change{PostsPerMinute: new(0), NovelsPerMinute: new(600)}, then: []events.Event{events.RateLimitSet{Operation: "posts"}, events.RateLimitSet{Operation: "novels", PerMinute: 600}}},
+		"nothing":              {},
+		"as it is already":     {when: integration.Change{Enabled: new(true), Review: new(false), PostsPerMinute: new(60), NovelsPerMinute: new(60), Capabilities: capabilities{integration.Posts: false}}},
+		"rename":               {when: integration.Change{Name: new(" Another ")}, then: []events.Event{events.IntegrationRenamed{Name: "Another"}}},
+		"rename, case alone":   {when: integration.Change{Name: new("PARTNER")}, then: []events.Event{events.IntegrationRenamed{Name: "PARTNER"}}},
+		"the same name":        {when: integration.Change{Name: new("Partner ")}},
+		"the first name again": {given: []events.Event{events.IntegrationRenamed{Name: "Another"}}, when: integration.Change{Name: new("Partner")}, then: []events.Event{events.IntegrationRenamed{Name: "Partner"}}},
+		"no name":              {when: integration.Change{Name: new(" "), Enabled: new(false)}, refusal: integration.ErrNameInvalid},
+		"a name too long":      {when: integration.Change{Name: new(strings.Repeat("é", 101))}, refusal: integration.ErrNameInvalid},
+		"a name in two lines":  {when: integration.Change{Name: new("a\nb")}, refusal: integration.ErrNameInvalid},
+		"disable":              {when: integration.Change{Enabled: new(false)}, then: []events.Event{events.IntegrationDisabled{}}},
+		"enable":               {given: []events.Event{events.IntegrationDisabled{}}, when: integration.Change{Enabled: new(true)}, then: []events.Event{events.IntegrationEnabled{}}},
+		"enable capabilities":  {when: integration.Change{Capabilities: capabilities{integration.Posts: true, integration.Novels: true}}, then: []events.Event{events.CapabilityEnabled{Capability: "novels"}, events.CapabilityEnabled{Capability: "posts"}}},
+		"disable a capability": {given: []events.Event{events.CapabilityEnabled{Capability: "posts"}}, when: integration.Change{Capabilities: capabilities{integration.Posts: false}}, then: []events.Event{events.CapabilityDisabled{Capability: "posts"}}},
+		"unknown capability":   {when: integration.Change{Enabled: new(false), Capabilities: capabilities{"everything": true}}, refusal: integration.ErrCapability},
+		"limits":               {when: integration.Change{PostsPerMinute: new(0), NovelsPerMinute: new(600)}, then: []events.Event{events.RateLimitSet{Operation: "posts"}, events.RateLimitSet{Operation: "novels", PerMinute: 600}}},
+		"updates": {
+			when: integration.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(10)}},
+			then: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}}},
+		},
+		"updates and creations": {
+			when: integration.Change{NovelsPerMinute: new(5), NovelUpdates: &events.UpdateLimit{PerMinute: new(0)}},
+			then: []events.Event{
+				events.RateLimitSet{Operation: "novels", PerMinute: 5}, events.RateLimitSet{Operation: "novels", PerMinute: 5, Updates: &events.UpdateLimit{PerMinute: new(0)}},
+			},
+		},
+		"updates as before": {
+			given: []events.Event{
+				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}}, events.RateLimitSet{Operation: "novels", PerMinute: 7},
+			},
+			when: integration.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(10)}},
+		},
+		"updates off": {
+			given: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}}},
+			when:  integration.Change{NovelUpdates: &events.UpdateLimit{}},
+			then:  []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{}}},
+		},
+		"updates off as before": {when: integration.Change{NovelUpdates: &events.UpdateLimit{}}},
+		"negative updates":      {when: integration.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(-1)}}, refusal: integration.ErrLimit},
 		"limit as set before":   {given: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 5}}, when: integration.Change{NovelsPerMinute: new(5)}},
 		"negative posts limit":  {when: integration.Change{PostsPerMinute: new(-1)}, refusal: integration.ErrLimit},
 		"negative novels limit": {when: integration.Change{NovelsPerMinute: new(-1)}, refusal: integration.ErrLimit},
@@ -211,8 +234,10 @@ func TestChangeReachesWhatIsWanted(t *testing.T) {
 
 func anyChange(t *rapid.T) integration.Change {
 	limit := rapid.Ptr(rapid.SampledFrom([]int{0, 1, 60, 600}), true)
+	updates := rapid.Map(limit, func(perMinute *int) events.UpdateLimit { return events.UpdateLimit{PerMinute: perMinute} })
 	return integration.Change{
-		Enabled: rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"), Review: rapid.Ptr(rapid.Bool(), true).Draw(t, "review"),
+		NovelUpdates: rapid.Ptr(updates, true).Draw(t, "updates"),
+		Enabled:      rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"), Review: rapid.Ptr(rapid.Bool(), true).Draw(t, "review"),
 		PostsPerMinute: limit.Draw(t, "posts"), NovelsPerMinute: limit.Draw(t, "novels"),
 		Capabilities: rapid.MapOf(rapid.SampledFrom([]integration.Capability{integration.Novels, integration.Posts}), rapid.Bool()).Draw(t, "capabilities"),
 	}
@@ -233,6 +258,12 @@ func wanted(before integration.Integration, change integration.Change) integrati
 		if on != before.Capabilities[capability] {
 			want.Version++
 		}
+	}
+	if change.NovelUpdates != nil {
+		if !cmp.Equal(want.NovelUpdatesPerMinute, change.NovelUpdates.PerMinute) {
+			want.Version++
+		}
+		want.NovelUpdatesPerMinute = change.NovelUpdates.PerMinute
 	}
 	set(&want.Enabled, change.Enabled, &want.Version)
 	set(&want.Review, change.Review, &want.Version)

@@ -13,14 +13,15 @@ import (
 
 // Integration is an integration as it stood.
 type Integration struct {
-	IntegrationID   uuid.UUID `json:"integrationId"`
-	Name            string    `json:"name"`
-	Enabled         bool      `json:"enabled"`
-	Capabilities    []string  `json:"capabilities"`
-	PostsPerMinute  int       `json:"postsPerMinute"`
-	NovelsPerMinute int       `json:"novelsPerMinute"`
-	Review          bool      `json:"review"`
-	Keys            []Key     `json:"keys"`
+	IntegrationID         uuid.UUID `json:"integrationId"`
+	Name                  string    `json:"name"`
+	Enabled               bool      `json:"enabled"`
+	Capabilities          []string  `json:"capabilities"`
+	PostsPerMinute        int       `json:"postsPerMinute"`
+	NovelsPerMinute       int       `json:"novelsPerMinute"`
+	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: any number
+	Review                bool      `json:"review"`
+	Keys                  []Key     `json:"keys"`
 	Trace
 }
 
@@ -36,7 +37,7 @@ func IntegrationOf(id uuid.UUID, history []events.Recorded) Integration {
 	i := integration.Fold(id, history)
 	shown := Integration{
 		IntegrationID: id, Name: i.Name, Enabled: i.Enabled, Capabilities: []string{}, PostsPerMinute: i.PostsPerMinute,
-		NovelsPerMinute: i.NovelsPerMinute, Review: i.Review, Keys: []Key{},
+		NovelsPerMinute: i.NovelsPerMinute, NovelUpdatesPerMinute: i.NovelUpdatesPerMinute, Review: i.Review, Keys: []Key{},
 	}
 	for capability := range i.Capabilities {
 		shown.Capabilities = append(shown.Capabilities, string(capability))

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/integration"
 	"novelgate/commands/staff"
+	"novelgate/events"
 )
 
 // IntegrationCommand is `novelgate integration …`.
@@ -27,8 +29,30 @@ type IntegrationCommand struct {
 
 // LimitFlags are the limits of an integration.
 type LimitFlags struct {
-	PostsPerMinute  *int `name:"posts-per-minute" placeholder:"N" help:"Comments in any minute, retries included (60 unless set)."`
-	NovelsPerMinute *int `name:"novels-per-minute" placeholder:"N" help:"Novel creations in any minute, those caused by comments included (60 unless set)."`
+	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N" help:"Comments in any minute, retries included (60 unless set)."`
+	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N" help:"Novel creations in any minute, those caused by comments included (60 unless set)."`
+	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels in any minute, those that change nothing included, retries not (off unless set)."`
+}
+
+func (f *LimitFlags) change() integration.Change {
+	return integration.Change{PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit}
+}
+
+// updateLimit is the value of --novel-updates-per-minute; nil when it was not given.
+type updateLimit struct{ *events.UpdateLimit }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *updateLimit) UnmarshalText(text []byte) error {
+	l.UpdateLimit = &events.UpdateLimit{}
+	if string(text) == "off" {
+		return nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is neither a whole number nor off", text)
+	}
+	l.PerMinute = &n
+	return nil
 }
 
 // IntegrationArg names an integration.
@@ -57,7 +81,8 @@ type created struct {
 // Run creates the integration and prints its key, this once.
 func (c *IntegrationCreate) Run(in *invocation) error {
 	return c.withStaff(in, func(s *staff.Staff) error {
-		change := integration.Change{Capabilities: capabilities(c.Capability, true), PostsPerMinute: c.PostsPerMinute, NovelsPerMinute: c.NovelsPerMinute, Review: &c.Review}
+		change := c.change()
+		change.Capabilities, change.Review = capabilities(c.Capability, true), &c.Review
 		made, err := s.CreateIntegration(in.ctx, c.Name, change)
 		if err != nil {
 			return fmt.Errorf("create integration: %w", err)
@@ -156,15 +181,15 @@ type IntegrationLimit struct {
 
 // Validate refuses to change nothing; kong calls it.
 func (c *IntegrationLimit) Validate() error {
-	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil {
-		return errors.New("nothing to change: give --posts-per-minute or --novels-per-minute")
+	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil && c.NovelUpdates.UpdateLimit == nil {
+		return errors.New("nothing to change: give --posts-per-minute, --novels-per-minute or --novel-updates-per-minute")
 	}
 	return nil
 }
 
 // Run sets the limits that were given.
 func (c *IntegrationLimit) Run(in *invocation) error {
-	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{PostsPerMinute: c.PostsPerMinute, NovelsPerMinute: c.NovelsPerMinute})
+	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, c.change())
 }
 
 // IntegrationCapability is `novelgate integration capability`.
@@ -237,12 +262,16 @@ func capabilities(names []string, on bool) map[integration.Capability]bool {
 func printIntegrations(in *invocation, list ...staff.Integration) {
 	rows := make([][]any, len(list))
 	for i, found := range list {
+		updates := "off"
+		if found.NovelUpdatesPerMinute != nil {
+			updates = strconv.Itoa(*found.NovelUpdatesPerMinute)
+		}
 		rows[i] = []any{
 			found.ID, found.Name, yesNo(found.Enabled), strings.Join(found.Capabilities, ","),
-			found.PostsPerMinute, found.NovelsPerMinute, yesNo(found.Review), moment(&found.CreatedAt),
+			found.PostsPerMinute, found.NovelsPerMinute, updates, yesNo(found.Review), moment(&found.CreatedAt),
 		}
 	}
-	in.table([]any{"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "REVIEW", "CREATED"}, rows)
+	in.table([]any{"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "REVIEW", "CREATED"}, rows)
 }
 
 func yesNo(b bool) string {

@@ -49,7 +49,9 @@ type Principal struct {
 	CanPost         bool
 	PostsPerMinute  int
 	NovelsPerMinute int
-	Review          bool
+	// NovelUpdatesPerMinute is nil when updates are not limited.
+	NovelUpdatesPerMinute *int
+	Review                bool
 }
 
 // Roles of a Person.

@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/integration"
 	"novelgate/commands/problem"
 	"novelgate/commands/staff"
+	"novelgate/events"
 )
 
 // settings is the body of POST and PATCH on integrations; a PATCH changes what it names.
@@ -21,11 +24,32 @@ type settings struct {
 	Capabilities    *[]integration.Capability `json:"capabilities"` // exactly these
 	PostsPerMinute  *int                      `json:"postsPerMinute"`
 	NovelsPerMinute *int                      `json:"novelsPerMinute"`
+	NovelUpdates    optionalLimit             `json:"novelUpdatesPerMinute,omitzero"`
 	Review          *bool                     `json:"review"`
 }
 
+// optionalLimit is a limit that null switches off. The zero optionalLimit was not sent.
+type optionalLimit struct{ *events.UpdateLimit }
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (l *optionalLimit) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	l.UpdateLimit = &events.UpdateLimit{}
+	return json.UnmarshalDecode(decoder, &l.PerMinute)
+}
+
+// MarshalJSONTo implements json.MarshalerTo.
+func (l optionalLimit) MarshalJSONTo(encoder *jsontext.Encoder) error {
+	return json.MarshalEncode(encoder, l.PerMinute)
+}
+
+// nulls implements nullable.
+func (*settings) nulls() []string { return []string{"novelUpdatesPerMinute"} }
+
 func (s settings) change() integration.Change {
-	c := integration.Change{Name: s.Name, Enabled: s.Enabled, Review: s.Review, PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute}
+	c := integration.Change{
+		Name: s.Name, Enabled: s.Enabled, Review: s.Review,
+		PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute, NovelUpdates: s.NovelUpdates.UpdateLimit,
+	}
 	if s.Capabilities == nil {
 		return c
 	}

@@ -146,7 +146,7 @@ func (c *call) decode(target any) error {
 	if err := json.Unmarshal(body, target, json.RejectUnknownMembers(true)); err != nil {
 		return malformed(err)
 	}
-	if err := withoutNulls(body); err != nil {
+	if err := withoutNulls(body, target); err != nil {
 		return err
 	}
 	if c.staff.Delivery == nil {
@@ -162,8 +162,18 @@ func (c *call) decode(target any) error {
 	return nil
 }
 
+// nullable is implemented by bodies with members in which null means something.
+type nullable interface {
+	// nulls returns the names of these.
+	nulls() []string
+}
+
 // withoutNulls refuses null, which would count as left out: staff who send it mean something else by it.
-func withoutNulls(body []byte) error {
+func withoutNulls(body []byte, target any) error {
+	var known []string
+	if n, ok := target.(nullable); ok {
+		known = n.nulls()
+	}
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(body, &members); err != nil {
 		return malformed(err)
@@ -173,7 +183,7 @@ func withoutNulls(body []byte) error {
 	}
 	var wrong []problem.FieldError
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if members[name].Kind() == 'n' {
+		if members[name].Kind() == 'n' && !slices.Contains(known, name) {
 			wrong = append(wrong, problem.FieldError{Field: name, Message: "must not be null"})
 		}
 	}

@@ -24,10 +24,10 @@ type run struct {
 	*Committer
 	doubt   *doubt   // of the lane
 	trust   trust    // of the next attempt
-	permits *permits // creations that the batch may make
-	// unsure are the attempts whose answer was lost, by the batch id of their events, and the creations that each
+	permits *permits // creations and updates of novels that the batch may make
+	// unsure are the attempts whose answer was lost, by the batch id of their events, and the permits that each
 	// used. At most one attempt at a command is ever committed.
-	unsure map[uuid.UUID]map[uuid.UUID]int
+	unsure map[uuid.UUID]map[window]int
 	// answered are keys of such attempts that have been answered as first delivery.
 	answered map[ref]struct{}
 }
@@ -38,14 +38,14 @@ func (c *Committer) run(jobs []*job, d *doubt, m *memory) {
 	defer cancel()
 	r := &run{
 		Committer: c, doubt: d, trust: trust{presumed: d.presume(), memory: m, unread: true}, permits: newPermits(c.config.Permits, c.config.Timeout/2),
-		unsure: map[uuid.UUID]map[uuid.UUID]int{}, answered: map[ref]struct{}{},
+		unsure: map[uuid.UUID]map[window]int{}, answered: map[ref]struct{}{},
 	}
 	r.settle(ctx, jobs)
 	if err := r.permits.trouble(); err != nil {
-		c.config.Logger.WarnContext(ctx, "creations refused: the limiter is away", slog.Any("error", err))
+		c.config.Logger.WarnContext(ctx, "creations or updates of novels refused: the limiter is away", slog.Any("error", err))
 	}
 	if err := r.permits.returnUnused(); err != nil {
-		c.config.Logger.WarnContext(ctx, "could not return creation permits", slog.Any("error", err))
+		c.config.Logger.WarnContext(ctx, "could not return permits", slog.Any("error", err))
 	}
 }
 
@@ -154,9 +154,10 @@ func (r *run) conclude(st *state) {
 	if len(st.decided)+len(st.found) > 0 {
 		r.config.Committed()
 	}
+	r.config.Metrics.grew(st)
 }
 
-// giveUp is the answer when the database stays away. Creations of a transaction that may have been committed stay
+// giveUp is the answer when the database stays away. Permits of a transaction that may have been committed stay
 // charged: too few may be granted, never too many.
 func (r *run) giveUp(err error) error {
 	if len(r.unsure) == 0 {

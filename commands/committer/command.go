@@ -9,6 +9,7 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
+	"novelgate/commands/ratelimit"
 	"novelgate/events"
 )
 
@@ -27,14 +28,19 @@ var (
 	ErrOutcomeUnknown = errors.New("the outcome of the commit is unknown")
 )
 
-// RateLimitedError refuses the creation of a novel beyond the integration's limit.
+// RateLimitedError refuses the creation or the update of a novel beyond the integration's limit.
 type RateLimitedError struct {
-	Limit      int           // creations per minute
-	RetryAfter time.Duration // not before this can another creation succeed
+	Operation  ratelimit.Operation // Novels or NovelUpdates
+	Limit      int                 // of them per minute
+	RetryAfter time.Duration       // not before this can another one succeed
 }
 
 func (e *RateLimitedError) Error() string {
-	return fmt.Sprintf("the limit of %d novel creations per minute is used up", e.Limit)
+	what := "creations"
+	if e.Operation == ratelimit.NovelUpdates {
+		what = "updates"
+	}
+	return fmt.Sprintf("the limit of %d novel %s per minute is used up", e.Limit, what)
 }
 
 // Caller is who sent a command, and what they may do.
@@ -44,8 +50,10 @@ type Caller struct {
 	MayCreateNovels bool // the integration has the Create novels capability
 	UnderReview     bool // what the integration creates waits for staff
 	NovelsPerMinute int  // creation limit
-	RequestID       string
-	TraceParent     string // W3C trace context, "" when there is none
+	// NovelUpdatesPerMinute is the limit of updates, nil when there is none.
+	NovelUpdatesPerMinute *int
+	RequestID             string
+	TraceParent           string // W3C trace context, "" when there is none
 }
 
 // UpsertNovel creates a novel or updates the caller's own.

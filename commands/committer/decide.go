@@ -9,6 +9,7 @@ import (
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
+	"novelgate/commands/ratelimit"
 	"novelgate/events"
 )
 
@@ -50,17 +51,21 @@ func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	return st.takeSlug(j.title, n.ID)
 }
 
-// spend uses one of the caller's creations.
-func (r *run) spend(ctx context.Context, st *state, caller *Caller) error {
-	if err := r.permits.spend(ctx, caller); err != nil {
+// spend uses one of the caller's permits, if the operation is limited.
+func (r *run) spend(ctx context.Context, st *state, caller *Caller, operation ratelimit.Operation) error {
+	w, limit, ok := caller.limited(operation)
+	if !ok {
+		return nil
+	}
+	if err := r.permits.spend(ctx, w, limit); err != nil {
 		return err
 	}
-	st.spent[caller.IntegrationID]++
+	st.spent[w]++
 	return nil
 }
 
 // recognise finds out which earlier attempts, whose answers were lost, have been committed after all, and charges
-// the creations that they used before anything else is decided.
+// the permits that they used before anything else is decided.
 func (r *run) recognise(st *state, jobs []*job) error {
 	if len(r.unsure) == 0 {
 		return nil
@@ -79,8 +84,8 @@ func (r *run) recognise(st *state, jobs []*job) error {
 			continue
 		}
 		st.found[recorded.Batch] = struct{}{}
-		for id, n := range r.permits.charge(spent) {
-			st.spent[id] += n
+		for w, n := range r.permits.charge(spent) {
+			st.spent[w] += n
 		}
 	}
 	return nil
@@ -119,6 +124,7 @@ func (r *run) append(st *state, j *job, streamType string, streamID uuid.UUID, v
 	} else {
 		metadata.Causation = j.ref.source
 	}
+	st.senders = append(st.senders, j.caller.IntegrationID)
 	st.decided = append(st.decided, events.Recorded{
 		StreamType: streamType, StreamID: streamID, StreamVersion: version, ID: j.ref.id, Source: source,
 		Event: event, Salt: uuid.NullUUID{UUID: salt, Valid: true}, Metadata: metadata,

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"novelgate/aggregates/novel"
+	"novelgate/commands/ratelimit"
 	"novelgate/events"
 )
 
@@ -17,7 +18,7 @@ func (r *run) decideNovel(ctx context.Context, st *state, j *job) (NovelResult, 
 	n := &st.titles[j.folded].novel
 	cmd := novel.Upsert{IntegrationID: j.caller.IntegrationID, Review: j.caller.UnderReview, Title: j.title, Fields: j.novel.Fields}
 	if !n.Exists() {
-		if err := r.spend(ctx, st, j.caller); err != nil {
+		if err := r.spend(ctx, st, j.caller, ratelimit.Novels); err != nil {
 			return NovelResult{}, err
 		}
 		cmd.Slug = st.claimTitle(j, n)
@@ -25,6 +26,11 @@ func (r *run) decideNovel(ctx context.Context, st *state, j *job) (NovelResult, 
 	outcome, event, err := n.Upsert(cmd)
 	if err != nil {
 		return NovelResult{}, err
+	}
+	if outcome == novel.Updated {
+		if err := r.spend(ctx, st, j.caller, ratelimit.NovelUpdates); err != nil {
+			return NovelResult{}, err
+		}
 	}
 	if event != nil {
 		*n = n.Apply(event)

@@ -7,6 +7,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/aggregates/thread"
+	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/events"
 )
@@ -62,7 +63,7 @@ func (r *run) decidePost(ctx context.Context, st *state, j *job) (PostResult, er
 
 // createForPost brings the novel of a comment on an unknown title into being.
 func (r *run) createForPost(ctx context.Context, st *state, j *job, t *title) error {
-	if err := r.spend(ctx, st, j.caller); err != nil {
+	if err := r.spend(ctx, st, j.caller, ratelimit.Novels); err != nil {
 		return err
 	}
 	slug := st.claimTitle(j, &t.novel)

@@ -1,6 +1,9 @@
 package committer
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Metrics of a Committer.
 type Metrics struct {
@@ -10,6 +13,8 @@ type Metrics struct {
 	bisections    prometheus.Counter
 	misjudged     prometheus.Counter
 	outdated      prometheus.Counter
+	grownEvents   *prometheus.CounterVec
+	grownBytes    *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics that no registry knows yet.
@@ -32,6 +37,12 @@ func NewMetrics() *Metrics {
 		outdated: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_committer_outdated_total", Help: "Batches that were read after all because what their lane remembered had changed.",
 		}),
+		grownEvents: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "novelgate_log_events_total", Help: "Events that this replica has appended to the log for an integration.",
+		}, []string{"integration"}),
+		grownBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "novelgate_log_bytes_total", Help: "Bytes of those events: data, what is personal, and metadata.",
+		}, []string{"integration"}),
 		bisections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_committer_bisections_total", Help: "Batches that were cut in halves because one of their commands failed.",
 		}),
@@ -49,4 +60,21 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.bisections.Collect(ch)
 	m.misjudged.Collect(ch)
 	m.outdated.Collect(ch)
+	m.grownEvents.Collect(ch)
+	m.grownBytes.Collect(ch)
+}
+
+// grew counts what a committed attempt has appended, by integration. There are as many of these as staff has registered. An
+// attempt whose answer was lost is not counted.
+func (m *Metrics) grew(st *state) {
+	type growth struct{ events, bytes int }
+	grown := map[uuid.UUID]growth{}
+	for i, integration := range st.senders {
+		g := grown[integration]
+		grown[integration] = growth{g.events + 1, g.bytes + st.bytes[i]}
+	}
+	for integration, g := range grown {
+		m.grownEvents.WithLabelValues(integration.String()).Add(float64(g.events))
+		m.grownBytes.WithLabelValues(integration.String()).Add(float64(g.bytes))
+	}
 }

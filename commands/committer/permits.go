@@ -11,13 +11,32 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// permits are the novel creations that a batch was granted. They are kept over its retries, so that a conflict
-// does not charge an integration twice.
+// permits are the creations and updates of novels that a batch was granted. They are kept over its retries, so that a
+// conflict does not charge an integration twice.
 type permits struct {
 	source   Permits
 	patience time.Duration // how long all waiting for the limiter may take
 	waited   time.Duration
-	holding  map[uuid.UUID]*holding
+	holding  map[window]*holding
+}
+
+// window is what permits are counted in.
+type window struct {
+	integration uuid.UUID
+	operation   ratelimit.Operation
+}
+
+// limited returns a window of the caller and its limit; false when it has none.
+func (c *Caller) limited(operation ratelimit.Operation) (w window, limit int, ok bool) {
+	w = window{c.IntegrationID, operation}
+	switch {
+	case operation == ratelimit.Novels:
+		return w, c.NovelsPerMinute, true
+	case c.NovelUpdatesPerMinute != nil:
+		return w, *c.NovelUpdatesPerMinute, true
+	default:
+		return w, 0, false
+	}
 }
 
 type holding struct {
@@ -29,16 +48,16 @@ type holding struct {
 }
 
 func newPermits(source Permits, patience time.Duration) *permits {
-	return &permits{source: source, patience: patience, holding: map[uuid.UUID]*holding{}}
+	return &permits{source: source, patience: patience, holding: map[window]*holding{}}
 }
 
-// reserve makes sure, as far as the limit allows, that n creations are at hand. A limiter that fails or does not
-// answer is noted: it is the affair of the commands that create, not of their neighbours.
-func (p *permits) reserve(ctx context.Context, integrationID uuid.UUID, limit, n int) {
-	h, ok := p.holding[integrationID]
+// reserve makes sure, as far as the limit allows, that n permits are at hand. A limiter that fails or does not
+// answer is noted: it is the affair of the commands that need one, not of their neighbours.
+func (p *permits) reserve(ctx context.Context, w window, limit, n int) {
+	h, ok := p.holding[w]
 	if !ok {
 		h = &holding{}
-		p.holding[integrationID] = h
+		p.holding[w] = h
 	}
 	missing := n - h.unused
 	if missing <= 0 || h.exhausted || h.err != nil {
@@ -47,10 +66,10 @@ func (p *permits) reserve(ctx context.Context, integrationID uuid.UUID, limit, n
 	start := time.Now() //nolint:forbidigo // a duration
 	ctx, cancel := context.WithTimeout(ctx, p.patience-p.waited)
 	defer cancel()
-	grant, err := p.source.Take(ctx, integrationID, ratelimit.Novels, limit, missing)
+	grant, err := p.source.Take(ctx, w.integration, w.operation, limit, missing)
 	p.waited += time.Since(start)
 	if err != nil {
-		h.err = fmt.Errorf("%w: take creation permits: %w", ErrUnavailable, err)
+		h.err = fmt.Errorf("%w: take %s permits: %w", ErrUnavailable, w.operation, err)
 		return
 	}
 	h.unused += grant.Granted
@@ -58,34 +77,34 @@ func (p *permits) reserve(ctx context.Context, integrationID uuid.UUID, limit, n
 	h.exhausted, h.retryAfter = grant.Granted < missing, grant.RetryAfter
 }
 
-// spend uses one creation, or refuses with a *RateLimitedError or ErrUnavailable.
-func (p *permits) spend(ctx context.Context, caller *Caller) error {
-	p.reserve(ctx, caller.IntegrationID, caller.NovelsPerMinute, 1)
-	h := p.holding[caller.IntegrationID]
+// spend uses one permit, or refuses with a *RateLimitedError or ErrUnavailable.
+func (p *permits) spend(ctx context.Context, w window, limit int) error {
+	p.reserve(ctx, w, limit, 1)
+	h := p.holding[w]
 	switch {
 	case h.unused > 0:
 	case h.err != nil:
 		return h.err
 	default:
-		return &RateLimitedError{Limit: caller.NovelsPerMinute, RetryAfter: h.retryAfter}
+		return &RateLimitedError{Operation: w.operation, Limit: limit, RetryAfter: h.retryAfter}
 	}
 	h.unused--
 	return nil
 }
 
-// unspend takes back the creations of an attempt that came to nothing.
-func (p *permits) unspend(spent map[uuid.UUID]int) {
-	for id, n := range spent {
-		p.holding[id].unused += n
+// unspend takes back the permits of an attempt that came to nothing.
+func (p *permits) unspend(spent map[window]int) {
+	for w, n := range spent {
+		p.holding[w].unused += n
 	}
 }
 
-// charge uses creations that were taken back too early, as far as they are still at hand, and returns those.
-func (p *permits) charge(spent map[uuid.UUID]int) map[uuid.UUID]int {
-	charged := make(map[uuid.UUID]int, len(spent))
-	for id, n := range spent {
-		charged[id] = min(n, p.holding[id].unused)
-		p.holding[id].unused -= charged[id]
+// charge uses permits that were taken back too early, as far as they are still at hand, and returns those.
+func (p *permits) charge(spent map[window]int) map[window]int {
+	charged := make(map[window]int, len(spent))
+	for w, n := range spent {
+		charged[w] = min(n, p.holding[w].unused)
+		p.holding[w].unused -= charged[w]
 	}
 	return charged
 }
@@ -102,7 +121,7 @@ func (p *permits) trouble() error {
 // returnUnused gives back what the batch did not need.
 func (p *permits) returnUnused() error {
 	var errs []error
-	for id, h := range p.holding {
+	for w, h := range p.holding {
 		for _, grant := range h.grants {
 			n := min(h.unused, grant.Granted)
 			if n == 0 {
@@ -110,7 +129,7 @@ func (p *permits) returnUnused() error {
 			}
 			// Not the batch's context: it may have run out, and the permits are still owed.
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			errs = append(errs, p.source.Return(ctx, id, ratelimit.Novels, grant, n))
+			errs = append(errs, p.source.Return(ctx, w.integration, w.operation, grant, n))
 			cancel()
 			h.unused -= n
 		}

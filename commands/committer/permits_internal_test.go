@@ -25,15 +25,15 @@ func (c *till) Return(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, _ r
 // TestUnusedPermitsReturnOnce: what several grants have left over is given back once, and not once for each of them.
 func TestUnusedPermitsReturnOnce(t *testing.T) {
 	t.Parallel()
-	source, caller := &till{}, &Caller{IntegrationID: uuid.New(), NovelsPerMinute: 60}
+	source, w := &till{}, window{uuid.New(), ratelimit.Novels}
 	p := newPermits(source, time.Minute)
-	p.reserve(t.Context(), caller.IntegrationID, caller.NovelsPerMinute, 3)
-	if err := p.spend(t.Context(), caller); err != nil {
+	p.reserve(t.Context(), w, 60, 3)
+	if err := p.spend(t.Context(), w, 60); err != nil {
 		t.Fatal(err)
 	}
-	p.reserve(t.Context(), caller.IntegrationID, caller.NovelsPerMinute, 6) // two are left, so four more
+	p.reserve(t.Context(), w, 60, 6) // two are left, so four more
 	for range 5 {
-		if err := p.spend(t.Context(), caller); err != nil {
+		if err := p.spend(t.Context(), w, 60); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/aggregates/thread"
+	"novelgate/commands/ratelimit"
 	"novelgate/events"
 	titles "novelgate/internal/title"
 )
@@ -171,14 +172,24 @@ func authorsOf(jobs []*job) []uuid.UUID {
 	return authors
 }
 
-// prepareCreations reserves permits and reads which slugs are taken for those novels that the batch may create.
+// prepareCreations reserves permits for those novels that the batch may create or update, and reads which slugs are taken.
 func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs []*job) error {
-	needed := map[uuid.UUID]int{}
-	limits := map[uuid.UUID]int{}
+	needed, limits := map[window]int{}, map[window]int{}
+	need := func(caller *Caller, operation ratelimit.Operation) {
+		if w, limit, ok := caller.limited(operation); ok {
+			needed[w]++
+			limits[w] = limit
+		}
+	}
 	var candidates []string
 	counted := map[string]struct{}{}
 	for _, j := range jobs {
 		n := &st.titles[j.folded].novel
+		if j.novel != nil && n.Exists() && st.used[j.ref] == nil {
+			if outcome, err := n.Standing(j.caller.IntegrationID); err == nil && outcome == novel.Updated {
+				need(j.caller, ratelimit.NovelUpdates)
+			}
+		}
 		if n.Exists() || !j.mayCreate() || st.used[j.ref] != nil || st.blocked[j.author] {
 			continue
 		}
@@ -189,14 +200,13 @@ func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs [
 			continue
 		}
 		counted[j.folded] = struct{}{}
-		needed[j.caller.IntegrationID]++
-		limits[j.caller.IntegrationID] = j.caller.NovelsPerMinute
+		need(j.caller, ratelimit.Novels)
 		if n.Slug == "" { // a title that is free again has kept its slug
 			candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.title), events.NovelID(j.folded))...)
 		}
 	}
-	for id, n := range needed {
-		r.permits.reserve(ctx, id, limits[id], n)
+	for w, n := range needed {
+		r.permits.reserve(ctx, w, limits[w], n)
 	}
 	if len(candidates) == 0 {
 		return nil

@@ -146,7 +146,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// purse is a limiter of creations that counts. Its zero value grants everything.
+// purse is a limiter of creations and updates that counts them together. Its zero value grants everything.
 type purse struct {
 	mu      sync.Mutex
 	limited bool
@@ -176,7 +176,7 @@ func (p *purse) Take(ctx context.Context, _ uuid.UUID, operation ratelimit.Opera
 	if p.err != nil {
 		return ratelimit.Decision{}, p.err
 	}
-	if operation != ratelimit.Novels || n < 1 {
+	if operation != ratelimit.Novels && operation != ratelimit.NovelUpdates || n < 1 {
 		return ratelimit.Decision{}, fmt.Errorf("take %d of %s", n, operation)
 	}
 	d := ratelimit.Decision{Granted: n, Limit: limit}

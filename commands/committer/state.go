@@ -18,7 +18,7 @@ type state struct {
 	trust
 
 	id      uuid.UUID              // in the metadata of every event
-	spent   map[uuid.UUID]int      // creations that it uses, by integration
+	spent   map[window]int         // permits that it uses
 	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
 	claimed map[ref]struct{}       // keys of those that are answered as first delivery
 	sent    bool                   // the commit was sent
@@ -33,11 +33,13 @@ type state struct {
 	parents map[ref]post.Parent // posts of this batch, and what else is known of parents
 	slugs   map[string]struct{} // taken ones among the candidates
 	decided []events.Recorded   // in decision order
+	senders []uuid.UUID         // the integration that each of them is of
+	bytes   []int               // that each of them takes
 }
 
 func newState(jobs int) *state {
 	return &state{
-		id: uuid.New(), spent: map[uuid.UUID]int{}, found: map[uuid.UUID]struct{}{}, claimed: map[ref]struct{}{},
+		id: uuid.New(), spent: map[window]int{}, found: map[uuid.UUID]struct{}{}, claimed: map[ref]struct{}{},
 		titles: make(map[string]*title, jobs), used: map[ref]*used{}, first: make(map[ref]*job, jobs),
 		parents: make(map[ref]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),
 	}

@@ -2,7 +2,6 @@ package committer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +18,11 @@ func (st *state) writes(ctx context.Context, jobs []*job) (*pgx.Batch, error) {
 		return nil, nil //nolint:nilnil // said above
 	}
 	batch := &pgx.Batch{}
-	if err := errors.Join(eventlog.Queue(batch, st.decided), projections.QueueInline(ctx, batch, st.decided)); err != nil { //nolint:contextcheck // queueing waits for nothing
+	var err error
+	if st.bytes, err = eventlog.QueueMeasured(batch, st.decided); err != nil { //nolint:contextcheck // queueing waits for nothing
+		return nil, err
+	}
+	if err := projections.QueueInline(ctx, batch, st.decided); err != nil {
 		return nil, err
 	}
 	if st.unread {

@@ -24,14 +24,15 @@ func isNameTaken(err error) bool {
 
 // Integration is an integration as staff see it.
 type Integration struct {
-	ID              uuid.UUID `json:"integrationId"`
-	Name            string    `json:"name"`
-	Enabled         bool      `json:"enabled"`
-	Capabilities    []string  `json:"capabilities"`
-	PostsPerMinute  int       `json:"postsPerMinute"`
-	NovelsPerMinute int       `json:"novelsPerMinute"`
-	Review          bool      `json:"review"`
-	CreatedAt       time.Time `json:"createdAt"`
+	ID                    uuid.UUID `json:"integrationId"`
+	Name                  string    `json:"name"`
+	Enabled               bool      `json:"enabled"`
+	Capabilities          []string  `json:"capabilities"`
+	PostsPerMinute        int       `json:"postsPerMinute"`
+	NovelsPerMinute       int       `json:"novelsPerMinute"`
+	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: any number
+	Review                bool      `json:"review"`
+	CreatedAt             time.Time `json:"createdAt"`
 }
 
 // CreateIntegration takes a partner platform on, with the settings in change; its name is the one beside them.
@@ -70,7 +71,7 @@ func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change inte
 	return s.Integration(ctx, id.String())
 }
 
-const integrationColumns = `SELECT integration_id, name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, review, registered_at
+const integrationColumns = `SELECT integration_id, name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, novel_updates_per_minute, review, registered_at
 FROM integrations`
 
 // Integration finds an integration by its id or its name; integration.ErrNotFound when there is none.
@@ -99,7 +100,7 @@ func (i Integration) Place() Place { return Place{i.CreatedAt, i.ID} }
 func scanIntegration(row pgx.CollectableRow) (Integration, error) {
 	var i Integration
 	var novels, posts bool
-	if err := row.Scan(&i.ID, &i.Name, &i.Enabled, &novels, &posts, &i.PostsPerMinute, &i.NovelsPerMinute, &i.Review, &i.CreatedAt); err != nil {
+	if err := row.Scan(&i.ID, &i.Name, &i.Enabled, &novels, &posts, &i.PostsPerMinute, &i.NovelsPerMinute, &i.NovelUpdatesPerMinute, &i.Review, &i.CreatedAt); err != nil {
 		return Integration{}, fmt.Errorf("scan integration: %w", err)
 	}
 	i.Capabilities = []string{}

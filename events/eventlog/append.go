@@ -25,22 +25,29 @@ var ErrLostAppend = errors.New("append stored another number of events than were
 // transaction and its first write must be this statement. The envelope's Position and RecordedAt are ignored: the
 // database assigns them.
 func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
+	_, err := QueueMeasured(batch, recorded)
+	return err
+}
+
+// QueueMeasured is Queue and returns how many bytes each event takes in the log: its data, what is personal, and its metadata.
+func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, err error) {
 	rows := make([]row, len(recorded))
+	bytes = make([]int, len(recorded))
 	for i := range recorded {
-		var err error
 		if rows[i], err = newRow(&recorded[i]); err != nil {
-			return err
+			return nil, err
 		}
+		bytes[i] = len(rows[i].stored.Data) + len(rows[i].stored.Personal) + len(rows[i].metadata)
 	}
 	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(rows))}, watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
 	if err != nil {
-		return fmt.Errorf("create publisher: %w", err)
+		return nil, fmt.Errorf("create publisher: %w", err)
 	}
 	// As where the log is read, one message is a batch: its rows travel to the schema adapter in its context.
 	if err := publisher.Publish(topic, message.NewMessageWithContext(context.WithValue(context.Background(), rowsKey{}, rows), "", nil)); err != nil {
-		return fmt.Errorf("append events: %w", err)
+		return nil, fmt.Errorf("append events: %w", err)
 	}
-	return nil
+	return bytes, nil
 }
 
 // row is an event in the form in which it is stored.

@@ -16,13 +16,13 @@ func TestCreatedIntegrationIsShownAndListed(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	name := blackbox.Unique("Created")
-	created := s.CreateIntegration(t, name, "--capability", "posts", "--posts-per-minute", "7", "--novels-per-minute", "8", "--review")
+	created := s.CreateIntegration(t, name, "--capability", "posts", "--posts-per-minute", "7", "--novels-per-minute", "8", "--novel-updates-per-minute", "9", "--review")
 	if secret, err := apikey.Parse(created.APIKey); err != nil || secret.Kind() != apikey.Partner {
 		t.Errorf("API key: %v", err)
 	}
 	want := blackbox.Integration{
 		IntegrationID: created.IntegrationID, Name: name, Enabled: true, Capabilities: []string{"posts"},
-		PostsPerMinute: 7, NovelsPerMinute: 8, Review: true,
+		PostsPerMinute: 7, NovelsPerMinute: 8, NovelUpdates: new(9), Review: true,
 	}
 	byName, byID := s.Integration(t, "show", name), s.Integration(t, "show", created.IntegrationID)
 	listed := s.Integrations(t)
@@ -51,6 +51,8 @@ func TestIntegrationsThatAreRefused(t *testing.T) {
 		{"integration", "create", blackbox.Unique("Capability"), "--capability", "everything"},
 		{"integration", "create", blackbox.Unique("Limit"), "--posts-per-minute", "-1"},
 		{"integration", "create", blackbox.Unique("Limit"), "--posts-per-minute", "many"},
+		{"integration", "create", blackbox.Unique("Limit"), "--novel-updates-per-minute", "-1"},
+		{"integration", "create", blackbox.Unique("Limit"), "--novel-updates-per-minute", "on"},
 		{"integration", "show", blackbox.Unique("Unknown")},
 		{"integration", "disable", blackbox.Unique("Unknown")},
 		{"integration", "limit", blackbox.Unique("Unknown"), "--posts-per-minute", "1"},

@@ -288,6 +288,41 @@ func TestLimitsCanBeChanged(t *testing.T) {
 	}
 }
 
+func TestUpdatesCanBeLimited(t *testing.T) {
+	t.Parallel()
+	s := blackbox.Shared(t)
+	p, _ := limited(t, s, "--novel-updates-per-minute", "2")
+	title := blackbox.Unique("Updated")
+	p.Upsert(t, "create", blackbox.Fields{"novel": title}).WantNovel(t, 201)
+	for i := range 2 {
+		response := p.Upsert(t, fmt.Sprint("update-", i), blackbox.Fields{"novel": title, "synopsis": fmt.Sprint(i)})
+		response.WantNovel(t, 200)
+		if left := remaining(t, response, "novelUpdates"); left != 1-i {
+			t.Errorf("%d updates remain, want %d", left, 1-i)
+		}
+	}
+	refused := blackbox.Key()
+	wantLimited(t, p.Upsert(t, refused, blackbox.Fields{"novel": title, "synopsis": "refused"}), "novelUpdates")
+	p.Upsert(t, "create", blackbox.Fields{"novel": title}).WantNovel(t, 200) // a retry
+	p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
+	var me struct {
+		Limits struct {
+			NovelUpdates *struct{ PerMinute, Remaining int } `json:"novelUpdates"`
+		} `json:"limits"`
+	}
+	if p.Inquire(t, "/api/integrations/me").WantJSON(t, 200, &me); me.Limits.NovelUpdates == nil || me.Limits.NovelUpdates.PerMinute != 2 || me.Limits.NovelUpdates.Remaining != 0 {
+		t.Errorf("limit of updates: %+v", me.Limits.NovelUpdates)
+	}
+
+	s.Integration(t, "limit", p.Name, "--novel-updates-per-minute", "off")
+	blackbox.Eventually(t, blackbox.Soon, "updates are free, for the refused key too", func() bool {
+		return p.Upsert(t, refused, blackbox.Fields{"novel": title, "synopsis": "refused"}).Status == http.StatusOK
+	})
+	if shown := s.Novel(t, title); shown.Synopsis != "refused" {
+		t.Errorf("synopsis %q", shown.Synopsis)
+	}
+}
+
 func TestLimitIsExactUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)

@@ -13,6 +13,7 @@ type Integration struct {
 	Capabilities    []string  `json:"capabilities"`
 	PostsPerMinute  int       `json:"postsPerMinute"`
 	NovelsPerMinute int       `json:"novelsPerMinute"`
+	NovelUpdates    *int      `json:"novelUpdatesPerMinute"`
 	Review          bool      `json:"review"`
 	CreatedAt       time.Time `json:"createdAt"`
 }

@@ -7,16 +7,17 @@ import (
 )
 
 type integrationRow struct {
-	IntegrationID   uuid.UUID `json:"integration_id"`
-	Name            string    `json:"name"`
-	Enabled         bool      `json:"enabled"`
-	CanCreateNovels bool      `json:"can_create_novels"`
-	CanPost         bool      `json:"can_post"`
-	PostsPerMinute  int       `json:"posts_per_minute"`
-	NovelsPerMinute int       `json:"novels_per_minute"`
-	Review          bool      `json:"review"`
-	StreamVersion   int       `json:"stream_version"`
-	RegisteredAt    *moment   `json:"registered_at"`
+	IntegrationID         uuid.UUID `json:"integration_id"`
+	Name                  string    `json:"name"`
+	Enabled               bool      `json:"enabled"`
+	CanCreateNovels       bool      `json:"can_create_novels"`
+	CanPost               bool      `json:"can_post"`
+	PostsPerMinute        int       `json:"posts_per_minute"`
+	NovelsPerMinute       int       `json:"novels_per_minute"`
+	NovelUpdatesPerMinute *int      `json:"novel_updates_per_minute"`
+	Review                bool      `json:"review"`
+	StreamVersion         int       `json:"stream_version"`
+	RegisteredAt          *moment   `json:"registered_at"`
 }
 
 type keyRow struct {
@@ -87,6 +88,9 @@ func (f *Fold) integration(r *events.Recorded) {
 			i.PostsPerMinute = e.PerMinute
 		} else {
 			i.NovelsPerMinute = e.PerMinute
+		}
+		if e.Updates != nil {
+			i.NovelUpdatesPerMinute = e.Updates.PerMinute
 		}
 	case events.ReviewModeSet:
 		i.Review = e.Review

@@ -1,0 +1,170 @@
+package committer_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+)
+
+// withLimiter gives a replica the limiter of the service.
+func withLimiter(t *testing.T, url string) func(*committer.Config) {
+	t.Helper()
+	pools, err := database.Open(t.Context(), url, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter := ratelimit.New(pools.Limits, time.Now)
+	t.Cleanup(func() {
+		limiter.Close()
+		pools.Close()
+	})
+	return func(c *committer.Config) { c.Permits = limiter }
+}
+
+func TestUpdatesAreLimited(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url, withLimiter(t, url))
+	p, other := newPartner(), newPartner()
+	p.NovelUpdatesPerMinute = ptr(2)
+	field := func(s string) novel.Fields { return novel.Fields{Synopsis: &s} }
+	send := func(want string, command any) {
+		t.Helper()
+		if a := r.submit(t.Context(), command); a.String() != want {
+			t.Errorf("%v, want %s", a, want)
+		}
+	}
+	send("created", other.novel("theirs", "Theirs", field("1")))
+	send("created", p.novel("1", "Title", field("1"))) // creations have their own limit
+	send("updated", p.novel("2", "Title", field("2")))
+	send("foreign", p.novel("foreign", "Theirs", field("2")))
+	send("updated", p.novel("3", "Title", field("2"))) // changes nothing, and is on record all the same
+	for range 2 {
+		a := r.submit(t.Context(), p.novel("4", "Title", field("4")))
+		var refused *committer.RateLimitedError
+		if !errors.As(a.err, &refused) || refused.Operation != ratelimit.NovelUpdates || refused.Limit != 2 || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
+			t.Errorf("the third update: %v", a)
+		}
+	}
+	send("updated replayed", p.novel("2", "Title", field("2"))) // a retry updates nothing
+	send("post", p.post("p", "Title"))
+	send("created", p.novel("5", "Another", field("1")))
+	send("updated", other.novel("6", "Theirs", field("3"))) // without a limit
+	p.NovelUpdatesPerMinute = ptr(3)
+	send("updated", p.novel("4", "Title", field("4"))) // its key was not used
+	p.NovelUpdatesPerMinute = nil
+	for i := range 5 {
+		send("updated", p.novel(fmt.Sprint("free ", i), "Title", field(fmt.Sprint(i))))
+	}
+	checkTruth(t, direct(t, url))
+}
+
+// TestUpdatesOfOneBatchAreLimited takes as many permits as the batch needs, and keeps to what was granted.
+func TestUpdatesOfOneBatchAreLimited(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	p.NovelUpdatesPerMinute = ptr(2)
+	r.permits.limit(3) // one creation, two updates
+	var commands []any
+	for i := range 5 {
+		commands = append(commands, p.novel(fmt.Sprint(i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
+	}
+	commands = append(commands, p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")}))
+	const limited = "error: the limit of 2 novel updates per minute is used up"
+	want := []string{"created", "updated", "updated", limited, limited, "updated replayed"}
+	if diff := cmp.Diff(want, texts(r.together(t, commands...))); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	if used := r.used(); used != 3 {
+		t.Errorf("%d permits are used, want 3", used)
+	}
+}
+
+// TestUnchangedUpsertAppendsNothingButItsKey stores every field twice.
+func TestUnchangedUpsertAppendsNothingButItsKey(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url)
+	p := newPartner()
+	fields := novel.Fields{
+		Author: ptr("Murasaki"), Synopsis: ptr("A prince."), CoverURL: ptr("https://example.com/c.png"), Language: ptr("ja"),
+		ReadingStatus: ptr("ongoing"), Genres: ptr([]string{"court", "romance"}),
+	}
+	cleared := novel.Fields{Synopsis: ptr(""), Language: ptr(""), Genres: ptr([]string{})}
+	for _, command := range []any{
+		p.novel("1", "Genji", fields), p.novel("same", "genji", fields), p.novel("none", "Genji", novel.Fields{}),
+		p.novel("2", "Genji", cleared), p.novel("cleared again", "Genji", cleared),
+		p.novel("3", "Bare", novel.Fields{}), p.novel("default", "Bare", novel.Fields{Author: ptr("Unknown"), Synopsis: ptr(""), Genres: ptr([]string{})}),
+	} {
+		if a := r.submit(t.Context(), command); a.err != nil {
+			t.Fatal(a.err)
+		}
+	}
+	pool := direct(t, url)
+	for key, want := range map[string]string{"same": "{}", "none": "{}", "2": `{"synopsis":"","genres":[],"language":""}`, "cleared again": "{}", "default": "{}"} {
+		var got string
+		if err := pool.QueryRow(t.Context(), `SELECT data::text FROM events WHERE event_id = $1`, key).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is stored as %s, want %s: %v", key, got, want, err)
+		}
+	}
+	checkTruth(t, pool)
+}
+
+// TestGrowthOfTheLogIsCounted compares the metrics with the log.
+func TestGrowthOfTheLogIsCounted(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url)
+	p, other := newPartner(), newPartner()
+	for i := range 5 {
+		r.submit(t.Context(), p.post(fmt.Sprint(i), "Title"))
+		r.submit(t.Context(), p.post("0", "Title")) // a retry appends nothing
+	}
+	r.submit(t.Context(), other.novel("n", "Another", novel.Fields{}))
+	pool := direct(t, url)
+	for _, id := range []uuid.UUID{p.IntegrationID, other.IntegrationID} {
+		var events, bytes float64
+		if err := pool.QueryRow(t.Context(), `SELECT count(*), sum(octet_length(data::text) + coalesce(octet_length(personal::text), 0) + octet_length(metadata::text))
+			FROM events WHERE event_source LIKE 'integrations/' || $1::text || '/%'`, id.String()).Scan(&events, &bytes); err != nil || events == 0 {
+			t.Fatalf("%v events, %v", events, err)
+		}
+		if got := counted(t, r.metrics, "novelgate_log_events_total", id); got != events {
+			t.Errorf("%v events are counted, want %v", got, events)
+		}
+		if got := counted(t, r.metrics, "novelgate_log_bytes_total", id); got != bytes {
+			t.Errorf("%v bytes are counted, want %v", got, bytes)
+		}
+	}
+}
+
+// counted returns a counter of an integration.
+func counted(t *testing.T, metrics prometheus.Collector, name string, integration uuid.UUID) float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			if family.GetName() == name && series.GetLabel()[0].GetValue() == integration.String() {
+				return series.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
