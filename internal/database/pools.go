@@ -2,6 +2,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -132,6 +133,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	p := &Pools{}
 	if p.room, err = measureRoom(ctx, config.ConnConfig); err != nil {
 		return nil, err
@@ -259,12 +261,8 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	} else if o.scarce {
 		config.MaxConnIdleTime, config.HealthCheckPeriod = scarceIdleTime, scarceIdleTime
 	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	if config.PingTimeout == 0 {
-		config.PingTimeout = pingTimeout
-	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
+	config.PingTimeout = cmp.Or(config.PingTimeout, pingTimeout)
 	config.BeforeClose = cutFarewell
 	if !o.ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
