@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/testdb"
@@ -300,12 +302,13 @@ func oldLedger(t testing.TB) *signed {
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
 	s.grow(10)
 	sign(t, s.signer)
-	steps, err := os.ReadFile(filepath.FromSlash("../../migrations/00020_ledger_memories.sql"))
+	db := stdlib.OpenDBFromPool(s.pool)
+	defer func() { _ = db.Close() }()
+	steps, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS(filepath.FromSlash("../../migrations")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, down, _ := strings.Cut(string(steps), "-- +goose Down\n")
-	if _, err := s.pool.Exec(t.Context(), down+`; DELETE FROM goose_db_version WHERE version_id = 20`); err != nil {
+	if _, err := steps.DownTo(t.Context(), 19); err != nil { // 20 brings the memories
 		t.Fatal(err)
 	}
 	key, err := os.ReadFile(s.keyFile)
