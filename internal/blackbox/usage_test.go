@@ -28,7 +28,7 @@ func TestWrongUsage(t *testing.T) {
 		{"staff create Ada --expires-in 0s", "--expires-in: must be more than 0"},
 		{"auditor create Ada --expires-in 30", `--expires-in: must be a duration such as 720h or 90m, not "30"`},
 
-		{"integration limit Acme", "nothing to change: give --posts-per-minute or --novels-per-minute"},
+		{"integration limit Acme", "nothing to change: give --posts-per-minute, --novels-per-minute or --novel-updates-per-minute"},
 		{"integration capability Acme", "nothing to change: give --enable or --disable"},
 		{"integration capability Acme --enable posts --disable novels --disable posts", "posts cannot be both enabled and disabled"},
 		{"novel edit Genji --reason why", "nothing to change: give --author, --synopsis, "},

@@ -76,7 +76,7 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 		FROM threads AS t, generate_series(1, 100) AS n, generate_series(0, 11) AS r`)
 	address := strings.TrimPrefix(r.URL, "http://")
 	for range connections {
-		c, err := net.Dial("tcp", address) //nolint:noctx // to loopback
+		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}

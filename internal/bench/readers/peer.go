@@ -46,12 +46,12 @@ func printRows(buffer *bytes.Buffer, rows pgx.Rows) error {
 		slug, title, state, language, cover       string
 		depth                                     int
 		written, received                         pgtype.Timestamptz
-		hidden                                    bool
+		hidden, cut                               bool
 		chapter, content, member, name, platform  pgtype.Text
 	)
 	columns := []any{
 		&novel, &slug, &title, &state, &language, &cover, &thread, &post, &parent, &root, &depth, &chapter, &written, &received, &author,
-		&hidden, &content, &member, &name, &platform,
+		&hidden, &cut, &content, &member, &name, &platform,
 	}
 	_, err := pgx.ForEachRow(rows, columns, func() error {
 		_, err := fmt.Fprintln(buffer, post.String(), parent.String(), depth, chapter.String, written.Time, hidden, name.String, platform.String, content.String)
