@@ -182,5 +182,6 @@ func (f *LedgerFlags) validate() error {
 	return haveParent("--ledger-memory", f.Memory)
 }
 
-// defaultOrigin is the address of the ledger without its scheme, as C2SP tlog-tiles recommends. An id of the log comes behind it.
+// defaultOrigin is the address of the ledger without its scheme, as C2SP tlog-tiles recommends. An id of the log
+// comes behind it.
 func defaultOrigin(public *url.URL) string { return public.Host + public.Path + "/ledger" }

@@ -99,8 +99,8 @@ LEFT JOIN LATERAL (
 ) AS c ON true
 WHERE o.origin = $1`
 
-// Before returns the newest checkpoint of an origin that covers less than size entries; without a Note if there is none. It fails with ErrNotFound
-// for an origin that the ledger never had.
+// Before returns the newest checkpoint of an origin that covers less than size entries; without a Note if there is
+// none. It fails with ErrNotFound for an origin that the ledger never had.
 func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoint, error) {
 	var signed *string
 	err := s.db.QueryRow(ctx, beforeSQL, origin, size).Scan(&signed)

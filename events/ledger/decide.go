@@ -8,7 +8,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// facts are all that the decision to sign rests on: what the memory has, read while it is locked, and then one snapshot of the database.
+// facts are all that the decision to sign rests on: what the memory has, read while it is locked, and then one
+// snapshot of the database.
 type facts struct {
 	memory     uuid.UUID     // that this replica has
 	keyMemory  uuid.NullUUID // that the key was made with; none: the key is older than memories
@@ -28,25 +29,30 @@ const (
 	waitSealed                // what was sealed once, and signed, is being sealed again after a crash
 )
 
-// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or nothing is and it knows all that was signed.
+// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or nothing is and it
+// knows all that was signed.
 func (f *facts) mayBind() error {
 	switch {
 	case f.keyMemory.Valid && f.keyMemory.UUID != f.memory:
-		return fmt.Errorf("%w: the key goes with the memory %s, and this one is %s", ErrMemory, f.keyMemory.UUID, f.memory)
+		return fmt.Errorf("%w: the key goes with the memory %s, and this one is %s",
+			ErrMemory, f.keyMemory.UUID, f.memory)
 	case f.bound.Valid && f.bound.UUID != f.memory:
-		return fmt.Errorf("%w: the memory %s signs for this origin, and this one is %s", ErrMemory, f.bound.UUID, f.memory)
+		return fmt.Errorf("%w: the memory %s signs for this origin, and this one is %s",
+			ErrMemory, f.bound.UUID, f.memory)
 	case f.bound.Valid || f.last == nil:
 		return nil
 	case f.remembered == nil:
 		return fmt.Errorf("%w: it has no checkpoint of this origin, and %d entries were signed", ErrMemory, f.last.N)
 	case f.remembered.N < f.last.N || f.remembered.N == f.last.N && f.remembered.Hash != f.last.Hash:
-		return fmt.Errorf("%w: it knows a checkpoint over %d entries, and the newest one is over %d", ErrMemory, f.remembered.N, f.last.N)
+		return fmt.Errorf("%w: it knows a checkpoint over %d entries, and the newest one is over %d",
+			ErrMemory, f.remembered.N, f.last.N)
 	}
 	return nil
 }
 
-// decide says what to do. extends fails with ErrForked unless the tree is an older one, not larger, grown on. decide fails with ErrMemory for a
-// memory that must not sign, with ErrForked for a tree that does not extend what was signed, and with what else extends fails with.
+// decide says what to do. extends fails with ErrForked unless the tree is an older one, not larger, grown on.
+// decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does not extend what
+// was signed, and with what else extends fails with.
 func (f *facts) decide(extends func(older tlog.Tree) error) (verdict, error) {
 	if err := f.mayBind(); err != nil {
 		return 0, err
@@ -60,8 +66,8 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (verdict, error) {
 		if f.remembered != nil {
 			known = fmt.Sprint(f.remembered.N, " entries")
 		}
-		return 0, fmt.Errorf("%w: it knows that %s were signed, and %d were: it is a copy, or was restored from one; use the original, or start a new origin",
-			ErrMemory, known, f.last.N)
+		return 0, fmt.Errorf("%w: it knows that %s were signed, and %d were: it is a copy, or was restored from one; "+
+			"use the original, or start a new origin", ErrMemory, known, f.last.N)
 	}
 	for _, older := range []*tlog.Tree{f.remembered, f.last} {
 		switch {

@@ -84,7 +84,10 @@ type Facts struct {
 }
 
 func (f Facts) facts() *facts {
-	return &facts{memory: f.Memory, keyMemory: f.KeyMemory, bound: f.Bound, remembered: f.Remembered, last: f.Last, tree: f.Tree, unsealed: f.Unsealed}
+	return &facts{
+		memory: f.Memory, keyMemory: f.KeyMemory, bound: f.Bound,
+		remembered: f.Remembered, last: f.Last, tree: f.Tree, unsealed: f.Unsealed,
+	}
 }
 
 // MayBind says whether the memory may sign for the origin.
@@ -96,8 +99,8 @@ func (f Facts) Decide(extends func(older tlog.Tree) error) (sign, wait bool, err
 	return err == nil && do == signTree, err == nil && do == waitSealed, err
 }
 
-// SignAndDie signs as Sign does, as far as a process gets that is killed before the memory has the checkpoint, or before the database has it. It
-// fails if there is nothing to sign.
+// SignAndDie signs as Sign does, as far as a process gets that is killed before the memory has the checkpoint, or
+// before the database has it. It fails if there is nothing to sign.
 func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
 	memory, unlock, err := lockMemory(s.config.Identity.Memory)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeFile replaces a file: a reader, or a crash, sees the old one or the new one. When it returns, the new one is on disk.
+// writeFile replaces a file: a reader, or a crash, sees the old one or the new one. When it returns, the new one is
+// on disk.
 func writeFile(file string, data []byte, mode fs.FileMode) error {
 	return placeFile(file, data, mode, os.Rename)
 }

@@ -34,9 +34,11 @@ var (
 type IdentityConfig struct {
 	// Origin to sign under. One that the database does not know is started, openly. Default: the one in use, or DefaultOrigin.
 	Origin string
-	// DefaultOrigin is what an empty database takes, with a slash and the first 8 hexadecimal digits of the log's id behind it. Required.
+	// DefaultOrigin is what an empty database takes, with a slash and the first 8 hexadecimal digits of the log's
+	// id behind it. Required.
 	DefaultOrigin string
-	// KeyFile has the private keys. If it does not exist and no key was ever used, one is made, and a memory with it. Required.
+	// KeyFile has the private keys. If it does not exist and no key was ever used, one is made, and a memory with
+	// it. Required.
 	KeyFile string
 	// Memory is the directory that keeps, outside of the database, what was signed. Default: DefaultMemory.
 	Memory string
@@ -74,9 +76,10 @@ SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, tree_size
 ON CONFLICT (origin, verifier_key) DO NOTHING`
 )
 
-// Identify finds out as what this replica signs, and puts new origins, the memories that sign for them and keys on record. A replica that does not
-// have the key or the memory is no error: it seals and serves, and Reason says why it does not sign. It fails with ErrOrigin and ErrOldOrigin for
-// a name that cannot be taken, and with ErrKeyFile for a file that is there and is none.
+// Identify finds out as what this replica signs, and puts new origins, the memories that sign for them and keys on
+// record. A replica that does not have the key or the memory is no error: it seals and serves, and Reason says why
+// it does not sign. It fails with ErrOrigin and ErrOldOrigin for a name that cannot be taken, and with ErrKeyFile
+// for a file that is there and is none.
 func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*Identity, error) {
 	id := &Identity{Memory: cmp.Or(config.Memory, DefaultMemory(config.KeyFile))}
 	for _, origin := range []string{config.Origin, config.DefaultOrigin} {
@@ -128,7 +131,8 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 	return id.takeKeys(ctx, tx, keys)
 }
 
-// takeMemory binds the origin to the memory of this replica for good, if it is bound to none. It sets Reason if another memory signs.
+// takeMemory binds the origin to the memory of this replica for good, if it is bound to none. It sets Reason if
+// another memory signs.
 func (id *Identity) takeMemory(ctx context.Context, tx pgx.Tx, keyFile string) error {
 	var f facts
 	if err := f.readDatabase(ctx, tx, id.Origin); err != nil {
@@ -154,8 +158,9 @@ func (id *Identity) mayUseMemory(f *facts, keyFile string) (err error) {
 	return f.mayBind()
 }
 
-// openMemory adds to the facts what the memory says. A memory comes into being with the key, or with `novelgate ledger new-memory`. For a key that
-// is older than memories, it is made of the one checkpoint that such a replica has kept.
+// openMemory adds to the facts what the memory says. A memory comes into being with the key, or with `novelgate
+// ledger new-memory`. For a key that is older than memories, it is made of the one checkpoint that such a replica
+// has kept.
 func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 	f.memory, err = readMemoryID(id.Memory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,8 +173,9 @@ func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 			before.remembered = &old.Tree
 		}
 		if before.bound.Valid || before.keyMemory.Valid || before.remembered == nil || before.mayBind() != nil {
-			return fmt.Errorf("%w: %s is not there; share it with --ledger-memory or leave signing to the replica that has it; if it is lost, "+
-				"make one with `novelgate ledger new-memory` and start a new origin", errMemoryElsewhere, id.Memory)
+			return fmt.Errorf("%w: %s is not there; share it with --ledger-memory or leave signing to the replica "+
+				"that has it; if it is lost, make one with `novelgate ledger new-memory` and start a new origin",
+				errMemoryElsewhere, id.Memory)
 		}
 		// The id comes last: without it there is no memory.
 		if err := errors.Join(makeLedgerDir(id.Memory), remember(id.Memory, old)); err != nil {

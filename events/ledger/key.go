@@ -84,7 +84,8 @@ func LoadKeys(file string) ([]Key, error) {
 // memoryPrefix begins the line of a key file that names the memory that the keys sign through. The last one counts.
 const memoryPrefix = "# memory "
 
-// memoryOfKeys returns the id of the memory that the keys of a file sign through; none if the file is older than memories.
+// memoryOfKeys returns the id of the memory that the keys of a file sign through; none if the file is older than
+// memories.
 func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -121,8 +122,8 @@ func AddKey(file, memory, origin string) (verifierKey string, err error) {
 	return verifierKey, appendKeyLines(file, lines)
 }
 
-// NewMemory makes a memory for keys whose memory is lost, and names it in their file. Origins that were signed through another one it never
-// signs. It fails with fs.ErrExist if there is one.
+// NewMemory makes a memory for keys whose memory is lost, and names it in their file. Origins that were signed
+// through another one it never signs. It fails with fs.ErrExist if there is one.
 func NewMemory(file, memory string) error {
 	if _, err := LoadKeys(file); err != nil {
 		return err

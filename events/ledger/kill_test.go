@@ -51,8 +51,8 @@ CREATE TRIGGER last_a_while BEFORE UPDATE ON ledger_state FOR EACH ROW EXECUTE F
 const sealingSQL = `SELECT coalesce(max(application_name), '') FROM pg_stat_activity
 WHERE datname = current_database() AND application_name IN ('sealer-0', 'sealer-1') AND backend_xid IS NOT NULL`
 
-// TestKilled kills sealing processes, of which there are two, with SIGKILL at any moment of a seal, while events are appended. After each
-// kill the tree goes on.
+// TestKilled kills sealing processes, of which there are two, with SIGKILL at any moment of a seal, while events
+// are appended. After each kill the tree goes on.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

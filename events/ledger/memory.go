@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrMemory is returned for a memory that this replica must not sign with: it is missing, is not the one of the origin or the key, or
-// is behind what was signed.
+// ErrMemory is returned for a memory that this replica must not sign with: it is missing, is not the one of the
+// origin or the key, or is behind what was signed.
 var ErrMemory = errors.New("the memory of the ledger does not allow it")
 
 // errLocked means that another process signs with the memory.
@@ -24,8 +24,8 @@ var errLocked = errors.New("another process signs with the memory")
 // memoryIDFile has the random id of a memory. It is written once, and locked by who signs.
 const memoryIDFile = "id"
 
-// readMemoryID returns the id of a memory: a directory that has this id, and the newest checkpoint of each origin that was signed through
-// it, in a file named after the origin. It fails with fs.ErrNotExist if there is none.
+// readMemoryID returns the id of a memory: a directory that has this id, and the newest checkpoint of each origin
+// that was signed through it, in a file named after the origin. It fails with fs.ErrNotExist if there is none.
 func readMemoryID(dir string) (uuid.UUID, error) {
 	text, err := os.ReadFile(filepath.Join(dir, memoryIDFile))
 	if err != nil {
@@ -77,8 +77,8 @@ func remember(dir string, c Checkpoint) error {
 	return writeFile(checkpointFile(dir, c.Origin), c.Note, keyFileMode)
 }
 
-// lockMemory excludes all other processes that sign with a memory, on this machine or on others that mount it, until unlock. It fails with
-// errLocked if one of them has it.
+// lockMemory excludes all other processes that sign with a memory, on this machine or on others that mount it,
+// until unlock. It fails with errLocked if one of them has it.
 func lockMemory(dir string) (id uuid.UUID, unlock func(), err error) {
 	// NFS gives an exclusive lock only to who may write.
 	file, err := os.OpenFile(filepath.Join(dir, memoryIDFile), os.O_RDWR, 0)

@@ -35,10 +35,12 @@ func NewMetrics() *Metrics {
 			Name: "novelgate_ledger_signed_checkpoints_total", Help: "Checkpoints that this process has signed.",
 		}),
 		signer: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "novelgate_ledger_signer", Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals and serves.",
+			Name: "novelgate_ledger_signer",
+			Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals and serves.",
 		}),
 		refusing: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "novelgate_ledger_signing_refused", Help: "1 while this process refuses to sign because the tree does not extend what was signed before, or its memory is not up to date.",
+			Name: "novelgate_ledger_signing_refused",
+			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory must not sign.",
 		}),
 		unpublished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused", Help: "1 while this process refuses to publish there because something else was published there before.",

@@ -33,7 +33,8 @@ func TestEventsOfAnotherLogAreNotSealed(t *testing.T) {
 	}
 }
 
-// A ledger whose last entry is not in the log is not built upon, and says so; also when the log has another event in its place.
+// A ledger whose last entry is not in the log is not built upon, and says so; also when the log has another event
+// in its place.
 func TestDivergedLedgerIsNotBuiltUpon(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{

@@ -39,9 +39,9 @@ SELECT first_log_index, entries FROM unnest($1::bigint[], $2::bytea[]) AS piece 
 const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
 SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
 
-// seal stores a batch in one transaction: all of it or nothing, and only if the ledger is where the batch starts. It
-// costs two round trips. It fails with errLost if the ledger is elsewhere, and with eventlog.ErrOtherLog if the log is. With any other error nothing was stored, or
-// the outcome of the commit is unknown; the state tells.
+// seal stores a batch in one transaction: all of it or nothing, and only if the ledger is where the batch starts.
+// It costs two round trips. It fails with errLost if the ledger is elsewhere, and with eventlog.ErrOtherLog if the
+// log is. With any other error nothing was stored, or the outcome of the commit is unknown; the state tells.
 func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
 	defer cancel()

@@ -143,10 +143,12 @@ func (s *Sealer) follow(ctx context.Context, signals <-chan struct{}) (sealed bo
 	return sealed, err
 }
 
-// ErrDiverged is returned for a ledger whose last entry is not that of an event in the log: the log was set back, or is another one.
+// ErrDiverged is returned for a ledger whose last entry is not that of an event in the log: the log was set back,
+// or is another one.
 var ErrDiverged = errors.New("the log does not have the last event that was sealed")
 
-// wantInLog fails with ErrDiverged unless the log has the event of the last entry: on any other one nothing is to be built.
+// wantInLog fails with ErrDiverged unless the log has the event of the last entry: on any other one nothing is to
+// be built.
 func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	if at.size == 0 {
 		return nil

@@ -32,8 +32,9 @@ type SignerConfig struct {
 	Logger *slog.Logger
 }
 
-// Signer signs checkpoints over what is sealed. An origin is signed through one memory outside of the database, which replicas may share: who
-// signs holds it, and puts each checkpoint into it before the checkpoint goes into the database, from where it is served.
+// Signer signs checkpoints over what is sealed. An origin is signed through one memory outside of the database,
+// which replicas may share: who signs holds it, and puts each checkpoint into it before the checkpoint goes into
+// the database, from where it is served.
 type Signer struct {
 	config SignerConfig
 	store  *Store
@@ -85,21 +86,25 @@ func (s *Signer) Run(ctx context.Context) {
 func (s *Signer) report(ctx context.Context, due bool, err error) {
 	switch {
 	case due && errors.Is(err, ErrForked):
-		s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, and say why in public", slog.Any("error", err))
+		s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, "+
+			"and say why in public", slog.Any("error", err))
 	case due && errors.Is(err, ErrMemory):
-		s.config.Logger.ErrorContext(ctx, "This replica does not sign the ledger any more", slog.String("memory", s.config.Identity.Memory), slog.Any("error", err))
+		s.config.Logger.ErrorContext(ctx, "This replica does not sign the ledger any more",
+			slog.String("memory", s.config.Identity.Memory), slog.Any("error", err))
 	case due:
 		s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
 	}
 }
 
-// factsSQL finds, in one snapshot, the tree as it is committed, the memory of an origin and its last checkpoint, if there are, and whether
-// the log has more. $1: origin.
+// factsSQL finds, in one snapshot, the tree as it is committed, the memory of an origin and its last checkpoint, if
+// there are, and whether the log has more. $1: origin.
 const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, m.memory, c.tree_size, c.root_hash,
        EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position))
 FROM ledger_state AS s
 LEFT JOIN ledger_memories AS m ON m.origin = $1
-LEFT JOIN LATERAL (SELECT tree_size, root_hash FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1) AS c ON true`
+LEFT JOIN LATERAL (
+    SELECT tree_size, root_hash FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1
+) AS c ON true`
 
 // readDatabase adds to the facts what the database says about an origin.
 func (f *facts) readDatabase(ctx context.Context, db rowQuerier, origin string) error {
@@ -137,8 +142,8 @@ var errMoved = errors.New("the ledger was set back while a checkpoint was signed
 // signTimeout bounds one signature: a database that went silent must not keep the memory from other replicas for ever.
 const signTimeout = time.Minute
 
-// Sign signs a checkpoint if the tree has grown since the last one, and nobody else signs just now. It fails with ErrForked if the tree does
-// not extend what was signed before, and with ErrMemory if the memory must not sign.
+// Sign signs a checkpoint if the tree has grown since the last one, and nobody else signs just now. It fails with
+// ErrForked if the tree does not extend what was signed before, and with ErrMemory if the memory must not sign.
 func (s *Signer) Sign(ctx context.Context) error {
 	err := s.sign(ctx)
 	if errors.Is(err, errLocked) {
@@ -215,7 +220,8 @@ func (n *signature) remember() error {
 
 // insert puts the checkpoint into the database. The memory has it.
 func (n *signature) insert(ctx context.Context, conn *pgxpool.Conn) error {
-	tag, err := conn.Exec(ctx, insertCheckpointSQL, n.Origin, n.Tree.N, n.previous, n.Tree.Hash[:], string(n.Note), n.memory)
+	tag, err := conn.Exec(ctx, insertCheckpointSQL,
+		n.Origin, n.Tree.N, n.previous, n.Tree.Hash[:], string(n.Note), n.memory)
 	if eventlog.IsConflict(err) {
 		return nil // the next attempt sees what is there
 	}

@@ -62,8 +62,8 @@ func (s *signed) wantRefused(what string, want error) {
 	}
 }
 
-// restored is a copy of the database, as a standby that is promoted, or a backup that is restored: both take events from now on. Its signer has the
-// memory that goes with a key.
+// restored is a copy of the database, as a standby that is promoted, or a backup that is restored: both take events
+// from now on. Its signer has the memory that goes with a key.
 func (s *signed) restored(keyFile string) *signed {
 	s.t.Helper()
 	s.pool.Close() // nobody may be connected with what is copied
@@ -72,8 +72,8 @@ func (s *signed) restored(keyFile string) *signed {
 	return newSigned(s.t, url, keyFile)
 }
 
-// TestOneHistoryIsSigned of two databases that are both written: that of whose events the memory knows, whichever it is. The other one is refused,
-// whether its tree is shorter, as long or longer.
+// TestOneHistoryIsSigned of two databases that are both written: that of whose events the memory knows, whichever
+// it is. The other one is refused, whether its tree is shorter, as long or longer.
 func TestOneHistoryIsSigned(t *testing.T) {
 	t.Parallel()
 	old := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -100,8 +100,9 @@ func TestOneHistoryIsSigned(t *testing.T) {
 	}
 }
 
-// TestKilledWhileSigning: a signer that is killed before the memory has a checkpoint, or before the database has it, leaves nothing that the next one
-// would not go on from. A database that has lost what only the memory has is refused, since somebody could have seen it.
+// TestKilledWhileSigning: a signer that is killed before the memory has a checkpoint, or before the database has
+// it, leaves nothing that the next one would not go on from. A database that has lost what only the memory has is
+// refused, since somebody could have seen it.
 func TestKilledWhileSigning(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -132,7 +133,8 @@ func TestKilledWhileSigning(t *testing.T) {
 	}
 }
 
-// TestSignerWaitsForWhatIsSealedAgain: after a crash the tree can be shorter than what was signed. It grows to the same one.
+// TestSignerWaitsForWhatIsSealedAgain: after a crash the tree can be shorter than what was signed. It grows to the
+// same one.
 func TestSignerWaitsForWhatIsSealedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -174,13 +176,16 @@ func copyMemory(t testing.TB, keyFile string) (copied string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(copied, text, 0o600), os.CopyFS(ledger.DefaultMemory(copied), os.DirFS(ledger.DefaultMemory(keyFile)))); err != nil {
+	memory := os.DirFS(ledger.DefaultMemory(keyFile))
+	err = errors.Join(os.WriteFile(copied, text, 0o600), os.CopyFS(ledger.DefaultMemory(copied), memory))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return copied
 }
 
-// TestCopyOfMemoryIsRefused as soon as the original has signed on, also after the database was set back to where it knows that.
+// TestCopyOfMemoryIsRefused as soon as the original has signed on, also after the database was set back to where it
+// knows that.
 func TestCopyOfMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -199,7 +204,8 @@ func TestCopyOfMemoryIsRefused(t *testing.T) {
 	again.wantRefused("the same, beside the original", ledger.ErrMemory)
 }
 
-// TestReplicaWithoutMemory does not sign, though it has the key: also not in a database that does not know of any memory, or of any origin.
+// TestReplicaWithoutMemory does not sign, though it has the key: also not in a database that does not know of any
+// memory, or of any origin.
 func TestReplicaWithoutMemory(t *testing.T) {
 	t.Parallel()
 	empty := testdb.New(t)
@@ -221,16 +227,19 @@ func TestReplicaWithoutMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id}); err == nil || id.Reason == nil || len(id.VerifierKeys) != 0 {
+		_, err = ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id})
+		if err == nil || id.Reason == nil || len(id.VerifierKeys) != 0 {
 			t.Errorf("%s: %v, %+v", what, err, id)
 		}
 	}
 	wantSilent("without a memory", s.pool, ledger.IdentityConfig{KeyFile: copied})
-	wantSilent("without a memory, and the database was set back to its beginning", openPool(t, testdb.Copy(t, empty)), ledger.IdentityConfig{Origin: testOrigin, KeyFile: copied})
+	wantSilent("without a memory, and the database was set back to its beginning", openPool(t, testdb.Copy(t, empty)),
+		ledger.IdentityConfig{Origin: testOrigin, KeyFile: copied})
 	foreign := newSigned(t, testdb.Copy(t, empty), filepath.Join(t.TempDir(), "ledger.key"))
 	config := ledger.IdentityConfig{Origin: testOrigin, KeyFile: copied, Memory: ledger.DefaultMemory(foreign.keyFile)}
 	wantSilent("with the memory of another key", s.pool, config)
-	wantSilent("with the memory of another key, and the database was set back to its beginning", openPool(t, testdb.Copy(t, empty)), config)
+	wantSilent("with the memory of another key, and the database was set back to its beginning",
+		openPool(t, testdb.Copy(t, empty)), config)
 
 	// The way on when the memory is lost: a new one, which signs a new origin.
 	if err := ledger.NewMemory(copied, ledger.DefaultMemory(copied)); err != nil {
@@ -258,7 +267,8 @@ func TestOneMemoryForTwoLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := openPool(t, url)
-		id, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{DefaultOrigin: "h/ledger", KeyFile: keyFile})
+		config := ledger.IdentityConfig{DefaultOrigin: "h/ledger", KeyFile: keyFile}
+		id, err := ledger.Identify(t.Context(), pool, config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +306,8 @@ func TestMemoryIsLocked(t *testing.T) {
 	}
 }
 
-// oldLedger takes a database and a key back to before there were memories: the last checkpoint is in the database and in a file beside the key.
+// oldLedger takes a database and a key back to before there were memories: the last checkpoint is in the database
+// and in a file beside the key.
 func oldLedger(t testing.TB) *signed {
 	t.Helper()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -316,8 +327,8 @@ func oldLedger(t testing.TB) *signed {
 		t.Fatal(err)
 	}
 	_, private, _ := strings.Cut(string(key), "\n") // the first line names the memory
-	err = errors.Join(os.WriteFile(s.keyFile, []byte(private), 0o600), os.WriteFile(s.keyFile+".checkpoint", latest(t, s.pool).Note, 0o600),
-		os.RemoveAll(ledger.DefaultMemory(s.keyFile)))
+	err = errors.Join(os.WriteFile(s.keyFile, []byte(private), 0o600),
+		os.WriteFile(s.keyFile+".checkpoint", latest(t, s.pool).Note, 0o600), os.RemoveAll(ledger.DefaultMemory(s.keyFile)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +373,8 @@ func TestLedgerFromBeforeMemories(t *testing.T) {
 	if id, pool = s.upgrade(); id.Reason != nil {
 		t.Fatal(id.Reason)
 	}
-	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: slog.New(slog.DiscardHandler)})
+	quiet := slog.New(slog.DiscardHandler)
+	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

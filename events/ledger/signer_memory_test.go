@@ -41,8 +41,8 @@ func cutOff(t testing.TB, config ledger.SignerConfig) (signer *ledger.Signer, di
 	return signer, dir
 }
 
-// TestNothingIsSignedWithoutMemory: while its directory is away every attempt fails and nothing is given to anybody. The next one after that
-// signs.
+// TestNothingIsSignedWithoutMemory: while its directory is away every attempt fails and nothing is given to
+// anybody. The next one after that signs.
 func TestNothingIsSignedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

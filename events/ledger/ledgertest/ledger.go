@@ -52,7 +52,8 @@ func (l *Ledger) open() {
 func (l *Ledger) SignAs(origin string) {
 	l.t.Helper()
 	var err error
-	if l.id, err = ledger.Identify(l.t.Context(), l.Pool, ledger.IdentityConfig{Origin: origin, KeyFile: l.keyFile}); err != nil {
+	config := ledger.IdentityConfig{Origin: origin, KeyFile: l.keyFile}
+	if l.id, err = ledger.Identify(l.t.Context(), l.Pool, config); err != nil {
 		l.t.Fatal(err)
 	}
 	l.Keys = l.id.VerifierKeys
@@ -61,7 +62,8 @@ func (l *Ledger) SignAs(origin string) {
 	}
 }
 
-// Backup is the ledger as it is now, in another database: what is appended to this one later, that one has lost. Both have the key and the memory.
+// Backup is the ledger as it is now, in another database: what is appended to this one later, that one has lost.
+// Both have the key and the memory.
 func (l *Ledger) Backup() *Ledger {
 	l.t.Helper()
 	l.Pool.Close() // nobody may be connected with what is copied
@@ -73,8 +75,8 @@ func (l *Ledger) Backup() *Ledger {
 	return backup
 }
 
-// Forget makes the signer forget what it has signed, as an operator can who forges: it removes the checkpoints that are remembered outside of
-// the database.
+// Forget makes the signer forget what it has signed, as an operator can who forges: it removes the checkpoints that
+// are remembered outside of the database.
 func (l *Ledger) Forget() {
 	l.t.Helper()
 	remembered, err := filepath.Glob(filepath.Join(l.id.Memory, "*.checkpoint"))

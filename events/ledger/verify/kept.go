@@ -25,10 +25,11 @@ type keptTree struct {
 	agrees *bool
 }
 
-// leaver is a source that knows which origins the ledger has left. Of others, only the auditor knows whether a kept checkpoint is of this ledger.
+// leaver is a source that knows which origins the ledger has left. Of others, only the auditor knows whether a kept
+// checkpoint is of this ledger.
 type leaver interface {
-	// Left returns the newest checkpoint of an origin that covers less than size entries; nil for none. It fails with ErrOrigin for an origin that
-	// the ledger never had.
+	// Left returns the newest checkpoint of an origin that covers less than size entries; nil for none. It fails
+	// with ErrOrigin for an origin that the ledger never had.
 	Left(ctx context.Context, origin string, size int64) ([]byte, error)
 }
 
@@ -82,7 +83,8 @@ func (v *verification) open(ctx context.Context) error {
 	return nil
 }
 
-// keepOwn keeps the newest checkpoint that the ledger still has of an origin that it has left: what was lost is behind it.
+// keepOwn keeps the newest checkpoint that the ledger still has of an origin that it has left: what was lost is
+// behind it.
 func (v *verification) keepOwn(ctx context.Context, origin string, size int64) error {
 	source, ok := v.source.(leaver)
 	if !ok {
@@ -205,10 +207,12 @@ func (v *verification) keptFaults(ctx context.Context) error {
 	return nil
 }
 
-// lostFault says what an origin covers that the ledger has left, and the ledger does not have: the first entries are those of the origin; first and
-// last are the smallest and the largest kept checkpoint with which it does not agree.
+// lostFault says what an origin covers that the ledger has left, and the ledger does not have: the first entries
+// are those of the origin; first and last are the smallest and the largest kept checkpoint with which it does not
+// agree.
 func (v *verification) lostFault(from int64, first, last *keptTree) Fault {
-	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: its first %d entries are the same, the first that is lost has a log index from %d to %d",
+	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
+		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
 		last.name, last.tree.N, last.origin, v.report.Origin, from, from, first.tree.N-1)
 	if _, ok := v.source.(leaver); !ok {
 		detail += "; or it is a checkpoint of another ledger"

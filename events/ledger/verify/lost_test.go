@@ -11,8 +11,8 @@ import (
 	"novelgate/events/ledger/verify"
 )
 
-// TestLostEvents: after a restore that has lost signed events, and a new origin, checkpoints that were kept of the old one say what was lost, and
-// agree if nothing was that they cover.
+// TestLostEvents: after a restore that has lost signed events, and a new origin, checkpoints that were kept of the
+// old one say what was lost, and agree if nothing was that they cover.
 func TestLostEvents(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)

@@ -57,8 +57,8 @@ func (d *Database) Keys(ctx context.Context) ([]string, error) {
 	return d.store.VerifierKeys(ctx, c) //nolint:wrapcheck // it says enough
 }
 
-// Left returns the newest checkpoint of an origin that the ledger has left, of those that cover less than size entries; nil for none. It fails with
-// ErrOrigin for an origin that the ledger never had.
+// Left returns the newest checkpoint of an origin that the ledger has left, of those that cover less than size
+// entries; nil for none. It fails with ErrOrigin for an origin that the ledger never had.
 func (d *Database) Left(ctx context.Context, origin string, size int64) ([]byte, error) {
 	c, err := d.store.Before(ctx, origin, size)
 	if errors.Is(err, ledger.ErrNotFound) {
