@@ -1,12 +1,10 @@
 package readapi
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -45,8 +43,6 @@ func (a *API) Register(router *mux.Router) {
 // query answers a request with what becomes the JSON body.
 type query func(ctx context.Context, r *http.Request) (any, error)
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
 func (a *API) handler(answerTo query) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
@@ -60,10 +56,9 @@ func (a *API) handler(answerTo query) http.Handler {
 			a.refuse(w, r, err)
 			return
 		}
-		buffer, _ := buffers.Get().(*bytes.Buffer)
-		defer buffers.Put(buffer)
-		buffer.Reset()
-		if err := json.MarshalWrite(buffer, body); err != nil {
+		buffer, free := answer.Buffer()
+		defer free()
+		if err := a.Readers.Render(func() error { return json.MarshalWrite(buffer, body) }); err != nil {
 			a.refuse(w, r, fmt.Errorf("encode answer: %w", err))
 			return
 		}

@@ -29,7 +29,7 @@ type ServeCommand struct {
 	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"What the URLs in answers begin with (default: the listening address). The same for all replicas."`
 	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which a request is answered once its body has arrived, with 503 if need be."`
 	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Batches of commands in flight at a time (default: one for every two processors, at least 2)."`
-	Readers               int           `env:"NOVELGATE_READERS" default:"64" placeholder:"N" help:"Requests of readers (pages, their JSON, the ledger) that are answered at a time; more get 503 (default: ${default})."`
+	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Requests of readers (pages, their JSON, the ledger) that are answered at a time; more get 503 (default: ${default})."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections in this process, nor seal."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,16 +17,17 @@ const takeTime = 10 * time.Second
 // Readers bounds how many requests of readers are answered at a time, until the last byte is on its way: a client that does not read holds a page
 // in memory. Create it with NewReaders.
 type Readers struct {
-	slots   chan struct{}
-	timeout time.Duration
-	refused prometheus.Counter
-	current prometheus.GaugeFunc
+	slots     chan struct{}
+	rendering chan struct{}
+	timeout   time.Duration
+	refused   prometheus.Counter
+	current   prometheus.GaugeFunc
 }
 
 // NewReaders returns Readers that answer so many requests at a time. Each is made within the timeout, and taken by the client within ten seconds
 // more.
 func NewReaders(most int, timeout time.Duration) *Readers {
-	r := &Readers{slots: make(chan struct{}, most), timeout: timeout}
+	r := &Readers{slots: make(chan struct{}, most), rendering: make(chan struct{}, (runtime.GOMAXPROCS(0)+1)/2), timeout: timeout}
 	r.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "novelgate_readers_refused_total", Help: "Requests of readers that were refused with 503 because as many as may be were being answered.",
 	})
@@ -66,4 +68,14 @@ func (r *Readers) Limit(next http.Handler, refuse func(w http.ResponseWriter, re
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.timeout + takeTime)) //nolint:forbidigo // the clock of the connection
 		next.ServeHTTP(w, request)
 	})
+}
+
+// Render lets render run, on half of the processors at a time: it does not wait for anything, and takes several times the memory of the answer.
+// Without that bound 64 large pages at once took all that the collector allows, and commands waited for seconds.
+func (r *Readers) Render(render func() error) error {
+	if r != nil {
+		r.rendering <- struct{}{}
+		defer func() { <-r.rendering }()
+	}
+	return render()
 }

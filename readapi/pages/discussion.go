@@ -26,8 +26,14 @@ type discussionBody struct {
 	Oldest, NewestFirst          string // paths in either order
 	Previous, Next               string // paths of other pages; "" without
 	Alone                        bool   // one thread, with its replies page by page
-	Comments                     template.HTML
+	Empty                        bool   // nobody has commented
+
+	page  *reading.Page
+	links links
 }
+
+// Comments renders the comments, which takes much more memory than they do: so it is left to the template.
+func (b *discussionBody) Comments() template.HTML { return comments(b.page, b.links) }
 
 // discussion handles GET /novels/{slug}/discussion.
 func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, error) {
@@ -59,7 +65,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 	if page.Next != "" {
 		body.Next = links.with("cursor", page.Next)
 	}
-	body.Comments = comments(page, links)
+	body.Empty, body.page, body.links = len(page.Threads) == 0, page, links
 	d := &document{
 		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL, NoIndex: asked.AsOf != nil, Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -62,8 +61,6 @@ func wellFormed(answerTo query) query {
 	}
 }
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
 func (p *Pages) handler(answerTo query) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), p.Timeout)
@@ -71,12 +68,11 @@ func (p *Pages) handler(answerTo query) http.Handler {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
-		buffer, _ := buffers.Get().(*bytes.Buffer)
-		defer buffers.Put(buffer)
-		buffer.Reset()
+		buffer, free := answer.Buffer()
+		defer free()
 		page, err := answerTo(ctx, r)
 		if err == nil {
-			err = p.render(buffer, page)
+			err = p.Readers.Render(func() error { return p.render(buffer, page) })
 		}
 		if err != nil {
 			p.refuse(w, r, buffer, err)
