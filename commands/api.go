@@ -1,5 +1,5 @@
-// Package commands is the write side of the service over HTTP: it parses, authenticates, checks and limits a
-// request and hands the command to the committer. docs/SPEC.md (section 4) and docs/openapi.yaml describe what a partner sees.
+// Package commands is the write side of the service over HTTP: it parses, authenticates, checks and limits a request
+// and hands the command to the committer. docs/SPEC.md (section 4) and docs/openapi.yaml describe what a partner sees.
 package commands
 
 import (
@@ -31,7 +31,8 @@ type Committer interface {
 
 // Limiter counts requests and creations per minute.
 type Limiter interface {
-	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision, error)
+	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
+		error)
 	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
 }
 
@@ -93,7 +94,8 @@ type output struct {
 func (in *input) caller() committer.Caller {
 	return committer.Caller{
 		IntegrationID: in.IntegrationID, KeyID: in.KeyID, MayCreateNovels: in.CanCreateNovels, UnderReview: in.Review,
-		NovelsPerMinute: in.NovelsPerMinute, NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID, TraceParent: in.traceParent,
+		NovelsPerMinute: in.NovelsPerMinute, NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID,
+		TraceParent: in.traceParent,
 	}
 }
 
@@ -112,7 +114,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err *problem.Error) {
 func MethodNotAllowed(router *mux.Router) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{
+			http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		} {
 			other := r.Clone(r.Context())
 			other.Method = method
 			if match := new(mux.RouteMatch); router.Match(other, match) && match.MatchErr == nil {

@@ -45,7 +45,8 @@ func TestTimeout(t *testing.T) {
 			if took := time.Since(start); took > 300*timeout {
 				t.Errorf("the answer took %s", took)
 			}
-			if got.status != http.StatusServiceUnavailable || got.body["code"] != "unavailable" || got.body["retryable"] != true || got.header.Get("Retry-After") != "1" {
+			if got.status != http.StatusServiceUnavailable || got.body["code"] != "unavailable" ||
+				got.body["retryable"] != true || got.header.Get("Retry-After") != "1" {
 				t.Errorf("answer: %+v", got)
 			}
 		})
@@ -110,7 +111,8 @@ func TestErrors(t *testing.T) {
 				if got.status != tc.status || got.body["code"] != tc.code || got.header.Get("Retry-After") != tc.retryAfter {
 					t.Errorf("%s: %+v", path, got)
 				}
-				if got.header.Get("Content-Type") != "application/problem+json" || got.body["requestId"] != got.header.Get("X-Request-Id") {
+				if got.header.Get("Content-Type") != "application/problem+json" ||
+					got.body["requestId"] != got.header.Get("X-Request-Id") {
 					t.Errorf("%s: %+v", path, got)
 				}
 				if strings.Contains(fmt.Sprint(got.body), "secret") {
@@ -139,16 +141,35 @@ func TestAnswers(t *testing.T) {
 			novel: committer.NovelResult{Outcome: novel.Created}, status: 201, location: address,
 			want: map[string]any{"created": true, "updated": false, "canonical": false},
 		},
-		"updated":   {novel: committer.NovelResult{Outcome: novel.Updated}, status: 200, want: map[string]any{"created": false, "updated": true, "canonical": false}},
-		"canonical": {novel: committer.NovelResult{Outcome: novel.Canonical}, status: 200, want: map[string]any{"created": false, "updated": false, "canonical": true}},
-		"foreign":   {novel: committer.NovelResult{Outcome: novel.Foreign}, status: 200, want: map[string]any{"created": false, "updated": false, "canonical": false}},
-		"replayed novel": {
-			novel: committer.NovelResult{Outcome: novel.Updated, Replayed: true, Mismatch: true}, status: 200, replayed: "true", mismatch: "true",
+		"updated": {
+			novel: committer.NovelResult{Outcome: novel.Updated}, status: 200,
 			want: map[string]any{"created": false, "updated": true, "canonical": false},
 		},
-		"post":          {post: committer.PostResult{PostID: postID}, status: 201, location: comment, want: map[string]any{"created": true, "parentPostId": nil}},
-		"threaded post": {post: committer.PostResult{PostID: postID, ParentPostID: &novelID}, status: 201, location: comment, want: map[string]any{"created": true, "parentPostId": novelID.String()}},
-		"replayed post": {post: committer.PostResult{PostID: postID, Replayed: true}, status: 200, replayed: "true", want: map[string]any{"created": false, "parentPostId": nil}},
+		"canonical": {
+			novel: committer.NovelResult{Outcome: novel.Canonical}, status: 200,
+			want: map[string]any{"created": false, "updated": false, "canonical": true},
+		},
+		"foreign": {
+			novel: committer.NovelResult{Outcome: novel.Foreign}, status: 200,
+			want: map[string]any{"created": false, "updated": false, "canonical": false},
+		},
+		"replayed novel": {
+			novel: committer.NovelResult{Outcome: novel.Updated, Replayed: true, Mismatch: true}, status: 200, replayed: "true",
+			mismatch: "true",
+			want:     map[string]any{"created": false, "updated": true, "canonical": false},
+		},
+		"post": {
+			post: committer.PostResult{PostID: postID}, status: 201, location: comment,
+			want: map[string]any{"created": true, "parentPostId": nil},
+		},
+		"threaded post": {
+			post: committer.PostResult{PostID: postID, ParentPostID: &novelID}, status: 201, location: comment,
+			want: map[string]any{"created": true, "parentPostId": novelID.String()},
+		},
+		"replayed post": {
+			post: committer.PostResult{PostID: postID, Replayed: true}, status: 200, replayed: "true",
+			want: map[string]any{"created": false, "parentPostId": nil},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -169,7 +190,8 @@ func TestAnswers(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got.body); diff != "" {
 				t.Errorf("body (-want +got):\n%s", diff)
 			}
-			if got.status != tc.status || got.header.Get("Content-Type") != "application/json" || got.header.Get("Location") != tc.location ||
+			if got.status != tc.status || got.header.Get("Content-Type") != "application/json" ||
+				got.header.Get("Location") != tc.location ||
 				got.header.Get("Idempotent-Replayed") != tc.replayed || got.header.Get("Idempotency-Mismatch") != tc.mismatch {
 				t.Errorf("answer: %+v", got)
 			}
@@ -184,7 +206,8 @@ func TestPanic(t *testing.T) {
 	f.upsert = func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error) { panic("a mistake") }
 	handler, metrics := serve(t, f)
 	got := send(t, handler, http.MethodPost, novelPath, novelBody)
-	if got.status != http.StatusInternalServerError || got.body["code"] != "internal" || got.body["requestId"] == "" || got.header.Get("X-Request-Id") == "" {
+	if got.status != http.StatusInternalServerError || got.body["code"] != "internal" || got.body["requestId"] == "" ||
+		got.header.Get("X-Request-Id") == "" {
 		t.Errorf("answer: %+v", got)
 	}
 	if n := series(t, metrics)["novelgate_http_requests_total route="+novelPath+" status=500"]; n != 1 {

@@ -35,10 +35,12 @@ func (a *API) toProblem(err error) *problem.Error {
 			what = "updates"
 		}
 		return problem.RateLimited(limited.RetryAfter).WithDetail(
-			fmt.Sprintf("The limit of %d novel %s per minute is reached. Repeat the request with the same Idempotency-Key after the time in Retry-After.", limited.Limit, what))
+			fmt.Sprintf("The limit of %d novel %s per minute is reached. Repeat the request with the same Idempotency-Key "+
+				"after the time in Retry-After.", limited.Limit, what))
 	case errors.Is(err, share.ErrExceeded):
 		return problem.RateLimited(retryShare).WithDetail(
-			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the time in Retry-After.").WithCause(err)
+			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the " +
+				"time in Retry-After.").WithCause(err)
 	case errors.Is(err, novel.ErrRejected):
 		return problem.NovelRejected()
 	case errors.Is(err, post.ErrNovelNotFound):
@@ -49,8 +51,10 @@ func (a *API) toProblem(err error) *problem.Error {
 		return problem.InvalidIdempotencyKey("This Idempotency-Key was used for a novel with another title.")
 	case errors.Is(err, committer.ErrOutcomeUnknown):
 		return problem.Unavailable(retryUnavailable).WithDetail(
-			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is carried out once.").WithCause(err)
-	case errors.Is(err, committer.ErrUnavailable), errors.Is(err, committer.ErrQueueFull), errors.Is(err, committer.ErrClosed),
+			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is " +
+				"carried out once.").WithCause(err)
+	case errors.Is(err, committer.ErrUnavailable), errors.Is(err, committer.ErrQueueFull),
+		errors.Is(err, committer.ErrClosed),
 		errors.Is(err, ratelimit.ErrClosed), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return problem.Unavailable(retryUnavailable).WithCause(err)
 	default:

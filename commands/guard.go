@@ -22,8 +22,9 @@ const (
 	queriesWaiting   = 64 // for their turn
 )
 
-// Refusals beyond a rate are held back: a flooder repeats a request as soon as it is refused, and a thousand connections of
-// refusals take the processors from everybody (measured on two: a median of 717 ms for a comment of another partner).
+// Refusals beyond a rate are held back: a flooder repeats a request as soon as it is refused, and a thousand
+// connections of refusals take the processors from everybody (measured on two: a median of 717 ms for a comment of
+// another partner).
 const (
 	refusalsPerSecond = 50
 	refusalPause      = time.Second

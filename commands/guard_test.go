@@ -38,7 +38,8 @@ func TestRateOfQueries(t *testing.T) {
 	limited := func() {
 		t.Helper()
 		got := ask()
-		if got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" || got.header.Get("Retry-After") != "1" {
+		if got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
+			got.header.Get("Retry-After") != "1" {
 			t.Errorf("beyond the rate: %+v", got)
 		}
 		if limit := got.header.Get("RateLimit"); limit != `"posts";r=0;t=0, "novels";r=0;t=0, "queries";r=0;t=10` {
@@ -131,7 +132,8 @@ func TestQueriesUnderWay(t *testing.T) {
 	handler := serveRecords(t, f, database)
 	var wg sync.WaitGroup
 	ask := func() {
-		if got := send(t, handler, http.MethodPost, reconcilePath, inquiries[2].body); got.status != http.StatusServiceUnavailable {
+		if got := send(t, handler, http.MethodPost, reconcilePath,
+			inquiries[2].body); got.status != http.StatusServiceUnavailable {
 			t.Errorf("a query whose turn came: %+v", got)
 		}
 	}
@@ -139,7 +141,9 @@ func TestQueriesUnderWay(t *testing.T) {
 		wg.Go(ask)
 	}
 	testdb.Eventually(t, "eight are under way", func() bool { return database.asked.Load() == 8 })
-	if got := send(t, handler, http.MethodPost, reconcilePath, inquiries[2].body); got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" || got.header.Get("Retry-After") != "1" {
+	if got := send(t, handler, http.MethodPost, reconcilePath,
+		inquiries[2].body); got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
+		got.header.Get("Retry-After") != "1" {
 		t.Errorf("the ninth, when its time was up: %+v", got)
 	}
 	f.principal.IntegrationID = uuid.New() // read when a request is authenticated, which all those have been

@@ -76,14 +76,16 @@ const (
 // traceParent returns the request's trace context, "" when there is no valid one.
 func traceParent(r *http.Request) string {
 	header := r.Header.Get("Traceparent")
-	if header == "" || !traceParentPattern.MatchString(header) || strings.HasPrefix(header, noTrace) || strings.Contains(header, noParent) {
+	if header == "" || !traceParentPattern.MatchString(header) || strings.HasPrefix(header, noTrace) ||
+		strings.Contains(header, noParent) {
 		return ""
 	}
 	return header
 }
 
-// setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the limit, w
-// the window in seconds, r what is left of it, t the seconds until all of it is back. The names are in the form that net/http sends.
+// setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
+// limit, w the window in seconds, r what is left of it, t the seconds until all of it is back. The names are in the
+// form that net/http sends.
 func setRateLimit(h http.Header, p *access.Principal, limiter Limiter, operations ...ratelimit.Operation) {
 	h.Del("Ratelimit-Policy")
 	h.Del("Ratelimit")

@@ -85,15 +85,18 @@ func TestRateLimitHeaders(t *testing.T) {
 		policy, current string
 		status          int
 	}{
-		"post":           {postPath, postBody, nil, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 201},
-		"novel":          {novelPath, novelBody, nil, `"novels";q=5;w=60`, `"novels";r=17;t=2`, 201},
-		"invalid body":   {postPath, `{}`, nil, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 400},
-		"no key":         {postPath, postBody, []string{"Idempotency-Key", ""}, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 400},
-		"media type":     {postPath, postBody, []string{"Content-Type", "text/plain"}, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 415},
+		"post":         {postPath, postBody, nil, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 201},
+		"novel":        {novelPath, novelBody, nil, `"novels";q=5;w=60`, `"novels";r=17;t=2`, 201},
+		"invalid body": {postPath, `{}`, nil, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 400},
+		"no key":       {postPath, postBody, []string{"Idempotency-Key", ""}, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 400},
+		"media type": {
+			postPath, postBody, []string{"Content-Type", "text/plain"}, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 415,
+		},
 		"not authorised": {postPath, postBody, []string{"Authorization", ""}, "", "", 401},
 	} {
 		got := send(t, handler, http.MethodPost, tc.path, tc.body, tc.header...)
-		if got.status != tc.status || got.header.Get("Ratelimit-Policy") != tc.policy || got.header.Get("Ratelimit") != tc.current {
+		if got.status != tc.status || got.header.Get("Ratelimit-Policy") != tc.policy ||
+			got.header.Get("Ratelimit") != tc.current {
 			t.Errorf("%s: %d %v", name, got.status, got.header)
 		}
 	}
@@ -108,7 +111,8 @@ func TestPostsAreLimited(t *testing.T) {
 	}
 	handler, _ := serve(t, f)
 	got := send(t, handler, http.MethodPost, postPath, postBody)
-	if got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" || got.header.Get("Retry-After") != "5" || f.calls.Load() != 0 {
+	if got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
+		got.header.Get("Retry-After") != "5" || f.calls.Load() != 0 {
 		t.Errorf("answer after %d calls: %+v", f.calls.Load(), got)
 	}
 }
@@ -126,7 +130,8 @@ func TestCaller(t *testing.T) {
 	handler, _ := serve(t, f)
 	send(t, handler, http.MethodPost, postPath, postBody, "X-Request-Id", "r")
 	want := committer.Caller{
-		IntegrationID: f.principal.IntegrationID, KeyID: f.principal.KeyID, UnderReview: true, NovelsPerMinute: 5, RequestID: "r",
+		IntegrationID: f.principal.IntegrationID, KeyID: f.principal.KeyID, UnderReview: true, NovelsPerMinute: 5,
+		RequestID: "r",
 	}
 	if told != want {
 		t.Errorf("caller %+v, want %+v", told, want)
@@ -151,7 +156,8 @@ func TestRefusedKeys(t *testing.T) {
 		f.authenticate = func(context.Context) error { return tc.err }
 		handler, _ := serve(t, f)
 		got := send(t, handler, http.MethodPost, postPath, postBody)
-		if got.status != tc.status || (tc.status == 401) != (got.header.Get("WWW-Authenticate") == "Bearer") || f.calls.Load() != 0 {
+		if got.status != tc.status || (tc.status == 401) != (got.header.Get("WWW-Authenticate") == "Bearer") ||
+			f.calls.Load() != 0 {
 			t.Errorf("%v: %+v", tc.err, got)
 		}
 	}

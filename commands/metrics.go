@@ -24,14 +24,19 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "novelgate_http_requests_total", Help: "Answered requests by route, status (aborted when the answer broke off) and error code (empty when there was no error).",
+			Name: "novelgate_http_requests_total",
+			Help: "Answered requests by route, status (aborted when the answer broke off) and error code (empty when there " +
+				"was no error).",
 		}, []string{"route", "status", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "novelgate_http_request_seconds", Help: "Time from receiving a request's header to its answer, by route and status.",
+			Name:    "novelgate_http_request_seconds",
+			Help:    "Time from receiving a request's header to its answer, by route and status.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
 		}, []string{"route", "status"}),
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "novelgate_commands_total", Help: "Commands by operation and outcome: created, updated, canonical, foreign, replayed, or the code of the refusal.",
+			Name: "novelgate_commands_total",
+			Help: "Commands by operation and outcome: created, updated, canonical, foreign, replayed, or the code of " +
+				"the refusal.",
 		}, []string{"operation", "outcome"}),
 	}
 }
@@ -66,8 +71,8 @@ func (o *observed) WriteHeader(status int) {
 // Unwrap lets http.ResponseController reach the connection.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// aborted is the status of an answer that broke off: its handler has panicked, so that the client does not take what it has got for all
-// there is (http.ErrAbortHandler). What was sent says 200.
+// aborted is the status of an answer that broke off: its handler has panicked, so that the client does not take what it
+// has got for all there is (http.ErrAbortHandler). What was sent says 200.
 const aborted = "aborted"
 
 // Middleware counts and times the requests of matched routes, however their handlers end.

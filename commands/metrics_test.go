@@ -45,7 +45,8 @@ func TestMetricsStaySmall(t *testing.T) {
 		send(t, handler, http.MethodGet, fmt.Sprintf("/path-%d", i), "")
 		send(t, handler, http.MethodGet, fmt.Sprintf("%s/%d", novelPath, i), "")
 		send(t, handler, fmt.Sprintf("METHOD%d", i), novelPath, "")
-		send(t, handler, http.MethodPost, fmt.Sprintf("%s?query=%d", postPath, i), postBody, "Idempotency-Key", fmt.Sprint("key-", i))
+		send(t, handler, http.MethodPost, fmt.Sprintf("%s?query=%d", postPath, i), postBody, "Idempotency-Key",
+			fmt.Sprint("key-", i))
 		send(t, handler, http.MethodPost, novelPath, fmt.Sprintf(`{"novel":%d}`, i))
 		send(t, handler, http.MethodPost, novelPath, novelBody, "X-Request-Id", fmt.Sprint(i))
 	}
@@ -73,7 +74,8 @@ func TestMetricsStaySmall(t *testing.T) {
 	}
 }
 
-// TestRouteLabelsArePlainPaths holds the label of a route against its address in docs/openapi.yaml, with no pattern of mux in it.
+// TestRouteLabelsArePlainPaths holds the label of a route against its address in docs/openapi.yaml, with no pattern of
+// mux in it.
 func TestRouteLabelsArePlainPaths(t *testing.T) {
 	t.Parallel()
 	for template, want := range map[string]string{
@@ -86,7 +88,8 @@ func TestRouteLabelsArePlainPaths(t *testing.T) {
 		router := mux.NewRouter()
 		router.Use(metrics.Middleware)
 		router.HandleFunc(template, func(http.ResponseWriter, *http.Request) {})
-		path := strings.NewReplacer("{slug}", "s", "{key:(?s:.+)}", "a/b", "{level:[0-9]{1,2}}", "7", "{index:.+}", "x1/2").Replace(template)
+		path := strings.NewReplacer("{slug}", "s", "{key:(?s:.+)}", "a/b", "{level:[0-9]{1,2}}", "7", "{index:.+}",
+			"x1/2").Replace(template)
 		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, http.NoBody))
 		if found := series(t, metrics); found["novelgate_http_requests_total route="+want+" status=200"] != 1 {
 			t.Errorf("%s: %v, want the route %s", template, found, want)
@@ -94,7 +97,8 @@ func TestRouteLabelsArePlainPaths(t *testing.T) {
 	}
 }
 
-// TestBrokenAnswersAreCounted: a stream that breaks off ends by a panic, after its status was sent. It goes on to the server.
+// TestBrokenAnswersAreCounted: a stream that breaks off ends by a panic, after its status was sent. It goes on to the
+// server.
 func TestBrokenAnswersAreCounted(t *testing.T) {
 	t.Parallel()
 	metrics := commands.NewMetrics()

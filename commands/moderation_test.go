@@ -15,7 +15,8 @@ func body(author, title string) string {
 	return `{"uuid":"` + author + `","username":"n","content":"c","novel":"` + title + `"}`
 }
 
-// TestBlockedAuthor: the very next comment is refused and leaves nothing behind; the very next one after that is over is not.
+// TestBlockedAuthor: the very next comment is refused and leaves nothing behind; the very next one after that is over
+// is not.
 func TestBlockedAuthor(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -30,14 +31,16 @@ func TestBlockedAuthor(t *testing.T) {
 		before := s.events(t)
 		for _, title := range []string{"Genji", "A title that nobody knows"} {
 			key := fmt.Sprintf("%s%d", title[:1], round)
-			if status, got := p.send(t, http.MethodPost, posts, key, body("troll", title)); status != http.StatusForbidden || got["code"] != "author_blocked" || got["retryable"] != false {
+			if status, got := p.send(t, http.MethodPost, posts, key, body("troll", title)); status != http.StatusForbidden ||
+				got["code"] != "author_blocked" || got["retryable"] != false {
 				t.Errorf("blocked, %s: %d %v", title, status, got)
 			}
 		}
 		if after := s.events(t); after != before {
 			t.Errorf("refusals left %d events", after-before)
 		}
-		if status, got := p.send(t, http.MethodPost, posts, "first", body("troll", "Genji")); status != http.StatusOK || got["postId"] != first["postId"] || got["created"] != false {
+		if status, got := p.send(t, http.MethodPost, posts, "first", body("troll", "Genji")); status != http.StatusOK ||
+			got["postId"] != first["postId"] || got["created"] != false {
 			t.Errorf("replay of an earlier comment: %d %v", status, got)
 		}
 		// Whoever is like them but somebody else.
@@ -47,7 +50,8 @@ func TestBlockedAuthor(t *testing.T) {
 		if _, err := s.staff.UnblockAuthor(t.Context(), troll, "sorry"); err != nil {
 			t.Fatal(err)
 		}
-		if status, got := p.send(t, http.MethodPost, posts, fmt.Sprint("G", round), body("troll", "Genji")); status != http.StatusCreated {
+		if status, got := p.send(t, http.MethodPost, posts, fmt.Sprint("G", round),
+			body("troll", "Genji")); status != http.StatusCreated {
 			t.Errorf("unblocked, with the key of a refusal: %d %v", status, got)
 		}
 	}
@@ -62,7 +66,8 @@ func TestDeliveryOfHiddenPost(t *testing.T) {
 	who := staff.AuthorName{IntegrationID: p.ID, ExternalUUID: "u"}
 	check := func(after string, state string, reason any) {
 		t.Helper()
-		if status, got := p.delivery(t, "posts", "k"); status != http.StatusOK || got["postState"] != state || got["reason"] != reason || got["state"] != "approved" {
+		if status, got := p.delivery(t, "posts", "k"); status != http.StatusOK || got["postState"] != state ||
+			got["reason"] != reason || got["state"] != "approved" {
 			t.Errorf("after %s: %d %v", after, status, got)
 		}
 	}

@@ -14,12 +14,15 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// registerSelfRoutes adds what partners find out by themselves. Nothing here stores anything or counts against a limit of commands.
+// registerSelfRoutes adds what partners find out by themselves. Nothing here stores anything or counts against a limit
+// of commands.
 func (a *API) registerSelfRoutes(router *mux.Router) {
 	router.Handle("/api/integrations/me", a.selfHandler(0, a.me)).Methods(http.MethodGet)
-	router.Handle("/api/integrations/deliveries/reconcile", a.selfHandler(maxReconcileBody, a.reconcile)).Methods(http.MethodPost)
+	router.Handle("/api/integrations/deliveries/reconcile", a.selfHandler(maxReconcileBody, a.reconcile)).Methods(
+		http.MethodPost)
 	// A key may hold slashes.
-	router.Handle("/api/integrations/deliveries/{idempotencyKey:(?s:.*)}", a.selfHandler(0, a.delivery)).Methods(http.MethodGet)
+	router.Handle("/api/integrations/deliveries/{idempotencyKey:(?s:.*)}", a.selfHandler(0, a.delivery)).Methods(
+		http.MethodGet)
 	router.Handle("/api/integrations/resolve", a.selfHandler(maxBody, a.resolve)).Methods(http.MethodPost)
 }
 
@@ -30,9 +33,10 @@ type inquiry struct {
 	body    []byte // nil on a route without one
 }
 
-// selfHandler answers with what answer returns, as JSON. A body is read, of up to maxBody bytes, when that is not 0. The checks run
-// in this order: key of the integration (401), its share (429), media type (415), size (413), whether it is disabled (403), and then
-// what answer checks. Its share comes first because a body here may be large, and nothing is stored that a retry could miss.
+// selfHandler answers with what answer returns, as JSON. A body is read, of up to maxBody bytes, when that is not 0.
+// The checks run in this order: key of the integration (401), its share (429), media type (415), size (413), whether it
+// is disabled (403), and then what answer checks. Its share comes first because a body here may be large, and nothing
+// is stored that a retry could miss.
 func (a *API) selfHandler(maxBody int64, answer func(ctx context.Context, in *inquiry) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := a.answerSelf(w, r, maxBody, answer)
@@ -45,7 +49,9 @@ func (a *API) selfHandler(maxBody int64, answer func(ctx context.Context, in *in
 	})
 }
 
-func (a *API) answerSelf(w http.ResponseWriter, r *http.Request, maxBody int64, answer func(context.Context, *inquiry) (any, error)) (_ any, err error) {
+func (a *API) answerSelf(
+	w http.ResponseWriter, r *http.Request, maxBody int64, answer func(context.Context, *inquiry) (any, error),
+) (_ any, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
 	defer cancel()
 	received := a.Now()
@@ -85,7 +91,8 @@ func (a *API) answerSelf(w http.ResponseWriter, r *http.Request, maxBody int64, 
 func (a *API) refuseSelf(w http.ResponseWriter, r *http.Request, err error) {
 	p := a.toProblem(err)
 	if p.Code == problem.CodeInternal {
-		a.Logger.ErrorContext(r.Context(), "inquiry failed", slog.String("path", r.URL.Path), slog.String("requestId", RequestID(r.Context())), slog.Any("error", err))
+		a.Logger.ErrorContext(r.Context(), "inquiry failed", slog.String("path", r.URL.Path),
+			slog.String("requestId", RequestID(r.Context())), slog.Any("error", err))
 	}
 	Refuse(w, r, p)
 }
@@ -95,5 +102,6 @@ func readProblem(err error) error {
 	if !eventlog.IsAway(err) {
 		return err
 	}
-	return problem.Unavailable(retryUnavailable).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
+	return problem.Unavailable(retryUnavailable).WithDetail(
+		"The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
 }

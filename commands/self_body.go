@@ -21,8 +21,8 @@ const operationWanted = "must be novels or posts"
 // keySubject is what the messages of request.ParseIdempotencyKey begin with.
 const keySubject = "The Idempotency-Key header "
 
-// parseKey reads an idempotency key that comes elsewhere than in its header. wrong says what is the matter with it, as a
-// sentence without its subject and full stop; it is empty for a good key.
+// parseKey reads an idempotency key that comes elsewhere than in its header. wrong says what is the matter with it, as
+// a sentence without its subject and full stop; it is empty for a good key.
 func parseKey(sent string) (key, wrong string) {
 	key, err := request.ParseIdempotencyKey(http.Header{request.IdempotencyKeyHeader: {sent}})
 	if err != nil {

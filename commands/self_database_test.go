@@ -31,7 +31,8 @@ func TestMeOnADatabase(t *testing.T) {
 	}
 	s.keys.Forget()
 	for _, inquiry := range inquiries {
-		if status, got := p.send(t, inquiry.method, inquiry.path, "", inquiry.body); status != http.StatusForbidden || got["code"] != "capability_disabled" {
+		if status, got := p.send(t, inquiry.method, inquiry.path, "", inquiry.body); status != http.StatusForbidden ||
+			got["code"] != "capability_disabled" {
 			t.Errorf("a disabled one's %s %s: %d %v", inquiry.method, inquiry.path, status, got)
 		}
 	}
@@ -46,7 +47,8 @@ func TestDeliveryOfNovel(t *testing.T) {
 	p.upsert(t, "second", "GENJI")
 
 	want := map[string]any{
-		"operation": "novels", "idempotencyKey": key, "novelId": created["novelId"], "slug": "genji", "url": created["url"], "state": "approved", "reason": nil,
+		"operation": "novels", "idempotencyKey": key, "novelId": created["novelId"], "slug": "genji", "url": created["url"],
+		"state": "approved", "reason": nil,
 	}
 	check := func() {
 		t.Helper()
@@ -95,7 +97,8 @@ func TestDeliveryOfNovel(t *testing.T) {
 		"another's own, mine":   func() (int, map[string]any) { return other.delivery(t, "novels", "mine") },
 		"a key in another case": func() (int, map[string]any) { return p.delivery(t, "novels", "SECOND") },
 	} {
-		if status, got := ask(); status != http.StatusNotFound || got["code"] != "not_found" || !strings.HasPrefix(fmt.Sprint(got["detail"]), "No such delivery is on record.") {
+		if status, got := ask(); status != http.StatusNotFound || got["code"] != "not_found" ||
+			!strings.HasPrefix(fmt.Sprint(got["detail"]), "No such delivery is on record.") {
 			t.Errorf("%s: %d %v", name, status, got)
 		}
 	}
@@ -115,8 +118,9 @@ func TestDeliveryOfPost(t *testing.T) {
 		status, got := p.delivery(t, "posts", key)
 		delete(got, "receivedAt")
 		want := map[string]any{
-			"operation": "posts", "idempotencyKey": key, "postId": sent["postId"], "threadId": sent["threadId"], "parentPostId": sent["parentPostId"],
-			"novelId": resolved["novelId"], "slug": "genji", "url": sent["url"], "state": "rejected",
+			"operation": "posts", "idempotencyKey": key, "postId": sent["postId"], "threadId": sent["threadId"],
+			"parentPostId": sent["parentPostId"],
+			"novelId":      resolved["novelId"], "slug": "genji", "url": sent["url"], "state": "rejected",
 			"postState": "visible", "reason": nil,
 		}
 		if diff := cmp.Diff(want, got); status != http.StatusOK || diff != "" {
@@ -145,8 +149,12 @@ func TestReconcile(t *testing.T) {
 		missing []any
 		present float64
 	}{
-		"posts":           {p, `{"operation":"posts","idempotencyKeys":["z","c1","a","c2","z","n1","c1"]}`, []any{"z", "a", "n1"}, 2},
-		"quoted":          {p, `{"operation":"posts","idempotencyKeys":["\"c1\"","c1","\"x\"","x"],"more":1}`, []any{`"x"`}, 1},
+		"posts": {
+			p, `{"operation":"posts","idempotencyKeys":["z","c1","a","c2","z","n1","c1"]}`, []any{"z", "a", "n1"}, 2,
+		},
+		"quoted": {
+			p, `{"operation":"posts","idempotencyKeys":["\"c1\"","c1","\"x\"","x"],"more":1}`, []any{`"x"`}, 1,
+		},
 		"novels":          {p, `{"operation":"novels","idempotencyKeys":["c1","n1"]}`, []any{"c1"}, 1},
 		"all there":       {p, `{"operation":"novels","idempotencyKeys":["n1"]}`, []any{}, 1},
 		"another partner": {other, `{"operation":"posts","idempotencyKeys":["c1","c2"]}`, []any{"c1", "c2"}, 0},
@@ -201,7 +209,8 @@ func TestResolve(t *testing.T) {
 		"another's declined":    {other, "declined", "rejected", true},
 	} {
 		got := tc.who.resolve(t, tc.title)
-		if got["rule"] != tc.rule || (got["novelId"] != nil) != tc.known || (got["slug"] != nil) != tc.known || (got["url"] != nil) != tc.known {
+		if got["rule"] != tc.rule || (got["novelId"] != nil) != tc.known || (got["slug"] != nil) != tc.known ||
+			(got["url"] != nil) != tc.known {
 			t.Errorf("%s: %v", name, got)
 		}
 		if _, ok := got["nearTitles"].([]any); !ok || tc.title == "Straße" && got["foldedTitle"] != "strasse" {
@@ -223,7 +232,8 @@ func TestNearTitles(t *testing.T) {
 	p := s.partner(t, "Partner", integration.Change{NovelsPerMinute: new(1000)})
 	reviewed := s.partner(t, "Reviewed", integration.Change{Review: new(true)})
 	for i, title := range []string{
-		"The Clockmaker", "Clockmakers", "Clockmaker II", "Clock Maker", "Clockmoker", "Clockmaker!", "Clockwise", "Zebra", "Clockmakes", "Ça", "C",
+		"The Clockmaker", "Clockmakers", "Clockmaker II", "Clock Maker", "Clockmoker", "Clockmaker!", "Clockwise", "Zebra",
+		"Clockmakes", "Ça", "C",
 	} {
 		p.upsert(t, fmt.Sprint(i), title)
 	}

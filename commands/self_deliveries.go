@@ -74,17 +74,20 @@ func (a *API) delivery(ctx context.Context, in *inquiry) (any, error) {
 		operation, ok = parseOperation(sent[0])
 	}
 	if !ok {
-		return nil, problem.InvalidRequest(problem.FieldError{Field: "operation", Message: "is required, once, in the query, and " + operationWanted})
+		return nil, problem.InvalidRequest(problem.FieldError{
+			Field: "operation", Message: "is required, once, in the query, and " + operationWanted,
+		})
 	}
 	key, wrong := parseKey(mux.Vars(in.request)["idempotencyKey"])
 	if wrong != "" {
 		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
 	}
 
-	recorded, err := queryRow(ctx, a.Records, deliverySQL, []any{key, sourceOf(operation, in.IntegrationID)}, func(row pgx.CollectableRow) (d recordedDelivery, err error) {
-		err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
-		return d, err
-	})
+	recorded, err := queryRow(ctx, a.Records, deliverySQL, []any{key, sourceOf(operation, in.IntegrationID)},
+		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
+			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
+			return d, err
+		})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, problem.NotFound().WithDetail(noDelivery)
@@ -121,16 +124,18 @@ func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDe
 	return answer, nil
 }
 
-// rejectionSQL reads a novel's latest rejection. What follows one in a stream is little: only staff can do anything about the novel.
+// rejectionSQL reads a novel's latest rejection. What follows one in a stream is little: only staff can do anything
+// about the novel.
 const rejectionSQL = `SELECT event_type, data FROM events
 WHERE stream_id = $1 AND stream_type = 'novel' AND event_type LIKE 'novel.rejected.%' ORDER BY stream_version DESC LIMIT 1`
 
 // rejection returns the reason of a novel's latest rejection.
 func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error) {
-	stored, err := queryRow(ctx, a.Records, rejectionSQL, []any{novelID}, func(row pgx.CollectableRow) (s events.Stored, err error) {
-		err = row.Scan(&s.Type, &s.Data)
-		return s, err
-	})
+	stored, err := queryRow(ctx, a.Records, rejectionSQL, []any{novelID},
+		func(row pgx.CollectableRow) (s events.Stored, err error) {
+			err = row.Scan(&s.Type, &s.Data)
+			return s, err
+		})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil //nolint:nilnil // a title can be barred without ever having been rejected
@@ -215,7 +220,9 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, erro
 }
 
 // queryRow reads the one row of a query, pgx.ErrNoRows when there is none.
-func queryRow[T any](ctx context.Context, q eventlog.Querier, sql string, args []any, scan pgx.RowToFunc[T]) (T, error) {
+func queryRow[T any](
+	ctx context.Context, q eventlog.Querier, sql string, args []any, scan pgx.RowToFunc[T],
+) (T, error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		var none T

@@ -46,11 +46,14 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 		}
 		plan := strings.Join(lines, "\n")
 		t.Logf("statistics %t:\n%s", analyse, plan)
-		if strings.Contains(plan, "Seq Scan") || strings.Count(plan, "Index Scan using title_lookup_pkey") != 1 || strings.Count(plan, "Index Scan Backward using title_lookup_pkey") != 1 ||
-			strings.Count(plan, "Index Scan using title_lookup_reversed") != 1 || strings.Count(plan, "Index Scan Backward using title_lookup_reversed") != 1 {
+		if strings.Contains(plan, "Seq Scan") || strings.Count(plan, "Index Scan using title_lookup_pkey") != 1 ||
+			strings.Count(plan, "Index Scan Backward using title_lookup_pkey") != 1 ||
+			strings.Count(plan, "Index Scan using title_lookup_reversed") != 1 ||
+			strings.Count(plan, "Index Scan Backward using title_lookup_reversed") != 1 {
 			t.Errorf("statistics %t: not four probes of indexes:\n%s", analyse, plan)
 		}
-		if near, _ := p.resolve(t, "Dlock of the Princess")["nearTitles"].([]any); !slices.Contains(near, any("Clock of the Princess")) {
+		if near, _ := p.resolve(t, "Dlock of the Princess")["nearTitles"].([]any); !slices.Contains(near,
+			any("Clock of the Princess")) {
 			t.Errorf("statistics %t: near titles %v", analyse, near)
 		}
 	}
@@ -65,12 +68,14 @@ func TestPartnersSeeMoves(t *testing.T) {
 	check := func(rule, upsert, comment string) {
 		t.Helper()
 		got := p.resolve(t, " MOBY dick")
-		if unknown := rule == "create"; got["rule"] != rule || (got["novelId"] == nil) != unknown || (got["slug"] == nil) != unknown || (got["url"] == nil) != unknown {
+		if unknown := rule == "create"; got["rule"] != rule || (got["novelId"] == nil) != unknown ||
+			(got["slug"] == nil) != unknown || (got["url"] == nil) != unknown {
 			t.Errorf("rule %v, want %s: %v", got["rule"], rule, got)
 		}
 		n++
 		if comment != "" {
-			_, got := p.send(t, http.MethodPost, "/api/integrations/posts", fmt.Sprint("c", n), `{"uuid":"u","username":"n","content":"c","novel":"Moby Dick"}`)
+			_, got := p.send(t, http.MethodPost, "/api/integrations/posts", fmt.Sprint("c", n),
+				`{"uuid":"u","username":"n","content":"c","novel":"Moby Dick"}`)
 			if code, _ := got["code"].(string); code != strings.TrimPrefix(comment, "201") {
 				t.Errorf("comment: %v, want %s", got, comment)
 			}

@@ -84,7 +84,8 @@ func decodeReconcile(body []byte) (reconcileQuestion, error) {
 	for _, known := range []string{operationMember, keysMember} {
 		for name := range members {
 			if name != known && strings.EqualFold(name, known) {
-				wrong = append(wrong, problem.FieldError{Field: name, Message: fmt.Sprintf("unknown member: the name is %q, and case matters", known)})
+				wrong = append(wrong,
+					problem.FieldError{Field: name, Message: fmt.Sprintf("unknown member: the name is %q, and case matters", known)})
 			}
 		}
 	}

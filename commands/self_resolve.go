@@ -46,10 +46,11 @@ func (a *API) resolve(ctx context.Context, in *inquiry) (any, error) {
 	if err != nil {
 		return nil, err // already a problem
 	}
-	n, err := queryRow(ctx, a.Records, titleSQL, []any{body.FoldedTitle}, func(row pgx.CollectableRow) (n novel.Novel, err error) {
-		err = row.Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)
-		return n, err
-	})
+	n, err := queryRow(ctx, a.Records, titleSQL, []any{body.FoldedTitle},
+		func(row pgx.CollectableRow) (n novel.Novel, err error) {
+			err = row.Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)
+			return n, err
+		})
 	answer := resolveAnswer{FoldedTitle: body.FoldedTitle}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && !n.Exists():

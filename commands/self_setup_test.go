@@ -42,12 +42,17 @@ func newService(t *testing.T) *service {
 	limiter := ratelimit.New(pools.Limits, time.Now)
 	t.Cleanup(limiter.Close)
 	committed := committer.New(committer.Config{
-		Pool: pools.Append, Permits: limiter, Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute, Committed: func() {},
+		Pool: pools.Append, Permits: limiter, Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute,
+		Committed: func() {},
 	})
 	t.Cleanup(committed.Close)
-	s := &service{pool: pools.General, keys: access.New(pools.Access, time.Now), staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now}}
+	s := &service{
+		pool: pools.General, keys: access.New(pools.Access, time.Now),
+		staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now},
+	}
 	api := &commands.API{
-		Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.Queries, Logger: logger, Metrics: commands.NewMetrics(),
+		Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.Queries, Logger: logger,
+		Metrics:   commands.NewMetrics(),
 		PublicURL: "https://host.example", Timeout: time.Minute, Now: time.Now,
 	}
 	router := mux.NewRouter().SkipClean(true)
@@ -112,7 +117,8 @@ func (p *partner) upsert(t *testing.T, key, title string) map[string]any {
 
 func (p *partner) comment(t *testing.T, key, title, more string) map[string]any {
 	t.Helper()
-	return p.must(t, http.MethodPost, "/api/integrations/posts", key, `{"uuid":"u","username":"n","content":"c","novel":"`+title+`"`+more+`}`)
+	return p.must(t, http.MethodPost, "/api/integrations/posts", key,
+		`{"uuid":"u","username":"n","content":"c","novel":"`+title+`"`+more+`}`)
 }
 
 func (p *partner) delivery(t *testing.T, operation, key string) (int, map[string]any) {

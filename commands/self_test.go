@@ -44,10 +44,12 @@ func TestInquiriesNeedAKey(t *testing.T) {
 		handler, _ := serve(t, f)
 		for _, inquiry := range inquiries {
 			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
-			if got.status != http.StatusUnauthorized || got.body["code"] != "unauthorized" || got.header.Get("Www-Authenticate") == "" {
+			if got.status != http.StatusUnauthorized || got.body["code"] != "unauthorized" ||
+				got.header.Get("Www-Authenticate") == "" {
 				t.Errorf("%s %s: %+v", inquiry.method, inquiry.path, got)
 			}
-			if got := send(t, handler, inquiry.method, inquiry.path, inquiry.body, "Authorization", ""); got.status != http.StatusUnauthorized {
+			if got := send(t, handler, inquiry.method, inquiry.path, inquiry.body, "Authorization",
+				""); got.status != http.StatusUnauthorized {
 				t.Errorf("%s %s without a key: %+v", inquiry.method, inquiry.path, got)
 			}
 		}
@@ -60,7 +62,10 @@ func TestMe(t *testing.T) {
 		change func(*access.Principal)
 		want   map[string]any
 	}{
-		"all capabilities": {func(*access.Principal) {}, map[string]any{"enabled": true, "review": false, "capabilities": []any{"novels", "posts"}}},
+		"all capabilities": {
+			func(*access.Principal) {},
+			map[string]any{"enabled": true, "review": false, "capabilities": []any{"novels", "posts"}},
+		},
 		"under review, posts alone": {
 			func(p *access.Principal) { p.Review, p.CanCreateNovels = true, false },
 			map[string]any{"enabled": true, "review": true, "capabilities": []any{"posts"}},
@@ -108,43 +113,97 @@ func TestInquiriesRefused(t *testing.T) {
 		code, field        string
 		header             []string
 	}{
-		"delivery without operation":    {"GET", deliveries + "k", "", 400, "invalid_request", "operation", nil},
-		"delivery of unknown operation": {"GET", deliveries + "k?operation=Novels", "", 400, "invalid_request", "operation", nil},
-		"delivery of two operations":    {"GET", deliveries + "k?operation=novels&operation=posts", "", 400, "invalid_request", "operation", nil},
-		"delivery of a long key":        {"GET", deliveries + long + "?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
-		"delivery of a key with space":  {"GET", deliveries + "a%20b?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
-		"delivery of a key with LF":     {"GET", deliveries + "a%0Ab?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
-		"delivery of a half-quoted key": {"GET", deliveries + "%22a?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
-		"delivery without a key":        {"GET", deliveries + "?operation=posts", "", 400, "invalid_idempotency_key", "", nil},
-		"delivery, posted":              {"POST", deliveries + "k?operation=posts", "", 405, "method_not_allowed", "", nil},
-		"me, posted":                    {"POST", mePath, "", 405, "method_not_allowed", "", nil},
+		"delivery without operation": {"GET", deliveries + "k", "", 400, "invalid_request", "operation", nil},
+		"delivery of unknown operation": {
+			"GET", deliveries + "k?operation=Novels", "", 400, "invalid_request", "operation", nil,
+		},
+		"delivery of two operations": {
+			"GET", deliveries + "k?operation=novels&operation=posts", "", 400, "invalid_request", "operation", nil,
+		},
+		"delivery of a long key": {
+			"GET", deliveries + long + "?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
+		},
+		"delivery of a key with space": {
+			"GET", deliveries + "a%20b?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
+		},
+		"delivery of a key with LF": {
+			"GET", deliveries + "a%0Ab?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
+		},
+		"delivery of a half-quoted key": {
+			"GET", deliveries + "%22a?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
+		},
+		"delivery without a key": {
+			"GET", deliveries + "?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
+		},
+		"delivery, posted": {"POST", deliveries + "k?operation=posts", "", 405, "method_not_allowed", "", nil},
+		"me, posted":       {"POST", mePath, "", 405, "method_not_allowed", "", nil},
 
-		"reconcile as text":             {"POST", reconcilePath, keys(`["k"]`), 415, "unsupported_media_type", "", []string{"Content-Type", "text/plain"}},
-		"reconcile too large":           {"POST", reconcilePath, keys(`["k"]`) + strings.Repeat(" ", 512<<10), 413, "payload_too_large", "", nil},
-		"reconcile nothing":             {"POST", reconcilePath, "", 400, "invalid_request", "", nil},
-		"reconcile null":                {"POST", reconcilePath, "null", 400, "invalid_request", "", nil},
-		"reconcile a list":              {"POST", reconcilePath, "[]", 400, "invalid_request", "", nil},
-		"reconcile with more behind":    {"POST", reconcilePath, keys(`["k"]`) + "{}", 400, "invalid_request", "", nil},
-		"reconcile a broken list":       {"POST", reconcilePath, keys(`["k",`), 400, "invalid_request", "idempotencyKeys", nil},
-		"reconcile duplicate member":    {"POST", reconcilePath, `{"operation":"posts","operation":"posts"}`, 400, "invalid_request", "operation", nil},
-		"reconcile other case":          {"POST", reconcilePath, `{"operation":"posts","idempotencykeys":["k"]}`, 400, "invalid_request", "idempotencykeys", nil},
-		"reconcile lone surrogate":      {"POST", reconcilePath, keys(`["\ud800"]`), 400, "invalid_request", "idempotencyKeys", nil},
-		"reconcile without operation":   {"POST", reconcilePath, `{"idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil},
-		"reconcile a numeric operation": {"POST", reconcilePath, `{"operation":1,"idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil},
-		"reconcile unknown operation":   {"POST", reconcilePath, `{"operation":"post","idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil},
-		"reconcile without keys":        {"POST", reconcilePath, `{"operation":"posts"}`, 400, "invalid_request", "idempotencyKeys", nil},
-		"reconcile null keys":           {"POST", reconcilePath, keys("null"), 400, "invalid_request", "idempotencyKeys", nil},
-		"reconcile no keys":             {"POST", reconcilePath, keys("[]"), 400, "invalid_request", "idempotencyKeys", nil},
-		"reconcile too many keys":       {"POST", reconcilePath, keys(`["k"` + strings.Repeat(`,"k"`, 1000) + "]"), 400, "invalid_request", "idempotencyKeys", nil},
-		"reconcile a number":            {"POST", reconcilePath, keys(`["k",1]`), 400, "invalid_request", "idempotencyKeys[1]", nil},
-		"reconcile an empty key":        {"POST", reconcilePath, keys(`["a","b","c",""]`), 400, "invalid_request", "idempotencyKeys[3]", nil},
-		"reconcile a long key":          {"POST", reconcilePath, keys(`["` + long + `"]`), 400, "invalid_request", "idempotencyKeys[0]", nil},
-		"reconcile a key with NUL":      {"POST", reconcilePath, keys(`["a\u0000"]`), 400, "invalid_request", "idempotencyKeys[0]", nil},
+		"reconcile as text": {
+			"POST", reconcilePath, keys(`["k"]`), 415, "unsupported_media_type", "", []string{"Content-Type", "text/plain"},
+		},
+		"reconcile too large": {
+			"POST", reconcilePath, keys(`["k"]`) + strings.Repeat(" ", 512<<10), 413, "payload_too_large", "", nil,
+		},
+		"reconcile nothing":          {"POST", reconcilePath, "", 400, "invalid_request", "", nil},
+		"reconcile null":             {"POST", reconcilePath, "null", 400, "invalid_request", "", nil},
+		"reconcile a list":           {"POST", reconcilePath, "[]", 400, "invalid_request", "", nil},
+		"reconcile with more behind": {"POST", reconcilePath, keys(`["k"]`) + "{}", 400, "invalid_request", "", nil},
+		"reconcile a broken list": {
+			"POST", reconcilePath, keys(`["k",`), 400, "invalid_request", "idempotencyKeys", nil,
+		},
+		"reconcile duplicate member": {
+			"POST", reconcilePath, `{"operation":"posts","operation":"posts"}`, 400, "invalid_request", "operation", nil,
+		},
+		"reconcile other case": {
+			"POST", reconcilePath, `{"operation":"posts","idempotencykeys":["k"]}`, 400, "invalid_request", "idempotencykeys",
+			nil,
+		},
+		"reconcile lone surrogate": {
+			"POST", reconcilePath, keys(`["\ud800"]`), 400, "invalid_request", "idempotencyKeys", nil,
+		},
+		"reconcile without operation": {
+			"POST", reconcilePath, `{"idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil,
+		},
+		"reconcile a numeric operation": {
+			"POST", reconcilePath, `{"operation":1,"idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil,
+		},
+		"reconcile unknown operation": {
+			"POST", reconcilePath, `{"operation":"post","idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil,
+		},
+		"reconcile without keys": {
+			"POST", reconcilePath, `{"operation":"posts"}`, 400, "invalid_request", "idempotencyKeys", nil,
+		},
+		"reconcile null keys": {
+			"POST", reconcilePath, keys("null"), 400, "invalid_request", "idempotencyKeys", nil,
+		},
+		"reconcile no keys": {"POST", reconcilePath, keys("[]"), 400, "invalid_request", "idempotencyKeys", nil},
+		"reconcile too many keys": {
+			"POST", reconcilePath, keys(`["k"` + strings.Repeat(`,"k"`, 1000) + "]"), 400, "invalid_request", "idempotencyKeys",
+			nil,
+		},
+		"reconcile a number": {
+			"POST", reconcilePath, keys(`["k",1]`), 400, "invalid_request", "idempotencyKeys[1]", nil,
+		},
+		"reconcile an empty key": {
+			"POST", reconcilePath, keys(`["a","b","c",""]`), 400, "invalid_request", "idempotencyKeys[3]", nil,
+		},
+		"reconcile a long key": {
+			"POST", reconcilePath, keys(`["` + long + `"]`), 400, "invalid_request", "idempotencyKeys[0]", nil,
+		},
+		"reconcile a key with NUL": {
+			"POST", reconcilePath, keys(`["a\u0000"]`), 400, "invalid_request", "idempotencyKeys[0]", nil,
+		},
 
-		"resolve as text":         {"POST", resolvePath, novelBody, 415, "unsupported_media_type", "", []string{"Content-Type", ""}},
-		"resolve too large":       {"POST", resolvePath, novelBody + strings.Repeat(" ", 32<<10), 413, "payload_too_large", "", nil},
+		"resolve as text": {
+			"POST", resolvePath, novelBody, 415, "unsupported_media_type", "", []string{"Content-Type", ""},
+		},
+		"resolve too large": {
+			"POST", resolvePath, novelBody + strings.Repeat(" ", 32<<10), 413, "payload_too_large", "", nil,
+		},
 		"resolve without a title": {"POST", resolvePath, "{}", 400, "invalid_request", "novel", nil},
-		"resolve a bad field":     {"POST", resolvePath, `{"novel":"A","genres":[1]}`, 400, "invalid_request", "genres[0]", nil},
+		"resolve a bad field": {
+			"POST", resolvePath, `{"novel":"A","genres":[1]}`, 400, "invalid_request", "genres[0]", nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +213,8 @@ func TestInquiriesRefused(t *testing.T) {
 			if got.status != tc.status || got.body["code"] != tc.code || field != tc.field {
 				t.Errorf("answer: %+v", got)
 			}
-			if got.header.Get("Content-Type") != "application/problem+json" || got.body["requestId"] != got.header.Get("X-Request-Id") {
+			if got.header.Get("Content-Type") != "application/problem+json" ||
+				got.body["requestId"] != got.header.Get("X-Request-Id") {
 				t.Errorf("answer: %+v", got)
 			}
 			if detail := fmt.Sprint(got.body["detail"]); strings.Contains(detail, "header") {
@@ -173,7 +233,8 @@ func TestDisabledIsRefusedEverywhere(t *testing.T) {
 	refused := send(t, handler, http.MethodPost, postPath, postBody)
 	for _, inquiry := range inquiries {
 		got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
-		if got.status != http.StatusForbidden || got.body["code"] != refused.body["code"] || got.body["detail"] != refused.body["detail"] {
+		if got.status != http.StatusForbidden || got.body["code"] != refused.body["code"] ||
+			got.body["detail"] != refused.body["detail"] {
 			t.Errorf("%s %s: %+v, an import %+v", inquiry.method, inquiry.path, got, refused)
 		}
 	}
@@ -188,8 +249,10 @@ func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 		f := newFake()
 		change(&f.principal)
 		handler, _ := serve(t, f)
-		got, upsert := send(t, handler, http.MethodPost, resolvePath, novelBody), send(t, handler, http.MethodPost, novelPath, novelBody)
-		if got.status != http.StatusForbidden || got.body["code"] != upsert.body["code"] || got.body["detail"] != upsert.body["detail"] {
+		got, upsert := send(t, handler, http.MethodPost, resolvePath, novelBody),
+			send(t, handler, http.MethodPost, novelPath, novelBody)
+		if got.status != http.StatusForbidden || got.body["code"] != upsert.body["code"] ||
+			got.body["detail"] != upsert.body["detail"] {
 			t.Errorf("%s: %+v, an upsert %+v", name, got, upsert)
 		}
 	}
@@ -215,7 +278,8 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 		handler := serveRecords(t, f, failing{tc.err})
 		for _, inquiry := range inquiries[1:] {
 			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
-			if got.status != tc.status || got.body["retryable"] != (tc.status == 503) || got.header.Get("Retry-After") != tc.retryAfter || strings.Contains(fmt.Sprint(got.body), "secret") {
+			if got.status != tc.status || got.body["retryable"] != (tc.status == 503) ||
+				got.header.Get("Retry-After") != tc.retryAfter || strings.Contains(fmt.Sprint(got.body), "secret") {
 				t.Errorf("%s %s: %+v", inquiry.method, inquiry.path, got)
 			}
 		}
@@ -229,7 +293,8 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 func serveRecords(t testing.TB, f *fake, records eventlog.Querier) http.Handler {
 	t.Helper()
 	api := &commands.API{
-		Keys: f, Committer: f, Limiter: f, Records: records, Logger: slog.New(slog.DiscardHandler), Metrics: commands.NewMetrics(),
+		Keys: f, Committer: f, Limiter: f, Records: records, Logger: slog.New(slog.DiscardHandler),
+		Metrics:   commands.NewMetrics(),
 		PublicURL: "https://host.example", Timeout: timeout, Now: time.Now,
 	}
 	router := mux.NewRouter().SkipClean(true)

@@ -124,9 +124,11 @@ func (a *API) refuse(ctx context.Context, w http.ResponseWriter, op operation, e
 	NoteError(ctx, p.Code)
 	switch p.Code {
 	case problem.CodeInternal:
-		a.Logger.ErrorContext(ctx, "command failed", slog.String("operation", string(op.name)), slog.String("requestId", RequestID(ctx)), slog.Any("error", err))
+		a.Logger.ErrorContext(ctx, "command failed", slog.String("operation", string(op.name)),
+			slog.String("requestId", RequestID(ctx)), slog.Any("error", err))
 	case problem.CodeUnavailable: // one line for each request of an outage is too much for a higher level
-		a.Logger.DebugContext(ctx, "command not taken", slog.String("operation", string(op.name)), slog.String("requestId", RequestID(ctx)), slog.Any("error", p))
+		a.Logger.DebugContext(ctx, "command not taken", slog.String("operation", string(op.name)),
+			slog.String("requestId", RequestID(ctx)), slog.Any("error", p))
 	default: // the client's affair
 	}
 	problem.Write(w, RequestID(ctx), p)

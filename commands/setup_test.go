@@ -35,7 +35,8 @@ type fake struct {
 
 func newFake() *fake {
 	return &fake{principal: access.Principal{
-		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, PostsPerMinute: 60, NovelsPerMinute: 5,
+		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, PostsPerMinute: 60,
+		NovelsPerMinute: 5,
 	}}
 }
 
@@ -94,7 +95,8 @@ func serve(t testing.TB, f *fake) (http.Handler, *commands.Metrics) {
 	t.Helper()
 	metrics := commands.NewMetrics()
 	api := &commands.API{
-		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: metrics, PublicURL: "https://host.example/books", Timeout: timeout, Now: time.Now,
+		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: metrics,
+		PublicURL: "https://host.example/books", Timeout: timeout, Now: time.Now,
 	}
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, recoverPanics)

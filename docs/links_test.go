@@ -15,8 +15,8 @@ import (
 
 const root = ".."
 
-// files returns the tracked files with one of the extensions, as paths from the root with slashes. Outside a git checkout it
-// returns all files but hidden ones.
+// files returns the tracked files with one of the extensions, as paths from the root with slashes. Outside a git
+// checkout it returns all files but hidden ones.
 func files(t *testing.T, extensions ...string) []string {
 	t.Helper()
 	var found []string
@@ -73,7 +73,8 @@ func TestRelativeLinksExist(t *testing.T) {
 				continue
 			}
 			checked++
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(filepath.FromSlash(path)), filepath.FromSlash(target.Path))); err != nil {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(filepath.FromSlash(path)),
+				filepath.FromSlash(target.Path))); err != nil {
 				t.Errorf("%s links to %s: %v", path, target, err)
 			}
 		}

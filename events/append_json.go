@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// appender is implemented by what every comment has encoded: it appends the bytes that json.Marshal makes, without reflection. An
-// event without it is encoded by its struct tags alone.
+// appender is implemented by what every comment has encoded: it appends the bytes that json.Marshal makes, without
+// reflection. An event without it is encoded by its struct tags alone.
 type appender interface {
 	appendJSON(dst []byte) ([]byte, error)
 }

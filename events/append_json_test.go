@@ -18,15 +18,21 @@ import (
 // TestAppendedAsMarshalled holds what is encoded without reflection to the bytes that the struct tags make.
 func TestAppendedAsMarshalled(t *testing.T) {
 	t.Parallel()
-	text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune{'"', '\\', '\n', 0, 0x1f, '<', '&', 0x2028, 0xfffd, 'é', '🎉'})))
+	text := rapid.OneOf(rapid.String(),
+		rapid.StringOf(rapid.RuneFrom([]rune{'"', '\\', '\n', 0, 0x1f, '<', '&', 0x2028, 0xfffd, 'é', '🎉'})))
 	id := rapid.Map(rapid.SliceOfN(rapid.Byte(), 16, 16), func(b []byte) uuid.UUID { return uuid.UUID(b) })
-	chapter := rapid.SampledFrom([]jsontext.Value{nil, jsontext.Value("12.50"), jsontext.Value("-0"), jsontext.Value("1e2"), jsontext.Value(" 7 ")})
+	chapter := rapid.SampledFrom([]jsontext.Value{
+		nil, jsontext.Value("12.50"), jsontext.Value("-0"), jsontext.Value("1e2"), jsontext.Value(" 7 "),
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		post := events.PostImported{
-			IntegrationID: id.Draw(t, "integration"), NovelID: id.Draw(t, "novel"), NovelSlug: text.Draw(t, "slug"), ThreadID: id.Draw(t, "thread"),
+			IntegrationID: id.Draw(t, "integration"), NovelID: id.Draw(t, "novel"), NovelSlug: text.Draw(t, "slug"),
+			ThreadID:     id.Draw(t, "thread"),
 			ParentPostID: rapid.Ptr(id, true).Draw(t, "parent"), ChapterNumber: chapter.Draw(t, "chapter"),
 			WrittenAt: time.UnixMicro(rapid.Int64Range(0, 253402300799999999).Draw(t, "written")).UTC(),
-			Comment:   &events.Comment{ExternalUUID: text.Draw(t, "uuid"), Username: text.Draw(t, "username"), Content: text.Draw(t, "content")},
+			Comment: &events.Comment{
+				ExternalUUID: text.Draw(t, "uuid"), Username: text.Draw(t, "username"), Content: text.Draw(t, "content"),
+			},
 		}
 		stored, err := events.Encode(post)
 		if err != nil {
@@ -36,8 +42,10 @@ func TestAppendedAsMarshalled(t *testing.T) {
 		same(t, stored.Personal, post.Comment)
 
 		metadata := events.Metadata{
-			Actor: text.Draw(t, "actor"), KeyID: text.Draw(t, "key"), RequestID: text.Draw(t, "request"), Correlation: text.Draw(t, "correlation"),
-			Causation: text.Draw(t, "causation"), Batch: id.Draw(t, "batch"), Fingerprint: text.Draw(t, "fingerprint"), TraceParent: text.Draw(t, "trace"),
+			Actor: text.Draw(t, "actor"), KeyID: text.Draw(t, "key"), RequestID: text.Draw(t, "request"),
+			Correlation: text.Draw(t, "correlation"),
+			Causation:   text.Draw(t, "causation"), Batch: id.Draw(t, "batch"), Fingerprint: text.Draw(t, "fingerprint"),
+			TraceParent: text.Draw(t, "trace"),
 		}
 		encoded, err := events.EncodeMetadata(&metadata)
 		if err != nil {
@@ -104,8 +112,9 @@ func TestNotEncodable(t *testing.T) {
 		}
 	}
 	for member, metadata := range map[string]events.Metadata{
-		"actor": {Actor: broken}, "keyId": {KeyID: broken}, "requestId": {RequestID: broken}, "correlation": {Correlation: broken},
-		"causation": {Causation: broken}, "fingerprint": {Fingerprint: broken}, "traceparent": {TraceParent: broken},
+		"actor": {Actor: broken}, "keyId": {KeyID: broken}, "requestId": {RequestID: broken},
+		"correlation": {Correlation: broken},
+		"causation":   {Causation: broken}, "fingerprint": {Fingerprint: broken}, "traceparent": {TraceParent: broken},
 	} {
 		if _, err := events.EncodeMetadata(&metadata); err == nil || !strings.Contains(err.Error(), member) {
 			t.Errorf("%s: got %v", member, err)

@@ -119,9 +119,9 @@ type AuthorErased struct {
 	Reason        string    `json:"reason"`
 	Comments      int       `json:"comments"`  // that were found and erased
 	Decisions     int       `json:"decisions"` // about the author that were erased
-	// Searched is a position in the log. Comments up to there were found and erased before this event was recorded; those between
-	// there and this event are erased right after it. It is a place of the cluster in which the event was recorded: of an event that
-	// has moved to another one (see Frozen) it says nothing.
+	// Searched is a position in the log. Comments up to there were found and erased before this event was recorded; those
+	// between there and this event are erased right after it. It is a place of the cluster in which the event was
+	// recorded: of an event that has moved to another one (see Frozen) it says nothing.
 	Searched string `json:"searched"`
 }
 

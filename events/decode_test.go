@@ -78,7 +78,8 @@ func TestErasedPersonalPartIsNil(t *testing.T) {
 	}
 }
 
-// TestPersonalPartGoesAsAWhole: of no event anything personal is left once its personal part is erased, and it can be read.
+// TestPersonalPartGoesAsAWhole: of no event anything personal is left once its personal part is erased, and it can be
+// read.
 func TestPersonalPartGoesAsAWhole(t *testing.T) {
 	t.Parallel()
 	personal := 0
@@ -117,7 +118,8 @@ func TestUpdateKeepsClearedApartFromOmitted(t *testing.T) {
 		`{"genres":[]}`:    {Genres: new([]string{})},
 		`{"genres":["a"]}`: {Genres: new([]string{"a"})},
 		`{"author":"A","synopsis":"","coverUrl":"","genres":[],"language":"","readingStatus":""}`: {
-			Author: new("A"), Synopsis: new(""), CoverURL: new(""), Genres: new([]string{}), Language: new(""), ReadingStatus: new(""),
+			Author: new("A"), Synopsis: new(""), CoverURL: new(""), Genres: new([]string{}), Language: new(""),
+			ReadingStatus: new(""),
 		},
 	} {
 		t.Run(data, func(t *testing.T) {
@@ -142,7 +144,10 @@ func TestUpdateKeepsClearedApartFromOmitted(t *testing.T) {
 
 func TestChapterNumberIsStoredAsSent(t *testing.T) {
 	t.Parallel()
-	for _, number := range []string{"0", "0.0", "12.50", "1e2", "1E+2", "1000000", "0.1000000000000000055511151231257827"} {
+	for _, number := range []string{
+		"0", "0.0", "12.50", "1e2", "1E+2", "1000000",
+		"0.1000000000000000055511151231257827",
+	} {
 		stored, err := events.Encode(events.PostImported{ChapterNumber: jsontext.Value(number)})
 		if err != nil {
 			t.Fatal(err)

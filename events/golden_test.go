@@ -28,12 +28,14 @@ func samples() []events.Event {
 	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "user/1 Ω"}}
 	return []events.Event{
 		events.NovelCreated{
-			Title: "The Tale of  Genji's “Æsir” <&>", Slug: "the-tale-of-genji", Author: "Murasaki 紫式部", Synopsis: "line\nline\t\"quoted\" \\",
+			Title: "The Tale of  Genji's “Æsir” <&>", Slug: "the-tale-of-genji", Author: "Murasaki 紫式部",
+			Synopsis: "line\nline\t\"quoted\" \\",
 			CoverURL: "https://example.com/c.png?a=1&b=2", Genres: []string{"fantasy", "slice of life"}, Language: "ja",
 			ReadingStatus: "ongoing", OwnerID: &integrationID, State: "approved",
 		},
 		events.NovelUpdated{
-			Author: new("A"), Synopsis: new(""), CoverURL: new(""), Genres: new([]string{}), Language: new("fr"), ReadingStatus: new("hiatus"),
+			Author: new("A"), Synopsis: new(""), CoverURL: new(""), Genres: new([]string{}), Language: new("fr"),
+			ReadingStatus: new("hiatus"),
 		},
 		events.NovelPublished{Reason: "licensed"},
 		events.NovelApproved{Reason: "fine"},
@@ -54,25 +56,35 @@ func samples() []events.Event {
 		events.CapabilityDisabled{Capability: "posts"},
 		events.RateLimitSet{Operation: "posts", PerMinute: 120},
 		events.ReviewModeSet{Review: true},
-		events.KeyIssued{KeyID: id(5), Prefix: "ngp_AbC1", SHA256: bytes.Repeat([]byte{0xab}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
+		events.KeyIssued{
+			KeyID: id(5), Prefix: "ngp_AbC1", SHA256: bytes.Repeat([]byte{0xab}, 32), IssuedAt: noon,
+			ExpiresAt: new(noon.Add(time.Hour)),
+		},
 		events.KeyExpirySet{KeyID: id(5), ExpiresAt: noon},
 		events.KeyRevoked{KeyID: id(5), Reason: "leaked", RevokedAt: noon},
 		events.PersonKeyIssued{
-			Name: "Zoë <Ops>", Role: "auditor", KeyID: id(6), Prefix: "nga_AbC1", SHA256: bytes.Repeat([]byte{0xcd}, 32), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
+			Name: "Zoë <Ops>", Role: "auditor", KeyID: id(6), Prefix: "nga_AbC1", SHA256: bytes.Repeat([]byte{0xcd}, 32),
+			IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
 		},
 		events.PersonKeyRevoked{KeyID: id(6), Reason: "left", RevokedAt: noon},
-		events.AuthorLinked{IntegrationID: integrationID, Reason: "signed in", Link: &events.AuthorLink{ExternalUUID: "user/1", MemberID: "member-7"}},
+		events.AuthorLinked{
+			IntegrationID: integrationID, Reason: "signed in",
+			Link: &events.AuthorLink{ExternalUUID: "user/1", MemberID: "member-7"},
+		},
 		events.AuthorUnlinked{AuthorRef: ref, Reason: "asked for it"},
 		events.AuthorBlocked{AuthorRef: ref, Reason: "spam <b>"},
 		events.AuthorUnblocked{AuthorRef: ref, Reason: "appeal"},
 		events.AuthorPostsHidden{AuthorRef: ref, Until: noon, Reason: "spam"},
 		events.AuthorPostsRestored{AuthorRef: ref, Reason: "appeal"},
-		events.AuthorErased{IntegrationID: integrationID, Reason: "asked for it", Comments: 12, Decisions: 3, Searched: "734/2"},
+		events.AuthorErased{
+			IntegrationID: integrationID, Reason: "asked for it", Comments: 12, Decisions: 3, Searched: "734/2",
+		},
 		events.PostHidden{Reason: "insult"},
 		events.PostRestored{Reason: "misread"},
 		events.ProjectionEventSkipped{
-			Projection: "posts", EventID: "comment-1", EventSource: "integrations/1/posts", EventType: "post.imported.v1", Position: "734/2",
-			Reason: "damaged by <hand>",
+			Projection: "posts", EventID: "comment-1", EventSource: "integrations/1/posts", EventType: "post.imported.v1",
+			Position: "734/2",
+			Reason:   "damaged by <hand>",
 		},
 	}
 }
@@ -84,8 +96,12 @@ func TestReasonsCameLater(t *testing.T) {
 	for want, event := range map[string]events.Event{
 		`{"language":"fr","reason":"typo"}`: events.NovelUpdated{Language: new("fr"), Reason: "typo"},
 		`{}`:                                events.NovelUpdated{},
-		`{"title":"T","slug":"t","author":"A","state":"published","reason":"licensed"}`: events.NovelCreated{Title: "T", Slug: "t", Author: "A", State: "published", Reason: "licensed"},
-		`{"title":"T","slug":"t","author":"A","state":"published"}`:                     events.NovelCreated{Title: "T", Slug: "t", Author: "A", State: "published"},
+		`{"title":"T","slug":"t","author":"A","state":"published","reason":"licensed"}`: events.NovelCreated{
+			Title: "T", Slug: "t", Author: "A", State: "published", Reason: "licensed",
+		},
+		`{"title":"T","slug":"t","author":"A","state":"published"}`: events.NovelCreated{
+			Title: "T", Slug: "t", Author: "A", State: "published",
+		},
 	} {
 		stored, err := events.Encode(event)
 		if err != nil {

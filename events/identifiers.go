@@ -78,7 +78,8 @@ func source(integrationID uuid.UUID, suffix string) string {
 	return "integrations/" + integrationID.String() + suffix
 }
 
-// SourceIntegration returns the integration whose command an event's source names; false when it was nobody's but staff's.
+// SourceIntegration returns the integration whose command an event's source names; false when it was nobody's but
+// staff's.
 func SourceIntegration(source string) (uuid.UUID, bool) {
 	rest, ok := strings.CutPrefix(source, "integrations/")
 	if !ok {

@@ -40,7 +40,8 @@ func TestSourcesAreUnique(t *testing.T) {
 	seen := map[string]string{}
 	for _, integrationID := range []uuid.UUID{id(1), id(2)} {
 		for name, source := range map[string]func(uuid.UUID) string{
-			"novels": events.NovelsSource, "posts": events.PostsSource, "thread": events.PostThreadSource, "novel": events.PostNovelSource,
+			"novels": events.NovelsSource, "posts": events.PostsSource, "thread": events.PostThreadSource,
+			"novel": events.PostNovelSource,
 		} {
 			got := source(integrationID)
 			if other, taken := seen[got]; taken {
@@ -49,19 +50,25 @@ func TestSourcesAreUnique(t *testing.T) {
 			seen[got] = name
 		}
 	}
-	if got, want := events.PostThreadSource(id(1)), "integrations/01000000-0000-7000-8000-000000000001/posts/thread"; got != want {
+	const want = "integrations/01000000-0000-7000-8000-000000000001/posts/thread"
+	if got := events.PostThreadSource(id(1)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestSourceIntegration(t *testing.T) {
 	t.Parallel()
-	for _, source := range []string{events.NovelsSource(id(1)), events.PostsSource(id(1)), events.PostThreadSource(id(1)), events.PostNovelSource(id(1)) + "#2"} {
+	for _, source := range []string{
+		events.NovelsSource(id(1)), events.PostsSource(id(1)), events.PostThreadSource(id(1)),
+		events.PostNovelSource(id(1)) + "#2",
+	} {
 		if got, ok := events.SourceIntegration(source); !ok || got != id(1) {
 			t.Errorf("%s: %s, %t", source, got, ok)
 		}
 	}
-	for _, source := range []string{"", "staff/integrations/" + id(1).String(), "integrations/" + id(1).String(), "integrations/nobody/posts"} {
+	for _, source := range []string{
+		"", "staff/integrations/" + id(1).String(), "integrations/" + id(1).String(), "integrations/nobody/posts",
+	} {
 		if got, ok := events.SourceIntegration(source); ok {
 			t.Errorf("%q: %s", source, got)
 		}

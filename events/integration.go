@@ -65,8 +65,8 @@ type RateLimitSet struct {
 	Updates   *UpdateLimit `json:"updates,omitzero"` // of its novels, beside "novels"; nil leaves that limit as it was
 }
 
-// UpdateLimit is how many updates of its novels an integration may do in any minute. It is a member of RateLimitSet rather
-// than an operation, which versions from before it take for "novels".
+// UpdateLimit is how many updates of its novels an integration may do in any minute. It is a member of RateLimitSet
+// rather than an operation, which versions from before it take for "novels".
 type UpdateLimit struct {
 	PerMinute *int `json:"perMinute"` // nil: any number
 }

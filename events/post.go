@@ -19,13 +19,14 @@ func (ThreadOpened) sealed()      {}
 // PostImported records that a partner's comment entered a thread. It holds everything that a retry of the
 // delivery has to be answered with.
 type PostImported struct {
-	IntegrationID uuid.UUID      `json:"integrationId"`
-	NovelID       uuid.UUID      `json:"novelId"`
-	NovelSlug     string         `json:"novelSlug"`
-	ThreadID      uuid.UUID      `json:"threadId"`
-	ParentPostID  *uuid.UUID     `json:"parentPostId,omitzero"`
-	ChapterNumber jsontext.Value `json:"chapterNumber,omitzero"` // exact decimal, as a JSON number; nil for a novel-level comment
-	WrittenAt     time.Time      `json:"writtenAt"`              // when the comment was written, UTC, whole microseconds
+	IntegrationID uuid.UUID  `json:"integrationId"`
+	NovelID       uuid.UUID  `json:"novelId"`
+	NovelSlug     string     `json:"novelSlug"`
+	ThreadID      uuid.UUID  `json:"threadId"`
+	ParentPostID  *uuid.UUID `json:"parentPostId,omitzero"`
+	// exact decimal, as a JSON number; nil for a novel-level comment
+	ChapterNumber jsontext.Value `json:"chapterNumber,omitzero"`
+	WrittenAt     time.Time      `json:"writtenAt"` // when the comment was written, UTC, whole microseconds
 
 	Comment *Comment `json:"-"` // nil when erased
 }

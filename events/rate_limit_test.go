@@ -8,13 +8,18 @@ import (
 	"novelgate/events"
 )
 
-// TestLimitOfUpdatesIsAMember: versions from before it read what they know of the event, which is the limit that holds for "novels".
+// TestLimitOfUpdatesIsAMember: versions from before it read what they know of the event, which is the limit that holds
+// for "novels".
 func TestLimitOfUpdatesIsAMember(t *testing.T) {
 	t.Parallel()
 	for stored, want := range map[string]events.RateLimitSet{
-		`{"operation":"novels","perMinute":60}`:                              {Operation: "novels", PerMinute: 60},
-		`{"operation":"novels","perMinute":60,"updates":{"perMinute":10}}`:   {Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}},
-		`{"operation":"novels","perMinute":60,"updates":{"perMinute":null}}`: {Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{}},
+		`{"operation":"novels","perMinute":60}`: {Operation: "novels", PerMinute: 60},
+		`{"operation":"novels","perMinute":60,"updates":{"perMinute":10}}`: {
+			Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)},
+		},
+		`{"operation":"novels","perMinute":60,"updates":{"perMinute":null}}`: {
+			Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{},
+		},
 	} {
 		got, err := events.Decode(events.Stored{Type: want.Type(), Data: []byte(stored)})
 		if err != nil {

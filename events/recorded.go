@@ -15,8 +15,8 @@ type Position struct {
 	Ordinal       int32
 }
 
-// Frozen is the transaction id of events that have moved to another cluster, see events/rebase. It is FrozenTransactionId of
-// PostgreSQL, which is older than every transaction and belongs to none.
+// Frozen is the transaction id of events that have moved to another cluster, see events/rebase. It is
+// FrozenTransactionId of PostgreSQL, which is older than every transaction and belongs to none.
 const Frozen = 2
 
 // Compare orders two positions as the log does.
@@ -52,11 +52,13 @@ type Recorded struct {
 
 // Metadata says who caused an event and in the course of what.
 type Metadata struct {
-	Actor       string    `json:"actor"`                 // "integration:<id>" or "staff:<name>"
-	KeyID       string    `json:"keyId,omitempty"`       // the API key that was used
-	RequestID   string    `json:"requestId,omitempty"`   // X-Request-Id of the command
-	Correlation string    `json:"correlation,omitempty"` // the same for all events of one undertaking; omitted when it is the request id
-	Causation   string    `json:"causation,omitempty"`   // source of the command's own event, on events that it caused on the side
+	Actor     string `json:"actor"`               // "integration:<id>" or "staff:<name>"
+	KeyID     string `json:"keyId,omitempty"`     // the API key that was used
+	RequestID string `json:"requestId,omitempty"` // X-Request-Id of the command
+	// the same for all events of one undertaking; omitted when it is the request id
+	Correlation string `json:"correlation,omitempty"`
+	// source of the command's own event, on events that it caused on the side
+	Causation   string    `json:"causation,omitempty"`
 	Batch       uuid.UUID `json:"batch"`                 // the group of commands that was committed together
 	Fingerprint string    `json:"fingerprint,omitempty"` // of the normalised command, keyed with the salt
 	TraceParent string    `json:"traceparent,omitempty"` // W3C trace context of the request

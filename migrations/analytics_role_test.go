@@ -63,11 +63,15 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	// What comes later is covered too.
 	execute(t, owner, `CREATE VIEW analytics.later AS SELECT 1 AS n; CREATE TABLE later (n integer);
 		CREATE FUNCTION later() RETURNS integer LANGUAGE sql AS 'SELECT 1'`)
-	views := names(t, owner, `SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'analytics'::regnamespace`)
-	tables := names(t, owner, `SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')`)
+	views := names(t, owner,
+		`SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'analytics'::regnamespace`)
+	tables := names(t, owner,
+		`SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')`)
 	functions := names(t, owner, `SELECT p.proname || '(' || array_to_string(array_fill('NULL'::text, ARRAY[p.pronargs::integer]), ', ') || ')'
-		FROM pg_proc p WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace) AND p.prorettype <> 'trigger'::regtype
-		AND p.oid NOT IN (SELECT d.refobjid FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid JOIN pg_class v ON v.oid = w.ev_class
+		FROM pg_proc p WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace)
+		    AND p.prorettype <> 'trigger'::regtype
+		AND p.oid NOT IN (SELECT d.refobjid FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid
+		    JOIN pg_class v ON v.oid = w.ev_class
 			WHERE d.refclassid = 'pg_proc'::regclass AND v.relnamespace = 'analytics'::regnamespace)`) // whoever reads a view may call what it calls
 
 	analyst := connect(t, databaseURL)
@@ -77,15 +81,18 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	}
 	refused := []string{
 		`CREATE TABLE mine (n integer)`, `CREATE TABLE analytics.mine (n integer)`, `CREATE TEMPORARY TABLE mine (n integer)`,
-		`CREATE SCHEMA mine`, `CREATE VIEW analytics.mine AS SELECT 1`, `CREATE FUNCTION mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'`,
+		`CREATE SCHEMA mine`, `CREATE VIEW analytics.mine AS SELECT 1`,
+		`CREATE FUNCTION mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'`,
 		`ALTER VIEW analytics.posts RENAME TO mine`, `DROP VIEW analytics.posts`,
 		`COMMENT ON VIEW analytics.posts IS ''`, `CREATE ROLE novelgate_mine`, `COPY (SELECT 1) TO PROGRAM 'true'`,
 		// Views that could be written through.
 		`INSERT INTO analytics.daily_authors (day, integration_id, novel_id, author_id) VALUES (now(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid())`,
-		`UPDATE analytics.daily_facts SET posts = 0`, `DELETE FROM analytics.daily_facts`, `SELECT FROM analytics.daily_facts FOR UPDATE`,
+		`UPDATE analytics.daily_facts SET posts = 0`, `DELETE FROM analytics.daily_facts`,
+		`SELECT FROM analytics.daily_facts FOR UPDATE`,
 	}
 	for _, table := range tables {
-		refused = append(refused, `SELECT * FROM `+table, `INSERT INTO `+table+` DEFAULT VALUES`, `DELETE FROM `+table, `TRUNCATE `+table, `LOCK TABLE `+table)
+		refused = append(refused, `SELECT * FROM `+table, `INSERT INTO `+table+` DEFAULT VALUES`, `DELETE FROM `+table,
+			`TRUNCATE `+table, `LOCK TABLE `+table)
 	}
 	for _, function := range functions {
 		refused = append(refused, `SELECT public.`+function)

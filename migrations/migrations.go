@@ -52,7 +52,8 @@ func Up(ctx context.Context, databaseURL string) error {
 	return err
 }
 
-// Apply does what Up does and reports it. It fails as database.CheckServer and database.CheckSchema do, whether or not a step is due.
+// Apply does what Up does and reports it. It fails as database.CheckServer and database.CheckSchema do, whether or not
+// a step is due.
 func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	pool, err := database.ParseConfig(databaseURL, settings)
 	if err != nil {

@@ -44,7 +44,8 @@ func TestStoredRepliesArePlaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"1 - 0", "2 1 1", "3 1 1", "4 1 2", "5 1 3", "6 - 0", "7 - 0", "8 7 1"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"1 - 0", "2 1 1", "3 1 1", "4 1 2", "5 1 3", "6 - 0", "7 - 0", "8 7 1"},
+		got); diff != "" {
 		t.Errorf("comment, top-level comment, depth (-want +got):\n%s", diff)
 	}
 }

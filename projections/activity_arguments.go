@@ -50,7 +50,8 @@ func (c *activityCount) dayColumns() []any {
 	on, integrations, novels := make(dates, 0, n), make(uuids, 0, n), make(uuids, 0, n)
 	posts, created, updated := make(ints, 0, n), make(ints, 0, n), make(ints, 0, n)
 	for key, d := range c.days {
-		on, integrations, novels = append(on, date(key.day)), append(integrations, present(key.integration)), append(novels, present(key.novel))
+		on, integrations, novels = append(on, date(key.day)), append(integrations, present(key.integration)),
+			append(novels, present(key.novel))
 		posts, created, updated = append(posts, d.posts), append(created, d.created), append(updated, d.updated)
 	}
 	return []any{on, integrations, novels, posts, created, updated}

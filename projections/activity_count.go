@@ -149,7 +149,8 @@ func (c *activityCount) day(at time.Time, integration, novel uuid.UUID) *dayCoun
 // presences lists who was present, in the order of the table's index.
 func (c *activityCount) presences() []presence {
 	return slices.SortedFunc(maps.Keys(c.present), func(a, b presence) int {
-		return cmp.Or(bytes.Compare(a.author[:], b.author[:]), bytes.Compare(a.novel[:], b.novel[:]), cmp.Compare(a.day, b.day))
+		return cmp.Or(bytes.Compare(a.author[:], b.author[:]), bytes.Compare(a.novel[:], b.novel[:]),
+			cmp.Compare(a.day, b.day))
 	})
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestErasureProbesThreads: nothing has ever analysed this database, and the statement is planned once, while it is empty. The threads in which an
-// author took part must be found by index probes all the same, then and when there are many.
+// TestErasureProbesThreads: nothing has ever analysed this database, and the statement is planned once, while it is
+// empty. The threads in which an author took part must be found by index probes all the same, then and when there are
+// many.
 func TestErasureProbesThreads(t *testing.T) {
 	t.Parallel()
 	conn, err := newPool(t).Acquire(t.Context())

@@ -4,9 +4,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// ancestry says where the posts of a batch stand in their discussions, a slice per column. Each reply is followed up as far as
-// the batch goes: to its top, so many steps away. What the top replies to, the anchor, is in the table already, or was never
-// imported; NULL when the top is top-level.
+// ancestry says where the posts of a batch stand in their discussions, a slice per column. Each reply is followed up as
+// far as the batch goes: to its top, so many steps away. What the top replies to, the anchor, is in the table already,
+// or was never imported; NULL when the top is top-level.
 type ancestry struct {
 	tops, anchors pgtype.FlatArray[pgtype.UUID]
 	steps         []int32

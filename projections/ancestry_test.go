@@ -44,7 +44,8 @@ func TestRepliesArePlaced(t *testing.T) {
 				unknown := events.PostID(integrationID, "unknown")
 				e.ParentPostID = &unknown
 			}
-			log[i].Event, log[i].Position, log[i].RecordedAt = e, events.Position{TransactionID: 10, Ordinal: int32(i)}, e.WrittenAt
+			log[i].Event, log[i].Position, log[i].RecordedAt = e, events.Position{TransactionID: 10, Ordinal: int32(i)},
+				e.WrittenAt
 			want[log[i].StreamID] = at
 		}
 		truncateAsync(t, pool)

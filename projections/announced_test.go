@@ -8,7 +8,8 @@ import (
 	"novelgate/projections"
 )
 
-// Whoever writes chunks moves the checkpoint late. Meanwhile no other replica takes it for abandoned, and when the writer is gone one steps in.
+// Whoever writes chunks moves the checkpoint late. Meanwhile no other replica takes it for abandoned, and when the
+// writer is gone one steps in.
 func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -17,11 +18,14 @@ func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Rollback(t.Context()) }()
-	if _, err := other.Exec(t.Context(), `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up posts', 0))`); err != nil {
+	if _, err := other.Exec(t.Context(),
+		`SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up posts', 0))`); err != nil {
 		t.Fatal(err)
 	}
 	append1(t, pool, comments(seeded(1), "key", 20)...)
-	run(t, projections.Config{Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}}})
+	run(t, projections.Config{
+		Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}},
+	})
 	testdb.Eventually(t, "the other projection has caught up", caughtUp(t, pool, "authors"))
 	time.Sleep(time.Second) // several looks of a standby
 	if n := count(t, pool, "posts"); n > 0 {

@@ -18,9 +18,9 @@ import (
 //go:embed authors.sql
 var authorsSQL string
 
-// Authors is the projection authors: one row per partner's user, under the display name on the comment that was
-// written last; of comments written at the same instant, on the one later in the log. An author was first seen when
-// the first comment of theirs in the log was received, however old it was then. Erased comments count for nothing, and an author
+// Authors is the projection authors: one row per partner's user, under the display name on the comment that was written
+// last; of comments written at the same instant, on the one later in the log. An author was first seen when the first
+// comment of theirs in the log was received, however old it was then. Erased comments count for nothing, and an author
 // who was erased is gone, whether the comments were read before or after that.
 type Authors struct{}
 
@@ -41,7 +41,8 @@ func (Authors) Apply(ctx context.Context, tx Execer, batch []events.Recorded) er
 	return applyBetweenErasures(ctx, tx, batch, eraseAuthorSQL, upsertAuthors)
 }
 
-// eraseAuthorSQL leaves one who has begun anew alone: what the row is made of comes later. $1: author; $2, $3: place of the erasure in the log.
+// eraseAuthorSQL leaves one who has begun anew alone: what the row is made of comes later. $1: author; $2, $3: place of
+// the erasure in the log.
 const eraseAuthorSQL = `DELETE FROM authors
 WHERE author_id = $1 AND (display_name_transaction_id, display_name_position) < ($2::xid8, $3::integer)`
 
@@ -51,7 +52,8 @@ func upsertAuthors(ctx context.Context, tx Execer, batch []events.Recorded) erro
 		return nil
 	}
 	var (
-		ids, integrations = make(pgtype.FlatArray[pgtype.UUID], len(authors)), make(pgtype.FlatArray[pgtype.UUID], len(authors))
+		ids, integrations = make(pgtype.FlatArray[pgtype.UUID], len(authors)),
+			make(pgtype.FlatArray[pgtype.UUID], len(authors))
 		external, names   = make([]string, len(authors)), make([]string, len(authors))
 		writtenAt, seenAt = make(pgtype.FlatArray[time.Time], len(authors)), make(pgtype.FlatArray[time.Time], len(authors))
 		transactions      = make(pgtype.FlatArray[pgtype.Uint64], len(authors))
@@ -64,7 +66,8 @@ func upsertAuthors(ctx context.Context, tx Execer, batch []events.Recorded) erro
 		transactions[i] = pgtype.Uint64{Uint64: a.position.TransactionID, Valid: true}
 		positions[i] = a.position.Ordinal
 	}
-	if _, err := tx.Exec(ctx, authorsSQL, ids, integrations, external, names, writtenAt, transactions, positions, seenAt); err != nil {
+	if _, err := tx.Exec(ctx, authorsSQL, ids, integrations, external, names, writtenAt, transactions, positions,
+		seenAt); err != nil {
 		return fmt.Errorf("upsert authors: %w", err)
 	}
 	return nil

@@ -18,8 +18,9 @@ import (
 // BenchmarkCatchUp applies a backlog, one projection alone and all together. One operation is one event.
 func BenchmarkCatchUp(b *testing.B) {
 	for name, which := range map[string][]projections.Projection{
-		"posts": {projections.Posts{}}, "authors": {projections.Authors{}}, "novels": {projections.Novels{}}, "activity": {projections.Activity{}},
-		"all": projections.All(),
+		"posts": {projections.Posts{}}, "authors": {projections.Authors{}}, "novels": {projections.Novels{}},
+		"activity": {projections.Activity{}},
+		"all":      projections.All(),
 	} {
 		b.Run(name, func(b *testing.B) {
 			pool := newPool(b)
@@ -56,7 +57,8 @@ func BenchmarkCommitToVisible(b *testing.B) {
 				committed := time.Now()
 				wake.Signal()
 				for found := false; !found; time.Sleep(100 * time.Microsecond) {
-					if err := pool.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM posts WHERE post_id = $1)`, post.StreamID).Scan(&found); err != nil {
+					if err := pool.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM posts WHERE post_id = $1)`,
+						post.StreamID).Scan(&found); err != nil {
 						b.Fatal(err)
 					}
 				}

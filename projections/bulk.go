@@ -9,16 +9,17 @@ import (
 	"novelgate/events"
 )
 
-// Bulk is implemented by a projection most of whose events do nothing but add rows, each event its own. Such rows can be written
-// side by side and before there are indexes.
+// Bulk is implemented by a projection most of whose events do nothing but add rows, each event its own. Such rows can
+// be written side by side and before there are indexes.
 type Bulk interface {
 	Projection
 	// NewLoader returns a loader that knows of no events.
 	NewLoader() Loader
 }
 
-// Loader turns events into rows. It is given batch after batch in log order and may use what it has learnt of earlier ones, so the rows of a batch
-// are right only in tables that get those of all earlier batches, too. It is used by one goroutine at a time.
+// Loader turns events into rows. It is given batch after batch in log order and may use what it has learnt of earlier
+// ones, so the rows of a batch are right only in tables that get those of all earlier batches, too. It is used by one
+// goroutine at a time.
 type Loader interface {
 	// Load returns the rows that events add, and the events that do anything else. Those are applied once all
 	// rows are written, in log order, which must come to the same as applying every event in log order. A

@@ -21,17 +21,18 @@ func (f *follower) isBehind() bool {
 	return f.behind
 }
 
-// catchUp applies large chunks until the projection has come close to the end of the log, or something is in the way: that
-// is left to the next batch, which deals with a single event if it must.
+// catchUp applies large chunks until the projection has come close to the end of the log, or something is in the way:
+// that is left to the next batch, which deals with a single event if it must.
 func (f *follower) catchUp(ctx context.Context) {
 	f.mu.Lock()
 	f.behind = false
 	f.mu.Unlock()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	chunks, failed := eventlog.ReadAhead(reading, f.pool.Config().ConnConfig, f.subscription.Position(), eventlog.AheadConfig{
-		Size: chunkSize, Chunks: chunkAhead, Streams: Streams(f.projection),
-	})
+	chunks, failed := eventlog.ReadAhead(reading, f.pool.Config().ConnConfig, f.subscription.Position(),
+		eventlog.AheadConfig{
+			Size: chunkSize, Chunks: chunkAhead, Streams: Streams(f.projection),
+		})
 	if err := f.writeChunks(ctx, loadAhead(reading, f.projection, chunks)); err != nil {
 		f.logger.DebugContext(ctx, "Catching up was interrupted", slog.Any("error", err))
 	}

@@ -19,11 +19,12 @@ import (
 // bulkWriters copy rows in side by side: each keeps one process of the database busy.
 const bulkWriters = 2
 
-// chunkLockTimeout ends waits that the database does not know to be circular: one chunk waits for another in this process.
+// chunkLockTimeout ends waits that the database does not know to be circular: one chunk waits for another in this
+// process.
 const chunkLockTimeout = 10 * time.Second
 
-// loadedChunk is a chunk of which all that merely adds rows has become those. They are copied in, which costs less than applying events. Where
-// rows are in the way that fails, as attempt would not: Apply knows what to do about them.
+// loadedChunk is a chunk of which all that merely adds rows has become those. They are copied in, which costs less than
+// applying events. Where rows are in the way that fails, as attempt would not: Apply knows what to do about them.
 type loadedChunk struct {
 	eventlog.Chunk
 	rows   []Rows
@@ -56,8 +57,8 @@ func loadAhead(ctx context.Context, projection Projection, chunks <-chan eventlo
 	return loaded
 }
 
-// writeChunks writes chunks, each in a transaction of its own. They are copied side by side and committed in order; one that fails takes
-// those behind it down. It returns when all have ended.
+// writeChunks writes chunks, each in a transaction of its own. They are copied side by side and committed in order; one
+// that fails takes those behind it down. It returns when all have ended.
 func (f *follower) writeChunks(ctx context.Context, chunks <-chan loadedChunk) error {
 	// A transaction that has begun is finished even if the subscription closes.
 	group, working := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -125,7 +126,8 @@ func (f *follower) beginChunk(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// writeChunk ends the transaction of beginChunk. Rows are copied ahead of its turn; the rest may depend on what the chunks before have written.
+// writeChunk ends the transaction of beginChunk. Rows are copied ahead of its turn; the rest may depend on what the
+// chunks before have written.
 func (f *follower) writeChunk(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn inorder.Turn) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 	"novelgate/projections"
 )
 
-// backlog returns comments of which a third reply to earlier ones, near and far, and some are hidden later; and where each stands.
+// backlog returns comments of which a third reply to earlier ones, near and far, and some are hidden later; and where
+// each stands.
 func backlog(seed uint64, n int) (log []events.Recorded, places map[uuid.UUID]place) {
 	random := seeded(seed)
 	imported := comments(random, "key", n)
@@ -39,16 +40,17 @@ func backlog(seed uint64, n int) (log []events.Recorded, places map[uuid.UUID]pl
 		log = append(log, imported[i])
 		if i%500 == 0 {
 			log = append(log, events.Recorded{
-				StreamType: events.PostStream, StreamID: imported[i/2].StreamID, StreamVersion: 2, ID: fmt.Sprintf("hide-%d", i), Source: "staff/posts",
-				Event: events.PostHidden{Reason: "rude"}, Metadata: events.Metadata{Actor: "staff:test"},
+				StreamType: events.PostStream, StreamID: imported[i/2].StreamID, StreamVersion: 2, ID: fmt.Sprintf("hide-%d", i),
+				Source: "staff/posts",
+				Event:  events.PostHidden{Reason: "rude"}, Metadata: events.Metadata{Actor: "staff:test"},
 			})
 		}
 	}
 	return log, places
 }
 
-// A backlog of many chunks comes to what the log says, comment by comment, although chunks are written side by side; also when a
-// row is in the way of one of them while the next ones are under way.
+// A backlog of many chunks comes to what the log says, comment by comment, although chunks are written side by side;
+// also when a row is in the way of one of them while the next ones are under way.
 func TestCatchUpAcrossChunks(t *testing.T) {
 	t.Parallel()
 	size := testsize.Of(45_000, 24_000)
@@ -62,13 +64,18 @@ func TestCatchUpAcrossChunks(t *testing.T) {
 			}
 			for _, i := range inTheWay {
 				stored := readAll(t, pool)[i:]
-				first := slices.IndexFunc(stored, func(r events.Recorded) bool { return places[r.StreamID] == place{} && r.StreamVersion == 1 })
+				first := slices.IndexFunc(stored,
+					func(r events.Recorded) bool { return places[r.StreamID] == place{} && r.StreamVersion == 1 })
 				if err := (projections.Posts{}).Apply(t.Context(), pool, stored[first:first+1]); err != nil {
 					t.Fatal(err)
 				}
 			}
-			run(t, projections.Config{Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}, projections.Integrations{}}})
-			testdb.Eventually(t, "caught up", func() bool { return caughtUp(t, pool, "posts")() && caughtUp(t, pool, "authors")() })
+			run(t, projections.Config{
+				Pool: pool, Logger: quiet(),
+				Projections: []projections.Projection{projections.Posts{}, projections.Authors{}, projections.Integrations{}},
+			})
+			testdb.Eventually(t, "caught up",
+				func() bool { return caughtUp(t, pool, "posts")() && caughtUp(t, pool, "authors")() })
 			assertTables(t, pool)
 			if diff := difference(places, readPlaces(t, pool)); diff != "" {
 				t.Errorf("places differ (-log +table):\n%.2000s", diff)

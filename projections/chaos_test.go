@@ -35,7 +35,8 @@ func (m *meetings) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(m, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// dawdling is a counting projection of one replica that waits between reading its first events and applying them, while another one goes on.
+// dawdling is a counting projection of one replica that waits between reading its first events and applying them, while
+// another one goes on.
 type dawdling struct {
 	counting
 	wait func()
@@ -47,7 +48,8 @@ func (d *dawdling) Apply(ctx context.Context, tx projections.Execer, batch []eve
 	return d.counting.Apply(ctx, tx, batch)
 }
 
-// Events whose checkpoint another replica has moved, between the reading and the applying, are not applied a second time.
+// Events whose checkpoint another replica has moved, between the reading and the applying, are not applied a second
+// time.
 func TestMovedCheckpointIsMet(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -70,8 +72,8 @@ func TestMovedCheckpointIsMet(t *testing.T) {
 	}
 }
 
-// Writers append, some of them committing late; two replicas come and go, and compete; connections are cut. In the end every event was
-// applied once, in order.
+// Writers append, some of them committing late; two replicas come and go, and compete; connections are cut. In the end
+// every event was applied once, in order.
 func TestExactlyOnceInChaos(t *testing.T) {
 	t.Parallel()
 	const writers = 4
@@ -94,8 +96,11 @@ func TestExactlyOnceInChaos(t *testing.T) {
 			for pause(calm, time.Millisecond) {
 				pool := open(t, url, "replica")
 				begun := make(chan struct{})
-				which := append(projections.All(), &dawdling{counting: chaos, wait: func() { close(begun); time.Sleep(100 * time.Millisecond) }})
-				stop := run(t, projections.Config{Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: met.logger()})
+				which := append(projections.All(),
+					&dawdling{counting: chaos, wait: func() { close(begun); time.Sleep(100 * time.Millisecond) }})
+				stop := run(t, projections.Config{
+					Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: met.logger(),
+				})
 				select { // a busy machine takes its time to get there
 				case <-begun:
 					pause(calm, time.Duration(50+random.IntN(300))*time.Millisecond)
@@ -253,7 +258,8 @@ func TestStandbyStepsIn(t *testing.T) {
 	random := seeded(1)
 	stops := make([]func(), 0, 2)
 	for range 2 {
-		stops = append(stops, run(t, projections.Config{Pool: open(t, url, "replica"), Projections: []projections.Projection{p}}))
+		stops = append(stops,
+			run(t, projections.Config{Pool: open(t, url, "replica"), Projections: []projections.Projection{p}}))
 	}
 	for i, n := 0, 0; i < 3; i++ {
 		append1(t, pool, comments(random, fmt.Sprintf("part-%d", i), 10)...)

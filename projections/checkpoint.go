@@ -96,20 +96,23 @@ FROM projections WHERE name = $1`
 	// lockCheckpointSQL returns nothing when somebody else has the lock.
 	lockCheckpointSQL = checkpointSQL + unlessLocked
 
-	// Whoever writes chunks holds an advisory lock from their beginning on, long before the checkpoint: else others would take it for abandoned, and
-	// write the same rows. Several of its transactions hold that side by side.
+	// Whoever writes chunks holds an advisory lock from their beginning on, long before the checkpoint: else others would
+	// take it for abandoned, and write the same rows. Several of its transactions hold that side by side.
 	announceChunkSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
 
 	// lockIdleCheckpointSQL returns nothing while somebody writes chunks, too.
-	lockIdleCheckpointSQL = checkpointSQL + ` AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))` + unlessLocked
+	lockIdleCheckpointSQL = checkpointSQL +
+		` AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))` + unlessLocked
 )
 
 const saveCheckpointSQL = `UPDATE projections
 SET transaction_id = $2, position = $3, error = NULL, unknown_type = NULL, updated_at = statement_timestamp() WHERE name = $1`
 
-// failSQL stops a projection. $2, $3: its checkpoint, $4, $5: the event that it cannot apply, $6: why, $7: generation, $8: the log.
+// failSQL stops a projection. $2, $3: its checkpoint, $4, $5: the event that it cannot apply, $6: why, $7: generation,
+// $8: the log.
 const failSQL = `UPDATE projections
-SET state = 'failed', failed_transaction_id = $4, failed_position = $5, error = $6, unknown_type = NULL, updated_at = statement_timestamp()
+SET state = 'failed', failed_transaction_id = $4, failed_position = $5, error = $6, unknown_type = NULL,
+    updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND generation = $7 AND ` + eventlog.IdentitySQL + ` = $8`
 
 // noteUnknownSQL says what a running projection waits for. $2, $3: its checkpoint, $4: event type, $5: generation.
@@ -124,11 +127,13 @@ WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' 
 
 // divergeSQL stops a projection whose checkpoint is not in the log. $2, $3: the checkpoint, $4: why.
 const divergeSQL = `UPDATE projections AS p
-SET state = 'diverged', error = $4, failed_transaction_id = NULL, failed_position = NULL, unknown_type = NULL, updated_at = statement_timestamp()
+SET state = 'diverged', error = $4, failed_transaction_id = NULL, failed_position = NULL, unknown_type = NULL,
+    updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state <> 'diverged' AND NOT ` + inLogSQL
 
 const retrySQL = `UPDATE projections
-SET state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL, updated_at = statement_timestamp()
+SET state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
+    updated_at = statement_timestamp()
 WHERE name = $1 AND state = 'failed'`
 
 // Retry lets a failed projection go on with the event at which it stopped; it takes it up within a second. It

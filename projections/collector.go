@@ -24,21 +24,30 @@ func NewCollector(db eventlog.Querier, clock func() time.Time) *Collector {
 		return prometheus.NewDesc("novelgate_"+name, help, labels, nil)
 	}
 	return &Collector{
-		list:       scrape.New(clock, func(ctx context.Context) ([]Status, error) { return List(ctx, db) }),
-		up:         desc("projections_up", "Whether the state of the projections could be read."),
-		lagEvents:  desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.", "projection"),
-		lagSeconds: desc("projection_lag_seconds", "Age of the oldest settled event that the projection has not applied yet; 0 when there is none.", "projection"),
-		failed:     desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.", "projection"),
-		diverged:   desc("projection_diverged", "1 when the log does not have the last event that the projection has applied, until its tables are built anew.", "projection"),
-		retrying:   desc("projection_retrying", "1 while the projection does not go on for a reason that is no event's, and tries again.", "projection"),
+		list: scrape.New(clock, func(ctx context.Context) ([]Status, error) { return List(ctx, db) }),
+		up:   desc("projections_up", "Whether the state of the projections could be read."),
+		lagEvents: desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.",
+			"projection"),
+		lagSeconds: desc("projection_lag_seconds",
+			"Age of the oldest settled event that the projection has not applied yet; 0 when there is none.", "projection"),
+		failed: desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.",
+			"projection"),
+		diverged: desc("projection_diverged",
+			"1 when the log does not have the last event that the projection has applied, until its tables are built anew.",
+			"projection"),
+		retrying: desc("projection_retrying",
+			"1 while the projection does not go on for a reason that is no event's, and tries again.", "projection"),
 		generation: desc("projection_generation", "Generation of the code that writes the live tables.", "projection"),
-		rebuilt:    desc("projection_rebuild_done", "Share of the log that a rebuild of the projection has read; absent when none is unfinished.", "projection"),
+		rebuilt: desc("projection_rebuild_done",
+			"Share of the log that a rebuild of the projection has read; absent when none is unfinished.", "projection"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{c.up, c.lagEvents, c.lagSeconds, c.failed, c.diverged, c.retrying, c.generation, c.rebuilt} {
+	for _, desc := range []*prometheus.Desc{
+		c.up, c.lagEvents, c.lagSeconds, c.failed, c.diverged, c.retrying, c.generation, c.rebuilt,
+	} {
 		descs <- desc
 	}
 }

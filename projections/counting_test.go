@@ -16,8 +16,8 @@ import (
 	"novelgate/projections"
 )
 
-// counting writes one row for every application of an event, in the order of application: what is applied twice, not at all or
-// out of order shows.
+// counting writes one row for every application of an event, in the order of application: what is applied twice, not at
+// all or out of order shows.
 type counting struct{ name string }
 
 func (c counting) Name() string { return c.name }
@@ -29,7 +29,8 @@ func (c counting) Tables() []string { return []string{"applied_" + c.name} }
 func (c counting) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
 	transactions, positions := make([]pgtype.Uint64, len(batch)), make([]int32, len(batch))
 	for i, recorded := range batch {
-		transactions[i], positions[i] = pgtype.Uint64{Uint64: recorded.Position.TransactionID, Valid: true}, recorded.Position.Ordinal
+		transactions[i], positions[i] = pgtype.Uint64{Uint64: recorded.Position.TransactionID, Valid: true},
+			recorded.Position.Ordinal
 	}
 	_, err := tx.Exec(ctx, fmt.Sprintf(`INSERT INTO applied_%s (transaction_id, position)
 		SELECT e.transaction_id, e.position FROM unnest($1::xid8[], $2::integer[]) WITH ORDINALITY AS e (transaction_id, position, n) ORDER BY n`, c.name),
@@ -51,7 +52,8 @@ func newCounting(t testing.TB, pool *pgxpool.Pool, name string) counting {
 // applied returns the positions that were applied, in the order of application.
 func (c counting) applied(t testing.TB, pool *pgxpool.Pool) []events.Position {
 	t.Helper()
-	rows, err := pool.Query(context.Background(), fmt.Sprintf(`SELECT transaction_id, position FROM applied_%s ORDER BY n`, c.name))
+	rows, err := pool.Query(context.Background(),
+		fmt.Sprintf(`SELECT transaction_id, position FROM applied_%s ORDER BY n`, c.name))
 	if err != nil {
 		t.Fatalf("read what was applied: %v", err)
 	}

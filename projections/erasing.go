@@ -9,20 +9,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Whoever erases an author holds an advisory lock of its session, which others may hold, too. The number is that of hashtextextended.
+// Whoever erases an author holds an advisory lock of its session, which others may hold, too. The number is that of
+// hashtextextended.
 const (
 	announceErasureSQL = `SELECT pg_advisory_lock_shared(hashtextextended('novelgate erasure', 0))`
 
 	erasureUnderWaySQL = `SELECT EXISTS (SELECT FROM pg_locks
-WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32 | objid::bigint) = hashtextextended('novelgate erasure', 0))`
 )
 
 // withdrawTimeout bounds the goodbye to a database that has gone silent.
 const withdrawTimeout = 5 * time.Second
 
-// AnnounceErasure lets everybody know that the log loses words of an author which tables still hold, until withdraw is called or the process
-// dies. It opens a connection of its own: whoever erases may have taken the last one of the pool.
+// AnnounceErasure lets everybody know that the log loses words of an author which tables still hold, until withdraw is
+// called or the process dies. It opens a connection of its own: whoever erases may have taken the last one of the pool.
 func AnnounceErasure(ctx context.Context, pool *pgxpool.Pool) (withdraw func(), err error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"novelgate/events"
 )
 
-// applyBetweenErasures applies the events between the erasures of authors, each part as a batch of its own, and each erasure in its place
-// with a statement that takes the author and the erasure's place in the log: transaction id and position.
+// applyBetweenErasures applies the events between the erasures of authors, each part as a batch of its own, and each
+// erasure in its place with a statement that takes the author and the erasure's place in the log: transaction id and
+// position.
 func applyBetweenErasures(ctx context.Context, tx Execer, batch []events.Recorded, eraseSQL string,
 	apply func(ctx context.Context, tx Execer, part []events.Recorded) error,
 ) error {

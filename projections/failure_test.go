@@ -50,10 +50,14 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 		reaction func(context.Context, projections.Execer) error
 		want     string
 	}{
-		"error":              {func(context.Context, projections.Execer) error { return errors.New("indigestible\x00") }, "indigestible"},
-		"panic":              {func(context.Context, projections.Execer) error { panic("allergic shock") }, "allergic shock"},
-		"refused statement":  {exec(`SELECT 1 / 0`), "division by zero"},
-		"unique violation":   {exec(`INSERT INTO settings (name, value) VALUES ('twice', ''), ('twice', '')`), "duplicate key"},
+		"error": {
+			func(context.Context, projections.Execer) error { return errors.New("indigestible\x00") }, "indigestible",
+		},
+		"panic":             {func(context.Context, projections.Execer) error { panic("allergic shock") }, "allergic shock"},
+		"refused statement": {exec(`SELECT 1 / 0`), "division by zero"},
+		"unique violation": {
+			exec(`INSERT INTO settings (name, value) VALUES ('twice', ''), ('twice', '')`), "duplicate key",
+		},
 		"deferred check":     {exec(`INSERT INTO deferred VALUES (1), (1)`), "duplicate key"},
 		"unencodable value":  {exec(`SELECT $1::integer`, make(chan int)), "chan int"},
 		"NUL in a parameter": {exec(`SELECT $1::text`, "\x00"), "invalid byte sequence"},
@@ -66,7 +70,9 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 			}
 			sick := allergic{newCounting(t, pool, "sick"), test.reaction, new(atomic.Bool)}
 			healthy := newCounting(t, pool, "healthy")
-			config := projections.Config{Pool: pool, Projections: []projections.Projection{sick, healthy}, Wake: eventlog.NewWake(), Logger: quiet()}
+			config := projections.Config{
+				Pool: pool, Projections: []projections.Projection{sick, healthy}, Wake: eventlog.NewWake(), Logger: quiet(),
+			}
 
 			random := seeded(1)
 			before, after := comments(random, "before", 37), comments(random, "after", 20)
@@ -120,9 +126,11 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 func TestTransientErrorsDoNotStop(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{
-		"deadlock_detected", "serialization_failure", "lock_not_available", "query_canceled", "disk_full", "read_only_sql_transaction", "io_error",
+		"deadlock_detected", "serialization_failure", "lock_not_available", "query_canceled", "disk_full",
+		"read_only_sql_transaction", "io_error",
 		// Nothing says that these go away by themselves, nor that an event is to blame.
-		"idle_in_transaction_session_timeout", "insufficient_privilege", "internal_error", "index_corrupted", "undefined_table", "feature_not_supported",
+		"idle_in_transaction_session_timeout", "insufficient_privilege", "internal_error", "index_corrupted",
+		"undefined_table", "feature_not_supported",
 	} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
@@ -148,17 +156,20 @@ func TestTransientErrorsDoNotStop(t *testing.T) {
 	}
 }
 
-// What may be an event's fault, or that of a database in trouble, is on record while it is tried again, until it has gone away.
+// What may be an event's fault, or that of a database in trouble, is on record while it is tried again, until it has
+// gone away.
 func TestTroubleIsOnRecord(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	p, random := newCounting(t, pool, "sick"), seeded(1)
-	execute(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no right' USING ERRCODE = 'insufficient_privilege'; END $$`,
+	execute(t, pool,
+		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no right' USING ERRCODE = 'insufficient_privilege'; END $$`,
 		`CREATE TRIGGER refuse BEFORE INSERT ON applied_sick EXECUTE FUNCTION refuse()`)
 	append1(t, pool, comments(random, "some", 5)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
 	testdb.Eventually(t, "on record", func() bool { return status(t, pool, "sick").Error != nil })
-	if s := status(t, pool, "sick"); s.State != projections.Running || !strings.Contains(*s.Error, "no right") || s.FailedAt != nil {
+	if s := status(t, pool, "sick"); s.State != projections.Running || !strings.Contains(*s.Error, "no right") ||
+		s.FailedAt != nil {
 		t.Errorf("status of a projection in trouble: %+v", s)
 	}
 	metrics := map[string]float64{}
@@ -167,7 +178,10 @@ func TestTroubleIsOnRecord(t *testing.T) {
 			metrics[name] = value
 		}
 	}
-	want := map[string]float64{"novelgate_projection_retrying sick": 1, "novelgate_projection_failed sick": 0, "novelgate_projection_diverged sick": 0}
+	want := map[string]float64{
+		"novelgate_projection_retrying sick": 1, "novelgate_projection_failed sick": 0,
+		"novelgate_projection_diverged sick": 0,
+	}
 	if diff := cmp.Diff(want, metrics); diff != "" {
 		t.Errorf("metrics differ (-want +got):\n%s", diff)
 	}
@@ -188,7 +202,8 @@ func TestPatienceEnds(t *testing.T) {
 		return err
 	}
 	p, random := allergic{newCounting(t, pool, "sick"), reaction, new(atomic.Bool)}, seeded(1)
-	append1(t, pool, append(append(comments(random, "before", 37), comment(random, poisonKey)), comments(random, "after", 20)...)...)
+	append1(t, pool,
+		append(append(comments(random, "before", 37), comment(random, poisonKey)), comments(random, "after", 20)...)...)
 	poison := readAll(t, pool)[37].Position
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Patience: 4, Logger: quiet()})
 	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
@@ -243,7 +258,8 @@ func TestUnreadableEventIsPoison(t *testing.T) {
 	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
 
 	var at events.Position
-	if err := pool.QueryRow(t.Context(), `SELECT transaction_id FROM events WHERE event_source = 'test'`).Scan(&at.TransactionID); err != nil {
+	if err := pool.QueryRow(t.Context(), `SELECT transaction_id FROM events WHERE event_source = 'test'`).Scan(
+		&at.TransactionID); err != nil {
 		t.Fatal(err)
 	}
 	assertFailed(t, pool, at, "decode post.imported.v1")
@@ -252,8 +268,8 @@ func TestUnreadableEventIsPoison(t *testing.T) {
 	}
 }
 
-// An event of a type that only a newer version knows: this replica applies what is before it and waits, without failing, until
-// a newer one has moved on.
+// An event of a type that only a newer version knows: this replica applies what is before it and waits, without
+// failing, until a newer one has moved on.
 func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -266,7 +282,8 @@ func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 
 	testdb.Eventually(t, "waits", func() bool { return status(t, pool, "old").UnknownType != nil })
 	s := status(t, pool, "old")
-	if s.State != projections.Running || *s.UnknownType != "post.imported.v9" || s.Error != nil || s.LagEvents < 1 || s.LagSeconds <= 0 {
+	if s.State != projections.Running || *s.UnknownType != "post.imported.v9" || s.Error != nil || s.LagEvents < 1 ||
+		s.LagSeconds <= 0 {
 		t.Errorf("status of a waiting projection: %+v", s)
 	}
 	// What a newer replica does.
@@ -293,17 +310,23 @@ func TestRetryOfUnknownProjection(t *testing.T) {
 
 func TestNewRunnerRefusesTwoOfOneName(t *testing.T) {
 	t.Parallel()
-	_, err := projections.NewRunner(projections.Config{Pool: newPool(t), Projections: []projections.Projection{projections.Posts{}, projections.Posts{}}})
+	_, err := projections.NewRunner(projections.Config{
+		Pool: newPool(t), Projections: []projections.Projection{projections.Posts{}, projections.Posts{}},
+	})
 	if err == nil || !strings.Contains(fmt.Sprint(err), "posts") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// An event deep in a backlog that cannot be applied, or read, is found exactly, although large chunks are applied before it.
+// An event deep in a backlog that cannot be applied, or read, is found exactly, although large chunks are applied
+// before it.
 func TestPoisonInABacklog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	sick := allergic{newCounting(t, pool, "sick"), func(context.Context, projections.Execer) error { return errors.New("indigestible") }, new(atomic.Bool)}
+	sick := allergic{
+		newCounting(t, pool, "sick"), func(context.Context, projections.Execer) error { return errors.New("indigestible") },
+		new(atomic.Bool),
+	}
 	blind := newCounting(t, pool, "blind")
 	random := seeded(1)
 	log := comments(random, "key", 12_000)

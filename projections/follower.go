@@ -77,13 +77,15 @@ func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 	if c.state == Diverged || c.generation != f.projection.Generation() {
 		return nil
 	}
-	cause := fmt.Sprintf("the log does not have event %s, which is the last one that was applied: the log was set back, or is another one", c.position)
+	cause := fmt.Sprintf("the log does not have event %s, which is the last one that was applied: the log was set back, "+
+		"or is another one", c.position)
 	tag, err := f.pool.Exec(ctx, divergeSQL, f.projection.Name(), c.position.TransactionID, c.position.Ordinal, cause)
 	if err != nil {
 		return fmt.Errorf("stop projection: %w", err)
 	}
 	if tag.RowsAffected() > 0 {
-		f.logger.ErrorContext(ctx, "Projection has diverged from the log and stops until its tables are built anew", slog.String("error", cause))
+		f.logger.ErrorContext(ctx, "Projection has diverged from the log and stops until its tables are built anew",
+			slog.String("error", cause))
 	}
 	return nil
 }
@@ -91,7 +93,8 @@ func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 // seek goes on from a checkpoint.
 func (f *follower) seek(ctx context.Context, c checkpoint) {
 	if f.identity != c.identity && f.identity != (eventlog.Identity{}) {
-		f.logger.InfoContext(ctx, "The database was restarted or is another one; the projection goes on from its checkpoint there",
+		f.logger.InfoContext(ctx,
+			"The database was restarted or is another one; the projection goes on from its checkpoint there",
 			slog.Any("before", f.identity), slog.Any("now", c.identity), slog.Any("position", c.position))
 	}
 	f.identity = c.identity
@@ -125,7 +128,8 @@ func (f *follower) enter(ctx context.Context, next mode, err error) {
 		if f.failures >= transientLog {
 			level = slog.LevelWarn
 		}
-		f.logger.Log(ctx, level, "Projection could not be written; trying again", slog.Int("failures", f.failures), slog.Any("error", err))
+		f.logger.Log(ctx, level, "Projection could not be written; trying again", slog.Int("failures", f.failures),
+			slog.Any("error", err))
 		return
 	}
 	f.failures = 0
@@ -240,8 +244,10 @@ func (f *follower) doubt(ctx context.Context, at events.Position, err error) {
 	if f.doubts != transientLog || doubt.error == nil {
 		return
 	}
-	f.logger.ErrorContext(ctx, "Projection does not go on, for a reason that is no event's; it tries again", slog.Any("error", err))
-	if _, err := f.pool.Exec(ctx, noteTroubleSQL, f.projection.Name(), at.TransactionID, at.Ordinal, eventlog.ErrorText(err)); err != nil {
+	f.logger.ErrorContext(ctx, "Projection does not go on, for a reason that is no event's; it tries again",
+		slog.Any("error", err))
+	if _, err := f.pool.Exec(ctx, noteTroubleSQL, f.projection.Name(), at.TransactionID, at.Ordinal,
+		eventlog.ErrorText(err)); err != nil {
 		f.logger.WarnContext(ctx, "Why the projection does not go on could not be recorded", slog.Any("error", err))
 	}
 }
@@ -264,7 +270,8 @@ func modeAfter(err error) mode {
 	return retrying
 }
 
-// apply applies a part and returns how far it got. If some event cannot be applied, those before it are, and the projection stops there.
+// apply applies a part and returns how far it got. If some event cannot be applied, those before it are, and the
+// projection stops there.
 func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	if p.start == p.end {
 		return p.start, nil
@@ -300,7 +307,8 @@ func (f *follower) refuse(ctx context.Context, start events.Position, undecodabl
 	if !errors.Is(undecodable, events.ErrUnknownType) {
 		return f.stop(ctx, start, undecodable.Recorded.Position, undecodable)
 	}
-	if _, err := f.pool.Exec(ctx, noteUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal, undecodable.Type, f.projection.Generation()); err != nil {
+	if _, err := f.pool.Exec(ctx, noteUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal,
+		undecodable.Type, f.projection.Generation()); err != nil {
 		return fmt.Errorf("note unknown event type: %w", err)
 	}
 	return undecodable
@@ -314,7 +322,8 @@ func (e *failedError) Unwrap() error { return e.cause }
 
 // stop records that the projection, whose checkpoint is at start, cannot get past an event.
 func (f *follower) stop(ctx context.Context, start, at events.Position, cause error) error {
-	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID, at.Ordinal, eventlog.ErrorText(cause),
+	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID,
+		at.Ordinal, eventlog.ErrorText(cause),
 		f.projection.Generation(), f.identity.String())
 	if err != nil {
 		return fmt.Errorf("stop projection: %w", err)

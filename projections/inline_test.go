@@ -48,7 +48,8 @@ func newWorld(prefix string) *world {
 func (w *world) record(streamType string, id uuid.UUID, version int, event events.Event) events.Recorded {
 	w.n++
 	recorded := events.Recorded{
-		StreamType: streamType, StreamID: id, StreamVersion: version, ID: fmt.Sprintf("%s-%d", w.prefix, w.n), Source: "tests", Event: event,
+		StreamType: streamType, StreamID: id, StreamVersion: version, ID: fmt.Sprintf("%s-%d", w.prefix, w.n),
+		Source: "tests", Event: event,
 	}
 	w.decided = append(w.decided, recorded)
 	return recorded
@@ -56,7 +57,8 @@ func (w *world) record(streamType string, id uuid.UUID, version int, event event
 
 // step is something that a partner or staff does; refusals are fine.
 func (w *world) step(t *rapid.T) {
-	spelled := w.prefix + " " + rapid.SampledFrom([]string{"Straße", "STRASSE", "Ὀδύσσεια", "novel", "NOVEL", "x"}).Draw(t, "title")
+	spelled := w.prefix + " " + rapid.SampledFrom([]string{"Straße", "STRASSE", "Ὀδύσσεια", "novel", "NOVEL", "x"}).Draw(t,
+		"title")
 	folded := title.Fold(spelled)
 	n := w.novels[folded]
 	n.ID = events.NovelID(folded)
@@ -64,7 +66,9 @@ func (w *world) step(t *rapid.T) {
 	var event events.Event
 	var rest []events.Event
 	text := rapid.Ptr(rapid.SampledFrom([]string{"", "a", "b\" \\ é"}), true)
-	switch rapid.SampledFrom([]string{"upsert", "upsert", "publish", "approve", "reject", "bar", "edit", "thread", "integration", "author"}).Draw(t, "step") {
+	switch rapid.SampledFrom([]string{
+		"upsert", "upsert", "publish", "approve", "reject", "bar", "edit", "thread", "integration", "author",
+	}).Draw(t, "step") {
 	case "upsert":
 		_, event, _ = n.Upsert(novel.Upsert{
 			IntegrationID: owner, Review: rapid.Bool().Draw(t, "review"), Title: spelled, Slug: title.Slug(folded),
@@ -74,7 +78,9 @@ func (w *world) step(t *rapid.T) {
 			},
 		})
 	case "publish":
-		decided, _ := n.Publish(novel.Publication{Title: spelled, Slug: title.Slug(folded), Fields: novel.Fields{Language: text.Draw(t, "language")}})
+		decided, _ := n.Publish(novel.Publication{
+			Title: spelled, Slug: title.Slug(folded), Fields: novel.Fields{Language: text.Draw(t, "language")},
+		})
 		if len(decided) > 0 {
 			event, rest = decided[0], decided[1:]
 		}
@@ -120,15 +126,19 @@ func (w *world) integrate(t *rapid.T, id uuid.UUID) {
 		decided, _ = integration.Register(w.prefix+" "+id.String(), now)
 	case rapid.Bool().Draw(t, "key"):
 		keyID, hash := uuid.New(), uuid.New()
-		decided, _ = i.IssueKey(events.KeyIssued{KeyID: keyID, Prefix: "ngp_", SHA256: slices.Concat(keyID[:], hash[:]), IssuedAt: now})
+		decided, _ = i.IssueKey(events.KeyIssued{
+			KeyID: keyID, Prefix: "ngp_", SHA256: slices.Concat(keyID[:], hash[:]), IssuedAt: now,
+		})
 	case len(i.Keys) > 0 && rapid.Bool().Draw(t, "revoke"):
 		keys := slices.SortedFunc(maps.Keys(i.Keys), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 		decided, _ = i.RevokeKey(keys[0], "", now)
 	default:
 		decided, _ = i.Change(integration.Change{
-			Name:    rapid.Ptr(rapid.SampledFrom([]string{w.prefix + " " + id.String(), w.prefix + " renamed " + id.String()}), true).Draw(t, "name"),
-			Enabled: rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"), PostsPerMinute: new(rapid.IntRange(0, 3).Draw(t, "limit")),
-			Capabilities: map[integration.Capability]bool{integration.Posts: rapid.Bool().Draw(t, "posts")},
+			Name: rapid.Ptr(rapid.SampledFrom([]string{w.prefix + " " + id.String(), w.prefix + " renamed " + id.String()}),
+				true).Draw(t, "name"),
+			Enabled:        rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"),
+			PostsPerMinute: new(rapid.IntRange(0, 3).Draw(t, "limit")),
+			Capabilities:   map[integration.Capability]bool{integration.Posts: rapid.Bool().Draw(t, "posts")},
 		})
 	}
 	for _, event := range decided {
@@ -269,9 +279,11 @@ func dump(t *testing.T, pool *pgxpool.Pool, table string, log []events.Recorded)
 		streams = append(streams, recorded.StreamID)
 	}
 	key := map[string]string{
-		"title_lookup": "novel_id", "threads": "thread_id", "integrations": "integration_id", "api_keys": "integration_id", "author_decisions": "author_id",
+		"title_lookup": "novel_id", "threads": "thread_id", "integrations": "integration_id", "api_keys": "integration_id",
+		"author_decisions": "author_id",
 	}[table]
-	rows, err := pool.Query(t.Context(), `SELECT r::text FROM `+table+` r WHERE `+key+` = ANY ($1::uuid[]) ORDER BY r::text`, streams)
+	rows, err := pool.Query(t.Context(),
+		`SELECT r::text FROM `+table+` r WHERE `+key+` = ANY ($1::uuid[]) ORDER BY r::text`, streams)
 	if err != nil {
 		t.Fatal(err)
 	}

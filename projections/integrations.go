@@ -118,7 +118,8 @@ func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) 
 	if s.updates != nil {
 		updatesPerMinute = s.updates.PerMinute
 	}
-	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute, s.novelsPerMinute, s.review, s.name,
+	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute,
+		s.novelsPerMinute, s.review, s.name,
 		s.updates != nil, updatesPerMinute)
 	return err
 }

@@ -75,7 +75,9 @@ func TestIntegrations(t *testing.T) {
 		events.RateLimitSet{Operation: "novels", PerMinute: 0, Updates: &events.UpdateLimit{PerMinute: new(10)}},
 		events.ReviewModeSet{Review: true},
 		events.KeyIssued{KeyID: uuid.UUID{5}, Prefix: "ngp_AbC1", SHA256: hash, IssuedAt: noon},
-		events.KeyIssued{KeyID: uuid.UUID{6}, Prefix: "ngp_XyZ9", SHA256: other, IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
+		events.KeyIssued{
+			KeyID: uuid.UUID{6}, Prefix: "ngp_XyZ9", SHA256: other, IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
+		},
 		events.CapabilityDisabled{Capability: "novels"},
 		events.KeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)},
 		events.KeyExpirySet{KeyID: uuid.UUID{6}, ExpiresAt: noon.Add(2 * time.Minute)},
@@ -87,15 +89,26 @@ func TestIntegrations(t *testing.T) {
 	}
 	pool := newPool(t)
 	applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, id, 1, stream[0]))
-	fresh := integrationRow{Name: "Partner", Enabled: true, PostsPerMinute: 60, NovelsPerMinute: 60, Version: 1, RegisteredAt: noon}
+	fresh := integrationRow{
+		Name: "Partner", Enabled: true, PostsPerMinute: 60, NovelsPerMinute: 60, Version: 1, RegisteredAt: noon,
+	}
 	if diff := cmp.Diff(fresh, readIntegration(t, pool, id)); diff != "" {
 		t.Errorf("fresh (-want +got):\n%s", diff)
 	}
 
-	want := integrationRow{Name: "Another", Enabled: true, Posts: true, PostsPerMinute: 6000, NovelUpdatesPerMinute: new(10), Version: len(stream), RegisteredAt: noon}
+	want := integrationRow{
+		Name: "Another", Enabled: true, Posts: true, PostsPerMinute: 6000, NovelUpdatesPerMinute: new(10),
+		Version: len(stream), RegisteredAt: noon,
+	}
 	wantKeys := []keyRow{
-		{ID: uuid.UUID{5}, Hash: hash, Prefix: "ngp_AbC1", IntegrationID: id, IssuedAt: noon, RevokedAt: new(noon.Add(time.Minute))},
-		{ID: uuid.UUID{6}, Hash: other, Prefix: "ngp_XyZ9", IntegrationID: id, IssuedAt: noon, ExpiresAt: new(noon.Add(2 * time.Minute))},
+		{
+			ID: uuid.UUID{5}, Hash: hash, Prefix: "ngp_AbC1", IntegrationID: id, IssuedAt: noon,
+			RevokedAt: new(noon.Add(time.Minute)),
+		},
+		{
+			ID: uuid.UUID{6}, Hash: other, Prefix: "ngp_XyZ9", IntegrationID: id, IssuedAt: noon,
+			ExpiresAt: new(noon.Add(2 * time.Minute)),
+		},
 	}
 	for _, from := range []int{1, 0, 4, 12} { // the rest; then again all, and parts of it
 		applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, id, from+1, stream[from:]...))
@@ -106,7 +119,9 @@ func TestIntegrations(t *testing.T) {
 			t.Errorf("keys from %d (-want +got):\n%s", from, diff)
 		}
 	}
-	applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, id, len(stream)+1, events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{}}))
+	applyBatch(t, pool, projections.Integrations{},
+		history(events.IntegrationStream, id, len(stream)+1,
+			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{}}))
 	if got := readIntegration(t, pool, id); got.NovelUpdatesPerMinute != nil {
 		t.Errorf("updates switched off: %+v", got)
 	}

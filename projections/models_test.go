@@ -20,8 +20,8 @@ import (
 	"novelgate/projections"
 )
 
-// However the log is cut into batches, whichever come again and however they overlap, the read models are what a naive fold
-// makes of the log; also when comments are read after their author was erased.
+// However the log is cut into batches, whichever come again and however they overlap, the read models are what a naive
+// fold makes of the log; also when comments are read after their author was erased.
 func TestModelsEqualANaiveFold(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -107,8 +107,9 @@ func truncateModels(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// knowThreads fills the table threads, in which an erasure looks where to find what it changes: 0 leaves some novels out and names the thread of
-// another one for some, 1 names the thread of every novel, 2 leaves the table empty. Nothing may depend on it.
+// knowThreads fills the table threads, in which an erasure looks where to find what it changes: 0 leaves some novels
+// out and names the thread of another one for some, 1 names the thread of every novel, 2 leaves the table empty.
+// Nothing may depend on it.
 func knowThreads(t *testing.T, pool *pgxpool.Pool, what int) {
 	t.Helper()
 	if _, err := pool.Exec(context.Background(), `TRUNCATE threads`); err != nil {
@@ -123,14 +124,16 @@ func knowThreads(t *testing.T, pool *pgxpool.Pool, what int) {
 		case what == 0 && i < 2:
 			of = events.NovelID(fmt.Sprintf("novel %d", i+3))
 		}
-		if _, err := pool.Exec(context.Background(), `INSERT INTO threads (novel_id, thread_id) VALUES ($1, $2)`, novel, events.ThreadID(of)); err != nil {
+		if _, err := pool.Exec(context.Background(), `INSERT INTO threads (novel_id, thread_id) VALUES ($1, $2)`, novel,
+			events.ThreadID(of)); err != nil {
 			t.Fatalf("insert thread: %v", err)
 		}
 	}
 }
 
-// catalogueLog is a log of three partners and of staff, who create, change and moderate a handful of novels, and of few authors who
-// comment within few days, around midnight, often at the same instant. Some comments are erased, and some authors are, who may begin anew.
+// catalogueLog is a log of three partners and of staff, who create, change and moderate a handful of novels, and of few
+// authors who comment within few days, around midnight, often at the same instant. Some comments are erased, and some
+// authors are, who may begin anew.
 func catalogueLog(seed uint64, n int) []events.Recorded {
 	random := seeded(seed)
 	versions := map[uuid.UUID]int{}
@@ -143,7 +146,10 @@ func catalogueLog(seed uint64, n int) []events.Recorded {
 		switch {
 		case random.IntN(12) == 0:
 			author := events.AuthorID(integration, someone(random))
-			*r = events.Recorded{StreamType: events.AuthorStream, StreamID: author, Source: "staff/authors", Event: events.AuthorErased{IntegrationID: integration}}
+			*r = events.Recorded{
+				StreamType: events.AuthorStream, StreamID: author, Source: "staff/authors",
+				Event: events.AuthorErased{IntegrationID: integration},
+			}
 			versions[author]++
 			r.StreamVersion = versions[author]
 		case random.IntN(3) > 0:
@@ -166,7 +172,8 @@ func catalogueLog(seed uint64, n int) []events.Recorded {
 
 func someone(random *rand.Rand) string { return fmt.Sprintf("user-%d", random.IntN(4)) }
 
-// withoutErased is the log as it is read once all of it has happened: the comments of those who were erased later are without content.
+// withoutErased is the log as it is read once all of it has happened: the comments of those who were erased later are
+// without content.
 func withoutErased(log []events.Recorded) []events.Recorded {
 	erased := map[uuid.UUID]bool{}
 	read := slices.Clone(log)
@@ -198,7 +205,8 @@ func importedBy(random *rand.Rand, integration, novel uuid.UUID, key string) eve
 		e.Comment = nil
 	}
 	return events.Recorded{
-		StreamType: events.PostStream, StreamID: events.PostID(integration, key), StreamVersion: 1, Source: events.PostsSource(integration), Event: e,
+		StreamType: events.PostStream, StreamID: events.PostID(integration, key), StreamVersion: 1,
+		Source: events.PostsSource(integration), Event: e,
 	}
 }
 
@@ -210,7 +218,8 @@ func changed(random *rand.Rand, integration, novel uuid.UUID, create bool) event
 		r.Source = "staff/novels/" + novel.String()
 	case create:
 		r.Event = events.NovelCreated{
-			Title: "Title", Slug: novel.String(), Author: "Somebody", Synopsis: "About", Genres: []string{"a", "b"}, Language: "ja", OwnerID: &integration, State: "approved",
+			Title: "Title", Slug: novel.String(), Author: "Somebody", Synopsis: "About", Genres: []string{"a", "b"},
+			Language: "ja", OwnerID: &integration, State: "approved",
 		}
 		if random.IntN(2) == 0 {
 			r.Source = events.PostNovelSource(integration)
@@ -259,7 +268,8 @@ func TestFreshness(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE novelgate_analytics`); err != nil {
 			t.Fatal(err)
 		}
-		err = tx.QueryRow(t.Context(), `SELECT projection, state, position, generation, lag_events, lag_seconds, as_of, statement_timestamp() FROM analytics.freshness`).
+		err = tx.QueryRow(t.Context(),
+			`SELECT projection, state, position, generation, lag_events, lag_seconds, as_of, statement_timestamp() FROM analytics.freshness`).
 			Scan(&f.Projection, &f.State, &f.Position, &f.Generation, &f.LagEvents, &f.LagSeconds, &f.AsOf, &now)
 		if err != nil {
 			t.Fatal(err)
@@ -267,7 +277,10 @@ func TestFreshness(t *testing.T) {
 		return f, now
 	}
 	got, now := read()
-	want := freshness{Projection: "novels", State: projections.Running, Position: readAll(t, pool)[4].Position.String(), Generation: 1, AsOf: now}
+	want := freshness{
+		Projection: "novels", State: projections.Running, Position: readAll(t, pool)[4].Position.String(), Generation: 1,
+		AsOf: now,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("when caught up (-want +got):\n%s", diff)
 	}

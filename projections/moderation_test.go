@@ -50,10 +50,16 @@ func TestAuthorDecisions(t *testing.T) {
 		then  func(*decisionRow)
 	}{
 		{events.AuthorBlocked{AuthorRef: ref, Reason: "r"}, func(r *decisionRow) { r.Blocked = true }},
-		{events.AuthorLinked{IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: "m"}}, func(r *decisionRow) { r.MemberID = new("m") }},
+		{
+			events.AuthorLinked{IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: "m"}},
+			func(r *decisionRow) { r.MemberID = new("m") },
+		},
 		{events.AuthorPostsHidden{AuthorRef: ref, Until: noon}, func(r *decisionRow) { r.HiddenUntil = &noon }},
 		{events.AuthorUnblocked{AuthorRef: ref}, func(r *decisionRow) { r.Blocked = false }},
-		{events.AuthorLinked{IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: "n"}}, func(r *decisionRow) { r.MemberID = new("n") }},
+		{
+			events.AuthorLinked{IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: "n"}},
+			func(r *decisionRow) { r.MemberID = new("n") },
+		},
 		{events.AuthorPostsRestored{AuthorRef: ref}, func(r *decisionRow) { r.HiddenUntil = nil }},
 		{events.AuthorUnlinked{AuthorRef: ref}, func(r *decisionRow) { r.MemberID = nil }},
 		{events.AuthorLinked{IntegrationID: integrationID}, func(*decisionRow) {}}, // erased: nobody knows to whom
@@ -94,12 +100,14 @@ func TestPostIsHidden(t *testing.T) {
 					}
 					want := post.Fold(history).Standing(by).State == post.Hidden
 					var got bool
-					err := pool.QueryRow(t.Context(), `SELECT post_is_hidden($1, $2, $3, $4)`, hides && moderated > 0, moderatedAt, at(received), hiddenUntil).Scan(&got)
+					err := pool.QueryRow(t.Context(), `SELECT post_is_hidden($1, $2, $3, $4)`, hides && moderated > 0, moderatedAt,
+						at(received), hiddenUntil).Scan(&got)
 					if err != nil {
 						t.Fatal(err)
 					}
 					if got != want {
-						t.Errorf("received %d, moderated %d (hidden: %t), author's hidden until %d: the database says %t, the aggregate %t", received, moderated, hides, until, got, want)
+						t.Errorf("received %d, moderated %d (hidden: %t), author's hidden until %d: the database says %t, the "+
+							"aggregate %t", received, moderated, hides, until, got, want)
 					}
 				}
 			}
@@ -135,7 +143,8 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 		t.Errorf("posts (-want +got):\n%s", diff)
 	}
 	var blocked, linked int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE blocked), count(member_id) FROM analytics.authors`).Scan(&blocked, &linked); err != nil {
+	if err := pool.QueryRow(t.Context(),
+		`SELECT count(*) FILTER (WHERE blocked), count(member_id) FROM analytics.authors`).Scan(&blocked, &linked); err != nil {
 		t.Fatal(err)
 	}
 	if blocked != 1 || linked != 1 {

@@ -84,7 +84,10 @@ func naiveAuthors(log []events.Recorded) map[uuid.UUID]authorRow {
 		id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
 		row, known := rows[id]
 		if !known {
-			row = authorRow{AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID, FirstSeen: recorded.RecordedAt.UTC()}
+			row = authorRow{
+				AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID,
+				FirstSeen: recorded.RecordedAt.UTC(),
+			}
 		}
 		if !known || !e.WrittenAt.Before(row.DisplayNameAt) {
 			row.DisplayName, row.DisplayNameAt = e.Comment.Username, e.WrittenAt
@@ -121,11 +124,12 @@ func readTables(t testing.TB, pool *pgxpool.Pool) (posts map[uuid.UUID]postRow, 
 		t.Fatalf("read authors: %v", err)
 	}
 	var a authorRow
-	_, err = pgx.ForEachRow(rows, []any{&a.AuthorID, &a.IntegrationID, &a.ExternalUUID, &a.DisplayName, &a.DisplayNameAt, &a.FirstSeen}, func() error {
-		a.DisplayNameAt, a.FirstSeen = a.DisplayNameAt.UTC(), a.FirstSeen.UTC()
-		authors[a.AuthorID] = a
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows,
+		[]any{&a.AuthorID, &a.IntegrationID, &a.ExternalUUID, &a.DisplayName, &a.DisplayNameAt, &a.FirstSeen}, func() error {
+			a.DisplayNameAt, a.FirstSeen = a.DisplayNameAt.UTC(), a.FirstSeen.UTC()
+			authors[a.AuthorID] = a
+			return nil
+		})
 	if err != nil {
 		t.Fatalf("read authors: %v", err)
 	}

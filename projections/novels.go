@@ -22,8 +22,8 @@ var (
 	novelsUpdateSQL string
 )
 
-// Novels is the projection novels: one row per novel as it is now, with when and how often it was updated and moderated. An
-// update counts although nothing changed; every move of staff counts as a moderation.
+// Novels is the projection novels: one row per novel as it is now, with when and how often it was updated and
+// moderated. An update counts although nothing changed; every move of staff counts as a moderation.
 type Novels struct{}
 
 // Name implements Projection.
@@ -136,8 +136,10 @@ func insertNovels(ctx context.Context, tx Execer, changes []*novelChange) error 
 			return fmt.Errorf("encode genres of novel %s: %w", c.novelID, err)
 		}
 		ids = append(ids, present(c.novelID))
-		titles, slugs, authors = append(titles, c.created.Title), append(slugs, c.created.Slug), append(authors, c.created.Author)
-		synopses, covers, genres = append(synopses, c.created.Synopsis), append(covers, c.created.CoverURL), append(genres, encoded)
+		titles, slugs, authors = append(titles, c.created.Title), append(slugs, c.created.Slug),
+			append(authors, c.created.Author)
+		synopses, covers, genres = append(synopses, c.created.Synopsis), append(covers, c.created.CoverURL),
+			append(genres, encoded)
 		languages, statuses = append(languages, c.created.Language), append(statuses, c.created.ReadingStatus)
 		states = append(states, c.created.State)
 		var owner pgtype.UUID
@@ -151,7 +153,8 @@ func insertNovels(ctx context.Context, tx Execer, changes []*novelChange) error 
 	if len(ids) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, novelsInsertSQL, ids, titles, slugs, authors, synopses, covers, genres, languages, statuses, states, owners,
+	if _, err := tx.Exec(ctx, novelsInsertSQL, ids, titles, slugs, authors, synopses, covers, genres, languages, statuses,
+		states, owners,
 		createdAt, versions); err != nil {
 		return fmt.Errorf("insert novels: %w", err)
 	}

@@ -34,8 +34,10 @@ func updateNovels(ctx context.Context, tx Execer, changes []*novelChange) error 
 		}
 		ids = append(ids, present(c.novelID))
 		versions = append(versions, int32(c.version)) //nolint:gosec // the column is an integer; its check refuses overflow
-		authors, synopses, covers = append(authors, c.patch.Author), append(synopses, c.patch.Synopsis), append(covers, c.patch.CoverURL)
-		genres, languages, statuses = append(genres, encoded), append(languages, c.patch.Language), append(statuses, c.patch.ReadingStatus)
+		authors, synopses, covers = append(authors, c.patch.Author), append(synopses, c.patch.Synopsis),
+			append(covers, c.patch.CoverURL)
+		genres, languages, statuses = append(genres, encoded), append(languages, c.patch.Language),
+			append(statuses, c.patch.ReadingStatus)
 		states, toHost = append(states, c.state), append(toHost, c.toHost)
 		updatedAt, moderatedAt = append(updatedAt, c.updatedAt), append(moderatedAt, c.moderatedAt)
 		updates, moderations = append(updates, arrayText(c.updates)), append(moderations, arrayText(c.moderations))
@@ -43,7 +45,8 @@ func updateNovels(ctx context.Context, tx Execer, changes []*novelChange) error 
 	if len(ids) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, novelsUpdateSQL, ids, versions, authors, synopses, covers, genres, languages, statuses, states, toHost,
+	if _, err := tx.Exec(ctx, novelsUpdateSQL, ids, versions, authors, synopses, covers, genres, languages, statuses,
+		states, toHost,
 		updatedAt, updates, moderatedAt, moderations); err != nil {
 		return fmt.Errorf("update novels: %w", err)
 	}

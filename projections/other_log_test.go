@@ -10,8 +10,8 @@ import (
 	"novelgate/projections"
 )
 
-// hooked is a counting projection that does something once, when it is given its first events: they have been read, and the transaction
-// that applies them has not begun.
+// hooked is a counting projection that does something once, when it is given its first events: they have been read, and
+// the transaction that applies them has not begun.
 type hooked struct {
 	counting
 	hook func()
@@ -24,7 +24,8 @@ func (h hooked) Apply(ctx context.Context, tx projections.Execer, batch []events
 	return h.counting.Apply(ctx, tx, batch)
 }
 
-// Events that were read from a log are not applied to the tables beside another one, neither batch by batch nor in the chunks of a catch-up.
+// Events that were read from a log are not applied to the tables beside another one, neither batch by batch nor in the
+// chunks of a catch-up.
 func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"batch": 0, "chunk": 10} {
@@ -56,8 +57,8 @@ func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
 	}
 }
 
-// A follower whose position lies behind the end of another log goes on from its checkpoint there, and not only once the log has grown
-// past that position.
+// A follower whose position lies behind the end of another log goes on from its checkpoint there, and not only once the
+// log has grown past that position.
 func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -76,7 +77,8 @@ func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `UPDATE projections SET transaction_id = $1, position = $2`, before.TransactionID, before.Position); err != nil {
+	if _, err := tx.Exec(t.Context(), `UPDATE projections SET transaction_id = $1, position = $2`, before.TransactionID,
+		before.Position); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := tx.Exec(t.Context(), `DELETE FROM applied_moved AS a USING events AS e

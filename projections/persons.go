@@ -39,7 +39,8 @@ func (Persons) Apply(ctx context.Context, tx Execer, batch []events.Recorded) er
 		var err error
 		switch e := recorded.Event.(type) {
 		case events.PersonKeyIssued:
-			_, err = tx.Exec(ctx, personKeyInsertSQL, e.KeyID, e.SHA256, e.Prefix, recorded.StreamID, e.Role, e.Name, e.IssuedAt, e.ExpiresAt)
+			_, err = tx.Exec(ctx, personKeyInsertSQL, e.KeyID, e.SHA256, e.Prefix, recorded.StreamID, e.Role, e.Name, e.IssuedAt,
+				e.ExpiresAt)
 		case events.PersonKeyRevoked:
 			_, err = tx.Exec(ctx, personKeyRevokeSQL, e.KeyID, e.RevokedAt)
 		default: // no event that changes a key

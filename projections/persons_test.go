@@ -44,13 +44,24 @@ func TestPersons(t *testing.T) {
 	id := events.PersonID("staff", "Ada")
 	one, two := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
 	stream := []events.Event{
-		events.PersonKeyIssued{Name: "Ada", Role: "staff", KeyID: uuid.UUID{5}, Prefix: "ngs_AbC1", SHA256: one, IssuedAt: noon},
-		events.PersonKeyIssued{Name: "ADA", Role: "staff", KeyID: uuid.UUID{6}, Prefix: "ngs_XyZ9", SHA256: two, IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
+		events.PersonKeyIssued{
+			Name: "Ada", Role: "staff", KeyID: uuid.UUID{5}, Prefix: "ngs_AbC1", SHA256: one, IssuedAt: noon,
+		},
+		events.PersonKeyIssued{
+			Name: "ADA", Role: "staff", KeyID: uuid.UUID{6}, Prefix: "ngs_XyZ9", SHA256: two, IssuedAt: noon,
+			ExpiresAt: new(noon.Add(time.Hour)),
+		},
 		events.PersonKeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)},
 	}
 	want := []personKeyRow{
-		{ID: uuid.UUID{5}, Hash: one, Prefix: "ngs_AbC1", PersonID: id, Role: "staff", Name: "Ada", IssuedAt: noon, RevokedAt: new(noon.Add(time.Minute))},
-		{ID: uuid.UUID{6}, Hash: two, Prefix: "ngs_XyZ9", PersonID: id, Role: "staff", Name: "ADA", IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour))},
+		{
+			ID: uuid.UUID{5}, Hash: one, Prefix: "ngs_AbC1", PersonID: id, Role: "staff", Name: "Ada", IssuedAt: noon,
+			RevokedAt: new(noon.Add(time.Minute)),
+		},
+		{
+			ID: uuid.UUID{6}, Hash: two, Prefix: "ngs_XyZ9", PersonID: id, Role: "staff", Name: "ADA", IssuedAt: noon,
+			ExpiresAt: new(noon.Add(time.Hour)),
+		},
 	}
 	pool := newPool(t)
 	for _, from := range []int{0, 0, 1, 2} { // all; then again all, and parts of it

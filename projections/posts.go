@@ -24,8 +24,8 @@ var (
 	postsEraseSQL string
 )
 
-// Posts is the projection posts: one row per imported comment. A comment that was erased keeps its row, without
-// author and content, whether its event was read before or after that: what was imported before its author was erased is
+// Posts is the projection posts: one row per imported comment. A comment that was erased keeps its row, without author
+// and content, whether its event was read before or after that: what was imported before its author was erased is
 // emptied at that event. A comment that staff hid keeps them.
 type Posts struct{}
 
@@ -52,8 +52,10 @@ func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) erro
 	}
 	if len(rows.posts) > 0 {
 		above := rows.ancestry()
-		if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors, rows.parents,
-			rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs, above.tops, above.anchors, above.steps); err != nil {
+		if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors,
+			rows.parents,
+			rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs, above.tops,
+			above.anchors, above.steps); err != nil {
 			return fmt.Errorf("insert posts: %w", err)
 		}
 	}
@@ -97,7 +99,8 @@ func moderatePosts(ctx context.Context, tx Execer, batch []events.Recorded) erro
 		at       pgtype.FlatArray[time.Time]
 		versions []int32
 	)
-	for _, id := range slices.SortedFunc(maps.Keys(latest), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(latest),
+		func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
 		recorded := latest[id]
 		_, hides := recorded.Event.(events.PostHidden)
 		posts, hidden = append(posts, present(id)), append(hidden, hides)
@@ -109,8 +112,8 @@ func moderatePosts(ctx context.Context, tx Execer, batch []events.Recorded) erro
 	return nil
 }
 
-// postRow is what a comment says about itself. The columns of a row lie together: when rows are copied in another order than they
-// are made in, that costs less than a slice per column.
+// postRow is what a comment says about itself. The columns of a row lie together: when rows are copied in another order
+// than they are made in, that costs less than a slice per column.
 type postRow struct {
 	post, thread, novel, integration, author, parent pgtype.UUID
 	chapter, content                                 pgtype.Text
@@ -120,9 +123,10 @@ type postRow struct {
 
 func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 	row := postRow{
-		post: present(recorded.StreamID), thread: present(e.ThreadID), novel: present(e.NovelID), integration: present(e.IntegrationID),
-		chapter: pgtype.Text{String: string(e.ChapterNumber), Valid: e.ChapterNumber != nil},
-		written: e.WrittenAt, recorded: recorded.RecordedAt, eventID: recorded.ID,
+		post: present(recorded.StreamID), thread: present(e.ThreadID), novel: present(e.NovelID),
+		integration: present(e.IntegrationID),
+		chapter:     pgtype.Text{String: string(e.ChapterNumber), Valid: e.ChapterNumber != nil},
+		written:     e.WrittenAt, recorded: recorded.RecordedAt, eventID: recorded.ID,
 	}
 	if e.ParentPostID != nil {
 		row.parent = present(*e.ParentPostID)
@@ -155,7 +159,8 @@ func newPostRows(capacity int) *postRows {
 
 func (r *postRows) add(row *postRow) {
 	r.posts, r.threads, r.novels = append(r.posts, row.post), append(r.threads, row.thread), append(r.novels, row.novel)
-	r.integrations, r.authors, r.parents = append(r.integrations, row.integration), append(r.authors, row.author), append(r.parents, row.parent)
+	r.integrations, r.authors, r.parents = append(r.integrations, row.integration), append(r.authors, row.author),
+		append(r.parents, row.parent)
 	r.chapters, r.contents = append(r.chapters, row.chapter), append(r.contents, row.content)
 	r.written, r.recorded = append(r.written, row.written), append(r.recorded, row.recorded)
 	r.eventIDs = append(r.eventIDs, row.eventID)

@@ -32,8 +32,9 @@ type loadedPost struct {
 	number pgtype.Numeric // chapter
 }
 
-// Load implements Loader. The first version of a stream is there once, so what imports a comment there adds a row of its own. Where a
-// reply stands is known if what it replies to was loaded not long ago; otherwise it has to wait until all that is written.
+// Load implements Loader. The first version of a stream is there once, so what imports a comment there adds a row of
+// its own. Where a reply stands is known if what it replies to was loaded not long ago; otherwise it has to wait until
+// all that is written.
 func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 	rows := make([]loadedPost, 0, len(batch))
 	var rest []events.Recorded
@@ -66,7 +67,9 @@ func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, 
 }
 
 func loadPost(recorded *events.Recorded, e *events.PostImported, at place) (loadedPost, error) {
-	row := loadedPost{postRow: newPostRow(recorded, e), root: pgtype.UUID{Bytes: at.root, Valid: at.depth > 0}, depth: at.depth}
+	row := loadedPost{
+		postRow: newPostRow(recorded, e), root: pgtype.UUID{Bytes: at.root, Valid: at.depth > 0}, depth: at.depth,
+	}
 	if row.chapter.Valid {
 		var err error
 		if row.number, err = parseNumeric(row.chapter.String); err != nil {
@@ -76,14 +79,15 @@ func loadPost(recorded *events.Recorded, e *events.PostImported, at place) (load
 	return row, nil
 }
 
-// byThread returns the order in which rows of one thread follow one another: indexes that begin with it take them on pages that were just
-// touched, which costs less.
+// byThread returns the order in which rows of one thread follow one another: indexes that begin with it take them on
+// pages that were just touched, which costs less.
 func byThread(rows []loadedPost) []int {
 	order := make([]int, len(rows))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return bytes.Compare(rows[a].thread.Bytes[:], rows[b].thread.Bytes[:]) })
+	slices.SortStableFunc(order,
+		func(a, b int) int { return bytes.Compare(rows[a].thread.Bytes[:], rows[b].thread.Bytes[:]) })
 	return order
 }
 

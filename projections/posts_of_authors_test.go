@@ -16,7 +16,8 @@ import (
 // postsOfAuthorsSQL is how statements use the function.
 const postsOfAuthorsSQL = `SELECT p.author_id, p.post_id FROM posts p WHERE p.post_id = ANY ((SELECT posts_of_authors($1))::uuid[])`
 
-// The comments of some authors are found by the index, with the settings of readers, too, and on a table that was never analysed.
+// The comments of some authors are found by the index, with the settings of readers, too, and on a table that was never
+// analysed.
 func TestPostsOfAuthors(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -29,7 +30,10 @@ func TestPostsOfAuthors(t *testing.T) {
 	if err := (projections.Posts{}).Apply(t.Context(), pools.General, log); err != nil {
 		t.Fatal(err)
 	}
-	asked := []uuid.UUID{events.AuthorID(integrationID, "user-1"), events.AuthorID(integrationID, "user-3"), events.AuthorID(integrationID, "nobody")}
+	asked := []uuid.UUID{
+		events.AuthorID(integrationID, "user-1"), events.AuthorID(integrationID, "user-3"),
+		events.AuthorID(integrationID, "nobody"),
+	}
 	want := map[uuid.UUID]uuid.UUID{}
 	for _, recorded := range log {
 		if e, ok := recorded.Event.(events.PostImported); ok && e.Comment != nil {

@@ -1,9 +1,9 @@
 // Package projections turns events into tables that commands, readers and analysts query.
 //
-// A projection is a name, its SQL, and Apply: batches of events in log order, deterministic, without reading the
-// clock. The inline ones (see Inline) run in the transaction that appends, because the next
-// command reads them; all others follow asynchronously (see Runner). Both kinds can be rebuilt from the log alone, while
-// they are in use (see package rebuild).
+// A projection is a name, its SQL, and Apply: batches of events in log order, deterministic, without reading the clock.
+// The inline ones (see Inline) run in the transaction that appends, because the next command reads them; all others
+// follow asynchronously (see Runner). Both kinds can be rebuilt from the log alone, while they are in use (see package
+// rebuild).
 package projections
 
 import (
@@ -37,8 +37,8 @@ type Projection interface {
 	Apply(ctx context.Context, tx Execer, batch []events.Recorded) error
 }
 
-// Selective is implemented by a projection that looks at some kinds of stream only. It is not given events of others, and
-// does not stop when those cannot be read.
+// Selective is implemented by a projection that looks at some kinds of stream only. It is not given events of others,
+// and does not stop when those cannot be read.
 type Selective interface {
 	// Streams returns the kinds of stream, as in stream_type. A change of it is a change of generation.
 	Streams() []string

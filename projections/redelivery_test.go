@@ -62,8 +62,8 @@ func TestErasedCommentStaysErased(t *testing.T) {
 	}
 }
 
-// fewAuthors returns a log in which authors often change their names, also at the same instant, some comments are erased, and
-// other events lie between: threads, and what staff decided about comments before.
+// fewAuthors returns a log in which authors often change their names, also at the same instant, some comments are
+// erased, and other events lie between: threads, and what staff decided about comments before.
 func fewAuthors(seed uint64, n int) []events.Recorded {
 	random := seeded(seed)
 	log := comments(random, "key", n)
@@ -108,7 +108,8 @@ func applyAsync(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
 
 func truncateAsync(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(context.Background(), `TRUNCATE posts, authors, novels, activity_applied, daily_authors, daily_facts, thread_activity, integration_activity`); err != nil {
+	if _, err := pool.Exec(context.Background(),
+		`TRUNCATE posts, authors, novels, activity_applied, daily_authors, daily_facts, thread_activity, integration_activity`); err != nil {
 		t.Fatalf("truncate: %v", err)
 	}
 }

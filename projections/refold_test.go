@@ -41,12 +41,14 @@ func builtWith(t *testing.T, pool *pgxpool.Pool, hash string, folded map[int]str
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	for _, prefix := range []string{"aside ", ""} {
 		for n, key := range folded {
-			if _, err := tx.Exec(t.Context(), `UPDATE title_lookup SET folded_title = $2 WHERE novel_id = $1`, novelNumber(n), prefix+key); err != nil {
+			if _, err := tx.Exec(t.Context(), `UPDATE title_lookup SET folded_title = $2 WHERE novel_id = $1`, novelNumber(n),
+				prefix+key); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	_, err = tx.Exec(t.Context(), `INSERT INTO settings (name, value) VALUES ('fold_table', $1) ON CONFLICT (name) DO UPDATE SET value = $1`, hash)
+	_, err = tx.Exec(t.Context(),
+		`INSERT INTO settings (name, value) VALUES ('fold_table', $1) ON CONFLICT (name) DO UPDATE SET value = $1`, hash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +89,16 @@ func TestRefold(t *testing.T) {
 			titles: []string{"One", "Two"}, after: map[int]string{1: "one", 2: "two"},
 		},
 		"one changes": {
-			titles: []string{"One", "Straße"}, before: map[int]string{2: "straße"}, after: map[int]string{1: "one", 2: "strasse"},
+			titles: []string{"One", "Straße"}, before: map[int]string{2: "straße"},
+			after: map[int]string{1: "one", 2: "strasse"},
 		},
 		"two swap": {
-			titles: []string{"One", "Two"}, before: map[int]string{1: "two", 2: "one"}, after: map[int]string{1: "one", 2: "two"},
+			titles: []string{"One", "Two"}, before: map[int]string{1: "two", 2: "one"},
+			after: map[int]string{1: "one", 2: "two"},
 		},
 		"a ring": {
-			titles: []string{"One", "Two", "Three"}, before: map[int]string{1: "two", 2: "three", 3: "one"}, after: map[int]string{1: "one", 2: "two", 3: "three"},
+			titles: []string{"One", "Two", "Three"}, before: map[int]string{1: "two", 2: "three", 3: "one"},
+			after: map[int]string{1: "one", 2: "two", 3: "three"},
 		},
 		"one takes what another gives up": {
 			titles: []string{"Straße", "Two", "Ὀ"}, before: map[int]string{1: "straße", 2: "strasse", 3: "ὀ"},
@@ -240,7 +245,8 @@ func TestRefoldByReplicasAtOnce(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var hash string
-	if err := pool.QueryRow(t.Context(), `SELECT value FROM settings WHERE name = 'fold_table'`).Scan(&hash); err != nil || hash != title.TableHash() {
+	if err := pool.QueryRow(t.Context(), `SELECT value FROM settings WHERE name = 'fold_table'`).Scan(&hash); err != nil ||
+		hash != title.TableHash() {
 		t.Errorf("hash %q, %v", hash, err)
 	}
 }

@@ -21,8 +21,9 @@ const closeTimeout = 30 * time.Second
 
 // Config says what a Runner runs.
 type Config struct {
-	// Pool runs the transactions that apply events, one connection per projection at a time, two for a Bulk one that catches up. Polls have connections
-	// of their own, and each projection one more while it catches up, opened with the pool's configuration. Required.
+	// Pool runs the transactions that apply events, one connection per projection at a time, two for a Bulk one that
+	// catches up. Polls have connections of their own, and each projection one more while it catches up, opened with the
+	// pool's configuration. Required.
 	Pool *pgxpool.Pool
 	// Polls is how many connections poll the log. Default: one per projection.
 	Polls int
@@ -33,8 +34,8 @@ type Config struct {
 	Wake *eventlog.Wake
 	// Limit is the most events in one transaction. Default: eventlog.DefaultLimit.
 	Limit int
-	// Patience is how often in a row an error that may be an event's, or that of a database in trouble, is met before the event is blamed.
-	// Default: 200, which takes a quarter of an hour.
+	// Patience is how often in a row an error that may be an event's, or that of a database in trouble, is met before the
+	// event is blamed. Default: 200, which takes a quarter of an hour.
 	Patience int
 	// Logger gets what goes wrong. Default: slog.Default.
 	Logger *slog.Logger
@@ -43,18 +44,18 @@ type Config struct {
 // Runner keeps asynchronous projections up to date: a Watermill Router with one subscription per projection.
 //
 // Each event is applied exactly once, in log order: a batch is applied in the transaction that moves the checkpoint
-// over it, which holds the checkpoint's row and finds it where the batch starts. Whatever else happens, be it a crash, a
-// redelivery or a second replica, leaves a batch whose start is not the checkpoint, and that is dropped.
+// over it, which holds the checkpoint's row and finds it where the batch starts. Whatever else happens, be it a crash,
+// a redelivery or a second replica, leaves a batch whose start is not the checkpoint, and that is dropped.
 //
 // Replicas may all run the same projections. One of them applies; the others notice and only look after its
 // checkpoint, every 250 ms or so while the log grows. When it stands still although there are events, one steps in.
 //
-// An event that cannot be applied stops its projection, in all replicas and until Retry; see List. Errors that say nothing about
-// the event are met again and again, with growing waits, before it is blamed. An event of an unknown type makes a replica wait for a newer
-// one to take over.
+// An event that cannot be applied stops its projection, in all replicas and until Retry; see List. Errors that say
+// nothing about the event are met again and again, with growing waits, before it is blamed. An event of an unknown type
+// makes a replica wait for a newer one to take over.
 //
-// What was read from one log is not applied to the tables beside another (see eventlog.Identity), and a projection whose checkpoint is at an
-// event that the log does not have stops, until it is rebuilt.
+// What was read from one log is not applied to the tables beside another (see eventlog.Identity), and a projection
+// whose checkpoint is at an event that the log does not have stops, until it is rebuilt.
 type Runner struct {
 	config  Config
 	running chan struct{}
@@ -91,8 +92,8 @@ func NewRunner(config Config) (*Runner, error) {
 // Running is closed when all projections follow the log.
 func (r *Runner) Running() <-chan struct{} { return r.running }
 
-// Run keeps the projections up to date until ctx ends; then it finishes the transactions under way and returns nil. While
-// the database is away it waits. A runner runs once.
+// Run keeps the projections up to date until ctx ends; then it finishes the transactions under way and returns nil.
+// While the database is away it waits. A runner runs once.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.started.Swap(true) {
 		return errors.New("run projections: this runner was started before")
@@ -106,15 +107,20 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	polls := eventlog.OpenPolls(connConfig, cmp.Or(r.config.Polls, len(r.config.Projections)))
 	defer func() { err = errors.Join(err, polls.Close()) }()
 
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout}, eventlog.WatermillLogger(r.config.Logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout},
+		eventlog.WatermillLogger(r.config.Logger))
 	if err != nil {
 		return fmt.Errorf("create router: %w", err)
 	}
 	tail := eventlog.NewTail()
 	for _, projection := range r.config.Projections {
-		f := &follower{projection: projection, pool: r.config.Pool, patience: r.config.Patience, logger: r.config.Logger.With(slog.String("projection", projection.Name()))}
+		f := &follower{
+			projection: projection, pool: r.config.Pool, patience: r.config.Patience,
+			logger: r.config.Logger.With(slog.String("projection", projection.Name())),
+		}
 		f.subscription, err = eventlog.NewSubscription(eventlog.SubscriptionConfig{
-			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Streams: Streams(projection), Before: f.before, Tail: tail, Logger: f.logger,
+			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Streams: Streams(projection), Before: f.before, Tail: tail,
+			Logger: f.logger,
 		})
 		if err != nil {
 			return fmt.Errorf("create subscription of %s: %w", projection.Name(), err)
@@ -137,8 +143,8 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	return r.route(ctx, router)
 }
 
-// route runs the router until ctx ends. The router gets a context that does not end: with one that does, it would not let
-// transactions finish.
+// route runs the router until ctx ends. The router gets a context that does not end: with one that does, it would not
+// let transactions finish.
 func (r *Runner) route(ctx context.Context, router *message.Router) error {
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(context.WithoutCancel(ctx)) }()

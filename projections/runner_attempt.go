@@ -22,7 +22,8 @@ const rollbackTimeout = 5 * time.Second
 var (
 	// errLost means that another replica has the checkpoint.
 	errLost = errors.New("another replica applies this projection")
-	// errMoved means that it has been moved since the events were read: by another replica, or by this one, and they come again.
+	// errMoved means that it has been moved since the events were read: by another replica, or by this one, and they come
+	// again.
 	errMoved = fmt.Errorf("%w: it has moved the checkpoint", errLost)
 	// errGeneration means that the live tables are those of other code.
 	errGeneration = errors.New("the live tables are of another generation")
@@ -42,17 +43,19 @@ type part struct {
 	events     []events.Recorded
 }
 
-// doubtError is an error of applying events that says nothing about them: something is wrong with the database, or with the schema. Trying
-// again helps when that was put right. But it cannot be told from what is wrong with the one event that needs what is missing.
+// doubtError is an error of applying events that says nothing about them: something is wrong with the database, or with
+// the schema. Trying again helps when that was put right. But it cannot be told from what is wrong with the one event
+// that needs what is missing.
 type doubtError struct{ error }
 
 func (d doubtError) Unwrap() error { return d.error }
 
-// attempt applies a part and moves the checkpoint over it, in one transaction: both or neither, and only if the log is the one that the
-// part was read from, the checkpoint is at its start and of the generation of this code. It costs two round trips.
+// attempt applies a part and moves the checkpoint over it, in one transaction: both or neither, and only if the log is
+// the one that the part was read from, the checkpoint is at its start and of the generation of this code. It costs two
+// round trips.
 //
-// A poisonError blames the events; a doubtError does when nothing else helps. With any other error nothing was applied, or the outcome of
-// the commit is unknown; the checkpoint tells.
+// A poisonError blames the events; a doubtError does when nothing else helps. With any other error nothing was applied,
+// or the outcome of the commit is unknown; the checkpoint tells.
 func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p part) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -85,7 +88,9 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p p
 }
 
 // queueWrites queues what applies events and moves the checkpoint to end, up to the commit.
-func queueWrites(ctx context.Context, projection Projection, batch []events.Recorded, end events.Position) (*pgx.Batch, error) {
+func queueWrites(
+	ctx context.Context, projection Projection, batch []events.Recorded, end events.Position,
+) (*pgx.Batch, error) {
 	var writes pgx.Batch
 	if err := Apply(ctx, projection, &writes, batch); err != nil {
 		return nil, err
@@ -95,7 +100,8 @@ func queueWrites(ctx context.Context, projection Projection, batch []events.Reco
 	return &writes, nil
 }
 
-// release gives a connection back. One that is still in a transaction is not fit for the pool; Release closes it if it cannot be ended.
+// release gives a connection back. One that is still in a transaction is not fit for the pool; Release closes it if it
+// cannot be ended.
 func release(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
@@ -105,9 +111,11 @@ func release(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// lockAt holds the checkpoint, which must be at start in this log, until the end of the transaction. Statements may go ahead of that in the same round trip.
+// lockAt holds the checkpoint, which must be at start in this log, until the end of the transaction. Statements may go
+// ahead of that in the same round trip.
 func lockAt(
-	ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, identity eventlog.Identity, start events.Position, ahead ...string,
+	ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, identity eventlog.Identity,
+	start events.Position, ahead ...string,
 ) error {
 	var batch pgx.Batch
 	for _, statement := range ahead {

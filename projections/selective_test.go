@@ -14,14 +14,17 @@ type choosy struct{ counting }
 
 func (choosy) Streams() []string { return []string{events.PostStream} }
 
-// What cannot be read in streams that a projection does not look at is none of its business, nor is a type that nobody knows.
+// What cannot be read in streams that a projection does not look at is none of its business, nor is a type that nobody
+// knows.
 func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	all, posts := newCounting(t, pool, "takes_all"), choosy{newCounting(t, pool, "posts_only")}
 	random := seeded(1)
 	append1(t, pool, comments(random, "before", 3)...)
-	for i, raw := range []struct{ eventType, data string }{{"thread.opened.v1", `["not what it was"]`}, {"novel.eaten.v9", `{}`}} {
+	for i, raw := range []struct{ eventType, data string }{
+		{"thread.opened.v1", `["not what it was"]`}, {"novel.eaten.v9", `{}`},
+	} {
 		_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
 			VALUES ($3, 'novel', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, '{}')`, raw.eventType, raw.data, i)
 		if err != nil {
@@ -30,7 +33,8 @@ func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
 	}
 	append1(t, pool, comments(random, "after", 4)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{all, posts}, Logger: quiet()})
-	testdb.Eventually(t, "the one that looks has failed", func() bool { return status(t, pool, "takes_all").State == projections.Failed })
+	testdb.Eventually(t, "the one that looks has failed",
+		func() bool { return status(t, pool, "takes_all").State == projections.Failed })
 	testdb.Eventually(t, "the other has caught up", caughtUp(t, pool, "posts_only"))
 	if n := len(posts.applied(t, pool)); n != 7 {
 		t.Errorf("%d events were applied, want the 7 comments", n)
@@ -48,13 +52,15 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "a", 5)...)
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	readable := func() int { return status(t, pool, "newer").Generation }
-	_, err := pool.Exec(context.Background(), `INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) VALUES ('newer', 2, '0', 0, 'running', now())`)
+	_, err := pool.Exec(context.Background(),
+		`INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) VALUES ('newer', 2, '0', 0, 'running', now())`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := newCounting(t, pool, "other")
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: quiet()})
-	testdb.Eventually(t, "another projection has gone as far as it can", func() bool { return status(t, pool, "other").State == projections.Failed })
+	testdb.Eventually(t, "another projection has gone as far as it can",
+		func() bool { return status(t, pool, "other").State == projections.Failed })
 	if n := len(p.applied(t, pool)); n != 0 || readable() != 2 || status(t, pool, "newer").State != projections.Running {
 		t.Errorf("%d events were applied: %+v", n, status(t, pool, "newer"))
 	}

@@ -90,7 +90,8 @@ func comment(random *rand.Rand, key string) events.Recorded {
 		Comment: &events.Comment{
 			ExternalUUID: fmt.Sprintf("user-%d", author),
 			Username:     fmt.Sprintf("Name %d.%d", author, random.IntN(3)),
-			Content:      "“I did not expect this chapter to end like that.” " + key + fmt.Sprintf("%0*d", 50+random.IntN(300), 7),
+			Content: "“I did not expect this chapter to end like that.” " + key + fmt.Sprintf("%0*d", 50+random.IntN(300),
+				7),
 		},
 	}
 	if random.IntN(3) > 0 {
@@ -103,7 +104,9 @@ func comment(random *rand.Rand, key string) events.Recorded {
 	return events.Recorded{
 		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1,
 		ID: key, Source: events.PostsSource(integrationID), Event: e,
-		Metadata: events.Metadata{Actor: "integration:" + integrationID.String(), RequestID: uuid.NewString(), Correlation: key},
+		Metadata: events.Metadata{
+			Actor: "integration:" + integrationID.String(), RequestID: uuid.NewString(), Correlation: key,
+		},
 	}
 }
 
@@ -120,7 +123,8 @@ func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 // count returns the rows of a table.
 func count(t testing.TB, pool *pgxpool.Pool, table string) (n int) {
 	t.Helper()
-	if err := pool.QueryRow(context.Background(), "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
+	if err := pool.QueryRow(context.Background(),
+		"SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
 		t.Fatalf("count %s: %v", table, err)
 	}
 	return n
@@ -141,8 +145,8 @@ func status(t testing.TB, pool *pgxpool.Pool, name string) projections.Status {
 	return projections.Status{}
 }
 
-// caughtUp reports whether the projection has applied the last event of the log. Its lag does not tell: it leaves out what is
-// not settled yet, because of transactions in any database of the server.
+// caughtUp reports whether the projection has applied the last event of the log. Its lag does not tell: it leaves out
+// what is not settled yet, because of transactions in any database of the server.
 func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) func() bool {
 	return func() bool {
 		t.Helper()

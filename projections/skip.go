@@ -40,7 +40,8 @@ WHERE p.name = $1`
 
 	// $2, $3: the event that is skipped. Nothing, if the projection has not failed there any more.
 	skipSQL = `UPDATE projections
-SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
+SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_transaction_id = NULL,
+    failed_position = NULL,
     updated_at = statement_timestamp()
 WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
 )
@@ -53,9 +54,9 @@ type beginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// Skip lets a failed projection go on behind the event at which it stopped. That this happened, who did it and why is appended
-// to the log in the transaction that moves the checkpoint over the event, and over no other; a rebuild skips the same event.
-// It fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
+// Skip lets a failed projection go on behind the event at which it stopped. That this happened, who did it and why is
+// appended to the log in the transaction that moves the checkpoint over the event, and over no other; a rebuild skips
+// the same event. It fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
 func Skip(ctx context.Context, db beginner, name, actor, reason string) (events.ProjectionEventSkipped, error) {
 	if reason == "" {
 		return events.ProjectionEventSkipped{}, ErrNoReason
@@ -89,8 +90,9 @@ func skip(ctx context.Context, db beginner, name, actor, reason string) (events.
 	}
 	commandID := uuid.Must(uuid.NewV7()).String()
 	recorded := events.Recorded{
-		StreamType: events.ProjectionStream, StreamID: stream, StreamVersion: version + 1, ID: commandID, Source: "staff/projections/" + name,
-		Event: skipped, Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
+		StreamType: events.ProjectionStream, StreamID: stream, StreamVersion: version + 1, ID: commandID,
+		Source: "staff/projections/" + name,
+		Event:  skipped, Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
 	}
 	var writes pgx.Batch
 	if err := eventlog.Queue(&writes, []events.Recorded{recorded}); err != nil { //nolint:contextcheck // queueing waits for nothing

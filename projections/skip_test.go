@@ -17,7 +17,10 @@ import (
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	sick := allergic{newCounting(t, pool, "sick"), func(context.Context, projections.Execer) error { return errors.New("indigestible") }, new(atomic.Bool)}
+	sick := allergic{
+		newCounting(t, pool, "sick"), func(context.Context, projections.Execer) error { return errors.New("indigestible") },
+		new(atomic.Bool),
+	}
 	random := seeded(1)
 	log := append(comments(random, "before", 7), comment(random, poisonKey))
 	append1(t, pool, append(log, comments(random, "after", 5)...)...)
@@ -31,7 +34,8 @@ func TestSkip(t *testing.T) {
 	}{
 		{"nobody", "why", projections.ErrUnknownProjection}, {"sick", "", projections.ErrNoReason},
 	} {
-		if _, err := projections.Skip(t.Context(), pool, refused.name, "staff:test", refused.reason); !errors.Is(err, refused.want) {
+		if _, err := projections.Skip(t.Context(), pool, refused.name, "staff:test", refused.reason); !errors.Is(err,
+			refused.want) {
 			t.Errorf("skip %s because %q: %v, want %v", refused.name, refused.reason, err, refused.want)
 		}
 	}
@@ -65,17 +69,20 @@ func TestSkip(t *testing.T) {
 	if err != nil || len(history) != 1 {
 		t.Fatalf("%d events on record, %v", len(history), err)
 	}
-	if h := history[0]; h.Event != events.Event(want) || h.Metadata.Actor != "staff:test" || h.StreamType != events.ProjectionStream {
+	if h := history[0]; h.Event != events.Event(want) || h.Metadata.Actor != "staff:test" ||
+		h.StreamType != events.ProjectionStream {
 		t.Errorf("on record: %+v", h)
 	}
 	known, err := projections.Skipped(t.Context(), pool, "sick")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[projections.Delivery]bool{{ID: poisonKey, Source: events.PostsSource(integrationID)}: true}, known); diff != "" {
+	if diff := cmp.Diff(map[projections.Delivery]bool{{ID: poisonKey, Source: events.PostsSource(integrationID)}: true},
+		known); diff != "" {
 		t.Errorf("(-want +known):\n%s", diff)
 	}
-	if _, err := projections.Skip(t.Context(), pool, "sick", "staff:test", "again"); !errors.Is(err, projections.ErrNotFailed) {
+	if _, err := projections.Skip(t.Context(), pool, "sick", "staff:test", "again"); !errors.Is(err,
+		projections.ErrNotFailed) {
 		t.Errorf("skip while running: %v", err)
 	}
 }

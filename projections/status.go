@@ -26,12 +26,13 @@ type Status struct {
 	State         string  `json:"state"`         // Running, Failed or Diverged
 	TransactionID uint64  `json:"transactionId"` // with Position: the last event that was applied; 0 if none
 	Position      int32   `json:"position"`
-	LagEvents     int64   `json:"lagEvents"`        // settled events that were not applied yet, at most LagLimit
-	LagCapped     bool    `json:"lagEventsCapped"`  // there are more than LagEvents
-	LagSeconds    float64 `json:"lagSeconds"`       // age of the oldest of them; 0 when there are none
-	Error         *string `json:"error"`            // why it has stopped or, if it is running, why it does not go on at present
-	FailedAt      *string `json:"failedAt"`         // where: position of the event, as "transaction/ordinal"
-	UnknownType   *string `json:"unknownEventType"` // type of the next event, when it waits for a replica that knows it
+	LagEvents     int64   `json:"lagEvents"`       // settled events that were not applied yet, at most LagLimit
+	LagCapped     bool    `json:"lagEventsCapped"` // there are more than LagEvents
+	LagSeconds    float64 `json:"lagSeconds"`      // age of the oldest of them; 0 when there are none
+	// why it has stopped or, if it is running, why it does not go on at present
+	Error       *string `json:"error"`
+	FailedAt    *string `json:"failedAt"`         // where: position of the event, as "transaction/ordinal"
+	UnknownType *string `json:"unknownEventType"` // type of the next event, when it waits for a replica that knows it
 	// UpdatedAt is when one of the above last changed, lag apart.
 	UpdatedAt time.Time `json:"updatedAt"`
 	// Rebuild is one that is under way, or was interrupted; nil when there is none.
@@ -75,7 +76,10 @@ func List(ctx context.Context, q eventlog.Querier) ([]Status, error) {
 			&s.Error, &failedTransaction, &failedPosition, &s.UnknownType, &s.UpdatedAt,
 			&generation, &phase, &done, &total, &started, &rebuildError)
 		if phase != nil {
-			s.Rebuild = &RebuildStatus{Generation: *generation, Phase: *phase, EventsDone: *done, EventsTotal: *total, StartedAt: *started, Error: rebuildError}
+			s.Rebuild = &RebuildStatus{
+				Generation: *generation, Phase: *phase, EventsDone: *done, EventsTotal: *total, StartedAt: *started,
+				Error: rebuildError,
+			}
 		}
 		s.LagCapped = s.LagEvents > LagLimit
 		s.LagEvents = min(s.LagEvents, LagLimit)

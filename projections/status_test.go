@@ -21,7 +21,8 @@ func TestListCountsTheLag(t *testing.T) {
 	random := seeded(1)
 	append1(t, pool, comments(random, "one", 5)...)
 	testdb.Eventually(t, "caught up", func() bool { return count(t, pool, "posts") == 5 })
-	if s := status(t, pool, "posts"); s.LagSeconds != 0 || s.State != projections.Running || s.Generation != (projections.Posts{}).Generation() || s.TransactionID == 0 || s.Position != 4 {
+	if s := status(t, pool, "posts"); s.LagSeconds != 0 || s.State != projections.Running ||
+		s.Generation != (projections.Posts{}).Generation() || s.TransactionID == 0 || s.Position != 4 {
 		t.Errorf("status when caught up: %+v", s)
 	}
 	stop()

@@ -48,7 +48,8 @@ func TestThreads(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	err := projections.Threads{}.Apply(t.Context(), pool, history(events.ThreadStream, uuid.UUID{99}, 1, events.ThreadOpened{NovelID: uuid.UUID{1}}))
+	err := projections.Threads{}.Apply(t.Context(), pool,
+		history(events.ThreadStream, uuid.UUID{99}, 1, events.ThreadOpened{NovelID: uuid.UUID{1}}))
 	if got := constraint(err); got != "threads_pkey" {
 		t.Errorf("a second thread of one novel violates %q: %v", got, err)
 	}

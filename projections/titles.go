@@ -81,7 +81,8 @@ func (Titles) Apply(ctx context.Context, tx Execer, batch []events.Recorded) err
 		return nil
 	}
 	// Sorted, so that concurrent writers touch shared rows in one order.
-	sorted := slices.SortedFunc(maps.Values(rows), func(a, b *titleRow) int { return cmp.Compare(a.novelID.String(), b.novelID.String()) })
+	sorted := slices.SortedFunc(maps.Values(rows),
+		func(a, b *titleRow) int { return cmp.Compare(a.novelID.String(), b.novelID.String()) })
 	if err := insertTitles(ctx, tx, sorted); err != nil {
 		return err
 	}
@@ -150,7 +151,8 @@ func insertTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 	if len(folded) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, titlesInsertSQL, folded, novelIDs, slugs, titles, states, owners, versions, details); err != nil {
+	if _, err := tx.Exec(ctx, titlesInsertSQL, folded, novelIDs, slugs, titles, states, owners, versions,
+		details); err != nil {
 		return fmt.Errorf("insert titles: %w", err)
 	}
 	return nil

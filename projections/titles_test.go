@@ -36,7 +36,9 @@ func readTitle(t testing.TB, pool *pgxpool.Pool, novelID uuid.UUID) titleLookup 
 	t.Helper()
 	row := titleLookup{NovelID: novelID}
 	var details []byte
-	err := pool.QueryRow(t.Context(), `SELECT folded_title, slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`, novelID).
+	err := pool.QueryRow(t.Context(),
+		`SELECT folded_title, slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`,
+		novelID).
 		Scan(&row.Folded, &row.Slug, &row.Title, &row.State, &row.Owner, &row.Version, &details)
 	if err != nil {
 		t.Fatal(err)
@@ -77,14 +79,19 @@ func constraint(err error) string {
 func TestTitlesFollowANovel(t *testing.T) {
 	t.Parallel()
 	partner := uuid.UUID{1}
-	created := events.NovelCreated{Title: "Straße  ", Slug: "strasse", Author: "A", Synopsis: "S", Genres: []string{"g"}, OwnerID: &partner, State: "approved"}
+	created := events.NovelCreated{
+		Title: "Straße  ", Slug: "strasse", Author: "A", Synopsis: "S", Genres: []string{"g"}, OwnerID: &partner,
+		State: "approved",
+	}
 	updated := events.NovelUpdated{Author: new("B"), Synopsis: new(""), Genres: new([]string{})}
 	barred := events.NovelBarred{Title: "STRASSE", Slug: "strasse", Reason: "spam"}
 	hosts := events.NovelCreated{Title: "Straße  ", Slug: "strasse", Author: "H", State: "published"}
 	nobodys := func(state string) func(*titleLookup) {
 		return func(r *titleLookup) { r.State, r.Title, r.Owner = state, "STRASSE", uuid.NullUUID{} }
 	}
-	base := titleLookup{Folded: "strasse", Slug: "strasse", Title: "Straße  ", Owner: uuid.NullUUID{UUID: partner, Valid: true}}
+	base := titleLookup{
+		Folded: "strasse", Slug: "strasse", Title: "Straße  ", Owner: uuid.NullUUID{UUID: partner, Valid: true},
+	}
 	for name, c := range map[string]struct {
 		history []events.Event
 		then    func(*titleLookup)
@@ -113,20 +120,26 @@ func TestTitlesFollowANovel(t *testing.T) {
 		"free, then created by a partner": {[]events.Event{barred, events.NovelUnbarred{}, created}, func(r *titleLookup) {
 			r.State, r.Details = "approved", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
 		}},
-		"free, then created, changed and adopted": {[]events.Event{barred, events.NovelUnbarred{}, created, updated, events.NovelPublished{}}, func(r *titleLookup) {
+		"free, then created, changed and adopted": {[]events.Event{
+			barred, events.NovelUnbarred{}, created, updated, events.NovelPublished{},
+		}, func(r *titleLookup) {
 			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "B", Genres: []string{}}
 		}},
 		"free, then published": {[]events.Event{barred, events.NovelUnbarred{}, hosts}, func(r *titleLookup) {
 			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "H", Genres: []string{}}
 		}},
-		"free, then created and rejected": {[]events.Event{barred, events.NovelUnbarred{}, created, events.NovelRejected{}}, func(r *titleLookup) {
-			r.State, r.Details = "rejected", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
-		}},
+		"free, then created and rejected": {
+			[]events.Event{barred, events.NovelUnbarred{}, created, events.NovelRejected{}},
+			func(r *titleLookup) {
+				r.State, r.Details = "rejected", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
+			},
+		},
 	} {
 		// Whether the events come in one batch, one by one, or in batches that overlap.
 		n := len(c.history)
 		for delivery, batches := range map[string][][2]int{
-			"at once": {{0, n}}, "one by one": oneByOne(n), "twice": {{0, n}, {0, n}}, "overlapping": append(oneByOne(n), [2]int{0, n}),
+			"at once": {{0, n}}, "one by one": oneByOne(n), "twice": {{0, n}, {0, n}},
+			"overlapping":         append(oneByOne(n), [2]int{0, n}),
 			"first one, then all": {{0, 1}, {0, n}},
 		} {
 			t.Run(name+" "+delivery, func(t *testing.T) {
@@ -170,7 +183,8 @@ func TestTitlesSurfaceClashes(t *testing.T) {
 			t.Errorf("violates %q, want %q: %v", got, want, err)
 		}
 	}
-	within := slices.Concat(history(events.NovelStream, uuid.UUID{3}, 1, events.NovelCreated{Title: "One", Slug: "one", State: "published"}),
+	within := slices.Concat(history(events.NovelStream, uuid.UUID{3}, 1,
+		events.NovelCreated{Title: "One", Slug: "one", State: "published"}),
 		history(events.NovelStream, uuid.UUID{4}, 1, events.NovelCreated{Title: "ONE", Slug: "one-2", State: "published"}))
 	if got := constraint(projections.Titles{}.Apply(t.Context(), pool, within)); got != "title_lookup_pkey" {
 		t.Errorf("within a batch: violates %q", got)

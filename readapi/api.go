@@ -23,7 +23,8 @@ type API struct {
 	Logger    *slog.Logger
 	Timeout   time.Duration                                                  // within which every request is answered
 	Refuse    func(w http.ResponseWriter, r *http.Request, p *problem.Error) // answers with an error, as all routes do
-	Readers   *answer.Readers                                                // how many are answered at a time; nil: any number
+	// how many are answered at a time; nil: any number
+	Readers *answer.Readers
 
 	failures answer.Failures
 }
@@ -36,7 +37,8 @@ func (a *API) Register(router *mux.Router) {
 		"/api/novels/{slug}/discussion": a.discussion,
 		"/api/posts/{postId}":           a.post,
 	} {
-		router.Handle(path, a.Readers.Limit(answer.Compress(a.handler(handle)), a.Refuse)).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(path, a.Readers.Limit(answer.Compress(a.handler(handle)), a.Refuse)).Methods(http.MethodGet,
+			http.MethodHead)
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/net/websocket"
 )
 
-// browser is a page of a headless Chromium, driven by the DevTools protocol (https://chromedevtools.github.io/devtools-protocol).
+// browser is a page of a headless Chromium, driven by the DevTools protocol
+// (https://chromedevtools.github.io/devtools-protocol).
 type browser struct {
 	conn    *websocket.Conn
 	session string
@@ -29,7 +30,8 @@ type browser struct {
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--remote-allow-origins=*",
+	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+		"--remote-allow-origins=*",
 		"--hide-scrollbars", "--user-data-dir="+t.TempDir(), "about:blank")
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
@@ -148,8 +150,10 @@ func (b *browser) receive(t *testing.T) devToolsMessage {
 // open shows an address to a window and waits until it is loaded.
 func (b *browser) open(t *testing.T, address string, width, height int, scheme string) {
 	t.Helper()
-	b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
-	b.call(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+	b.call(t, "Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+	b.call(t, "Emulation.setEmulatedMedia",
+		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
 	for _, url := range []string{"about:blank", address} { // another fragment alone would load nothing
 		b.log, b.loaded = nil, false
 		b.call(t, "Page.navigate", map[string]any{"url": url}, nil)

@@ -15,17 +15,23 @@ func TestAnswersAreValidated(t *testing.T) {
 	novel := w.novel(t, "A", nil)
 	id := w.comment(t, novel, events.PostImported{})
 	w.project(t)
-	paths := []string{"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/" + id.String(), "/", "/novels", "/novels/a", "/novels/a/discussion"}
+	paths := []string{
+		"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/" + id.String(), "/", "/novels", "/novels/a",
+		"/novels/a/discussion",
+	}
 	tags := map[string]string{}
 	for _, path := range paths {
 		full := w.get(t, path)
 		tag := full.Header().Get("Etag")
 		tags[path] = tag
-		if full.Code != http.StatusOK || !strings.HasPrefix(tag, `W/"`) || full.Header().Get("Cache-Control") != "public, max-age=5" || full.Header().Get("X-Content-Type-Options") != "nosniff" {
+		if full.Code != http.StatusOK || !strings.HasPrefix(tag, `W/"`) ||
+			full.Header().Get("Cache-Control") != "public, max-age=5" ||
+			full.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, full.Code, full.Header())
 		}
 		for _, header := range []string{tag, strings.TrimPrefix(tag, "W/"), `"x", ` + tag, "*"} {
-			if got := w.get(t, path, "If-None-Match", header); got.Code != http.StatusNotModified || got.Body.Len() != 0 || got.Header().Get("Etag") != tag {
+			if got := w.get(t, path, "If-None-Match", header); got.Code != http.StatusNotModified || got.Body.Len() != 0 ||
+				got.Header().Get("Etag") != tag {
 				t.Errorf("%s, If-None-Match %s: %d, %d bytes", path, header, got.Code, got.Body.Len())
 			}
 		}
@@ -34,13 +40,16 @@ func TestAnswersAreValidated(t *testing.T) {
 		}
 		head := httptest.NewRecorder()
 		w.handler.ServeHTTP(head, httptest.NewRequestWithContext(t.Context(), http.MethodHead, path, http.NoBody))
-		if head.Code != http.StatusOK || head.Body.Len() != 0 || head.Header().Get("Etag") != tag || head.Header().Get("Content-Length") != full.Header().Get("Content-Length") {
+		if head.Code != http.StatusOK || head.Body.Len() != 0 || head.Header().Get("Etag") != tag ||
+			head.Header().Get("Content-Length") != full.Header().Get("Content-Length") {
 			t.Errorf("HEAD %s: %d, %d bytes, %v", path, head.Code, head.Body.Len(), head.Header())
 		}
 	}
 	author := "Somebody"
 	w.append(t, events.NovelStream, novel, events.NovelUpdated{Author: &author})
-	for path, changed := range map[string]bool{"/api/novels/a": true, "/novels/a": true, "/api/novels": true, "/api/novels/a/discussion": false} {
+	for path, changed := range map[string]bool{
+		"/api/novels/a": true, "/novels/a": true, "/api/novels": true, "/api/novels/a/discussion": false,
+	} {
 		if got := w.get(t, path, "If-None-Match", tags[path]); (got.Code == http.StatusOK) != changed {
 			t.Errorf("%s after a change: %d", path, got.Code)
 		}

@@ -13,7 +13,8 @@ import (
 	"novelgate/events"
 )
 
-// TestCompressedAnswers: those who take gzip get the same bytes in less of them, under the same tag, and others get what they always got.
+// TestCompressedAnswers: those who take gzip get the same bytes in less of them, under the same tag, and others get
+// what they always got.
 func TestCompressedAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -27,14 +28,17 @@ func TestCompressedAnswers(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/", "/novels", "/novels/verbose", "/novels/a/discussion", "/api/novels", "/api/novels/verbose", "/api/novels/a/discussion", style, "/openapi.yaml",
+		"/", "/novels", "/novels/verbose", "/novels/a/discussion", "/api/novels", "/api/novels/verbose",
+		"/api/novels/a/discussion", style, "/openapi.yaml",
 	} {
 		plain := w.get(t, path)
-		if plain.Header().Get("Content-Encoding") != "" || !slices.Contains(plain.Header().Values("Vary"), "Accept-Encoding") || plain.Body.Len() < 1024 {
+		if plain.Header().Get("Content-Encoding") != "" ||
+			!slices.Contains(plain.Header().Values("Vary"), "Accept-Encoding") || plain.Body.Len() < 1024 {
 			t.Errorf("%s, plain: %v, %d bytes", path, plain.Header(), plain.Body.Len())
 		}
 		for _, accepted := range []string{"identity", "gzip;q=0", "br, zstd", "gzip;q=0, *;q=0"} {
-			if got := w.get(t, path, "Accept-Encoding", accepted); got.Header().Get("Content-Encoding") != "" || got.Body.Len() != plain.Body.Len() {
+			if got := w.get(t, path, "Accept-Encoding", accepted); got.Header().Get("Content-Encoding") != "" ||
+				got.Body.Len() != plain.Body.Len() {
 				t.Errorf("%s for %q: %v, %d bytes", path, accepted, got.Header(), got.Body.Len())
 			}
 		}
@@ -43,8 +47,10 @@ func TestCompressedAnswers(t *testing.T) {
 			got := zipped(t, w, path, "Accept-Encoding", accepted)
 			sent := got.Body.Len()
 			body := unzip(t, got)
-			if got.Header().Get("Content-Encoding") != "gzip" || !slices.Contains(got.Header().Values("Vary"), "Accept-Encoding") ||
-				got.Header().Get("Etag") != tag || got.Header().Get("Content-Length") != "" || got.Code != plain.Code || sent >= len(body) {
+			if got.Header().Get("Content-Encoding") != "gzip" ||
+				!slices.Contains(got.Header().Values("Vary"), "Accept-Encoding") ||
+				got.Header().Get("Etag") != tag || got.Header().Get("Content-Length") != "" || got.Code != plain.Code ||
+				sent >= len(body) {
 				t.Errorf("%s for %q: %d %v, %d bytes of %d", path, accepted, got.Code, got.Header(), sent, len(body))
 			}
 			if body != plain.Body.String() {
@@ -54,7 +60,8 @@ func TestCompressedAnswers(t *testing.T) {
 		if tag == "" {
 			continue
 		}
-		if got := zipped(t, w, path, "Accept-Encoding", "gzip", "If-None-Match", tag); got.Code != http.StatusNotModified || got.Body.Len() > 0 ||
+		if got := zipped(t, w, path, "Accept-Encoding", "gzip", "If-None-Match", tag); got.Code != http.StatusNotModified ||
+			got.Body.Len() > 0 ||
 			got.Header().Get("Etag") != tag || got.Header().Get("Content-Encoding") != "" || !strings.HasPrefix(tag, "W/") {
 			t.Errorf("%s again: %d %v, %d bytes", path, got.Code, got.Header(), got.Body.Len())
 		}
@@ -77,12 +84,14 @@ func TestNotCompressed(t *testing.T) {
 	r.Header.Set("Accept-Encoding", "gzip")
 	head := httptest.NewRecorder()
 	w.handler.ServeHTTP(head, r)
-	if plain := w.get(t, "/novels/a"); head.Header().Get("Content-Encoding") != "" || head.Header().Get("Content-Length") != strconv.Itoa(plain.Body.Len()) || head.Body.Len() > 0 {
+	if plain := w.get(t, "/novels/a"); head.Header().Get("Content-Encoding") != "" ||
+		head.Header().Get("Content-Length") != strconv.Itoa(plain.Body.Len()) || head.Body.Len() > 0 {
 		t.Errorf("HEAD: %v, %d bytes", head.Header(), head.Body.Len())
 	}
 }
 
-// zipped gets an address without holding the body, which the description does not know compressed, against the description.
+// zipped gets an address without holding the body, which the description does not know compressed, against the
+// description.
 func zipped(t testing.TB, w *world, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)

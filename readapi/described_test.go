@@ -46,7 +46,9 @@ func checkDescribed(t testing.TB, r *http.Request, got *httptest.ResponseRecorde
 	}
 	request := &openapi3filter.RequestValidationInput{
 		Request: r, Route: route, PathParams: parameters,
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SkipSettingDefaults: true},
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, SkipSettingDefaults: true,
+		},
 	}
 	if got.Code < http.StatusBadRequest {
 		if err := openapi3filter.ValidateRequest(context.Background(), request); err != nil {
@@ -54,7 +56,8 @@ func checkDescribed(t testing.TB, r *http.Request, got *httptest.ResponseRecorde
 		}
 	}
 	if err := openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: request, Status: got.Code, Header: got.Header(), Body: io.NopCloser(bytes.NewReader(got.Body.Bytes())),
+		RequestValidationInput: request, Status: got.Code, Header: got.Header(),
+		Body:    io.NopCloser(bytes.NewReader(got.Body.Bytes())),
 		Options: &openapi3filter.Options{IncludeResponseStatus: true},
 	}); err != nil {
 		t.Errorf("the answer to GET %s is not as described: %v\n%d %.2000s", r.URL, err, got.Code, got.Body)

@@ -46,12 +46,16 @@ func (a *API) discussion(ctx context.Context, r *http.Request) (any, error) {
 
 func newDiscussionBody(a answer.Addresses, page *reading.Page, asOf *time.Time) discussionBody {
 	body := discussionBody{
-		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf), Items: make([]threadBody, len(page.Threads)),
+		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
+		Items:          make([]threadBody, len(page.Threads)),
 		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),
 	}
 	for i := range page.Threads {
 		t := &page.Threads[i]
-		item := threadBody{postBody: newPostBody(a, page.Novel.Slug, &t.Post), Replies: make([]postBody, len(t.Replies)), RepliesCursor: orNull(t.More)}
+		item := threadBody{
+			postBody: newPostBody(a, page.Novel.Slug, &t.Post), Replies: make([]postBody, len(t.Replies)),
+			RepliesCursor: orNull(t.More),
+		}
 		for j := range t.Replies {
 			item.Replies[j] = newPostBody(a, page.Novel.Slug, &t.Replies[j])
 		}

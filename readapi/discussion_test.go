@@ -13,7 +13,8 @@ import (
 	"novelgate/events"
 )
 
-// randomDiscussion appends comments of several authors under changing names, deep and wide, some dated alike, and edits of the novel.
+// randomDiscussion appends comments of several authors under changing names, deep and wide, some dated alike, and edits
+// of the novel.
 func randomDiscussion(t testing.TB, w *world, seed uint64, n int) (novel uuid.UUID) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -21,7 +22,8 @@ func randomDiscussion(t testing.TB, w *world, seed uint64, n int) (novel uuid.UU
 	var ids []uuid.UUID
 	for i := range n {
 		e := events.PostImported{WrittenAt: start.Add(time.Duration(random.IntN(n)) * time.Second), Comment: &events.Comment{
-			ExternalUUID: fmt.Sprintf("user-%d", random.IntN(4)), Username: fmt.Sprintf("Name %d", random.IntN(5)), Content: fmt.Sprintf("Text %d.", i),
+			ExternalUUID: fmt.Sprintf("user-%d", random.IntN(4)), Username: fmt.Sprintf("Name %d", random.IntN(5)),
+			Content: fmt.Sprintf("Text %d.", i),
 		}}
 		switch random.IntN(10) {
 		case 0:
@@ -110,7 +112,8 @@ func same(t testing.TB, want map[uuid.UUID]naivePost, got map[uuid.UUID]postAnsw
 			t.Errorf("comment %s: %+v", id, g)
 			continue
 		}
-		if *g.Content != w.content || g.Depth != w.depth || g.Author.DisplayName != w.name || g.Author.Platform != "Fan Site" || !cmp.Equal(g.ParentPostID, w.parent) {
+		if *g.Content != w.content || g.Depth != w.depth || g.Author.DisplayName != w.name ||
+			g.Author.Platform != "Fan Site" || !cmp.Equal(g.ParentPostID, w.parent) {
 			t.Errorf("comment %s: %+v by %+v, want %+v", id, g, g.Author, w)
 		}
 	}
@@ -177,7 +180,8 @@ func TestChapterFilter(t *testing.T) {
 	under := w.comment(t, novel, reply(on["12"][0]))
 	w.project(t)
 	for chapter, want := range map[string][]uuid.UUID{
-		"none": on[""], "0": on["0"], "2.5": {on["2.5"][0], on["2.50"][0], on["2.5"][1]}, "02.500": {on["2.5"][0], on["2.50"][0], on["2.5"][1]}, "12": on["12"], "3": {},
+		"none": on[""], "0": on["0"], "2.5": {on["2.5"][0], on["2.50"][0], on["2.5"][1]},
+		"02.500": {on["2.5"][0], on["2.50"][0], on["2.5"][1]}, "12": on["12"], "3": {},
 	} {
 		top, all := walk(t, w, url.Values{"chapter": {chapter}, "sort": {"oldest"}, "limit": {"1"}})
 		if diff := cmp.Diff(want, top); diff != "" {

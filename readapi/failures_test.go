@@ -56,12 +56,14 @@ func TestDefectsAreNoOutages(t *testing.T) {
 			w := &world{handler: routes(logger, &reading.Reader{DB: broken{c.err}}, answer.NewAddresses(address))}
 			const times = 3
 			for range times {
-				if got := w.get(t, path); got.Code != c.status || (got.Header().Get("Retry-After") != "") != (c.status == http.StatusServiceUnavailable) {
+				if got := w.get(t, path); got.Code != c.status ||
+					(got.Header().Get("Retry-After") != "") != (c.status == http.StatusServiceUnavailable) {
 					t.Errorf("%s: GET %s: %d %v", name, path, got.Code, got.Header())
 				}
 			}
 			lines := strings.Count(log.text.String(), "level="+c.level)
-			if lines == 0 || lines < times && c.level == "ERROR" || !strings.Contains(log.text.String(), c.err.Error()) || !strings.Contains(log.text.String(), path) {
+			if lines == 0 || lines < times && c.level == "ERROR" || !strings.Contains(log.text.String(), c.err.Error()) ||
+				!strings.Contains(log.text.String(), path) {
 				t.Errorf("%s: GET %s: logged %q", name, path, log.text.String())
 			}
 		}

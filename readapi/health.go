@@ -17,12 +17,12 @@ const readyTimeout = time.Second
 
 // Health answers whether the process lives and whether it can do its work.
 type Health struct {
-	// Probe looks at each thing that commands need of the database, and says what is the matter with it; nil is nothing. It takes no longer
-	// than whoever asks for readiness waits.
+	// Probe looks at each thing that commands need of the database, and says what is the matter with it; nil is nothing.
+	// It takes no longer than whoever asks for readiness waits.
 	Probe    func() map[string]error
 	Draining func() bool // the process is shutting down
-	// Projections returns where each projection stands, for /readyz to show. None of it makes the process unready: commands
-	// are taken all the same. Nil where operators do not look.
+	// Projections returns where each projection stands, for /readyz to show. None of it makes the process unready:
+	// commands are taken all the same. Nil where operators do not look.
 	Projections func(ctx context.Context) (any, error)
 }
 
@@ -59,7 +59,8 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(failed) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(failed)))
-		writeHealth(w, http.StatusServiceUnavailable, healthAnswer{Status: "unavailable", Reason: failed[first], Probes: failed})
+		writeHealth(w, http.StatusServiceUnavailable,
+			healthAnswer{Status: "unavailable", Reason: failed[first], Probes: failed})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)

@@ -23,9 +23,15 @@ func TestReadyzShowsProjections(t *testing.T) {
 		status      int
 		body        string
 	}{
-		"nobody asks":       {fine, nil, http.StatusOK, `{"status":"ok"}`},
-		"where they stand":  {fine, func(context.Context) (any, error) { return []string{"posts"}, nil }, http.StatusOK, `{"status":"ok","projections":["posts"]}`},
-		"that is not known": {fine, func(context.Context) (any, error) { return nil, away }, http.StatusOK, `{"status":"ok","projections":"unknown: the database did not say in time"}`},
+		"nobody asks": {fine, nil, http.StatusOK, `{"status":"ok"}`},
+		"where they stand": {
+			fine, func(context.Context) (any, error) { return []string{"posts"}, nil }, http.StatusOK,
+			`{"status":"ok","projections":["posts"]}`,
+		},
+		"that is not known": {
+			fine, func(context.Context) (any, error) { return nil, away }, http.StatusOK,
+			`{"status":"ok","projections":"unknown: the database did not say in time"}`,
+		},
 		"one thing is missing": {
 			func() map[string]error { return map[string]error{"append": nil, "limits": away} }, nil,
 			http.StatusServiceUnavailable, `{"status":"unavailable","reason":"away","probes":{"limits":"away"}}`,
@@ -38,7 +44,8 @@ func TestReadyzShowsProjections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			router := mux.NewRouter()
-			(&readapi.Health{Probe: c.probe, Draining: func() bool { return false }, Projections: c.projections}).Register(router)
+			(&readapi.Health{Probe: c.probe, Draining: func() bool { return false }, Projections: c.projections}).Register(
+				router)
 			answer := httptest.NewRecorder()
 			router.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 			if answer.Code != c.status || strings.TrimSpace(answer.Body.String()) != c.body {

@@ -14,7 +14,10 @@ func TestWhatIsNoText(t *testing.T) {
 	w.comment(t, novel, reply(w.comment(t, novel, reply(novel))))
 	w.project(t)
 	id := "7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c0"
-	for what, bad := range map[string]string{"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80", "a cut character": "%e2%82"} {
+	for what, bad := range map[string]string{
+		"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80",
+		"a cut character": "%e2%82",
+	} {
 		for path, want := range map[string]int{
 			"/api/novels/" + bad: http.StatusNotFound,
 			"/api/novels/" + bad + "?asOf=2030-01-01T00:00:00Z":   http.StatusNotFound,
@@ -49,7 +52,9 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 	for what, inside := range map[string]string{"NUL": "ca\x00", "invalid UTF-8": "c\xff"} {
 		cursor := base64.RawURLEncoding.EncodeToString([]byte(inside))
-		for _, path := range []string{"/api/novels?cursor=" + cursor, "/novels?cursor=" + cursor, "/api/novels/a/discussion?cursor=" + cursor} {
+		for _, path := range []string{
+			"/api/novels?cursor=" + cursor, "/novels?cursor=" + cursor, "/api/novels/a/discussion?cursor=" + cursor,
+		} {
 			if got := w.get(t, path); got.Code != http.StatusBadRequest {
 				t.Errorf("%s in a cursor: GET %s: %d", what, path, got.Code)
 			}

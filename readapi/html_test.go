@@ -61,7 +61,8 @@ var allowedAttributes = strings.Fields(`lang charset name content property rel h
 func checkPage(t testing.TB, w *world, path string) []element {
 	t.Helper()
 	got := w.get(t, path)
-	const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; " +
+		"frame-ancestors 'none'"
 	for name, want := range map[string]string{
 		"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff",
 		"Referrer-Policy": "strict-origin-when-cross-origin",
@@ -100,7 +101,8 @@ func checkPage(t testing.TB, w *world, path string) []element {
 				h1++
 			}
 		case "img":
-			if !strings.HasPrefix(e.attributes["src"], "https://") || e.attributes["loading"] != "lazy" || e.attributes["referrerpolicy"] != "no-referrer" {
+			if !strings.HasPrefix(e.attributes["src"], "https://") || e.attributes["loading"] != "lazy" ||
+				e.attributes["referrerpolicy"] != "no-referrer" {
 				t.Errorf("%s: image %v", path, e.attributes)
 			}
 		case "time":

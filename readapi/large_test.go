@@ -20,8 +20,10 @@ func fillLarge(t *testing.T, w *world, tops, replies int) {
 	t.Helper()
 	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, written_at, recorded_at, event_id, parent_post_id, root_post_id, depth)
 		SELECT md5(n || '/' || r)::uuid, t.thread_id, t.novel_id, $1, md5('author')::uuid, repeat('&', 31000),
-			timestamptz '2025-01-01' + n * interval '1 minute', timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second', n || '/' || r,
-			CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN 1 ELSE 0 END
+			timestamptz '2025-01-01' + n * interval '1 minute',
+			    timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second', n || '/' || r,
+			CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN 1
+			    ELSE 0 END
 		FROM threads t, generate_series(1, $2) n, generate_series(0, $3) r`, w.platform, tops, replies)
 }
 
@@ -38,8 +40,8 @@ func textOf(page *reading.Page, seen map[uuid.UUID]int) (size int) {
 	return size
 }
 
-// However large comments are, a page holds no more text than its budget, and its cursors lead to every comment: in both orders, forward and
-// backward, and on as-of pages.
+// However large comments are, a page holds no more text than its budget, and its cursors lead to every comment: in both
+// orders, forward and backward, and on as-of pages.
 func TestLargePagesAreCut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,7 +75,9 @@ func TestLargePagesAreCut(t *testing.T) {
 			within(page, seen)
 			first = append(first, page.Threads[0].ID)
 			for _, thread := range page.Threads {
-				for under := (reading.Question{Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.More}); under.Cursor != ""; {
+				for under := (reading.Question{
+					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.More,
+				}); under.Cursor != ""; {
 					rest := read(under)
 					delete(seen, thread.ID) // it is on every page of its replies
 					within(rest, seen)
@@ -96,7 +100,9 @@ func TestLargePagesAreCut(t *testing.T) {
 		// Back from the end: every top-level comment again, page by page.
 		last := read(reading.Question{Slug: "a", Newest: !newest, Limit: 1})
 		var back []uuid.UUID
-		end := read(reading.Question{Slug: "a", Newest: newest, Limit: 100, Post: uuid.NullUUID{UUID: last.Threads[0].ID, Valid: true}})
+		end := read(reading.Question{
+			Slug: "a", Newest: newest, Limit: 100, Post: uuid.NullUUID{UUID: last.Threads[0].ID, Valid: true},
+		})
 		for page := end; ; {
 			for _, thread := range slices.Backward(page.Threads) {
 				back = append(back, thread.ID)
@@ -139,8 +145,9 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		w.novel(t, fmt.Sprint("Long ", i), func(e *events.NovelCreated) { e.Synopsis = strings.Repeat("界", 5000) })
 	}
 	for path, most := range map[string]int{
-		"/novels/a/discussion?limit=100": 5*reading.PageBytes + 64<<10, "/api/novels/a/discussion?limit=100": reading.PageBytes + 64<<10,
-		"/novels?limit=100": 2 * 300 << 10, "/api/novels?limit=100": 300 << 10,
+		"/novels/a/discussion?limit=100":     5*reading.PageBytes + 64<<10,
+		"/api/novels/a/discussion?limit=100": reading.PageBytes + 64<<10,
+		"/novels?limit=100":                  2 * 300 << 10, "/api/novels?limit=100": 300 << 10,
 	} {
 		recorder := httptest.NewRecorder()
 		w.handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))

@@ -95,7 +95,8 @@ func (l *Ledger) proof(w http.ResponseWriter, r *http.Request) {
 	}
 	index, err := strconv.ParseInt(query["logIndex"], 10, 64)
 	if err != nil || index < 0 {
-		l.Invalid(w, r, problem.InvalidRequest(problem.FieldError{Field: "logIndex", Message: "must be a number, 0 or greater"}))
+		l.Invalid(w, r,
+			problem.InvalidRequest(problem.FieldError{Field: "logIndex", Message: "must be a number, 0 or greater"}))
 		return
 	}
 	proof, err := l.Store.Proof(r.Context(), index)

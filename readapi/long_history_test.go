@@ -44,13 +44,15 @@ func alive() uint64 {
 	return stats.HeapAlloc
 }
 
-// TestALongHistoryTakesNoMemory looks back at a novel that was changed 20,000 times. It runs alone: others would be weighed, too.
+// TestALongHistoryTakesNoMemory looks back at a novel that was changed 20,000 times. It runs alone: others would be
+// weighed, too.
 func TestALongHistoryTakesNoMemory(t *testing.T) {
 	w := newWorld(t)
 	novel := w.novel(t, "A", nil)
 	const changes = 20_000
 	w.exec(t, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-SELECT n, 'novel', $1, n + 2, gen_random_uuid()::text, 'test', 'novel.updated.v1', json_build_object('synopsis', repeat('x', 1000) || n), '{"actor":"test"}'
+SELECT n, 'novel', $1, n + 2, gen_random_uuid()::text, 'test', 'novel.updated.v1',
+    json_build_object('synopsis', repeat('x', 1000) || n), '{"actor":"test"}'
 FROM generate_series(0, $2::int - 1) n`, novel, changes)
 	w.versions[novel] += changes
 	last := w.append(t, events.NovelStream, novel, events.NovelUpdated{Author: new("Ida Verne")})

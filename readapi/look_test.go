@@ -32,28 +32,43 @@ const targetOnTop = `(document.querySelector(':target') || document.body).getBou
 // faint counts texts whose contrast is below 4.5 to 1 (WCAG 2.2, 1.4.3), against the nearest background behind them.
 const faint = `(() => {
 	const rgb = c => (c.match(/[\d.]+/g) || []).map(Number);
-	const lum = c => { const [r, g, b] = c.map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 }); return .2126*r + .7152*g + .0722*b };
-	const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length == 3 || c[3] > 0) return c } return [255, 255, 255] };
-	return [...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())).filter(e => {
+	const lum = c => { const [r, g, b] = c.map(v => {
+		v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 });
+		return .2126*r + .7152*g + .0722*b };
+	const behind = e => {
+		for (; e; e = e.parentElement) {
+			const c = rgb(getComputedStyle(e).backgroundColor);
+			if (c.length == 3 || c[3] > 0) return c }
+		return [255, 255, 255] };
+	const hasText = e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim());
+	return [...document.querySelectorAll('body *')].filter(hasText).filter(e => {
 		const a = lum(rgb(getComputedStyle(e).color)), b = lum(behind(e));
 		return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5 }).length })()`
 
-// TestLook opens the pages in a browser, in windows of a desktop and of a phone, light and dark, and checks that nothing breaks the layout
-// and that nothing violates the content security policy. The pictures are for people: they are in the directory NOVELGATE_LOOK.
+// TestLook opens the pages in a browser, in windows of a desktop and of a phone, light and dark, and checks that
+// nothing breaks the layout and that nothing violates the content security policy. The pictures are for people: they
+// are in the directory NOVELGATE_LOOK.
 func TestLook(t *testing.T) {
 	w := newWorld(t)
 	ordinary := bigDiscussion(t, w)
 	w.novel(t, "Ordinary", func(e *events.NovelCreated) {
-		e.Author, e.Synopsis, e.Genres, e.ReadingStatus, e.Language = "Ida Verne", strings.Repeat("A boy finds a watch. ", 30), []string{"Fantasy", "Mystery"}, "ongoing", "en"
+		e.Author, e.Synopsis, e.Genres, e.ReadingStatus, e.Language = "Ida Verne",
+			strings.Repeat("A boy finds a watch. ", 30), []string{"Fantasy", "Mystery"}, "ongoing", "en"
 	})
 	hostileNovel := w.novel(t, hostile[0]+hostile[7], func(e *events.NovelCreated) {
-		e.Slug, e.Author, e.Synopsis, e.Genres, e.Language = "hostile", strings.Repeat("A", 120), hostile[16], []string{strings.Repeat("W", 50), "<i>"}, "\"><script>"
+		e.Slug, e.Author, e.Synopsis, e.Genres, e.Language = "hostile", strings.Repeat("A", 120), hostile[16],
+			[]string{strings.Repeat("W", 50), "<i>"}, "\"><script>"
 		e.CoverURL = "https://covers.example/a.jpg"
 	})
 	w.novel(t, strings.Repeat("W", 300), nil)
 	var last uuid.UUID
 	for i, content := range hostile {
-		e := events.PostImported{Comment: &events.Comment{ExternalUUID: fmt.Sprint(i), Username: string([]rune(hostile[i%16])[:min(50, len([]rune(hostile[i%16])))]), Content: content}}
+		e := events.PostImported{
+			Comment: &events.Comment{
+				ExternalUUID: fmt.Sprint(i), Username: string([]rune(hostile[i%16])[:min(50, len([]rune(hostile[i%16])))]),
+				Content: content,
+			},
+		}
 		if i%2 == 1 {
 			e.ParentPostID = &last
 		}
@@ -64,13 +79,16 @@ func TestLook(t *testing.T) {
 
 	// The links of the pages must lead to the server under test.
 	public := &url.URL{Scheme: "http", Host: "127.0.0.1"}
-	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: w.Read}, answer.NewAddresses(public)))
+	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: w.Read},
+		answer.NewAddresses(public)))
 	defer server.Close()
 	deep := ordinary[len(ordinary)-1].String()
 	b := openBrowser(t)
 	for name, path := range map[string]string{
-		"start": "/", "no-page": "/novels/a/b/c", "catalogue": "/novels", "novel": "/novels/ordinary", "discussion": "/novels/a/discussion", "link": "/novels/a/discussion?post=" + deep + "#post-" + deep,
-		"hostile-novel": "/novels/hostile", "hostile-discussion": "/novels/hostile/discussion?sort=oldest", "not-found": "/novels/unknown", "search": "/novels?q=nothing",
+		"start": "/", "no-page": "/novels/a/b/c", "catalogue": "/novels", "novel": "/novels/ordinary",
+		"discussion": "/novels/a/discussion", "link": "/novels/a/discussion?post=" + deep + "#post-" + deep,
+		"hostile-novel": "/novels/hostile", "hostile-discussion": "/novels/hostile/discussion?sort=oldest",
+		"not-found": "/novels/unknown", "search": "/novels?q=nothing",
 	} {
 		for window, size := range map[string][2]int{"desktop": {1280, 900}, "phone": {390, 844}, "narrow": {320, 640}} {
 			for _, scheme := range []string{"light", "dark"} {

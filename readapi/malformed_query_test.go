@@ -8,7 +8,8 @@ import (
 	"novelgate/events"
 )
 
-// TestNoPartOfAQueryIsLost sends queries that cannot be read as a whole: the answer must not be that to another question.
+// TestNoPartOfAQueryIsLost sends queries that cannot be read as a whole: the answer must not be that to another
+// question.
 func TestNoPartOfAQueryIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -29,7 +30,8 @@ func TestNoPartOfAQueryIsLost(t *testing.T) {
 		}
 		for _, query := range []string{parameter + "=%zz", parameter + "=1;2", "x=1&" + parameter + "=%", parameter + "%=1"} {
 			got := w.get(t, path+"?"+query)
-			if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "query: is not well formed; in a value, % is written %25") {
+			if got.Code != http.StatusBadRequest ||
+				!strings.Contains(got.Body.String(), "query: is not well formed; in a value, % is written %25") {
 				t.Errorf("GET %s?%s: %d %s", path, query, got.Code, got.Body)
 			}
 		}

@@ -22,7 +22,8 @@ type naivePost struct {
 	name      string
 }
 
-// naiveDiscussion folds the log up to a moment: the comments on a novel by identifier, its authors under their names of then.
+// naiveDiscussion folds the log up to a moment: the comments on a novel by identifier, its authors under their names of
+// then.
 func naiveDiscussion(log []events.Recorded, novel uuid.UUID, asOf time.Time) map[uuid.UUID]naivePost {
 	posts := map[uuid.UUID]naivePost{}
 	names := map[string]events.PostImported{}
@@ -38,7 +39,10 @@ func naiveDiscussion(log []events.Recorded, novel uuid.UUID, asOf time.Time) map
 		if e.NovelID != novel {
 			continue
 		}
-		p := naivePost{id: recorded.StreamID, parent: e.ParentPostID, root: recorded.StreamID, writtenAt: e.WrittenAt, content: e.Comment.Content}
+		p := naivePost{
+			id: recorded.StreamID, parent: e.ParentPostID, root: recorded.StreamID, writtenAt: e.WrittenAt,
+			content: e.Comment.Content,
+		}
 		if p.parent != nil {
 			p.root, p.depth = posts[*p.parent].root, posts[*p.parent].depth+1
 		}

@@ -32,7 +32,8 @@ type novelBody struct {
 
 func newNovelBody(a answer.Addresses, n *reading.Novel) novelBody {
 	return novelBody{
-		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title, Author: n.Author,
+		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title,
+		Author:   n.Author,
 		Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language, ReadingStatus: n.ReadingStatus,
 		State: n.State, Platform: orNull(n.Platform),
 	}
@@ -54,7 +55,9 @@ func (a *API) novels(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
-	page := novelPage{Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(question.CatalogueCursor(found.Next))}
+	page := novelPage{
+		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(question.CatalogueCursor(found.Next)),
+	}
 	for i := range found.Novels {
 		page.Items[i] = newNovelBody(a.Addresses, &found.Novels[i])
 	}

@@ -110,8 +110,10 @@ func TestNovelAsThePublicSeesIt(t *testing.T) {
 	})
 	platform := "Fan Site"
 	want := novelAnswer{
-		NovelID: id, Slug: "the-clockmakers-apprentice", URL: public + "/novels/the-clockmakers-apprentice", Novel: "The Clockmaker's Apprentice",
-		Author: "Ida Verne", Synopsis: "A watch.", Genres: []string{"Fantasy"}, ReadingStatus: "ongoing", State: "approved", Platform: &platform,
+		NovelID: id, Slug: "the-clockmakers-apprentice", URL: public + "/novels/the-clockmakers-apprentice",
+		Novel:  "The Clockmaker's Apprentice",
+		Author: "Ida Verne", Synopsis: "A watch.", Genres: []string{"Fantasy"}, ReadingStatus: "ongoing", State: "approved",
+		Platform: &platform,
 	}
 	if diff := cmp.Diff(want, read[novelAnswer](t, w, "/api/novels/the-clockmakers-apprentice")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -138,8 +140,13 @@ func TestWhatIsNotPublic(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for _, path := range []string{"/api/novels/", "/novels/"} {
-			for slug, status := range map[string]int{"pending": 404, "unknown": 404, "barred": 404, "free": 404, "rejected": 410} {
-				for _, rest := range []string{"", "/discussion", "?asOf=2999-01-01T00:00:00Z", "/discussion?post=" + gone.String()} {
+			for slug, status := range map[string]int{
+				"pending": 404, "unknown": 404, "barred": 404, "free": 404, "rejected": 410,
+			} {
+				for _, rest := range []string{
+					"", "/discussion", "?asOf=2999-01-01T00:00:00Z",
+					"/discussion?post=" + gone.String(),
+				} {
 					if got := w.get(t, path+slug+rest); got.Code != status {
 						t.Errorf("%s: GET %s: %d, want %d", when, path+slug+rest, got.Code, status)
 					}
@@ -156,7 +163,8 @@ func TestWhatIsNotPublic(t *testing.T) {
 	wantProblem(t, w, "/api/novels/rejected", 410, "gone")
 }
 
-// TestCursorsOfOtherLists: a place in the history, in a discussion or in a list of staff is none among the novels, and the reverse.
+// TestCursorsOfOtherLists: a place in the history, in a discussion or in a list of staff is none among the novels, and
+// the reverse.
 func TestCursorsOfOtherLists(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,11 +191,14 @@ func TestParametersAreChecked(t *testing.T) {
 	w := newWorld(t)
 	w.novel(t, "A", nil)
 	for _, path := range []string{
-		"/api/novels?limit=0", "/api/novels?limit=101", "/api/novels?limit=x", "/api/novels?state=rejected", "/api/novels?cursor=%21", "/api/novels?q=a&q=b",
+		"/api/novels?limit=0", "/api/novels?limit=101", "/api/novels?limit=x", "/api/novels?state=rejected",
+		"/api/novels?cursor=%21", "/api/novels?q=a&q=b",
 		"/api/novels?q=%ff", "/api/novels?q=%00", "/api/novels?cursor=_w", "/api/novels?cursor=AA", "/api/novels?cursor=Yw",
-		"/api/novels/a?asOf=yesterday", "/api/novels/a?asOf=9999-12-31T23:59:59-23:59", "/api/novels/a/discussion?asOf=9999-12-31T23:59:59-23:59", "/api/novels/a?asOf=2025-03-01",
+		"/api/novels/a?asOf=yesterday", "/api/novels/a?asOf=9999-12-31T23:59:59-23:59",
+		"/api/novels/a/discussion?asOf=9999-12-31T23:59:59-23:59", "/api/novels/a?asOf=2025-03-01",
 		"/api/novels/a/discussion?sort=best", "/api/novels/a/discussion?chapter=-1", "/api/novels/a/discussion?chapter=1e3",
-		"/api/novels/a/discussion?chapter=12345678", "/api/novels/a/discussion?cursor=abc", "/api/novels/a/discussion?post=7", "/api/novels/a/discussion?under=x",
+		"/api/novels/a/discussion?chapter=12345678", "/api/novels/a/discussion?cursor=abc", "/api/novels/a/discussion?post=7",
+		"/api/novels/a/discussion?under=x",
 		"/api/novels/a/discussion?under=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02&post=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02",
 		"/api/novels/a/discussion?cursor=eAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 		"/api/novels/a/discussion?cursor=bn9______________________________________",

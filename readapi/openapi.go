@@ -12,9 +12,13 @@ import (
 	"novelgate/readapi/answer"
 )
 
-// RegisterOpenAPI adds the route of the interface description to router. refuse answers those for whom there is no room.
-func RegisterOpenAPI(router *mux.Router, readers *answer.Readers, refuse func(http.ResponseWriter, *http.Request, *problem.Error)) {
-	router.Handle("/openapi.yaml", readers.Limit(answer.Compress(http.HandlerFunc(openAPI)), refuse)).Methods(http.MethodGet, http.MethodHead)
+// RegisterOpenAPI adds the route of the interface description to router. refuse answers those for whom there is no
+// room.
+func RegisterOpenAPI(
+	router *mux.Router, readers *answer.Readers, refuse func(http.ResponseWriter, *http.Request, *problem.Error),
+) {
+	router.Handle("/openapi.yaml", readers.Limit(answer.Compress(http.HandlerFunc(openAPI)), refuse)).Methods(
+		http.MethodGet, http.MethodHead)
 }
 
 // openAPI handles GET /openapi.yaml.

@@ -82,7 +82,9 @@ func TestEveryCommentIsOnThePageThatItsAddressOpens(t *testing.T) {
 // The address of a comment is valid before its projection has come by, whatever else that lacks.
 func TestCommentsThatTheProjectionLacks(t *testing.T) {
 	t.Parallel()
-	for name, projected := range map[string]int{"nothing is projected": 0, "the first is projected": 1, "two are": 2, "all are": 4} {
+	for name, projected := range map[string]int{
+		"nothing is projected": 0, "the first is projected": 1, "two are": 2, "all are": 4,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -99,14 +101,16 @@ func TestCommentsThatTheProjectionLacks(t *testing.T) {
 			}
 			for depth, id := range chain {
 				p := read[postAnswer](t, w, "/api/posts/"+id.String())
-				if p.Depth != depth || p.Content == nil || p.Author == nil || p.Author.DisplayName != "Marlow" || p.Author.Platform != "Fan Site" {
+				if p.Depth != depth || p.Content == nil || p.Author == nil || p.Author.DisplayName != "Marlow" ||
+					p.Author.Platform != "Fan Site" {
 					t.Errorf("comment %d: %+v by %+v", depth, p, p.Author)
 				}
 				page := read[discussionAnswer](t, w, "/api/novels/a/discussion?post="+id.String())
 				if found, ok := holds(page, id); !ok || found.Depth != depth || page.Items[0].PostID != chain[0] {
 					t.Errorf("comment %d is not in its place: %+v", depth, page)
 				}
-				if got := w.get(t, "/novels/a/discussion?post="+id.String()); !strings.Contains(got.Body.String(), `id="post-`+id.String()) {
+				if got := w.get(t, "/novels/a/discussion?post="+id.String()); !strings.Contains(got.Body.String(),
+					`id="post-`+id.String()) {
 					t.Errorf("comment %d is not on its page", depth)
 				}
 				wantProblem(t, w, "/api/novels/other/discussion?post="+id.String(), 404, "not_found")
@@ -125,7 +129,8 @@ func TestRepliesArePagedUnderTheirComment(t *testing.T) {
 	w.project(t)
 	fan := all[31]
 	page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=7&under="+fan.String())
-	if len(page.Items) != 1 || len(page.Items[0].Replies) != 7 || page.Items[0].RepliesCursor == nil || page.NextCursor != nil || page.PreviousCursor != nil {
+	if len(page.Items) != 1 || len(page.Items[0].Replies) != 7 || page.Items[0].RepliesCursor == nil ||
+		page.NextCursor != nil || page.PreviousCursor != nil {
 		t.Errorf("%+v", page)
 	}
 	inline := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1&post="+fan.String())
@@ -158,7 +163,8 @@ func TestAPageBeginsAtOnePlace(t *testing.T) {
 	}
 	query += "&post=" + last.String()
 	for _, path := range []string{"/api" + query, query} {
-		if got := w.get(t, path); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "post: cannot be given together with cursor") {
+		if got := w.get(t, path); got.Code != http.StatusBadRequest ||
+			!strings.Contains(got.Body.String(), "post: cannot be given together with cursor") {
 			t.Errorf("GET %s: %d %s", path, got.Code, got.Body)
 		}
 	}

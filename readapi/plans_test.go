@@ -16,8 +16,8 @@ import (
 	"novelgate/readapi/reading"
 )
 
-// TestReadersProbeIndexes: nothing has ever analysed this database, and the statement is planned once, while it is empty. It must be
-// index probes all the same, then and when the discussion has grown.
+// TestReadersProbeIndexes: nothing has ever analysed this database, and the statement is planned once, while it is
+// empty. It must be index probes all the same, then and when the discussion has grown.
 func TestReadersProbeIndexes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,14 +28,17 @@ func TestReadersProbeIndexes(t *testing.T) {
 	}
 	defer conn.Release()
 	questions := map[string]reading.Question{
-		"newest": {Slug: "a", Newest: true, Limit: 50}, "oldest": {Slug: "a", Limit: 50}, "chapter": {Slug: "a", Limit: 50, Chapter: "7"},
+		"newest": {Slug: "a", Newest: true, Limit: 50}, "oldest": {Slug: "a", Limit: 50},
+		"chapter":            {Slug: "a", Limit: 50, Chapter: "7"},
 		"no chapter, newest": {Slug: "a", Limit: 50, Newest: true, Chapter: reading.NoChapter},
 		"past, newest":       {Slug: "a", Limit: 50, Newest: true, AsOf: new(time.Date(2025, 1, 3, 0, 0, 0, 0, time.UTC))},
 		"past, oldest":       {Slug: "a", Limit: 50, AsOf: new(time.Date(2025, 1, 3, 0, 0, 0, 0, time.UTC))},
 		"before everything":  {Slug: "a", Limit: 50, AsOf: new(time.Date(2024, 12, 1, 0, 0, 0, 0, time.UTC))},
 	}
 	files := map[string][]any{
-		"reading/locate.sql": {"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10},
+		"reading/locate.sql": {
+			"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10,
+		},
 		"reading/single.sql": {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
 		"reading/novel.sql":  {"a"},
 	}
@@ -47,7 +50,9 @@ func TestReadersProbeIndexes(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan := explain(t, conn.Conn(), path, string(sql), args)
-			for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Sort", "Bitmap", "Materialize", "Rows Removed by Filter: 1"} {
+			for _, bad := range []string{
+				"Seq Scan", "Hash", "Merge", "Sort", "Bitmap", "Materialize", "Rows Removed by Filter: 1",
+			} {
 				if strings.Contains(plan, bad) {
 					t.Errorf("%s, %s: there is a %s:\n%s", path, when, bad, plan)
 				}
@@ -65,7 +70,10 @@ func TestReadersProbeIndexes(t *testing.T) {
 			if q.Chapter != "" {
 				index += "_by_chapter"
 			}
-			for _, used := range []string{index, "posts_replies", "title_lookup_slug_key", "threads_pkey", "authors_pkey", "integrations_pkey", "author_decisions_pkey"} {
+			for _, used := range []string{
+				index, "posts_replies", "title_lookup_slug_key", "threads_pkey", "authors_pkey", "integrations_pkey",
+				"author_decisions_pkey",
+			} {
 				if !strings.Contains(plan, "using "+used+" on ") && !strings.Contains(plan, "using "+used+"\n") {
 					t.Errorf("%s, %s: index %s is not probed:\n%s", name, when, used, plan)
 				}
@@ -82,7 +90,8 @@ func TestReadersProbeIndexes(t *testing.T) {
 	}
 	check("empty", 0)
 	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, chapter_number, written_at, recorded_at, event_id, root_post_id, depth)
-		SELECT md5(n::text)::uuid, t.thread_id, t.novel_id, $1, md5('a' || n % 99)::uuid, 'text', CASE WHEN n % 2 = 0 THEN 7 END,
+		SELECT md5(n::text)::uuid, t.thread_id, t.novel_id, $1, md5('a' || n % 99)::uuid, 'text', CASE WHEN n % 2 = 0
+		    THEN 7 END,
 			timestamptz '2025-01-01' + n * interval '1 minute', timestamptz '2025-01-01' + n * interval '1 minute', n::text,
 			CASE WHEN n % 5 = 0 THEN md5('1')::uuid END, CASE WHEN n % 5 = 0 THEN 1 ELSE 0 END
 		FROM threads t, generate_series(1, 20000) n`, w.platform)
@@ -99,7 +108,8 @@ var removedRows = regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
 func explain(t *testing.T, conn *pgx.Conn, name, sql string, args []any) string {
 	t.Helper()
 	var prepared bool
-	if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1)`, name).Scan(&prepared); err != nil {
+	if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1)`, name).Scan(
+		&prepared); err != nil {
 		t.Fatal(err)
 	}
 	quoted := pgx.Identifier{name}.Sanitize()
@@ -112,7 +122,9 @@ func explain(t *testing.T, conn *pgx.Conn, name, sql string, args []any) string 
 	for i, arg := range args {
 		literals[i] = literal(t, arg)
 	}
-	rows, err := conn.Query(t.Context(), "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE "+quoted+" ("+strings.Join(literals, ", ")+")", pgx.QueryExecModeSimpleProtocol)
+	rows, err := conn.Query(t.Context(),
+		"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE "+quoted+" ("+strings.Join(literals, ", ")+")",
+		pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ type authorBody struct {
 
 func newPostBody(a answer.Addresses, slug string, p *reading.Post) postBody {
 	body := postBody{
-		PostID: p.ID, URL: a.Post(slug, p.ID), Depth: p.Depth, Hidden: p.Hidden, Erased: p.Erased, WrittenAt: p.WrittenAt, ReceivedAt: p.ReceivedAt,
+		PostID: p.ID, URL: a.Post(slug, p.ID), Depth: p.Depth, Hidden: p.Hidden, Erased: p.Erased, WrittenAt: p.WrittenAt,
+		ReceivedAt: p.ReceivedAt,
 	}
 	if p.ParentID.Valid {
 		body.ParentPostID = &p.ParentID.UUID
@@ -83,5 +84,7 @@ func (a *API) post(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
-	return singleBody{newPostBody(a.Addresses, found.Novel.Slug, &found.Post), found.ThreadID, newHeadingBody(a.Addresses, &found.Novel)}, nil
+	return singleBody{
+		newPostBody(a.Addresses, found.Novel.Slug, &found.Post), found.ThreadID, newHeadingBody(a.Addresses, &found.Novel),
+	}, nil
 }

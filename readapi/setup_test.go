@@ -55,16 +55,21 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w.handler = routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: pools.Read}, answer.NewAddresses(address))
-	w.append(t, events.IntegrationStream, w.platform, events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
+	w.append(t, events.IntegrationStream, w.platform,
+		events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
 	return w
 }
 
 func routes(logger *slog.Logger, reader *reading.Reader, addresses answer.Addresses) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
-	(&readapi.API{Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Refuse: commands.Refuse}).Register(router)
+	(&readapi.API{
+		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute,
+		Refuse: commands.Refuse,
+	}).Register(router)
 	readapi.RegisterOpenAPI(router, nil, nil)
 	p := &pages.Pages{
-		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute, Missing: http.HandlerFunc(commands.NotFound),
+		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute,
+		Missing: http.HandlerFunc(commands.NotFound),
 		Refused: func(r *http.Request, refused *problem.Error) string {
 			commands.NoteError(r.Context(), refused.Code)
 			return commands.RequestID(r.Context())
@@ -75,8 +80,8 @@ func routes(logger *slog.Logger, reader *reading.Reader, addresses answer.Addres
 	return commands.WithRequestID(router)
 }
 
-// append records one event, with the inline projections, and returns it as the log has it. The asynchronous ones lag behind until
-// project is called.
+// append records one event, with the inline projections, and returns it as the log has it. The asynchronous ones lag
+// behind until project is called.
 func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event events.Event) events.Recorded {
 	t.Helper()
 	w.versions[stream]++
@@ -96,7 +101,8 @@ func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event 
 	if err := w.General.SendBatch(context.Background(), &batch).Close(); err != nil {
 		t.Fatalf("append %s: %v", event.Type(), err)
 	}
-	history, err := eventlog.ReadStream(context.Background(), w.General, recorded[0].StreamType, stream, w.versions[stream]-1)
+	history, err := eventlog.ReadStream(context.Background(), w.General, recorded[0].StreamType, stream,
+		w.versions[stream]-1)
 	if err != nil || len(history) != 1 {
 		t.Fatalf("read back %s: %d events, %v", event.Type(), len(history), err)
 	}
@@ -127,7 +133,9 @@ func (w *world) project(t testing.TB) {
 func (w *world) novel(t testing.TB, spelling string, change func(*events.NovelCreated)) uuid.UUID {
 	t.Helper()
 	id := events.NovelID(title.Fold(spelling))
-	e := events.NovelCreated{Title: spelling, Slug: title.Slug(spelling), Author: "Unknown", OwnerID: &w.platform, State: "approved"}
+	e := events.NovelCreated{
+		Title: spelling, Slug: title.Slug(spelling), Author: "Unknown", OwnerID: &w.platform, State: "approved",
+	}
 	if e.Slug == "" {
 		e.Slug = "novel-" + id.String()[:8]
 	}
@@ -145,7 +153,9 @@ func (w *world) comment(t testing.TB, novel uuid.UUID, e events.PostImported) uu
 	id := events.PostID(w.platform, fmt.Sprintf("comment-%d", w.serial))
 	e.IntegrationID, e.NovelID, e.ThreadID = w.platform, novel, events.ThreadID(novel)
 	if e.Comment == nil {
-		e.Comment = &events.Comment{ExternalUUID: "secret-uuid", Username: "Marlow", Content: fmt.Sprintf("Comment %d.", w.serial)}
+		e.Comment = &events.Comment{
+			ExternalUUID: "secret-uuid", Username: "Marlow", Content: fmt.Sprintf("Comment %d.", w.serial),
+		}
 	}
 	if e.WrittenAt.IsZero() {
 		e.WrittenAt = start.Add(time.Duration(w.serial) * time.Minute)

@@ -55,7 +55,8 @@ func TestNothingAtAnAddress(t *testing.T) {
 			caching = "public, max-age=5"
 		}
 		h := got.Header()
-		if got.Code != c.status || h.Get("Content-Type") != mediaType || h.Get("Cache-Control") != caching || !strings.HasPrefix(h.Get("Content-Security-Policy"), policy) {
+		if got.Code != c.status || h.Get("Content-Type") != mediaType || h.Get("Cache-Control") != caching ||
+			!strings.HasPrefix(h.Get("Content-Security-Policy"), policy) {
 			t.Errorf("%s %s for %q: %d %v", c.method, c.path, c.accept, got.Code, h)
 		}
 		if c.path == "/" && !slices.Contains(h.Values("Vary"), "Accept") {

@@ -12,7 +12,10 @@ import (
 // withheld wants a comment that keeps its place and shows neither text nor author, wherever it is asked for.
 func withheld(t testing.TB, w *world, id, child uuid.UUID, hidden bool) {
 	t.Helper()
-	for _, path := range []string{"/api/novels/a/discussion", "/api/novels/a/discussion?post=" + id.String(), "/api/novels/a/discussion?under=" + id.String()} {
+	for _, path := range []string{
+		"/api/novels/a/discussion", "/api/novels/a/discussion?post=" + id.String(),
+		"/api/novels/a/discussion?under=" + id.String(),
+	} {
 		page := read[discussionAnswer](t, w, path)
 		p, ok := holds(page, id)
 		if !ok || p.Content != nil || p.Author != nil || p.Hidden != hidden || p.Erased == hidden {
@@ -22,11 +25,13 @@ func withheld(t testing.TB, w *world, id, child uuid.UUID, hidden bool) {
 			t.Errorf("%s: its reply is gone", path)
 		}
 	}
-	if p := read[postAnswer](t, w, "/api/posts/"+id.String()); p.Content != nil || p.Author != nil || p.Hidden != hidden || p.Erased == hidden {
+	if p := read[postAnswer](t, w, "/api/posts/"+id.String()); p.Content != nil || p.Author != nil || p.Hidden != hidden ||
+		p.Erased == hidden {
 		t.Errorf("%+v by %+v", p, p.Author)
 	}
 	for _, path := range []string{
-		"/api/novels/a/discussion", "/api/posts/" + id.String(), "/novels/a/discussion", "/novels/a/discussion?post=" + id.String(),
+		"/api/novels/a/discussion", "/api/posts/" + id.String(), "/novels/a/discussion",
+		"/novels/a/discussion?post=" + id.String(),
 		"/api/novels/a/discussion?asOf=2999-01-01T00:00:00Z",
 	} {
 		if body := w.get(t, path).Body.String(); strings.Contains(body, "Spam") || strings.Contains(body, "Spammer") {
@@ -39,7 +44,8 @@ func spam(t testing.TB) (w *world, author, id, child uuid.UUID) {
 	t.Helper()
 	w = newWorld(t)
 	novel := w.novel(t, "A", nil)
-	id = w.comment(t, novel, events.PostImported{Comment: &events.Comment{ExternalUUID: "spammer", Username: "Spammer", Content: "Spam"}})
+	id = w.comment(t, novel,
+		events.PostImported{Comment: &events.Comment{ExternalUUID: "spammer", Username: "Spammer", Content: "Spam"}})
 	child = w.comment(t, novel, reply(id))
 	return w, events.AuthorID(w.platform, "spammer"), id, child
 }
@@ -64,7 +70,8 @@ func TestAllCommentsOfAnAuthorHidden(t *testing.T) {
 	}
 	w.project(t)
 	withheld(t, w, id, child, true)
-	later := w.comment(t, events.NovelID("a"), events.PostImported{Comment: &events.Comment{ExternalUUID: "spammer", Username: "Spammer", Content: "Sorry"}})
+	later := w.comment(t, events.NovelID("a"),
+		events.PostImported{Comment: &events.Comment{ExternalUUID: "spammer", Username: "Spammer", Content: "Sorry"}})
 	if p := read[postAnswer](t, w, "/api/posts/"+later.String()); p.Hidden || *p.Content != "Sorry" {
 		t.Errorf("a later comment: %+v", p)
 	}
@@ -114,7 +121,10 @@ func TestNothingPrivateIsShown(t *testing.T) {
 	t.Parallel()
 	w, author, id, _ := spam(t)
 	w.project(t)
-	for _, path := range []string{"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/" + id.String(), "/novels", "/novels/a", "/novels/a/discussion"} {
+	for _, path := range []string{
+		"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/" + id.String(), "/novels", "/novels/a",
+		"/novels/a/discussion",
+	} {
 		body := w.get(t, path).Body.String()
 		for _, secret := range []string{"spammer", "secret-uuid", "key-", author.String(), w.platform.String()} {
 			if strings.Contains(body, secret) {

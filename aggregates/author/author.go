@@ -33,9 +33,11 @@ const maxIdentifier = 255
 
 // Refusals.
 var (
-	ErrBlocked       = errors.New("staff of the host platform blocked this author")
-	ErrUUIDInvalid   = fmt.Errorf("the identifier of an author must have 1 to %d characters of valid UTF-8, none of them NUL, and not be blank", maxIdentifier)
-	ErrMemberInvalid = fmt.Errorf("the identifier of a member must have 1 to %d printable characters, without spaces around them", maxIdentifier)
+	ErrBlocked     = errors.New("staff of the host platform blocked this author")
+	ErrUUIDInvalid = fmt.Errorf("the identifier of an author must have 1 to %d characters of valid UTF-8, none of "+
+		"them NUL, and not be blank", maxIdentifier)
+	ErrMemberInvalid = fmt.Errorf(
+		"the identifier of a member must have 1 to %d printable characters, without spaces around them", maxIdentifier)
 )
 
 // TransitionError refuses a move that the states do not allow.
@@ -56,7 +58,8 @@ const (
 // Ref names a partner's user, whom nobody need have heard of. It refuses with ErrUUIDInvalid what no comment can carry.
 func Ref(integrationID uuid.UUID, externalUUID string) (events.AuthorRef, error) {
 	blank := strings.TrimSpace(externalUUID) == ""
-	if blank || !utf8.ValidString(externalUUID) || strings.ContainsRune(externalUUID, 0) || utf8.RuneCountInString(externalUUID) > maxIdentifier {
+	if blank || !utf8.ValidString(externalUUID) || strings.ContainsRune(externalUUID, 0) ||
+		utf8.RuneCountInString(externalUUID) > maxIdentifier {
 		return events.AuthorRef{}, ErrUUIDInvalid
 	}
 	return events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: externalUUID}}, nil
@@ -149,11 +152,12 @@ func (a Author) RestorePosts(reason string) ([]events.Event, error) {
 	return []events.Event{events.AuthorPostsRestored{AuthorRef: a.Ref, Reason: reason}}, nil
 }
 
-// Erase records that what is known of the author was erased: so many comments and decisions, those up to searched before this
-// event. It can be done again: more may have come.
+// Erase records that what is known of the author was erased: so many comments and decisions, those up to searched
+// before this event. It can be done again: more may have come.
 func (a Author) Erase(reason string, comments, decisions int, searched events.Position) ([]events.Event, error) {
 	return []events.Event{events.AuthorErased{
-		IntegrationID: a.Ref.IntegrationID, Reason: reason, Comments: comments, Decisions: decisions, Searched: searched.String(),
+		IntegrationID: a.Ref.IntegrationID, Reason: reason, Comments: comments, Decisions: decisions,
+		Searched: searched.String(),
 	}}, nil
 }
 
@@ -168,5 +172,6 @@ func (a Author) Comment() error {
 func validMember(id string) bool {
 	n := utf8.RuneCountInString(id)
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	return n >= 1 && n <= maxIdentifier && utf8.ValidString(id) && id == strings.TrimSpace(id) && !strings.ContainsFunc(id, unprintable)
+	return n >= 1 && n <= maxIdentifier && utf8.ValidString(id) && id == strings.TrimSpace(id) &&
+		!strings.ContainsFunc(id, unprintable)
 }

@@ -20,7 +20,9 @@ var (
 )
 
 func linked(member string) events.AuthorLinked {
-	return events.AuthorLinked{IntegrationID: integrationID, Reason: "why", Link: &events.AuthorLink{ExternalUUID: "u", MemberID: member}}
+	return events.AuthorLinked{
+		IntegrationID: integrationID, Reason: "why", Link: &events.AuthorLink{ExternalUUID: "u", MemberID: member},
+	}
 }
 
 func given(history ...events.Event) author.Author {
@@ -56,32 +58,54 @@ func TestDecisions(t *testing.T) {
 		then    []events.Event
 		refused string
 	}{
-		"link somebody new":                {nil, link("m"), []events.Event{linked("m")}, ""},
-		"link again":                       {[]events.Event{linked("m")}, link("m"), nil, ""},
-		"link to another":                  {[]events.Event{linked("m")}, link("n"), []events.Event{linked("n")}, ""},
-		"link after unlink":                {[]events.Event{linked("m"), unlinked}, link("m"), []events.Event{linked("m")}, ""},
-		"link the blocked":                 {[]events.Event{blocked}, link("m"), []events.Event{linked("m")}, ""},
-		"link whose link was erased":       {[]events.Event{events.AuthorLinked{}}, link("m"), []events.Event{linked("m")}, ""},
-		"unlink":                           {[]events.Event{linked("m")}, unlink, []events.Event{unlinked}, ""},
-		"unlink somebody new":              {nil, unlink, nil, "an author who is unlinked cannot become unlinked"},
-		"unlink again":                     {[]events.Event{linked("m"), unlinked}, unlink, nil, "an author who is unlinked cannot become unlinked"},
-		"block somebody new":               {nil, block, []events.Event{blocked}, ""},
-		"block again":                      {[]events.Event{blocked}, block, nil, "an author who is blocked cannot become blocked"},
-		"block after unblock":              {[]events.Event{blocked, unblocked}, block, []events.Event{blocked}, ""},
-		"unblock":                          {[]events.Event{blocked}, unblock, []events.Event{unblocked}, ""},
-		"unblock somebody new":             {nil, unblock, nil, "an author who is unblocked cannot become unblocked"},
-		"hide posts of somebody new":       {nil, hide, []events.Event{hidden}, ""},
-		"hide posts again":                 {[]events.Event{hidden}, hide, []events.Event{hidden}, ""},
-		"restore posts":                    {[]events.Event{hidden}, restore, []events.Event{restored}, ""},
-		"restore posts of somebody new":    {nil, restore, nil, "comments of an author that are visible cannot become visible"},
-		"restore posts again":              {[]events.Event{hidden, restored}, restore, nil, "comments of an author that are visible cannot become visible"},
-		"blocking hides nothing":           {[]events.Event{blocked}, restore, nil, "comments of an author that are visible cannot become visible"},
-		"hiding does not block":            {[]events.Event{hidden}, unblock, nil, "an author who is unblocked cannot become unblocked"},
-		"a block outlives the erasure":     {[]events.Event{blocked, erased}, unblock, []events.Event{unblocked}, ""},
-		"no link outlives the erasure":     {[]events.Event{linked("m"), erased}, link("m"), []events.Event{linked("m")}, ""},
-		"nothing to unlink once erased":    {[]events.Event{linked("m"), erased}, unlink, nil, "an author who is unlinked cannot become unlinked"},
-		"no hiding outlives the erasure":   {[]events.Event{hidden, erased}, restore, nil, "comments of an author that are visible cannot become visible"},
-		"events of other streams, skipped": {[]events.Event{events.PostHidden{}}, restore, nil, "comments of an author that are visible cannot become visible"},
+		"link somebody new": {nil, link("m"), []events.Event{linked("m")}, ""},
+		"link again":        {[]events.Event{linked("m")}, link("m"), nil, ""},
+		"link to another":   {[]events.Event{linked("m")}, link("n"), []events.Event{linked("n")}, ""},
+		"link after unlink": {
+			[]events.Event{linked("m"), unlinked}, link("m"), []events.Event{linked("m")}, "",
+		},
+		"link the blocked": {[]events.Event{blocked}, link("m"), []events.Event{linked("m")}, ""},
+		"link whose link was erased": {
+			[]events.Event{events.AuthorLinked{}}, link("m"), []events.Event{linked("m")}, "",
+		},
+		"unlink":              {[]events.Event{linked("m")}, unlink, []events.Event{unlinked}, ""},
+		"unlink somebody new": {nil, unlink, nil, "an author who is unlinked cannot become unlinked"},
+		"unlink again": {
+			[]events.Event{linked("m"), unlinked}, unlink, nil, "an author who is unlinked cannot become unlinked",
+		},
+		"block somebody new": {nil, block, []events.Event{blocked}, ""},
+		"block again": {
+			[]events.Event{blocked}, block, nil, "an author who is blocked cannot become blocked",
+		},
+		"block after unblock":        {[]events.Event{blocked, unblocked}, block, []events.Event{blocked}, ""},
+		"unblock":                    {[]events.Event{blocked}, unblock, []events.Event{unblocked}, ""},
+		"unblock somebody new":       {nil, unblock, nil, "an author who is unblocked cannot become unblocked"},
+		"hide posts of somebody new": {nil, hide, []events.Event{hidden}, ""},
+		"hide posts again":           {[]events.Event{hidden}, hide, []events.Event{hidden}, ""},
+		"restore posts":              {[]events.Event{hidden}, restore, []events.Event{restored}, ""},
+		"restore posts of somebody new": {
+			nil, restore, nil, "comments of an author that are visible cannot become visible",
+		},
+		"restore posts again": {
+			[]events.Event{hidden, restored}, restore, nil, "comments of an author that are visible cannot become visible",
+		},
+		"blocking hides nothing": {
+			[]events.Event{blocked}, restore, nil, "comments of an author that are visible cannot become visible",
+		},
+		"hiding does not block": {
+			[]events.Event{hidden}, unblock, nil, "an author who is unblocked cannot become unblocked",
+		},
+		"a block outlives the erasure": {[]events.Event{blocked, erased}, unblock, []events.Event{unblocked}, ""},
+		"no link outlives the erasure": {[]events.Event{linked("m"), erased}, link("m"), []events.Event{linked("m")}, ""},
+		"nothing to unlink once erased": {
+			[]events.Event{linked("m"), erased}, unlink, nil, "an author who is unlinked cannot become unlinked",
+		},
+		"no hiding outlives the erasure": {
+			[]events.Event{hidden, erased}, restore, nil, "comments of an author that are visible cannot become visible",
+		},
+		"events of other streams, skipped": {
+			[]events.Event{events.PostHidden{}}, restore, nil, "comments of an author that are visible cannot become visible",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +130,9 @@ func TestComment(t *testing.T) {
 	if err := given(blocked).Comment(); !errors.Is(err, author.ErrBlocked) {
 		t.Errorf("blocked: %v", err)
 	}
-	for name, a := range map[string]author.Author{"somebody new": {}, "unblocked": given(blocked, unblocked), "hidden": given(events.AuthorPostsHidden{Until: noon})} {
+	for name, a := range map[string]author.Author{
+		"somebody new": {}, "unblocked": given(blocked, unblocked), "hidden": given(events.AuthorPostsHidden{Until: noon}),
+	} {
 		if err := a.Comment(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -116,15 +142,19 @@ func TestComment(t *testing.T) {
 func TestIdentifiers(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]struct{ uuid, member bool }{
-		"u": {true, true}, "a/b": {true, true}, ".": {true, true}, "..": {true, true}, "%2F": {true, true}, "日本 x": {true, true},
-		strings.Repeat("é", 255): {true, true}, strings.Repeat("é", 256): {false, false}, strings.Repeat("x", 32<<10): {false, false},
-		"": {false, false}, "  \t": {false, false}, "a\x00b": {false, false}, "\xff": {false, false},
+		"u": {true, true}, "a/b": {true, true}, ".": {true, true}, "..": {true, true}, "%2F": {true, true},
+		"日本 x":                   {true, true},
+		strings.Repeat("é", 255): {true, true}, strings.Repeat("é", 256): {false, false},
+		strings.Repeat("x", 32<<10): {false, false},
+		"":                          {false, false}, "  \t": {false, false}, "a\x00b": {false, false}, "\xff": {false, false},
 		" a ": {true, false}, "a\nb": {true, false}, "\u2028x": {true, false},
 	} {
-		if _, err := author.Ref(integrationID, value); (err == nil) != want.uuid || err != nil && !errors.Is(err, author.ErrUUIDInvalid) {
+		if _, err := author.Ref(integrationID, value); (err == nil) != want.uuid ||
+			err != nil && !errors.Is(err, author.ErrUUIDInvalid) {
 			t.Errorf("uuid %.20q: %v", value, err)
 		}
-		if _, err := given().Link(value, ""); (err == nil) != want.member || err != nil && !errors.Is(err, author.ErrMemberInvalid) {
+		if _, err := given().Link(value, ""); (err == nil) != want.member ||
+			err != nil && !errors.Is(err, author.ErrMemberInvalid) {
 			t.Errorf("member %.20q: %v", value, err)
 		}
 	}

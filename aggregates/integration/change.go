@@ -78,7 +78,9 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 		if limit := c.NovelUpdates.PerMinute; limit != nil && (*limit < 0 || *limit > MaxPerMinute) {
 			beyond = append(beyond, novelUpdates)
 		} else {
-			decided = append(decided, events.RateLimitSet{Operation: string(Novels), PerMinute: valueOr(c.NovelsPerMinute, i.NovelsPerMinute), Updates: c.NovelUpdates})
+			decided = append(decided, events.RateLimitSet{
+				Operation: string(Novels), PerMinute: valueOr(c.NovelsPerMinute, i.NovelsPerMinute), Updates: c.NovelUpdates,
+			})
 		}
 	}
 	if beyond != nil {
@@ -132,7 +134,9 @@ func (i Integration) RevokeKey(keyID uuid.UUID, reason string, at time.Time) ([]
 
 // RotateKey decides that issued takes the place of a key, which still opens what it opens for the time of overlap. It
 // never makes a key live longer than it would have.
-func (i Integration) RotateKey(keyID uuid.UUID, issued events.KeyIssued, overlap time.Duration) ([]events.Event, error) {
+func (i Integration) RotateKey(
+	keyID uuid.UUID, issued events.KeyIssued, overlap time.Duration,
+) ([]events.Event, error) {
 	key, ok := i.Keys[keyID]
 	switch {
 	case !ok:

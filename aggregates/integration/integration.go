@@ -47,7 +47,8 @@ var (
 	ErrKeyNotFound  = errors.New("no such key")
 	ErrKeyRevoked   = errors.New("the key is revoked already")
 	ErrNameInvalid  = fmt.Errorf("the name must have 1 to %d printable characters", maxName)
-	ErrNameReserved = fmt.Errorf("the name %q, in any case, means the host platform to those who ask for novels by owner: choose another", hostName)
+	ErrNameReserved = fmt.Errorf(
+		"the name %q, in any case, means the host platform to those who ask for novels by owner: choose another", hostName)
 	ErrCapability   = errors.New(`a capability is "novels" or "posts"`)
 	ErrLimit        = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
 	ErrOverlap      = errors.New("the overlap must not be negative")
@@ -155,7 +156,8 @@ func Register(name string, at time.Time) ([]events.Event, error) {
 func cleanName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable) {
+	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, unprintable) {
 		return "", ErrNameInvalid
 	}
 	return name, nil

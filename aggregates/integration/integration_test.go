@@ -34,9 +34,14 @@ func TestRegister(t *testing.T) {
 		name string
 		then []events.Event
 	}{
-		"plain":              {"Partner", []events.Event{events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon}}},
-		"spaces around it":   {"  Partner\n", []events.Event{events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon}}},
-		"longest":            {strings.Repeat("é", 100), []events.Event{events.IntegrationRegistered{Name: strings.Repeat("é", 100), RegisteredAt: noon}}},
+		"plain": {"Partner", []events.Event{events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon}}},
+		"spaces around it": {
+			"  Partner\n", []events.Event{events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon}},
+		},
+		"longest": {
+			strings.Repeat("é", 100),
+			[]events.Event{events.IntegrationRegistered{Name: strings.Repeat("é", 100), RegisteredAt: noon}},
+		},
 		"too long":           {strings.Repeat("é", 101), nil},
 		"empty":              {"", nil},
 		"nothing but spaces": {" \t ", nil},
@@ -54,8 +59,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestTheNameOfTheHost: owner=host asks for the novels of the host platform, so no partner may be called that. One that is called so
-// since before keeps the name until it gets another.
+// TestTheNameOfTheHost: owner=host asks for the novels of the host platform, so no partner may be called that. One that
+// is called so since before keeps the name until it gets another.
 func TestTheNameOfTheHost(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"host", "Host", " HOST\t", "ho\u017ft"} {
@@ -90,51 +95,108 @@ func TestChange(t *testing.T) {
 		then    []events.Event
 		refusal error
 	}{
-		"nothing":              {},
-		"as it is already":     {when: integration.Change{Enabled: new(true), Review: new(false), PostsPerMinute: new(60), NovelsPerMinute: new(60), Capabilities: capabilities{integration.Posts: false}}},
-		"rename":               {when: integration.Change{Name: new(" Another ")}, then: []events.Event{events.IntegrationRenamed{Name: "Another"}}},
-		"rename, case alone":   {when: integration.Change{Name: new("PARTNER")}, then: []events.Event{events.IntegrationRenamed{Name: "PARTNER"}}},
-		"the same name":        {when: integration.Change{Name: new("Partner ")}},
-		"the first name again": {given: []events.Event{events.IntegrationRenamed{Name: "Another"}}, when: integration.Change{Name: new("Partner")}, then: []events.Event{events.IntegrationRenamed{Name: "Partner"}}},
-		"no name":              {when: integration.Change{Name: new(" "), Enabled: new(false)}, refusal: integration.ErrNameInvalid},
-		"a name too long":      {when: integration.Change{Name: new(strings.Repeat("é", 101))}, refusal: integration.ErrNameInvalid},
-		"a name in two lines":  {when: integration.Change{Name: new("a\nb")}, refusal: integration.ErrNameInvalid},
-		"disable":              {when: integration.Change{Enabled: new(false)}, then: []events.Event{events.IntegrationDisabled{}}},
-		"enable":               {given: []events.Event{events.IntegrationDisabled{}}, when: integration.Change{Enabled: new(true)}, then: []events.Event{events.IntegrationEnabled{}}},
-		"enable capabilities":  {when: integration.Change{Capabilities: capabilities{integration.Posts: true, integration.Novels: true}}, then: []events.Event{events.CapabilityEnabled{Capability: "novels"}, events.CapabilityEnabled{Capability: "posts"}}},
-		"disable a capability": {given: []events.Event{events.CapabilityEnabled{Capability: "posts"}}, when: integration.Change{Capabilities: capabilities{integration.Posts: false}}, then: []events.Event{events.CapabilityDisabled{Capability: "posts"}}},
-		"unknown capability":   {when: integration.Change{Enabled: new(false), Capabilities: capabilities{"everything": true}}, refusal: integration.ErrCapability},
-		"limits":               {when: integration.Change{PostsPerMinute: new(0), NovelsPerMinute: new(600)}, then: []events.Event{events.RateLimitSet{Operation: "posts"}, events.RateLimitSet{Operation: "novels", PerMinute: 600}}},
+		"nothing": {},
+		"as it is already": {
+			when: integration.Change{
+				Enabled: new(true), Review: new(false), PostsPerMinute: new(60), NovelsPerMinute: new(60),
+				Capabilities: capabilities{integration.Posts: false},
+			},
+		},
+		"rename": {
+			when: integration.Change{Name: new(" Another ")}, then: []events.Event{events.IntegrationRenamed{Name: "Another"}},
+		},
+		"rename, case alone": {
+			when: integration.Change{Name: new("PARTNER")}, then: []events.Event{events.IntegrationRenamed{Name: "PARTNER"}},
+		},
+		"the same name": {when: integration.Change{Name: new("Partner ")}},
+		"the first name again": {
+			given: []events.Event{events.IntegrationRenamed{Name: "Another"}}, when: integration.Change{Name: new("Partner")},
+			then: []events.Event{events.IntegrationRenamed{Name: "Partner"}},
+		},
+		"no name": {
+			when: integration.Change{Name: new(" "), Enabled: new(false)}, refusal: integration.ErrNameInvalid,
+		},
+		"a name too long": {
+			when: integration.Change{Name: new(strings.Repeat("é", 101))}, refusal: integration.ErrNameInvalid,
+		},
+		"a name in two lines": {when: integration.Change{Name: new("a\nb")}, refusal: integration.ErrNameInvalid},
+		"disable": {
+			when: integration.Change{Enabled: new(false)}, then: []events.Event{events.IntegrationDisabled{}},
+		},
+		"enable": {
+			given: []events.Event{events.IntegrationDisabled{}}, when: integration.Change{Enabled: new(true)},
+			then: []events.Event{events.IntegrationEnabled{}},
+		},
+		"enable capabilities": {
+			when: integration.Change{Capabilities: capabilities{integration.Posts: true, integration.Novels: true}},
+			then: []events.Event{events.CapabilityEnabled{Capability: "novels"}, events.CapabilityEnabled{Capability: "posts"}},
+		},
+		"disable a capability": {
+			given: []events.Event{events.CapabilityEnabled{Capability: "posts"}},
+			when:  integration.Change{Capabilities: capabilities{integration.Posts: false}},
+			then:  []events.Event{events.CapabilityDisabled{Capability: "posts"}},
+		},
+		"unknown capability": {
+			when:    integration.Change{Enabled: new(false), Capabilities: capabilities{"everything": true}},
+			refusal: integration.ErrCapability,
+		},
+		"limits": {
+			when: integration.Change{PostsPerMinute: new(0), NovelsPerMinute: new(600)},
+			then: []events.Event{
+				events.RateLimitSet{Operation: "posts"}, events.RateLimitSet{Operation: "novels", PerMinute: 600},
+			},
+		},
 		"updates": {
 			when: integration.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(10)}},
-			then: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}}},
+			then: []events.Event{
+				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}},
+			},
 		},
 		"updates and creations": {
 			when: integration.Change{NovelsPerMinute: new(5), NovelUpdates: &events.UpdateLimit{PerMinute: new(0)}},
 			then: []events.Event{
-				events.RateLimitSet{Operation: "novels", PerMinute: 5}, events.RateLimitSet{Operation: "novels", PerMinute: 5, Updates: &events.UpdateLimit{PerMinute: new(0)}},
+				events.RateLimitSet{Operation: "novels", PerMinute: 5},
+				events.RateLimitSet{Operation: "novels", PerMinute: 5, Updates: &events.UpdateLimit{PerMinute: new(0)}},
 			},
 		},
 		"updates as before": {
 			given: []events.Event{
-				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}}, events.RateLimitSet{Operation: "novels", PerMinute: 7},
+				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}},
+				events.RateLimitSet{Operation: "novels", PerMinute: 7},
 			},
 			when: integration.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(10)}},
 		},
 		"updates off": {
-			given: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}}},
-			when:  integration.Change{NovelUpdates: &events.UpdateLimit{}},
-			then:  []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{}}},
+			given: []events.Event{
+				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}},
+			},
+			when: integration.Change{NovelUpdates: &events.UpdateLimit{}},
+			then: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{}}},
 		},
 		"updates off as before": {when: integration.Change{NovelUpdates: &events.UpdateLimit{}}},
-		"negative updates":      {when: integration.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(-1)}}, refusal: integration.ErrLimit},
-		"limit as set before":   {given: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 5}}, when: integration.Change{NovelsPerMinute: new(5)}},
+		"negative updates": {
+			when: integration.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(-1)}}, refusal: integration.ErrLimit,
+		},
+		"limit as set before": {
+			given: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 5}},
+			when:  integration.Change{NovelsPerMinute: new(5)},
+		},
 		"negative posts limit":  {when: integration.Change{PostsPerMinute: new(-1)}, refusal: integration.ErrLimit},
 		"negative novels limit": {when: integration.Change{NovelsPerMinute: new(-1)}, refusal: integration.ErrLimit},
-		"limit beyond measure":  {when: integration.Change{PostsPerMinute: new(integration.MaxPerMinute + 1)}, refusal: integration.ErrLimit},
-		"greatest limit":        {when: integration.Change{PostsPerMinute: new(integration.MaxPerMinute)}, then: []events.Event{events.RateLimitSet{Operation: "posts", PerMinute: integration.MaxPerMinute}}},
-		"review on":             {when: integration.Change{Review: new(true)}, then: []events.Event{events.ReviewModeSet{Review: true}}},
-		"review off":            {given: []events.Event{events.ReviewModeSet{Review: true}}, when: integration.Change{Review: new(false)}, then: []events.Event{events.ReviewModeSet{}}},
+		"limit beyond measure": {
+			when: integration.Change{PostsPerMinute: new(integration.MaxPerMinute + 1)}, refusal: integration.ErrLimit,
+		},
+		"greatest limit": {
+			when: integration.Change{PostsPerMinute: new(integration.MaxPerMinute)},
+			then: []events.Event{events.RateLimitSet{Operation: "posts", PerMinute: integration.MaxPerMinute}},
+		},
+		"review on": {
+			when: integration.Change{Review: new(true)}, then: []events.Event{events.ReviewModeSet{Review: true}},
+		},
+		"review off": {
+			given: []events.Event{events.ReviewModeSet{Review: true}}, when: integration.Change{Review: new(false)},
+			then: []events.Event{events.ReviewModeSet{}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,11 +249,16 @@ func TestKeys(t *testing.T) {
 		"issue one that expires":  {when: issue(expiring(time.Second)), then: []events.Event{expiring(time.Second)}},
 		"issue one that is over":  {when: issue(expiring(-time.Second)), refusal: integration.ErrExpiryPassed},
 		"issue one that ends now": {when: issue(expiring(0)), refusal: integration.ErrExpiryPassed},
-		"issue a second one":      {given: []events.Event{issued}, when: issue(events.KeyIssued{KeyID: uuid.UUID{8}}), then: []events.Event{events.KeyIssued{KeyID: uuid.UUID{8}}}},
-		"issue while disabled":    {given: []events.Event{events.IntegrationDisabled{}}, when: issue(issued), then: []events.Event{issued}},
-		"revoke":                  {given: []events.Event{issued}, when: revoke, then: []events.Event{revoked}},
-		"revoke twice":            {given: []events.Event{issued, revoked}, when: revoke, refusal: integration.ErrKeyRevoked},
-		"revoke an unknown one":   {when: revoke, refusal: integration.ErrKeyNotFound},
+		"issue a second one": {
+			given: []events.Event{issued}, when: issue(events.KeyIssued{KeyID: uuid.UUID{8}}),
+			then: []events.Event{events.KeyIssued{KeyID: uuid.UUID{8}}},
+		},
+		"issue while disabled": {
+			given: []events.Event{events.IntegrationDisabled{}}, when: issue(issued), then: []events.Event{issued},
+		},
+		"revoke":                {given: []events.Event{issued}, when: revoke, then: []events.Event{revoked}},
+		"revoke twice":          {given: []events.Event{issued, revoked}, when: revoke, refusal: integration.ErrKeyRevoked},
+		"revoke an unknown one": {when: revoke, refusal: integration.ErrKeyNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,12 +301,15 @@ func TestChangeReachesWhatIsWanted(t *testing.T) {
 
 func anyChange(t *rapid.T) integration.Change {
 	limit := rapid.Ptr(rapid.SampledFrom([]int{0, 1, 60, 600}), true)
-	updates := rapid.Map(limit, func(perMinute *int) events.UpdateLimit { return events.UpdateLimit{PerMinute: perMinute} })
+	updates := rapid.Map(limit,
+		func(perMinute *int) events.UpdateLimit { return events.UpdateLimit{PerMinute: perMinute} })
 	return integration.Change{
-		NovelUpdates: rapid.Ptr(updates, true).Draw(t, "updates"),
-		Enabled:      rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"), Review: rapid.Ptr(rapid.Bool(), true).Draw(t, "review"),
+		NovelUpdates:   rapid.Ptr(updates, true).Draw(t, "updates"),
+		Enabled:        rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"),
+		Review:         rapid.Ptr(rapid.Bool(), true).Draw(t, "review"),
 		PostsPerMinute: limit.Draw(t, "posts"), NovelsPerMinute: limit.Draw(t, "novels"),
-		Capabilities: rapid.MapOf(rapid.SampledFrom([]integration.Capability{integration.Novels, integration.Posts}), rapid.Bool()).Draw(t, "capabilities"),
+		Capabilities: rapid.MapOf(rapid.SampledFrom([]integration.Capability{integration.Novels, integration.Posts}),
+			rapid.Bool()).Draw(t, "capabilities"),
 	}
 }
 

@@ -28,24 +28,37 @@ func TestRotateKey(t *testing.T) {
 			then: []events.Event{fresh, events.KeyExpirySet{KeyID: old, ExpiresAt: now.Add(time.Hour)}},
 		},
 		"that ends later": {
-			given: []events.Event{registered, events.KeyIssued{KeyID: old, ExpiresAt: new(now.Add(2 * time.Hour))}}, overlap: time.Hour,
-			then: []events.Event{fresh, events.KeyExpirySet{KeyID: old, ExpiresAt: now.Add(time.Hour)}},
+			given:   []events.Event{registered, events.KeyIssued{KeyID: old, ExpiresAt: new(now.Add(2 * time.Hour))}},
+			overlap: time.Hour,
+			then:    []events.Event{fresh, events.KeyExpirySet{KeyID: old, ExpiresAt: now.Add(time.Hour)}},
 		},
 		"that ends before": {
-			given: []events.Event{registered, events.KeyIssued{KeyID: old, ExpiresAt: new(now.Add(time.Minute))}}, overlap: time.Hour,
-			then: []events.Event{fresh},
+			given:   []events.Event{registered, events.KeyIssued{KeyID: old, ExpiresAt: new(now.Add(time.Minute))}},
+			overlap: time.Hour,
+			then:    []events.Event{fresh},
 		},
 		"rotated before": {
-			given: []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyExpirySet{KeyID: old, ExpiresAt: now}}, overlap: time.Hour,
-			then: []events.Event{fresh},
+			given:   []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyExpirySet{KeyID: old, ExpiresAt: now}},
+			overlap: time.Hour,
+			then:    []events.Event{fresh},
 		},
 		"revoked before it was to end": {
-			given:   []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyRevoked{KeyID: old}, events.KeyExpirySet{KeyID: old, ExpiresAt: now.Add(time.Hour)}},
+			given: []events.Event{
+				registered,
+				events.KeyIssued{KeyID: old},
+				events.KeyRevoked{KeyID: old},
+				events.KeyExpirySet{KeyID: old, ExpiresAt: now.Add(time.Hour)},
+			},
 			refusal: integration.ErrKeyRevoked,
 		},
-		"revoked":          {given: []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyRevoked{KeyID: old}}, refusal: integration.ErrKeyRevoked},
-		"unknown":          {given: []events.Event{registered}, refusal: integration.ErrKeyNotFound},
-		"negative overlap": {given: []events.Event{registered, events.KeyIssued{KeyID: old}}, overlap: -1, refusal: integration.ErrOverlap},
+		"revoked": {
+			given:   []events.Event{registered, events.KeyIssued{KeyID: old}, events.KeyRevoked{KeyID: old}},
+			refusal: integration.ErrKeyRevoked,
+		},
+		"unknown": {given: []events.Event{registered}, refusal: integration.ErrKeyNotFound},
+		"negative overlap": {
+			given: []events.Event{registered, events.KeyIssued{KeyID: old}}, overlap: -1, refusal: integration.ErrOverlap,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,9 +25,11 @@ const (
 
 // histories lead to each status.
 var histories = map[status][]events.Event{
-	unknown:   nil,
-	barred:    {events.NovelBarred{Title: "Genji", Slug: "kept", Reason: "spam"}},
-	free:      {events.NovelBarred{Title: "Genji", Slug: "kept", Reason: "spam"}, events.NovelUnbarred{Reason: "a mistake"}},
+	unknown: nil,
+	barred:  {events.NovelBarred{Title: "Genji", Slug: "kept", Reason: "spam"}},
+	free: {
+		events.NovelBarred{Title: "Genji", Slug: "kept", Reason: "spam"}, events.NovelUnbarred{Reason: "a mistake"},
+	},
 	pending:   {created(novel.Pending)},
 	approved:  {created(novel.Approved)},
 	published: {created(novel.Published)},
@@ -63,11 +65,15 @@ var moves = map[string]move{
 		return n.Publish(novel.Publication{Title: "GENJI", Slug: "genji", Reason: "why"})
 	}},
 	"publish with fields": {novel.Published, func(n novel.Novel) ([]events.Event, error) {
-		return n.Publish(novel.Publication{Title: "GENJI", Slug: "genji", Fields: novel.Fields{Author: new("Unknown"), Language: new("ja")}, Reason: "why"})
+		return n.Publish(novel.Publication{
+			Title: "GENJI", Slug: "genji", Fields: novel.Fields{Author: new("Unknown"), Language: new("ja")}, Reason: "why",
+		})
 	}},
 	"approve": {novel.Approved, func(n novel.Novel) ([]events.Event, error) { return one(n.Approve("why")) }},
 	"reject":  {novel.Rejected, func(n novel.Novel) ([]events.Event, error) { return one(n.Reject("why")) }},
-	"bar":     {novel.Rejected, func(n novel.Novel) ([]events.Event, error) { return one(n.Bar("GENJI", "genji", "why")) }},
+	"bar": {
+		novel.Rejected, func(n novel.Novel) ([]events.Event, error) { return one(n.Bar("GENJI", "genji", "why")) },
+	},
 	"edit": {"", func(n novel.Novel) ([]events.Event, error) {
 		return one(n.Edit(novel.Fields{Author: new("Unknown"), Language: new("ja")}, "why"))
 	}},
@@ -110,7 +116,8 @@ func outcomes() map[status]map[string]outcome {
 		barred: {"approve": {list(events.NovelUnbarred{Reason: "why"}), free}},
 		pending: {
 			"publish": {list(adopt), published}, "publish with fields": {list(adopt, language), published},
-			"approve": {list(approve), approved}, "reject": {list(reject), rejected}, "import": {list(events.NovelUpdated{}), pending},
+			"approve": {list(approve), approved}, "reject": {list(reject), rejected},
+			"import": {list(events.NovelUpdated{}), pending},
 		},
 		approved: {
 			"publish": {list(adopt), published}, "publish with fields": {list(adopt, language), published},
@@ -155,7 +162,8 @@ func TestModeration(t *testing.T) {
 				if got := statusOf(after); got != want.is || after.Version != n.Version+len(decided) {
 					t.Errorf("became %s at version %d, want %s", got, after.Version, want.is)
 				}
-				if hasOwner := want.is == pending || want.is == approved || want.is == rejected; (after.OwnerID != nil) != hasOwner {
+				hasOwner := want.is == pending || want.is == approved || want.is == rejected
+				if (after.OwnerID != nil) != hasOwner {
 					t.Errorf("owner %v of a novel that is %s", after.OwnerID, want.is)
 				}
 			})
@@ -185,7 +193,8 @@ func checkRefusal(t *testing.T, n novel.Novel, to novel.State, decided []events.
 func TestOpenToComments(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[novel.State]bool{
-		"": false, novel.Pending: false, novel.Approved: true, novel.Published: true, novel.Rejected: false, novel.Free: false,
+		"": false, novel.Pending: false, novel.Approved: true, novel.Published: true, novel.Rejected: false,
+		novel.Free: false,
 	} {
 		if got := (novel.Novel{State: state}).Open(); got != want {
 			t.Errorf("a novel that is %q: open %t, want %t", state, got, want)

@@ -69,8 +69,8 @@ type Fields struct {
 // import creates the novel.
 func (n Novel) Exists() bool { return n.Version > 0 && n.State != Free }
 
-// Barred reports whether staff declined the title before anybody imported it. A novel of the host platform, which has no
-// owner either, is never rejected.
+// Barred reports whether staff declined the title before anybody imported it. A novel of the host platform, which has
+// no owner either, is never rejected.
 func (n Novel) Barred() bool { return n.State == Rejected && n.OwnerID == nil }
 
 // Open reports whether comments may be imported: only published and approved novels match a comment (SPEC 2.5).

@@ -17,12 +17,16 @@ func TestSlug(t *testing.T) {
 		taken   []string
 		want    string
 	}{
-		"free":                 {"genji", nil, "genji"},
-		"taken":                {"genji", []string{"genji"}, "genji-0123abcd"},
-		"taken twice":          {"genji", []string{"genji", "genji-0123abcd"}, "genji-0123abcd-0000-5000-8000-000000000000"},
-		"nothing to spell":     {"", nil, "novel-0123abcd"},
-		"nothing, taken":       {"", []string{"novel-0123abcd"}, "novel-0123abcd-0000-5000-8000-000000000000"},
-		"all taken: last wins": {"", []string{"novel-0123abcd", "novel-0123abcd-0000-5000-8000-000000000000"}, "novel-0123abcd-0000-5000-8000-000000000000"},
+		"free":             {"genji", nil, "genji"},
+		"taken":            {"genji", []string{"genji"}, "genji-0123abcd"},
+		"taken twice":      {"genji", []string{"genji", "genji-0123abcd"}, "genji-0123abcd-0000-5000-8000-000000000000"},
+		"nothing to spell": {"", nil, "novel-0123abcd"},
+		"nothing, taken":   {"", []string{"novel-0123abcd"}, "novel-0123abcd-0000-5000-8000-000000000000"},
+		"all taken: last wins": {
+			"",
+			[]string{"novel-0123abcd", "novel-0123abcd-0000-5000-8000-000000000000"},
+			"novel-0123abcd-0000-5000-8000-000000000000",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

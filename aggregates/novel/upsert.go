@@ -63,7 +63,8 @@ func (n Novel) create(cmd Upsert) events.NovelCreated {
 	}
 	d := Details{Author: DefaultAuthor}.with(cmd.Fields)
 	return events.NovelCreated{
-		Title: cmd.Title, Slug: cmp.Or(n.Slug, cmd.Slug), Author: d.Author, Synopsis: d.Synopsis, CoverURL: d.CoverURL, Genres: d.Genres,
+		Title: cmd.Title, Slug: cmp.Or(n.Slug, cmd.Slug), Author: d.Author, Synopsis: d.Synopsis, CoverURL: d.CoverURL,
+		Genres:   d.Genres,
 		Language: d.Language, ReadingStatus: d.ReadingStatus, OwnerID: &cmd.IntegrationID, State: string(state),
 	}
 }

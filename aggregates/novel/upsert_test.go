@@ -46,7 +46,8 @@ func TestUpsert(t *testing.T) {
 		refusal error
 	}{
 		"unknown title, title alone": {
-			when: novel.Upsert{IntegrationID: owner, Title: "Genji", Slug: "genji"}, outcome: novel.Created, then: created(novel.Approved),
+			when: novel.Upsert{IntegrationID: owner, Title: "Genji", Slug: "genji"}, outcome: novel.Created,
+			then: created(novel.Approved),
 		},
 		"unknown title, all fields": {
 			when: novel.Upsert{IntegrationID: owner, Title: "Genji", Slug: "genji", Fields: novel.Fields{
@@ -60,24 +61,35 @@ func TestUpsert(t *testing.T) {
 			},
 		},
 		"unknown title, under review": {
-			when: novel.Upsert{IntegrationID: owner, Review: true, Title: "Genji", Slug: "genji"}, outcome: novel.Created, then: created(novel.Pending),
+			when: novel.Upsert{IntegrationID: owner, Review: true, Title: "Genji", Slug: "genji"}, outcome: novel.Created,
+			then: created(novel.Pending),
 		},
 		"own novel, nothing supplied": {
-			given: []events.Event{full}, when: novel.Upsert{IntegrationID: owner}, outcome: novel.Updated, then: events.NovelUpdated{},
+			given: []events.Event{full}, when: novel.Upsert{IntegrationID: owner}, outcome: novel.Updated,
+			then: events.NovelUpdated{},
 		},
 		"own novel, same values": {
-			given:   []events.Event{full},
-			when:    novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Author: new("Murasaki"), Genres: new([]string{"court", "romance"})}},
+			given: []events.Event{full},
+			when: novel.Upsert{
+				IntegrationID: owner, Fields: novel.Fields{Author: new("Murasaki"), Genres: new([]string{"court", "romance"})},
+			},
 			outcome: novel.Updated, then: events.NovelUpdated{},
 		},
 		"own novel, some changed": {
-			given:   []events.Event{full},
-			when:    novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Author: new("Murasaki"), Language: new("ja"), Genres: new([]string{"romance", "court"})}},
+			given: []events.Event{full},
+			when: novel.Upsert{
+				IntegrationID: owner,
+				Fields: novel.Fields{
+					Author: new("Murasaki"), Language: new("ja"), Genres: new([]string{"romance", "court"}),
+				},
+			},
 			outcome: novel.Updated, then: events.NovelUpdated{Language: new("ja"), Genres: new([]string{"romance", "court"})},
 		},
 		"own novel, cleared": {
-			given:   []events.Event{full},
-			when:    novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Synopsis: new(""), Genres: new([]string{}), Language: new("")}},
+			given: []events.Event{full},
+			when: novel.Upsert{
+				IntegrationID: owner, Fields: novel.Fields{Synopsis: new(""), Genres: new([]string{}), Language: new("")},
+			},
 			outcome: novel.Updated, then: events.NovelUpdated{Synopsis: new(""), Genres: new([]string{})},
 		},
 		"own novel, cleared before": {
@@ -86,31 +98,38 @@ func TestUpsert(t *testing.T) {
 			outcome: novel.Updated, then: events.NovelUpdated{},
 		},
 		"own novel, pending": {
-			given: []events.Event{created(novel.Pending)}, when: novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Language: new("ja")}},
+			given:   []events.Event{created(novel.Pending)},
+			when:    novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Language: new("ja")}},
 			outcome: novel.Updated, then: events.NovelUpdated{Language: new("ja")},
 		},
 		"host's novel": {
-			given: []events.Event{created(novel.Published)}, when: novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Language: new("ja")}},
+			given:   []events.Event{created(novel.Published)},
+			when:    novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Language: new("ja")}},
 			outcome: novel.Canonical,
 		},
 		"own novel that the host adopted": {
-			given: []events.Event{full, events.NovelPublished{}}, when: novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Author: new("X")}},
+			given:   []events.Event{full, events.NovelPublished{}},
+			when:    novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Author: new("X")}},
 			outcome: novel.Canonical,
 		},
 		"somebody else's novel": {
-			given: []events.Event{full}, when: novel.Upsert{IntegrationID: stranger, Fields: novel.Fields{Author: new("X")}}, outcome: novel.Foreign,
+			given: []events.Event{full}, when: novel.Upsert{IntegrationID: stranger, Fields: novel.Fields{Author: new("X")}},
+			outcome: novel.Foreign,
 		},
 		"somebody else's pending novel": {
 			given: []events.Event{created(novel.Pending)}, when: novel.Upsert{IntegrationID: stranger}, outcome: novel.Foreign,
 		},
 		"rejected, by its owner": {
-			given: []events.Event{full, events.NovelRejected{}}, when: novel.Upsert{IntegrationID: owner}, refusal: novel.ErrRejected,
+			given: []events.Event{full, events.NovelRejected{}}, when: novel.Upsert{IntegrationID: owner},
+			refusal: novel.ErrRejected,
 		},
 		"rejected, by somebody else": {
-			given: []events.Event{full, events.NovelRejected{}}, when: novel.Upsert{IntegrationID: stranger}, refusal: novel.ErrRejected,
+			given: []events.Event{full, events.NovelRejected{}}, when: novel.Upsert{IntegrationID: stranger},
+			refusal: novel.ErrRejected,
 		},
 		"rejected and approved again": {
-			given: []events.Event{full, events.NovelRejected{}, events.NovelApproved{}}, when: novel.Upsert{IntegrationID: owner},
+			given:   []events.Event{full, events.NovelRejected{}, events.NovelApproved{}},
+			when:    novel.Upsert{IntegrationID: owner},
 			outcome: novel.Updated, then: events.NovelUpdated{},
 		},
 	} {

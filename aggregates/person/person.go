@@ -86,5 +86,6 @@ func (p Person) Revoke(keyID uuid.UUID, reason string, at time.Time) ([]events.E
 func validName(name string) bool {
 	n := utf8.RuneCountInString(name)
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	return n >= 1 && n <= maxName && utf8.ValidString(name) && name == strings.TrimSpace(name) && !strings.ContainsFunc(name, unprintable)
+	return n >= 1 && n <= maxName && utf8.ValidString(name) && name == strings.TrimSpace(name) &&
+		!strings.ContainsFunc(name, unprintable)
 }

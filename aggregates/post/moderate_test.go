@@ -22,7 +22,8 @@ func TestModeration(t *testing.T) {
 	until := func(minute int) author.Author {
 		return author.Author{PostsHiddenUntil: at(minute), HiddenReason: "spam"}
 	}
-	byItself, byAuthor := post.Standing{State: post.Hidden, By: post.ByItself, Reason: "rude"}, post.Standing{State: post.Hidden, By: post.ByItsAuthor, Reason: "spam"}
+	byItself, byAuthor := post.Standing{State: post.Hidden, By: post.ByItself, Reason: "rude"},
+		post.Standing{State: post.Hidden, By: post.ByItsAuthor, Reason: "spam"}
 	visible := post.Standing{State: post.Visible}
 	for name, c := range map[string]struct {
 		given      []events.Event
@@ -89,7 +90,8 @@ func TestFold(t *testing.T) {
 	}
 	imported := events.PostImported{IntegrationID: uuid.UUID{1}, Comment: &events.Comment{ExternalUUID: "u"}}
 	p := post.Fold([]events.Recorded{{Event: imported, RecordedAt: at(1)}})
-	if id, ok := p.AuthorID(); !p.Exists() || !ok || id != events.AuthorID(uuid.UUID{1}, "u") || !p.ReceivedAt.Equal(at(1)) {
+	if id, ok := p.AuthorID(); !p.Exists() || !ok || id != events.AuthorID(uuid.UUID{1}, "u") ||
+		!p.ReceivedAt.Equal(at(1)) {
 		t.Errorf("%+v", p)
 	}
 	if _, ok := post.Fold([]events.Recorded{{Event: events.PostImported{}}}).AuthorID(); ok {

@@ -32,14 +32,20 @@ func TestImport(t *testing.T) {
 		parent post.Parent
 		then   *events.PostImported // nil: refused
 	}{
-		"on an approved novel":                 {state: novel.Approved, then: imported(nil)},
-		"on a published novel":                 {state: novel.Published, then: imported(nil)},
-		"on a pending novel":                   {state: novel.Pending},
-		"on a rejected novel":                  {state: novel.Rejected},
-		"on an unknown novel":                  {state: ""},
-		"reply in this thread":                 {state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: threadID}, then: imported(&parentID)},
-		"reply to a post in another thread":    {state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: uuid.UUID{8}}, then: imported(nil)},
-		"reply to nothing, though threads fit": {state: novel.Approved, parent: post.Parent{ThreadID: threadID}, then: imported(nil)},
+		"on an approved novel": {state: novel.Approved, then: imported(nil)},
+		"on a published novel": {state: novel.Published, then: imported(nil)},
+		"on a pending novel":   {state: novel.Pending},
+		"on a rejected novel":  {state: novel.Rejected},
+		"on an unknown novel":  {state: ""},
+		"reply in this thread": {
+			state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: threadID}, then: imported(&parentID),
+		},
+		"reply to a post in another thread": {
+			state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: uuid.UUID{8}}, then: imported(nil),
+		},
+		"reply to nothing, though threads fit": {
+			state: novel.Approved, parent: post.Parent{ThreadID: threadID}, then: imported(nil),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

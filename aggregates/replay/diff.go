@@ -16,8 +16,9 @@ type Change struct {
 	After  jsontext.Value `json:"after"`
 }
 
-// Diff lists the fields in which two states of one thing differ, by name. Members of a member are "outer.inner"; elements of
-// a list are told apart by their identifiers, such as "posts.<postId>.content", and a list without them is one field.
+// Diff lists the fields in which two states of one thing differ, by name. Members of a member are "outer.inner";
+// elements of a list are told apart by their identifiers, such as "posts.<postId>.content", and a list without them is
+// one field.
 func Diff(before, after any) ([]Change, error) {
 	old, err := fields(before)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package replay folds history into what people look at: a thing as it stood after the events that they give. It decides
-// nothing; the aggregates do the folding.
+// Package replay folds history into what people look at: a thing as it stood after the events that they give. It
+// decides nothing; the aggregates do the folding.
 package replay
 
 import (

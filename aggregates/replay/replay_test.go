@@ -24,7 +24,8 @@ func recorded(list ...events.Event) []events.Recorded {
 	history := make([]events.Recorded, len(list))
 	for i, event := range list {
 		history[i] = events.Recorded{
-			StreamID: id, StreamVersion: i + 1, Event: event, RecordedAt: noon.Add(time.Duration(i+1) * time.Minute), Metadata: events.Metadata{Actor: "staff:ada"},
+			StreamID: id, StreamVersion: i + 1, Event: event, RecordedAt: noon.Add(time.Duration(i+1) * time.Minute),
+			Metadata: events.Metadata{Actor: "staff:ada"},
 		}
 	}
 	return history
@@ -33,7 +34,9 @@ func recorded(list ...events.Event) []events.Recorded {
 func pointer[T any](value T) *T { return &value }
 
 var novelHistory = recorded(
-	events.NovelCreated{Title: "Genji", Slug: "genji", Author: "Unknown", OwnerID: &partner, State: "pending", Genres: []string{"classic"}},
+	events.NovelCreated{
+		Title: "Genji", Slug: "genji", Author: "Unknown", OwnerID: &partner, State: "pending", Genres: []string{"classic"},
+	},
 	events.NovelUpdated{Author: pointer("Murasaki"), Genres: pointer([]string{"classic", "court"})},
 	events.NovelApproved{Reason: "good"},
 	events.NovelPublished{},
@@ -42,15 +45,26 @@ var novelHistory = recorded(
 func TestNovel(t *testing.T) {
 	t.Parallel()
 	trace := func(version int) replay.Trace {
-		return replay.Trace{Version: version, ChangedAt: noon.Add(time.Duration(version) * time.Minute), ChangedBy: "staff:ada"}
+		return replay.Trace{
+			Version: version, ChangedAt: noon.Add(time.Duration(version) * time.Minute), ChangedBy: "staff:ada",
+		}
 	}
 	before := novel.Details{Author: "Unknown", Genres: []string{"classic"}}
 	after := novel.Details{Author: "Murasaki", Genres: []string{"classic", "court"}}
 	for version, want := range []replay.Novel{
 		{NovelID: id},
-		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Pending, Owner: partner.String(), Details: before, Trace: trace(1)},
-		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Pending, Owner: partner.String(), Details: after, Trace: trace(2)},
-		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Approved, Owner: partner.String(), Details: after, Trace: trace(3)},
+		{
+			NovelID: id, Title: "Genji", Slug: "genji", State: novel.Pending, Owner: partner.String(), Details: before,
+			Trace: trace(1),
+		},
+		{
+			NovelID: id, Title: "Genji", Slug: "genji", State: novel.Pending, Owner: partner.String(), Details: after,
+			Trace: trace(2),
+		},
+		{
+			NovelID: id, Title: "Genji", Slug: "genji", State: novel.Approved, Owner: partner.String(), Details: after,
+			Trace: trace(3),
+		},
 		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Published, Owner: "host", Details: after, Trace: trace(4)},
 	} {
 		if diff := cmp.Diff(want, replay.NovelOf(id, novelHistory[:version])); diff != "" {
@@ -72,9 +86,10 @@ func TestIntegration(t *testing.T) {
 		events.IntegrationDisabled{},
 	)
 	want := replay.Integration{
-		IntegrationID: id, Name: "Fan Site", Capabilities: []string{"novels", "posts"}, PostsPerMinute: 7, NovelsPerMinute: 60,
-		Keys:  []replay.Key{{KeyID: keyID, Revoked: true}},
-		Trace: replay.Trace{Version: 7, ChangedAt: noon.Add(7 * time.Minute), ChangedBy: "staff:ada"},
+		IntegrationID: id, Name: "Fan Site", Capabilities: []string{"novels", "posts"}, PostsPerMinute: 7,
+		NovelsPerMinute: 60,
+		Keys:            []replay.Key{{KeyID: keyID, Revoked: true}},
+		Trace:           replay.Trace{Version: 7, ChangedAt: noon.Add(7 * time.Minute), ChangedBy: "staff:ada"},
 	}
 	if diff := cmp.Diff(want, replay.IntegrationOf(id, history)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -84,7 +99,10 @@ func TestIntegration(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkChanges(t, []replay.Change{
-		{Field: "changedAt", Before: jsontext.Value(`"2026-01-02T12:05:00Z"`), After: jsontext.Value(`"2026-01-02T12:07:00Z"`)},
+		{
+			Field: "changedAt", Before: jsontext.Value(`"2026-01-02T12:05:00Z"`),
+			After: jsontext.Value(`"2026-01-02T12:07:00Z"`),
+		},
 		{Field: "enabled", Before: jsontext.Value(`true`), After: jsontext.Value(`false`)},
 		{Field: "keys." + keyID.String() + ".revoked", Before: jsontext.Value(`false`), After: jsontext.Value(`true`)},
 		{Field: "version", Before: jsontext.Value(`5`), After: jsontext.Value(`7`)},
@@ -96,8 +114,14 @@ func TestThread(t *testing.T) {
 	novelID, postID := uuid.New(), uuid.New()
 	history := recorded(
 		events.ThreadOpened{NovelID: novelID},
-		events.PostImported{IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, Comment: &events.Comment{ExternalUUID: "u", Username: "Ada", Content: "Good"}},
-		events.PostImported{IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, ParentPostID: &postID, ChapterNumber: jsontext.Value("1.5")},
+		events.PostImported{
+			IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon,
+			Comment: &events.Comment{ExternalUUID: "u", Username: "Ada", Content: "Good"},
+		},
+		events.PostImported{
+			IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, ParentPostID: &postID,
+			ChapterNumber: jsontext.Value("1.5"),
+		},
 		events.NovelRejected{}, // stands for whatever staff may decide about a comment
 	)
 	history[1].StreamID, history[1].StreamVersion = postID, 1
@@ -106,8 +130,15 @@ func TestThread(t *testing.T) {
 	want := replay.Thread{
 		ThreadID: id, NovelID: novelID,
 		Posts: []replay.Post{
-			{PostID: postID, IntegrationID: partner, WrittenAt: noon, RecordedAt: noon.Add(2 * time.Minute), Username: "Ada", Content: "Good", LastEvent: "novel.rejected.v1"},
-			{PostID: partner, ParentPostID: &postID, IntegrationID: partner, ChapterNumber: jsontext.Value("1.5"), WrittenAt: noon, RecordedAt: noon.Add(3 * time.Minute), LastEvent: "post.imported.v1"}, // erased
+			{
+				PostID: postID, IntegrationID: partner, WrittenAt: noon, RecordedAt: noon.Add(2 * time.Minute), Username: "Ada",
+				Content: "Good", LastEvent: "novel.rejected.v1",
+			},
+			// erased
+			{
+				PostID: partner, ParentPostID: &postID, IntegrationID: partner, ChapterNumber: jsontext.Value("1.5"),
+				WrittenAt: noon, RecordedAt: noon.Add(3 * time.Minute), LastEvent: "post.imported.v1",
+			},
 		},
 		Trace: replay.Trace{Version: 4, ChangedAt: noon.Add(4 * time.Minute), ChangedBy: "staff:ada"},
 	}
@@ -124,7 +155,10 @@ func TestDiff(t *testing.T) {
 	}
 	checkChanges(t, []replay.Change{
 		{Field: "author", Before: jsontext.Value(`"Unknown"`), After: jsontext.Value(`"Murasaki"`)},
-		{Field: "changedAt", Before: jsontext.Value(`"2026-01-02T12:01:00Z"`), After: jsontext.Value(`"2026-01-02T12:02:00Z"`)},
+		{
+			Field: "changedAt", Before: jsontext.Value(`"2026-01-02T12:01:00Z"`),
+			After: jsontext.Value(`"2026-01-02T12:02:00Z"`),
+		},
 		{Field: "genres", Before: jsontext.Value(`["classic"]`), After: jsontext.Value(`["classic","court"]`)},
 		{Field: "version", Before: jsontext.Value(`1`), After: jsontext.Value(`2`)},
 	}, changes)

@@ -10,7 +10,8 @@ import (
 	"novelgate/events"
 )
 
-// Thread is the discussion of a novel as it stood. Its version is the number of its events and of those of its comments.
+// Thread is the discussion of a novel as it stood. Its version is the number of its events and of those of its
+// comments.
 type Thread struct {
 	ThreadID uuid.UUID `json:"threadId"`
 	NovelID  uuid.UUID `json:"novelId"`
@@ -43,8 +44,9 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 			opened = thread.Thread{ID: recorded.StreamID}
 		case events.PostImported:
 			post := Post{
-				PostID: recorded.StreamID, ParentPostID: e.ParentPostID, IntegrationID: e.IntegrationID, ChapterNumber: e.ChapterNumber,
-				WrittenAt: e.WrittenAt, RecordedAt: recorded.RecordedAt.UTC(),
+				PostID: recorded.StreamID, ParentPostID: e.ParentPostID, IntegrationID: e.IntegrationID,
+				ChapterNumber: e.ChapterNumber,
+				WrittenAt:     e.WrittenAt, RecordedAt: recorded.RecordedAt.UTC(),
 			}
 			if e.Comment != nil {
 				post.Username, post.Content = e.Comment.Username, e.Comment.Content

@@ -87,7 +87,8 @@ func (in *invocation) progress(what, its string) func(done, total int64) {
 	return func(done, total int64) {
 		if bar == nil {
 			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(in.stderr), progressbar.OptionSetDescription(what),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(its), progressbar.OptionThrottle(100*time.Millisecond),
+				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(its),
+				progressbar.OptionThrottle(100*time.Millisecond),
 				progressbar.OptionFullWidth(), progressbar.OptionOnCompletion(func() { fmt.Fprintln(in.stderr) }))
 		}
 		_ = bar.Set64(done) // the bar is a courtesy

@@ -41,9 +41,10 @@ type AuthorLink struct {
 
 // Run links the author.
 func (c *AuthorLink) Run(in *invocation) error {
-	return c.decide(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
-		return s.LinkAuthor(ctx, name, c.Member, c.Reason)
-	})
+	return c.decide(in, c.DatabaseFlags, c.OutputFlags,
+		func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
+			return s.LinkAuthor(ctx, name, c.Member, c.Reason)
+		})
 }
 
 // AuthorUnlink is `novelgate author unlink`.
@@ -56,9 +57,10 @@ type AuthorUnlink struct {
 
 // Run ends the link.
 func (c *AuthorUnlink) Run(in *invocation) error {
-	return c.decide(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
-		return s.UnlinkAuthor(ctx, name, c.Reason)
-	})
+	return c.decide(in, c.DatabaseFlags, c.OutputFlags,
+		func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
+			return s.UnlinkAuthor(ctx, name, c.Reason)
+		})
 }
 
 // AuthorBlock is `novelgate author block`.
@@ -71,9 +73,10 @@ type AuthorBlock struct {
 
 // Run blocks the author.
 func (c *AuthorBlock) Run(in *invocation) error {
-	return c.decide(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
-		return s.BlockAuthor(ctx, name, c.Reason)
-	})
+	return c.decide(in, c.DatabaseFlags, c.OutputFlags,
+		func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
+			return s.BlockAuthor(ctx, name, c.Reason)
+		})
 }
 
 // AuthorUnblock is `novelgate author unblock`.
@@ -86,9 +89,10 @@ type AuthorUnblock struct {
 
 // Run unblocks the author.
 func (c *AuthorUnblock) Run(in *invocation) error {
-	return c.decide(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
-		return s.UnblockAuthor(ctx, name, c.Reason)
-	})
+	return c.decide(in, c.DatabaseFlags, c.OutputFlags,
+		func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
+			return s.UnblockAuthor(ctx, name, c.Reason)
+		})
 }
 
 // AuthorHidePosts is `novelgate author hide-posts`.
@@ -101,9 +105,10 @@ type AuthorHidePosts struct {
 
 // Run hides what the author has written.
 func (c *AuthorHidePosts) Run(in *invocation) error {
-	return c.decide(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
-		return s.HideAuthorPosts(ctx, name, c.Reason)
-	})
+	return c.decide(in, c.DatabaseFlags, c.OutputFlags,
+		func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
+			return s.HideAuthorPosts(ctx, name, c.Reason)
+		})
 }
 
 // AuthorRestorePosts is `novelgate author restore-posts`.
@@ -116,13 +121,17 @@ type AuthorRestorePosts struct {
 
 // Run restores what the author has written.
 func (c *AuthorRestorePosts) Run(in *invocation) error {
-	return c.decide(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
-		return s.RestoreAuthorPosts(ctx, name, c.Reason)
-	})
+	return c.decide(in, c.DatabaseFlags, c.OutputFlags,
+		func(ctx context.Context, s *staff.Staff, name staff.AuthorName) (staff.Author, error) {
+			return s.RestoreAuthorPosts(ctx, name, c.Reason)
+		})
 }
 
 // decide finds the integration, carries a command out and prints the author that it is about.
-func (a *AuthorArg) decide(in *invocation, db DatabaseFlags, out OutputFlags, command func(context.Context, *staff.Staff, staff.AuthorName) (staff.Author, error)) error {
+func (a *AuthorArg) decide(
+	in *invocation, db DatabaseFlags, out OutputFlags,
+	command func(context.Context, *staff.Staff, staff.AuthorName) (staff.Author, error),
+) error {
 	return db.withStaff(in, func(s *staff.Staff) error {
 		found, err := s.Integration(in.ctx, a.Integration)
 		if err != nil {
@@ -139,7 +148,10 @@ func (a *AuthorArg) decide(in *invocation, db DatabaseFlags, out OutputFlags, co
 func printAuthors(in *invocation, list ...staff.Author) {
 	rows := make([][]any, len(list))
 	for i, a := range list {
-		rows[i] = []any{a.ExternalUUID, orDash(a.DisplayName), orDash(a.MemberID), yesNo(a.Blocked), moment(a.PostsHiddenUntil), moment(a.FirstSeenAt)}
+		rows[i] = []any{
+			a.ExternalUUID, orDash(a.DisplayName), orDash(a.MemberID), yesNo(a.Blocked), moment(a.PostsHiddenUntil),
+			moment(a.FirstSeenAt),
+		}
 	}
 	in.table([]any{"UUID", "NAME", "MEMBER", "BLOCKED", "POSTS HIDDEN UNTIL", "FIRST SEEN"}, rows)
 }

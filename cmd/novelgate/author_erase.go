@@ -40,9 +40,12 @@ func (c *AuthorErase) Run(in *invocation) error {
 			}
 		}
 		return c.print(in, erased, func() {
-			in.table([]any{"author", erased.AuthorID}, [][]any{{"comments", erased.Comments}, {"decisions", erased.Decisions}, {"erased", moment(&erased.ErasedAt)}})
+			in.table([]any{"author", erased.AuthorID},
+				[][]any{{"comments", erased.Comments}, {"decisions", erased.Decisions}, {"erased", moment(&erased.ErasedAt)}})
 			if !c.Vacuum {
-				fmt.Fprintln(in.stdout, "What was there is in the files and statistics of the tables until they are vacuumed: --vacuum, or see docs/security.md.")
+				fmt.Fprintln(in.stdout,
+					"What was there is in the files and statistics of the tables until they are vacuumed: --vacuum, or see "+
+						"docs/security.md.")
 			}
 		})
 	})
@@ -55,7 +58,9 @@ func warnOfRebuilds(in *invocation, s *staff.Staff) error {
 		return fmt.Errorf("the author is erased, but %w", err)
 	}
 	for _, name := range unfinished {
-		fmt.Fprintf(in.stderr, "An unfinished rebuild of %[1]s keeps what was erased: `novelgate projection rebuild %[1]s` finishes it, `novelgate projection discard %[1]s` drops it.\n", name)
+		fmt.Fprintf(in.stderr,
+			"An unfinished rebuild of %[1]s keeps what was erased: `novelgate projection rebuild %[1]s` finishes it, "+
+				"`novelgate projection discard %[1]s` drops it.\n", name)
 	}
 	return nil
 }
@@ -67,7 +72,9 @@ func warnOfStopped(in *invocation, s *staff.Staff, authorID uuid.UUID) error {
 		return fmt.Errorf("the author is erased, but %w", err)
 	}
 	for _, name := range stopped {
-		fmt.Fprintf(in.stderr, "The projection %[1]s has stopped and shows what was erased until it goes on: `novelgate projection list` says why, `novelgate projection retry %[1]s` tries again.\n", name)
+		fmt.Fprintf(in.stderr,
+			"The projection %[1]s has stopped and shows what was erased until it goes on: `novelgate projection list` says "+
+				"why, `novelgate projection retry %[1]s` tries again.\n", name)
 	}
 	return nil
 }

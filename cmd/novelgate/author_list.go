@@ -55,7 +55,9 @@ func (c *AuthorList) Run(in *invocation) error {
 		if err != nil {
 			return err
 		}
-		list, err := s.ListAuthors(in.ctx, staff.AuthorFilter{IntegrationID: found.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit.sought()})
+		list, err := s.ListAuthors(in.ctx, staff.AuthorFilter{
+			IntegrationID: found.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit.sought(),
+		})
 		if err != nil {
 			return err
 		}

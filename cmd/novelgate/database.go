@@ -41,7 +41,8 @@ func (f DatabaseFlags) started(in *invocation) (url string, stop func(), err err
 	if f.DatabaseURL != "" {
 		return f.DatabaseURL, func() {}, nil
 	}
-	server, err := pgserver.Start(in.ctx, pgserver.Config{DataDir: f.DataDir, Logger: slog.New(slog.NewTextHandler(in.stderr, nil))})
+	server, err := pgserver.Start(in.ctx,
+		pgserver.Config{DataDir: f.DataDir, Logger: slog.New(slog.NewTextHandler(in.stderr, nil))})
 	if err != nil {
 		return "", nil, fmt.Errorf("start the embedded database: %w", asOwner(err))
 	}

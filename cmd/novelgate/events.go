@@ -48,13 +48,17 @@ type EventFilterFlags struct {
 
 // filter resolves names and titles.
 func (f *EventFilterFlags) filter(in *invocation, pool *pgxpool.Pool) (history.Filter, error) {
-	filter := history.Filter{After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation, From: f.From.moment(), To: f.To.moment()}
+	filter := history.Filter{
+		After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation,
+		From: f.From.moment(), To: f.To.moment(),
+	}
 	if f.Stream != nil {
 		filter.Stream = uuid.NullUUID{UUID: *f.Stream, Valid: true}
 	}
 	var err error
 	if f.Integration != "" {
-		if filter.Integration, err = idOr(f.Integration, func() (uuid.UUID, error) { return integrationID(in, pool, f.Integration) }); err != nil {
+		if filter.Integration, err = idOr(f.Integration,
+			func() (uuid.UUID, error) { return integrationID(in, pool, f.Integration) }); err != nil {
 			return history.Filter{}, err
 		}
 	}
@@ -69,7 +73,8 @@ func (f *EventFilterFlags) filter(in *invocation, pool *pgxpool.Pool) (history.F
 // parameters are the flags as the access log keeps them.
 func (f *EventFilterFlags) parameters() map[string]string {
 	all := map[string]string{
-		"stream-type": f.StreamType, "type": f.Type, "integration": f.Integration, "novel": f.Novel, "correlation": f.Correlation, "cursor": f.Cursor,
+		"stream-type": f.StreamType, "type": f.Type, "integration": f.Integration, "novel": f.Novel,
+		"correlation": f.Correlation, "cursor": f.Cursor,
 	}
 	if f.After != nil {
 		all["after"] = strconv.FormatInt(*f.After, 10)
@@ -109,7 +114,9 @@ func novelID(in *invocation, pool *pgxpool.Pool, title string) (uuid.UUID, error
 }
 
 // withHistory runs do, which reads the history, and records that. do returns how many rows it has shown.
-func (f DatabaseFlags) withHistory(in *invocation, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error)) error {
+func (f DatabaseFlags) withHistory(
+	in *invocation, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
+) error {
 	url, err := f.url(in.ctx)
 	if err != nil {
 		return err
@@ -118,7 +125,9 @@ func (f DatabaseFlags) withHistory(in *invocation, command string, parameters ma
 }
 
 // recorded runs do on the history of a database, and records that.
-func recorded(in *invocation, url, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error)) error {
+func recorded(
+	in *invocation, url, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
+) error {
 	pool, err := database.OpenHistory(in.ctx, url)
 	if err != nil {
 		return err
@@ -126,8 +135,9 @@ func recorded(in *invocation, url, command string, parameters map[string]string,
 	defer pool.Close()
 	log := &accesslog.Log{DB: pool}
 	entry, err := log.Begin(in.ctx, &accesslog.Read{
-		Person: accesslog.Person{Role: accesslog.CLI, Name: operatingSystemUser()}, RequestID: uuid.Must(uuid.NewV7()).String(),
-		Route: "novelgate events " + command, Parameters: parameters,
+		Person:    accesslog.Person{Role: accesslog.CLI, Name: operatingSystemUser()},
+		RequestID: uuid.Must(uuid.NewV7()).String(),
+		Route:     "novelgate events " + command, Parameters: parameters,
 	})
 	if err != nil {
 		return err
@@ -154,7 +164,9 @@ func lineOf(e *history.Event) string {
 		index = strconv.FormatInt(*e.LogIndex, 10)
 	}
 	return strings.Join([]string{
-		fmt.Sprintf("%8s", index), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"), fmt.Sprintf("%-34s", printable(e.Type)),
-		e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor), printable(e.ID),
+		fmt.Sprintf("%8s", index), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
+		fmt.Sprintf("%-34s", printable(e.Type)),
+		e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor),
+		printable(e.ID),
 	}, "  ")
 }

@@ -41,7 +41,9 @@ func (c *EventsList) Run(in *invocation) error {
 }
 
 // stream runs a stream of what the flags say and reports whether its limit has ended it.
-func (f *EventFilterFlags) stream(in *invocation, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter) (limited bool, err error) {
+func (f *EventFilterFlags) stream(
+	in *invocation, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter,
+) (limited bool, err error) {
 	filter, err := f.filter(in, pool)
 	if err != nil {
 		return false, err
@@ -78,8 +80,8 @@ type EventsTail struct {
 	EventFilterFlags
 }
 
-// Run prints events as they settle, from now on unless --after, --from or --cursor say otherwise. With --json every line is a
-// CloudEvent.
+// Run prints events as they settle, from now on unless --after, --from or --cursor say otherwise. With --json every
+// line is a CloudEvent.
 func (c *EventsTail) Run(in *invocation) error {
 	if c.Before != nil || c.To != nil {
 		return errors.New("tail has no end: it goes with neither --before nor --to")

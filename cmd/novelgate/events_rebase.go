@@ -17,12 +17,13 @@ type EventsRebase struct {
 
 // Help implements kong.HelpProvider.
 func (*EventsRebase) Help() string {
-	return `The order of the history is that of transaction ids, which belong to a PostgreSQL cluster. After pg_restore into another
-cluster, serve refuses to start, and this command puts the history in order for the new one. Stop every replica first.
+	return `The order of the history is that of transaction ids, which belong to a PostgreSQL cluster. After pg_restore into
+another cluster, serve refuses to start, and this command puts the history in order for the new one. Stop every replica
+first.
 
-It is one transaction: interrupt it, and nothing has changed. Before and after, it hashes everything and compares it with the
-ledger, of which no entry, checkpoint or proof changes. It needs room for a second copy of the table of events and its
-indexes. It refuses a history that does not need it.`
+It is one transaction: interrupt it, and nothing has changed. Before and after, it hashes everything and compares it
+with the ledger, of which no entry, checkpoint or proof changes. It needs room for a second copy of the table of events
+and its indexes. It refuses a history that does not need it.`
 }
 
 // vacuumLogSQL marks what has moved as visible to all, and frees the room of what was there before.
@@ -55,15 +56,18 @@ func (*EventsRebase) rebase(in *invocation, pool *pgxpool.Pool) (*rebase.Report,
 	}
 	defer conn.Release()
 	phase, shown := "", (*progress)(nil)
-	report, err := rebase.Run(in.ctx, rebase.Config{Conn: conn.Conn(), Now: in.now, Progress: func(now string, done, total int64) {
-		if now != phase {
-			if shown != nil {
-				shown.end()
+	report, err := rebase.Run(in.ctx, rebase.Config{
+		Conn: conn.Conn(), Now: in.now,
+		Progress: func(now string, done, total int64) {
+			if now != phase {
+				if shown != nil {
+					shown.end()
+				}
+				phase, shown = now, newProgress(in.stderr, in.now)
 			}
-			phase, shown = now, newProgress(in.stderr, in.now)
-		}
-		shown.show(projection.Progress{Phase: now, Done: int(done), Total: int(total)})
-	}})
+			shown.show(projection.Progress{Phase: now, Done: int(done), Total: int(total)})
+		},
+	})
 	if shown != nil {
 		shown.end()
 	}
@@ -78,6 +82,7 @@ func printRebase(in *invocation, r *rebase.Report) {
 	if r.Sealed > 0 {
 		rows = append(rows, []any{"root before", r.RootBefore}, []any{"root after", r.RootAfter})
 	}
-	rows = append(rows, []any{"took", fmt.Sprintf("%.1f s, %.0f events/s", r.Seconds, float64(r.Events)/max(r.Seconds, 0.001))})
+	rows = append(rows,
+		[]any{"took", fmt.Sprintf("%.1f s, %.0f events/s", r.Seconds, float64(r.Events)/max(r.Seconds, 0.001))})
 	in.table([]any{"REBASE", "the history is in order on this cluster"}, rows)
 }

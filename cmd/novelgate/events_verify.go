@@ -109,7 +109,8 @@ func (c *EventsVerify) verify(in *invocation, config verify.Config) (verificatio
 		first := config.Source.First()
 		advice := "leave --first-log-index out"
 		if first > 0 {
-			advice = fmt.Sprintf("give the bundles in front of it as well, or --first-log-index %d if you have verified what is in front of it before", first)
+			advice = fmt.Sprintf("give the bundles in front of it as well, or --first-log-index %d if you have verified what "+
+				"is in front of it before", first)
 		}
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
@@ -118,7 +119,8 @@ func (c *EventsVerify) verify(in *invocation, config verify.Config) (verificatio
 
 func (c *EventsVerify) report(in *invocation, result verification) error {
 	if !result.KeysGiven {
-		fmt.Fprintln(in.stderr, "The key came with the history: it is the operator's own word. Give the key that you hold with --key.")
+		fmt.Fprintln(in.stderr,
+			"The key came with the history: it is the operator's own word. Give the key that you hold with --key.")
 	}
 	if err := c.print(in, result, func() { printReport(in, result) }); err != nil {
 		return err

@@ -33,7 +33,8 @@ func (v *verification) compareProjections(in *invocation, pool *pgxpool.Pool) er
 			v.Add(verify.Fault{Part: verify.Projection(p.Name()), Count: 1, Detail: err.Error()})
 			continue
 		case errors.Is(err, rebuild.ErrMayNotCreate):
-			return fmt.Errorf("%w: the replay needs one beside the live tables. Grant CREATE on the database to this role, or leave the projections out with --no-projections", err)
+			return fmt.Errorf("%w: the replay needs one beside the live tables. Grant CREATE on the database to this role, or "+
+				"leave the projections out with --no-projections", err)
 		case err != nil:
 			return err
 		}
@@ -48,10 +49,14 @@ func (v *verification) addDifferences(c *rebuild.Comparison) {
 	for i := range c.Tables {
 		t := &c.Tables[i]
 		for j := range t.Differences {
-			v.Add(verify.Fault{Part: verify.Projection(c.Name), Count: 1, Detail: "table " + t.Name + ": " + t.Differences[j].String()})
+			v.Add(verify.Fault{
+				Part: verify.Projection(c.Name), Count: 1, Detail: "table " + t.Name + ": " + t.Differences[j].String(),
+			})
 		}
 		if more := t.DifferenceCount - int64(len(t.Differences)); more > 0 {
-			v.Add(verify.Fault{Part: verify.Projection(c.Name), Count: more, Detail: fmt.Sprintf("table %s: %d rows more differ", t.Name, more)})
+			v.Add(verify.Fault{
+				Part: verify.Projection(c.Name), Count: more, Detail: fmt.Sprintf("table %s: %d rows more differ", t.Name, more),
+			})
 		}
 	}
 }

@@ -36,7 +36,8 @@ func printReport(in *invocation, r verification) {
 		}
 		rows = append(rows, []any{"kept", fmt.Sprintf("%s, %d entries: %s", kept.Name, kept.Size, outcome)})
 	}
-	rows = append(rows, []any{"took", fmt.Sprintf("%.1f s, %.0f events/s", r.Seconds, float64(r.Entries)/max(r.Seconds, 0.001))})
+	rows = append(rows,
+		[]any{"took", fmt.Sprintf("%.1f s, %.0f events/s", r.Seconds, float64(r.Entries)/max(r.Seconds, 0.001))})
 	for i := range r.Projections {
 		rows = append(rows, []any{"replayed", replayed(&r.Projections[i])})
 	}
@@ -68,11 +69,14 @@ func verdict(r *verify.Report) string {
 // notVouchedFor is what is no fault, and what nobody may take for verified.
 func notVouchedFor(r *verify.Report) (rows [][]any) {
 	if r.Unverified > 0 {
-		rows = append(rows, []any{"NOT VERIFIED", fmt.Sprintf("%d entries in front of log index %d, and their events", r.Unverified, r.FirstLogIndex)})
+		rows = append(rows, []any{
+			"NOT VERIFIED", fmt.Sprintf("%d entries in front of log index %d, and their events", r.Unverified, r.FirstLogIndex),
+		})
 	}
 	if r.ErasedWithoutRecord > 0 {
 		rows = append(rows, []any{"NO RECORD", fmt.Sprintf(
-			"%d erased events, the first at log index %d, have no erasure on record behind them: one is under way, was interrupted or is recorded behind these entries, or somebody has removed the words",
+			"%d erased events, the first at log index %d, have no erasure on record behind them: one is under way, was "+
+				"interrupted or is recorded behind these entries, or somebody has removed the words",
 			r.ErasedWithoutRecord, *r.FirstErasedWithoutRecord)})
 	}
 	return rows

@@ -24,7 +24,9 @@ import (
 )
 
 // publicHandler serves partners, staff, auditors and readers.
-func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI *audit.API, metrics *commands.Metrics, timeout time.Duration) http.Handler {
+func (s *service) publicHandler(
+	api *commands.API, staffAPI *admin.API, auditAPI *audit.API, metrics *commands.Metrics, timeout time.Duration,
+) http.Handler {
 	// Without cleaning: a path is what it says, and a POST is never redirected.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, s.recoverPanics)
@@ -43,10 +45,13 @@ func (s *service) publicHandler(api *commands.API, staffAPI *admin.API, auditAPI
 // registerReaders adds what readers see, as JSON and as pages. It returns what answers for addresses that no route has.
 func (s *service) registerReaders(router *mux.Router, timeout time.Duration) (missing http.Handler) {
 	reader, addresses := &reading.Reader{DB: s.db.pools.Read}, answer.NewAddresses(s.publicURL)
-	api := &readapi.API{Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Refuse: commands.Refuse, Readers: s.readers}
+	api := &readapi.API{
+		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Refuse: commands.Refuse, Readers: s.readers,
+	}
 	api.Register(router)
 	p := &pages.Pages{
-		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Missing: http.HandlerFunc(commands.NotFound), Readers: s.readers,
+		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout,
+		Missing: http.HandlerFunc(commands.NotFound), Readers: s.readers,
 		Refused: func(r *http.Request, refused *problem.Error) string {
 			commands.NoteError(r.Context(), refused.Code)
 			return commands.RequestID(r.Context())
@@ -62,7 +67,8 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 	health := s.health()
 	health.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.db.pools.General) }
 	health.Register(router)
-	router.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
+	router.Handle("/metrics",
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
 	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
@@ -84,7 +90,8 @@ func (s *service) recoverPanics(next http.Handler) http.Handler {
 				panic(cause)
 			}
 			if cause != nil {
-				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.String("requestId", commands.RequestID(r.Context())), slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
+				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.String("requestId", commands.RequestID(r.Context())),
+					slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
 				commands.Refuse(w, r, problem.Internal(nil))
 			}
 		}()

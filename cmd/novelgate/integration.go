@@ -35,7 +35,9 @@ type LimitFlags struct {
 }
 
 func (f *LimitFlags) change() integration.Change {
-	return integration.Change{PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit}
+	return integration.Change{
+		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
+	}
 }
 
 // updateLimit is the value of --novel-updates-per-minute; nil when it was not given.
@@ -92,7 +94,9 @@ func (c *IntegrationCreate) Run(in *invocation) error {
 			return fmt.Errorf("issue key: %w", err)
 		}
 		return c.print(in, created{made.ID, made.Name, key.ID, secret.Reveal()}, func() {
-			fmt.Fprintf(in.stdout, "integration %s  %s\nkey         %s\nAPI key     %s\nThe API key is shown this once; keep it safe.\n", made.ID, made.Name, key.ID, secret.Reveal())
+			fmt.Fprintf(in.stdout,
+				"integration %s  %s\nkey         %s\nAPI key     %s\nThe API key is shown this once; keep it safe.\n", made.ID,
+				made.Name, key.ID, secret.Reveal())
 		})
 	})
 }
@@ -237,7 +241,9 @@ func (c *IntegrationReview) Run(in *invocation) error {
 	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{Review: &on})
 }
 
-func changeIntegration(in *invocation, db DatabaseFlags, out OutputFlags, idOrName string, change integration.Change) error {
+func changeIntegration(
+	in *invocation, db DatabaseFlags, out OutputFlags, idOrName string, change integration.Change,
+) error {
 	return db.withStaff(in, func(s *staff.Staff) error {
 		found, err := s.Integration(in.ctx, idOrName)
 		if err != nil {
@@ -271,7 +277,9 @@ func printIntegrations(in *invocation, list ...staff.Integration) {
 			found.PostsPerMinute, found.NovelsPerMinute, updates, yesNo(found.Review), moment(&found.CreatedAt),
 		}
 	}
-	in.table([]any{"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "REVIEW", "CREATED"}, rows)
+	in.table([]any{
+		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "REVIEW", "CREATED",
+	}, rows)
 }
 
 func yesNo(b bool) string {

@@ -53,7 +53,8 @@ func (c *KeyIssue) Run(in *invocation) error {
 // printIssued shows a new key, this once.
 func (f OutputFlags) printIssued(in *invocation, key staff.Key, secret apikey.Secret) error {
 	return f.print(in, issued{key.ID, key.IntegrationID, secret.Reveal(), key.Prefix, key.ExpiresAt}, func() {
-		fmt.Fprintf(in.stdout, "key      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n", key.ID, secret.Reveal(), moment(key.ExpiresAt))
+		fmt.Fprintf(in.stdout, "key      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n",
+			key.ID, secret.Reveal(), moment(key.ExpiresAt))
 	})
 }
 
@@ -130,7 +131,10 @@ func (c *KeyList) Run(in *invocation) error {
 func printKeys(in *invocation, list ...staff.Key) {
 	rows := make([][]any, len(list))
 	for i, key := range list {
-		rows[i] = []any{key.ID, key.IntegrationID, key.Prefix + "…", moment(&key.CreatedAt), moment(key.ExpiresAt), moment(key.RevokedAt), moment(key.LastUsedAt)}
+		rows[i] = []any{
+			key.ID, key.IntegrationID, key.Prefix + "…", moment(&key.CreatedAt), moment(key.ExpiresAt), moment(key.RevokedAt),
+			moment(key.LastUsedAt),
+		}
 	}
 	in.table([]any{"KEY", "INTEGRATION", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"}, rows)
 }

@@ -80,8 +80,8 @@ type LedgerNewKey struct {
 	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Memory that the keys of a new file sign through (default: beside the keys, FILE.memory)."`
 }
 
-// Validate refuses a path that leads nowhere: a mistyped one must not become a place. Only the data directory is made when it is
-// missing. kong calls it.
+// Validate refuses a path that leads nowhere: a mistyped one must not become a place. Only the data directory is made
+// when it is missing. kong calls it.
 func (c *LedgerNewKey) Validate() error {
 	return errors.Join(haveParent("--ledger-key", c.LedgerKey), haveParent("--ledger-memory", c.LedgerMemory))
 }
@@ -140,7 +140,9 @@ func (c *LedgerNewMemory) Run(in *invocation) error {
 		return err
 	}
 	fmt.Fprintln(in.stdout, memory)
-	fmt.Fprintln(in.stderr, "Start `novelgate serve` with --ledger-origin and a name that was never used: what was signed through the lost memory is not signed on.")
+	fmt.Fprintln(in.stderr,
+		"Start `novelgate serve` with --ledger-origin and a name that was never used: what was signed through the lost "+
+			"memory is not signed on.")
 	return nil
 }
 

@@ -27,30 +27,38 @@ type ledgerService struct {
 }
 
 // newLedger wires sealing, signing and publishing. A replica that cannot sign says so and does the rest.
-func (c *ServeCommand) newLedger(ctx context.Context, in *invocation, s *service, wake *eventlog.Wake) (*ledgerService, error) {
+func (c *ServeCommand) newLedger(
+	ctx context.Context, in *invocation, s *service, wake *eventlog.Wake,
+) (*ledgerService, error) {
 	l := &ledgerService{metrics: ledger.NewMetrics()}
 	if c.PauseProjections || c.Ledger.Pause {
 		return l, nil
 	}
 	pool := s.db.pools.Ledger
 	var err error
-	if l.sealer, err = ledger.NewSealer(ledger.SealerConfig{Pool: pool, Wake: wake, Metrics: l.metrics, Clock: in.now, Logger: s.logger}); err != nil {
+	if l.sealer, err = ledger.NewSealer(ledger.SealerConfig{
+		Pool: pool, Wake: wake, Metrics: l.metrics, Clock: in.now, Logger: s.logger,
+	}); err != nil {
 		return nil, fmt.Errorf("create sealer: %w", err)
 	}
 	file := ledgerKeyFile(c.Ledger.Key, c.DataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
-		Origin: c.Ledger.Origin, DefaultOrigin: defaultOrigin(s.publicURL), KeyFile: file, Memory: ledgerMemory(c.Ledger.Memory, file),
+		Origin: c.Ledger.Origin, DefaultOrigin: defaultOrigin(s.publicURL), KeyFile: file,
+		Memory: ledgerMemory(c.Ledger.Memory, file),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the ledger: %w", err)
 	}
 	if id.Started && id.Previous != "" {
-		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin), slog.String("previous", id.Previous))
+		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin),
+			slog.String("previous", id.Previous))
 	}
 	if ledger.ReadableByOthers(file) {
 		s.logger.WarnContext(ctx, "others can read the private key of the ledger", slog.String("file", file))
 	}
-	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Metrics: l.metrics, Logger: s.logger}); err != nil {
+	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{
+		Pool: pool, Identity: id, Metrics: l.metrics, Logger: s.logger,
+	}); err != nil {
 		s.logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
 	}
 	return l, l.addPublishers(&c.Ledger, s, id.Origin)
@@ -66,7 +74,9 @@ func (l *ledgerService) addPublishers(flags *LedgerFlags, s *service, origin str
 		targets = append(targets, ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL))
 	}
 	for _, target := range targets {
-		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{Pool: pool, Origin: origin, Target: target, Metrics: l.metrics, Logger: s.logger})
+		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+			Pool: pool, Origin: origin, Target: target, Metrics: l.metrics, Logger: s.logger,
+		})
 		if err != nil {
 			return fmt.Errorf("create publisher: %w", err)
 		}
@@ -111,7 +121,8 @@ func (s *service) ledgerAPI(timeout time.Duration) *readapi.Ledger {
 			if errors.Is(err, ledger.ErrDamaged) || !eventlog.IsAway(err) {
 				refused = problem.Internal(err)
 			}
-			failures.Log(r, s.logger, "ledger", refused, slog.String("requestId", commands.RequestID(r.Context())), slog.Any("error", err))
+			failures.Log(r, s.logger, "ledger", refused, slog.String("requestId", commands.RequestID(r.Context())),
+				slog.Any("error", err))
 			commands.Refuse(w, r, refused)
 		},
 	}

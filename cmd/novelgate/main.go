@@ -103,7 +103,8 @@ func explain(err error) string {
 	return text
 }
 
-// eachOnce leaves out lines that stand right below their like: a connection that is refused with TLS is tried without, and refused again.
+// eachOnce leaves out lines that stand right below their like: a connection that is refused with TLS is tried without,
+// and refused again.
 func eachOnce(text string) string {
 	return strings.Join(slices.Compact(strings.Split(text, "\n")), "\n")
 }

@@ -12,7 +12,9 @@ import (
 )
 
 // registerMetrics tells the registry about everything that an operator may want to see.
-func registerMetrics(registry *prometheus.Registry, s *service, requests, committed prometheus.Collector, now func() time.Time) {
+func registerMetrics(
+	registry *prometheus.Registry, s *service, requests, committed prometheus.Collector, now func() time.Time,
+) {
 	b := thisBuild()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "novelgate_build_info", Help: "What this process was built from; always 1.",

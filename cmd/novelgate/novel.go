@@ -57,7 +57,8 @@ type NovelEdit struct {
 // Validate refuses to change nothing; kong calls it.
 func (c *NovelEdit) Validate() error {
 	if c.none() {
-		return errors.New("nothing to change: give --author, --synopsis, --cover-url, --genre, --no-genres, --language or --reading-status")
+		return errors.New("nothing to change: give --author, --synopsis, --cover-url, --genre, --no-genres, --language or " +
+			"--reading-status")
 	}
 	return nil
 }

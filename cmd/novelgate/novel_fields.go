@@ -24,7 +24,8 @@ type FieldFlags struct {
 
 // none reports whether no field was given.
 func (f FieldFlags) none() bool {
-	return f.Author == nil && f.Synopsis == nil && f.CoverURL == nil && len(f.Genre) == 0 && !f.NoGenres && f.Language == nil && f.ReadingStatus == nil
+	return f.Author == nil && f.Synopsis == nil && f.CoverURL == nil && len(f.Genre) == 0 && !f.NoGenres &&
+		f.Language == nil && f.ReadingStatus == nil
 }
 
 // fieldsBody is what a request with these fields would send.
@@ -54,6 +55,7 @@ func (f FieldFlags) fields() (novel.Fields, error) {
 		return novel.Fields{}, errors.New(refused.Detail) //nolint:err113 // for the person who has typed them
 	}
 	return novel.Fields{
-		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus, Genres: n.Genres,
+		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus,
+		Genres: n.Genres,
 	}, err
 }

@@ -57,7 +57,8 @@ func (c *PersonCreate) Run(in *invocation, of role) error {
 			return fmt.Errorf("issue key: %w", err)
 		}
 		return c.print(in, issuedToPerson{key.ID, key.Role, key.Name, secret.Reveal(), key.Prefix, key.ExpiresAt}, func() {
-			fmt.Fprintf(in.stdout, "%-7s  %s\nkey      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n",
+			fmt.Fprintf(in.stdout,
+				"%-7s  %s\nkey      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n",
 				key.Role, printable(key.Name), key.ID, secret.Reveal(), moment(key.ExpiresAt))
 		})
 	})
@@ -111,7 +112,10 @@ func (c *PersonRevoke) Run(in *invocation, of role) error {
 func printPersonKeys(in *invocation, list ...staff.PersonKey) {
 	rows := make([][]any, len(list))
 	for i, key := range list {
-		rows[i] = []any{key.ID, key.Name, key.Prefix + "…", moment(&key.CreatedAt), moment(key.ExpiresAt), moment(key.RevokedAt), moment(key.LastUsedAt)}
+		rows[i] = []any{
+			key.ID, key.Name, key.Prefix + "…", moment(&key.CreatedAt), moment(key.ExpiresAt), moment(key.RevokedAt),
+			moment(key.LastUsedAt),
+		}
 	}
 	in.table([]any{"KEY", "NAME", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"}, rows)
 }

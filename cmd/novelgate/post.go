@@ -67,7 +67,9 @@ func (c *PostShow) Run(in *invocation) error {
 }
 
 // moderatePost carries a command out and prints the post that it is about.
-func moderatePost(in *invocation, db DatabaseFlags, out OutputFlags, command func(context.Context, *staff.Staff) (staff.Post, error)) error {
+func moderatePost(
+	in *invocation, db DatabaseFlags, out OutputFlags, command func(context.Context, *staff.Staff) (staff.Post, error),
+) error {
 	return db.withStaff(in, func(s *staff.Staff) error {
 		p, err := command(in.ctx, s)
 		if err != nil {
@@ -86,9 +88,11 @@ func printPost(in *invocation, p staff.Post) {
 		}
 		rows = append(rows, []any{"hidden", how}, []any{"reason", *p.Reason})
 	}
-	rows = append(rows, []any{"novel", p.NovelID}, []any{"integration", p.IntegrationID}, []any{"received", moment(&p.ReceivedAt)})
+	rows = append(rows, []any{"novel", p.NovelID}, []any{"integration", p.IntegrationID},
+		[]any{"received", moment(&p.ReceivedAt)})
 	if p.Author != nil {
-		rows = append(rows, []any{"author", p.Author.ExternalUUID}, []any{"username", p.Author.Username}, []any{"member", orDash(p.Author.MemberID)},
+		rows = append(rows, []any{"author", p.Author.ExternalUUID}, []any{"username", p.Author.Username},
+			[]any{"member", orDash(p.Author.MemberID)},
 			[]any{"blocked", yesNo(p.Author.Blocked)}, []any{"content", fmt.Sprintf("%.200s", *p.Content)})
 	} else {
 		rows = append(rows, []any{"author", "erased"})

@@ -53,9 +53,14 @@ func printProjections(in *invocation, list []projections.Status) {
 		if p.Rebuild != nil {
 			rebuilding = fmt.Sprintf("%s %.0f%%", p.Rebuild.Phase, 100*p.Rebuild.Share())
 		}
-		rows[i] = []any{p.Name, p.Generation, p.State, fmt.Sprintf("%d/%d", p.TransactionID, p.Position), lag, fmt.Sprintf("%.3f", p.LagSeconds), moment(&p.UpdatedAt), rebuilding, trouble}
+		rows[i] = []any{
+			p.Name, p.Generation, p.State, fmt.Sprintf("%d/%d", p.TransactionID, p.Position), lag,
+			fmt.Sprintf("%.3f", p.LagSeconds), moment(&p.UpdatedAt), rebuilding, trouble,
+		}
 	}
-	in.table([]any{"PROJECTION", "GENERATION", "STATE", "POSITION", "LAG EVENTS", "LAG SECONDS", "UPDATED", "REBUILD", "TROUBLE"}, rows)
+	in.table([]any{
+		"PROJECTION", "GENERATION", "STATE", "POSITION", "LAG EVENTS", "LAG SECONDS", "UPDATED", "REBUILD", "TROUBLE",
+	}, rows)
 }
 
 // ProjectionRetry is `novelgate projection retry`.
@@ -91,7 +96,8 @@ func (c *ProjectionSkip) Run(in *invocation) error {
 			return err
 		}
 		return c.print(in, skipped, func() {
-			fmt.Fprintf(in.stdout, "%s goes on without event %s (%s, id %s of %s)\n", c.Name, skipped.Position, skipped.EventType,
+			fmt.Fprintf(in.stdout, "%s goes on without event %s (%s, id %s of %s)\n", c.Name, skipped.Position,
+				skipped.EventType,
 				printable(skipped.EventID), printable(skipped.EventSource))
 		})
 	})

@@ -28,7 +28,8 @@ func (c *ProjectionDiscard) Run(in *invocation) error {
 			return err
 		}
 		return c.print(in, discarded, func() {
-			fmt.Fprintf(in.stdout, "The unfinished rebuild of %s, %s after %d events, is discarded. The live tables are as they were.\n",
+			fmt.Fprintf(in.stdout,
+				"The unfinished rebuild of %s, %s after %d events, is discarded. The live tables are as they were.\n",
 				c.Name, discarded.Phase, discarded.EventsDone)
 		})
 	})

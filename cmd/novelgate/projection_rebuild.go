@@ -45,7 +45,9 @@ func (c *ProjectionRebuild) Run(in *invocation) error {
 		progress.end()
 		if err != nil {
 			if !errors.Is(err, rebuild.ErrUnderWay) {
-				fmt.Fprintln(in.stderr, "The live tables are as they were. The same command goes on with this rebuild; `novelgate projection discard` gives it up.")
+				fmt.Fprintln(in.stderr,
+					"The live tables are as they were. The same command goes on with this rebuild; `novelgate projection discard` "+
+						"gives it up.")
 			}
 			return err
 		}

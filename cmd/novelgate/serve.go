@@ -39,16 +39,17 @@ type ServeCommand struct {
 // drainTimeout is how long a shutdown waits for requests that are being answered.
 const drainTimeout = 20 * time.Second
 
-// gcPercent lets the heap grow to several times what is live before it is collected. Little is live, and every
-// request allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it. While a projection catches up more is
-// live: from memoryLimit on, in bytes, it is collected more often, which costs less than new pages do. GOMEMLIMIT overrides that.
+// gcPercent lets the heap grow to several times what is live before it is collected. Little is live, and every request
+// allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it. While a projection catches up
+// more is live: from memoryLimit on, in bytes, it is collected more often, which costs less than new pages do.
+// GOMEMLIMIT overrides that.
 const (
 	gcPercent   = 800
 	memoryLimit = 256 << 20
 )
 
-// memProfileRate is how many bytes are allocated, on average, for each stack that the heap profile records: a request allocates
-// so much that one in thirty has its stack walked at Go's default, half a megabyte.
+// memProfileRate is how many bytes are allocated, on average, for each stack that the heap profile records: a request
+// allocates so much that one in thirty has its stack walked at Go's default, half a megabyte.
 const memProfileRate = 8 << 20
 
 func collectRarely() {
@@ -180,8 +181,8 @@ func serveHTTP(server *http.Server, listener net.Listener) error {
 // readTimeout is how long a request may take to arrive.
 const readTimeout = 15 * time.Second
 
-// How long a request may take from the end of its header until its answer is sent. Readers have less (answer.Readers), and streams of auditors set
-// a time of their own for each part.
+// How long a request may take from the end of its header until its answer is sent. Readers have less (answer.Readers),
+// and streams of auditors set a time of their own for each part.
 const (
 	publicWriteTimeout = 2 * readTimeout
 	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s

@@ -69,7 +69,8 @@ func (c *ServeCommand) openDatabase(ctx context.Context, logger *slog.Logger) (_
 	}
 	for _, merge := range merges {
 		logger.WarnContext(ctx, "two titles have become the same under newer Unicode tables",
-			slog.String("title", merge.FoldedTitle), slog.String("kept", merge.Kept.String()), slog.String("hidden", merge.Hidden.String()))
+			slog.String("title", merge.FoldedTitle), slog.String("kept", merge.Kept.String()),
+			slog.String("hidden", merge.Hidden.String()))
 	}
 	return db, nil
 }

@@ -49,7 +49,9 @@ type service struct {
 	publicListener, opsListener net.Listener
 }
 
-func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *slog.Logger, db *databaseServer) (_ *service, err error) {
+func (c *ServeCommand) newService(
+	ctx context.Context, in *invocation, logger *slog.Logger, db *databaseServer,
+) (_ *service, err error) {
 	s := &service{logger: logger, now: in.now, db: db}
 	defer func() {
 		if err != nil {
@@ -76,7 +78,9 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
 	if !c.PauseProjections {
-		if s.runner, err = projections.NewRunner(projections.Config{Pool: db.pools.General, Polls: db.pools.Polls, Wake: s.wake, Logger: logger}); err != nil {
+		if s.runner, err = projections.NewRunner(projections.Config{
+			Pool: db.pools.General, Polls: db.pools.Polls, Wake: s.wake, Logger: logger,
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -90,11 +94,13 @@ func (c *ServeCommand) newService(ctx context.Context, in *invocation, logger *s
 	registry := prometheus.NewRegistry()
 	registerMetrics(registry, s, requests, committed, in.now)
 	api := &commands.API{
-		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: db.pools.Queries, Logger: logger, Metrics: requests,
+		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: db.pools.Queries, Logger: logger,
+		Metrics:   requests,
 		PublicURL: s.publicURL.String(), Timeout: c.RequestTimeout, Now: in.now,
 	}
 	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}
-	s.public = newServer(s.publicHandler(api, staffAPI, s.auditAPI(c, in), requests, c.RequestTimeout), logger, publicWriteTimeout)
+	s.public = newServer(s.publicHandler(api, staffAPI, s.auditAPI(c, in), requests, c.RequestTimeout), logger,
+		publicWriteTimeout)
 	s.ops = newServer(s.opsHandler(registry), logger, opsWriteTimeout)
 	return s, nil
 }
@@ -111,7 +117,8 @@ func (s *service) startBackground(ctx context.Context, group *errgroup.Group) {
 	s.ledger.start(ctx, group)
 	group.Go(func() error { s.notifier.Run(ctx); return nil })
 	group.Go(func() error {
-		database.Listen(ctx, s.db.pools.General.Config().ConnConfig, s.logger, map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})
+		database.Listen(ctx, s.db.pools.General.Config().ConnConfig, s.logger,
+			map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})
 		return nil
 	})
 	group.Go(func() error {

@@ -9,8 +9,8 @@ import (
 	"novelgate/readapi/history"
 )
 
-// The values of flags that have rules of their own. One that breaks them is a wrong command line: kong says so, with the name of the
-// flag, before anything is done.
+// The values of flags that have rules of their own. One that breaks them is a wrong command line: kong says so, with
+// the name of the flag, before anything is done.
 
 // positive is a number of things of which there must be one.
 type positive int

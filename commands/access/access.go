@@ -93,8 +93,9 @@ type Keys struct {
 // New returns a Keys that reads from pool, over three connections at most.
 func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
 	return &Keys{
-		principals: &finder{pool: pool, query: principals, queries: 2}, persons: &finder{pool: pool, query: persons, queries: 1},
-		now: now, entries: map[[sha256.Size]byte]entry{}, usage: newUsage(pool),
+		principals: &finder{pool: pool, query: principals, queries: 2},
+		persons:    &finder{pool: pool, query: persons, queries: 1},
+		now:        now, entries: map[[sha256.Size]byte]entry{}, usage: newUsage(pool),
 	}
 }
 

@@ -70,9 +70,12 @@ func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, key := range map[string]string{
-		"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0", "space before it": " " + good,
-		"upper case": strings.ToUpper(good), "another scheme": "ngx" + good[3:], "megabytes": strings.Repeat(good, 100_000), "NUL": good[:20] + "\x00" + good[21:],
-		"of staff": staffKey.Reveal(), "of an auditor": auditorKey.Reveal(),
+		"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0",
+		"space before it": " " + good,
+		"upper case":      strings.ToUpper(good), "another scheme": "ngx" + good[3:],
+		"megabytes": strings.Repeat(good, 100_000),
+		"NUL":       good[:20] + "\x00" + good[21:],
+		"of staff":  staffKey.Reveal(), "of an auditor": auditorKey.Reveal(),
 	} {
 		if _, err := b.keys.Authenticate(t.Context(), key); !errors.Is(err, access.ErrMalformed) {
 			t.Errorf("%s: %v, want ErrMalformed", name, err)
@@ -142,7 +145,10 @@ func TestSettingsHoldWithinASecond(t *testing.T) {
 	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
 		t.Fatal(err)
 	}
-	change := integration.Change{Enabled: new(false), Capabilities: map[integration.Capability]bool{integration.Posts: false, integration.Novels: true}}
+	change := integration.Change{
+		Enabled:      new(false),
+		Capabilities: map[integration.Capability]bool{integration.Posts: false, integration.Novels: true},
+	}
 	if _, err := b.staff.ChangeIntegration(t.Context(), b.integration.ID, change); err != nil {
 		t.Fatal(err)
 	}

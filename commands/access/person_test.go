@@ -48,7 +48,8 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 				t.Errorf("%s: %v", key, err)
 			}
 		}
-		if got, err := b.keys.AuthenticatePerson(t.Context(), partner.Reveal()); got != nil || !errors.Is(err, access.ErrMalformed) {
+		if got, err := b.keys.AuthenticatePerson(t.Context(), partner.Reveal()); got != nil ||
+			!errors.Is(err, access.ErrMalformed) {
 			t.Errorf("a partner on the persons' side: %+v, %v", got, err)
 		}
 		if _, err := b.keys.Authenticate(t.Context(), partner.Reveal()); err != nil {
@@ -67,8 +68,9 @@ func TestMalformedPersonKeysNeverReachTheDatabase(t *testing.T) {
 	flipped := []byte(good)
 	flipped[10] ^= 1
 	for name, key := range map[string]string{
-		"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0", "space before it": " " + good,
-		"upper case": strings.ToUpper(good), "kind exchanged": "nga" + good[3:], "another scheme": "ngx" + good[3:],
+		"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0",
+		"space before it": " " + good,
+		"upper case":      strings.ToUpper(good), "kind exchanged": "nga" + good[3:], "another scheme": "ngx" + good[3:],
 	} {
 		if _, err := b.keys.AuthenticatePerson(t.Context(), key); !errors.Is(err, access.ErrMalformed) {
 			t.Errorf("%s: %v, want ErrMalformed", name, err)
@@ -90,7 +92,8 @@ func TestUnknownPersonKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if got, err := b.keys.AuthenticatePerson(t.Context(), stranger.Reveal()); got != nil || !errors.Is(err, access.ErrUnknown) {
+		if got, err := b.keys.AuthenticatePerson(t.Context(), stranger.Reveal()); got != nil ||
+			!errors.Is(err, access.ErrUnknown) {
 			t.Errorf("got %+v, %v, want ErrUnknown", got, err)
 		}
 	}
@@ -108,7 +111,8 @@ func TestPersonKeyExpires(t *testing.T) {
 		refusal error
 	}{{0, nil}, {9999 * time.Millisecond, nil}, {time.Millisecond, access.ErrExpired}, {time.Hour, access.ErrExpired}} {
 		b.clock.advance(step.after)
-		if got, err := b.keys.AuthenticatePerson(t.Context(), secret.Reveal()); !errors.Is(err, step.refusal) || (got == nil) != (err != nil) {
+		if got, err := b.keys.AuthenticatePerson(t.Context(), secret.Reveal()); !errors.Is(err, step.refusal) ||
+			(got == nil) != (err != nil) {
 			t.Errorf("at %s: %+v, %v, want %v", b.clock.Now(), got, err, step.refusal)
 		}
 	}

@@ -60,7 +60,8 @@ func TestPrincipals(t *testing.T) {
 				t.Errorf("%s %s with %s: %d %s", route[0], route[1], name, a.status, a.text)
 			}
 		}
-		if a := d.send(t, d.ada, route[0], route[1], "k", "{}"); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden || a.status >= 500 {
+		if a := d.send(t, d.ada, route[0], route[1], "k", "{}"); a.status == http.StatusUnauthorized ||
+			a.status == http.StatusForbidden || a.status >= 500 {
 			t.Errorf("%s %s with staff: %d %s", route[0], route[1], a.status, a.text)
 		}
 	}
@@ -72,19 +73,24 @@ func TestIntegrationLife(t *testing.T) {
 	const path = "/api/admin/integrations"
 	body := `{"name":"Reader App","capabilities":["novels"],"postsPerMinute":7,"novelsPerMinute":3,"review":true}`
 	made := d.send(t, d.ada, http.MethodPost, path, "create-1", body)
-	if made.status != http.StatusCreated || made.str("apiKey") == "" || made.body["postsPerMinute"] != 7.0 || made.body["review"] != true || made.body["enabled"] != true {
+	if made.status != http.StatusCreated || made.str("apiKey") == "" || made.body["postsPerMinute"] != 7.0 ||
+		made.body["review"] != true || made.body["enabled"] != true {
 		t.Fatalf("create: %d %s", made.status, made.text)
 	}
 	id := made.str("integrationId")
-	if again := d.send(t, d.ada, http.MethodPost, path, "create-1", body); again.status != http.StatusOK || again.str("integrationId") != id ||
-		again.body["apiKey"] != nil || again.str("keyId") != made.str("keyId") || again.header.Get("Idempotent-Replayed") != "true" {
+	if again := d.send(t, d.ada, http.MethodPost, path, "create-1", body); again.status != http.StatusOK ||
+		again.str("integrationId") != id ||
+		again.body["apiKey"] != nil || again.str("keyId") != made.str("keyId") ||
+		again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("create again: %d %s", again.status, again.text)
 	}
 	if taken := d.send(t, d.ada, http.MethodPost, path, "create-2", `{"name":"READER app"}`); taken.code() != "conflict" {
 		t.Errorf("same name: %d %s", taken.status, taken.text)
 	}
-	if a := d.send(t, d.ada, http.MethodPatch, path+"/"+id, "", `{"enabled":false,"capabilities":["posts"],"postsPerMinute":9}`); a.status != http.StatusOK ||
-		a.body["enabled"] != false || a.body["postsPerMinute"] != 9.0 || fmt.Sprint(a.body["capabilities"]) != "[posts]" || a.body["novelsPerMinute"] != 3.0 {
+	if a := d.send(t, d.ada, http.MethodPatch, path+"/"+id, "",
+		`{"enabled":false,"capabilities":["posts"],"postsPerMinute":9}`); a.status != http.StatusOK ||
+		a.body["enabled"] != false || a.body["postsPerMinute"] != 9.0 || fmt.Sprint(a.body["capabilities"]) != "[posts]" ||
+		a.body["novelsPerMinute"] != 3.0 {
 		t.Errorf("change: %d %s", a.status, a.text)
 	}
 	if updates, known := made.body["novelUpdatesPerMinute"]; updates != nil || !known {
@@ -93,17 +99,25 @@ func TestIntegrationLife(t *testing.T) {
 	for _, c := range []struct {
 		body string
 		want any
-	}{{`{"novelUpdatesPerMinute":4}`, 4.0}, {`{"novelsPerMinute":3}`, 4.0}, {`{"novelUpdatesPerMinute":0}`, 0.0}, {`{"novelUpdatesPerMinute":null}`, nil}} {
-		if a := d.send(t, d.ada, http.MethodPatch, path+"/"+id, "", c.body); a.status != http.StatusOK || a.body["novelUpdatesPerMinute"] != c.want || a.body["novelsPerMinute"] != 3.0 {
+	}{
+		{`{"novelUpdatesPerMinute":4}`, 4.0},
+		{`{"novelsPerMinute":3}`, 4.0},
+		{`{"novelUpdatesPerMinute":0}`, 0.0},
+		{`{"novelUpdatesPerMinute":null}`, nil},
+	} {
+		if a := d.send(t, d.ada, http.MethodPatch, path+"/"+id, "", c.body); a.status != http.StatusOK ||
+			a.body["novelUpdatesPerMinute"] != c.want || a.body["novelsPerMinute"] != 3.0 {
 			t.Errorf("%s: %d %s", c.body, a.status, a.text)
 		}
 	}
-	if a := d.send(t, d.ada, http.MethodGet, path+"/"+id, "", ""); a.status != http.StatusOK || a.body["enabled"] != false {
+	if a := d.send(t, d.ada, http.MethodGet, path+"/"+id, "", ""); a.status != http.StatusOK ||
+		a.body["enabled"] != false {
 		t.Errorf("show: %d %s", a.status, a.text)
 	}
 	first := d.send(t, d.ada, http.MethodGet, path+"?limit=1", "", "")
 	second := d.send(t, d.ada, http.MethodGet, path+"?limit=1&cursor="+first.str("nextCursor"), "", "")
-	if a, b := first.items(t), second.items(t); len(a) != 1 || len(b) != 1 || a[0]["name"] != "Fan Site" || b[0]["name"] != "Reader App" || second.body["nextCursor"] != nil {
+	if a, b := first.items(t), second.items(t); len(a) != 1 || len(b) != 1 || a[0]["name"] != "Fan Site" ||
+		b[0]["name"] != "Reader App" || second.body["nextCursor"] != nil {
 		t.Errorf("pages: %s, %s", first.text, second.text)
 	}
 }
@@ -116,14 +130,17 @@ func TestKeyLife(t *testing.T) {
 	if made.status != http.StatusCreated || made.str("apiKey") == "" || made.str("expiresAt") == "" {
 		t.Fatalf("issue: %d %s", made.status, made.text)
 	}
-	if again := d.send(t, d.ada, http.MethodPost, path, "key-1", `{}`); again.status != http.StatusOK || again.body["apiKey"] != nil || again.str("keyId") != made.str("keyId") {
+	if again := d.send(t, d.ada, http.MethodPost, path, "key-1", `{}`); again.status != http.StatusOK ||
+		again.body["apiKey"] != nil || again.str("keyId") != made.str("keyId") {
 		t.Errorf("issue again: %d %s", again.status, again.text)
 	}
-	if principal, err := d.keys.Authenticate(t.Context(), made.str("apiKey")); err != nil || principal.IntegrationID.String() != d.integrationID {
+	if principal, err := d.keys.Authenticate(t.Context(), made.str("apiKey")); err != nil ||
+		principal.IntegrationID.String() != d.integrationID {
 		t.Errorf("the key opens %v, %v", principal, err)
 	}
 	for range 2 { // revoking is idempotent
-		if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+made.str("keyId")+"?reason=lost", "", ""); a.status != http.StatusNoContent {
+		if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+made.str("keyId")+"?reason=lost", "",
+			""); a.status != http.StatusNoContent {
 			t.Errorf("revoke: %d %s", a.status, a.text)
 		}
 	}
@@ -135,7 +152,8 @@ func TestKeyLife(t *testing.T) {
 	if len(keys) != 2 || keys[1]["revokedAt"] == nil || keys[1]["apiKey"] != nil {
 		t.Errorf("keys: %v", keys)
 	}
-	if a := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations/"+uuid.NewString()+"/keys", "", ""); a.code() != "not_found" {
+	if a := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations/"+uuid.NewString()+"/keys", "",
+		""); a.code() != "not_found" {
 		t.Errorf("keys of nobody: %d %s", a.status, a.text)
 	}
 }
@@ -158,7 +176,8 @@ func TestRotation(t *testing.T) {
 	if !opens(d.partner) || !opens(made.str("apiKey")) {
 		t.Error("both keys must work during the overlap")
 	}
-	if again := d.send(t, d.ada, http.MethodPost, path, "r-1", `{"overlapSeconds":3600}`); again.status != http.StatusOK || again.str("keyId") != made.str("keyId") || again.body["apiKey"] != nil {
+	if again := d.send(t, d.ada, http.MethodPost, path, "r-1", `{"overlapSeconds":3600}`); again.status != http.StatusOK ||
+		again.str("keyId") != made.str("keyId") || again.body["apiKey"] != nil {
 		t.Errorf("rotate again: %d %s", again.status, again.text)
 	}
 	if a := d.send(t, d.ada, http.MethodPost, path, "r-2", `{"overlapSeconds":0}`); a.status != http.StatusCreated {
@@ -168,7 +187,8 @@ func TestRotation(t *testing.T) {
 		t.Error("without overlap the old key must stop, and no other")
 	}
 	// A later rotation with a long overlap does not bring the old key back.
-	if a := d.send(t, d.ada, http.MethodPost, path, "r-3", `{"overlapSeconds":3600}`); a.status != http.StatusCreated || opens(d.partner) {
+	if a := d.send(t, d.ada, http.MethodPost, path, "r-3", `{"overlapSeconds":3600}`); a.status != http.StatusCreated ||
+		opens(d.partner) {
 		t.Errorf("rotate an expired key: %d %s", a.status, a.text)
 	}
 	if a := d.send(t, d.ada, http.MethodPost, path, "r-4", `{"overlapSeconds":-1}`); a.str("field") != "overlapSeconds" {
@@ -183,14 +203,18 @@ func TestNovelTransitions(t *testing.T) {
 	n := 0
 	move := func(id, verb, reason string) answer {
 		n++
-		return d.send(t, d.ada, http.MethodPost, "/api/admin/novels/"+id+"/"+verb, fmt.Sprint("move-", n), `{"reason":"`+reason+`"}`)
+		return d.send(t, d.ada, http.MethodPost, "/api/admin/novels/"+id+"/"+verb, fmt.Sprint("move-", n),
+			`{"reason":"`+reason+`"}`)
 	}
-	published := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1", `{"novel":"The  Tale of Genji","reason":"ours"}`)
-	if published.status != http.StatusCreated || published.str("state") != "published" || published.str("owner") != "host" || published.str("novel") != "The Tale of Genji" {
+	published := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1",
+		`{"novel":"The  Tale of Genji","reason":"ours"}`)
+	if published.status != http.StatusCreated || published.str("state") != "published" ||
+		published.str("owner") != "host" || published.str("novel") != "The Tale of Genji" {
 		t.Fatalf("publish: %d %s", published.status, published.text)
 	}
 	id := published.str("novelId")
-	if again := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1", `{"novel":"The Tale of Genji","reason":"ours"}`); again.status != http.StatusOK || again.str("novelId") != id {
+	if again := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1",
+		`{"novel":"The Tale of Genji","reason":"ours"}`); again.status != http.StatusOK || again.str("novelId") != id {
 		t.Errorf("publish again: %d %s", again.status, again.text)
 	}
 	for _, verb := range []string{"approve", "reject", "publish"} {
@@ -217,7 +241,10 @@ func TestNovelTransitions(t *testing.T) {
 	if entry, _ := history[0].(map[string]any); entry["actor"] != "staff:ada" || entry["type"] != "novel.created.v1" {
 		t.Errorf("history: %v", entry)
 	}
-	for text, want := range map[string]int{"?text=GENJI": 1, "?text=nothing": 0, "?state=published": 1, "?state=pending": 0, "?owner=host": 1, "?owner=" + d.integrationID: 0} {
+	for text, want := range map[string]int{
+		"?text=GENJI": 1, "?text=nothing": 0, "?state=published": 1, "?state=pending": 0, "?owner=host": 1,
+		"?owner=" + d.integrationID: 0,
+	} {
 		if got := d.send(t, d.ada, http.MethodGet, "/api/admin/novels"+text, "", "").items(t); len(got) != want {
 			t.Errorf("%s: %d novels, want %d", text, len(got), want)
 		}
@@ -236,27 +263,51 @@ func TestBadRequests(t *testing.T) {
 		{http.MethodPost, "/api/admin/integrations", "k", `{"name":5}`, "invalid_request", "name"},
 		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","other":1}`, "invalid_request", "other"},
 		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","name":"y"}`, "invalid_request", "name"},
-		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","capabilities":["fly"]}`, "invalid_request", "capabilities"},
+		{
+			http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","capabilities":["fly"]}`, "invalid_request",
+			"capabilities",
+		},
 		{http.MethodPost, "/api/admin/integrations", "k", `[]`, "invalid_request", ""},
-		{http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","postsPerMinute":-1}`, "invalid_request", "postsPerMinute"},
-		{http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"postsPerMinute":1000000001}`, "invalid_request", "postsPerMinute"},
-		{http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"novelsPerMinute":-1}`, "invalid_request", "novelsPerMinute"},
-		{http.MethodPost, "/api/admin/integrations/" + d.integrationID + "/keys", "k", `{"expiresInSeconds":-1}`, "invalid_request", "expiresInSeconds"},
+		{
+			http.MethodPost, "/api/admin/integrations", "k", `{"name":"x","postsPerMinute":-1}`, "invalid_request",
+			"postsPerMinute",
+		},
+		{
+			http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"postsPerMinute":1000000001}`,
+			"invalid_request", "postsPerMinute",
+		},
+		{
+			http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"novelsPerMinute":-1}`, "invalid_request",
+			"novelsPerMinute",
+		},
+		{
+			http.MethodPost, "/api/admin/integrations/" + d.integrationID + "/keys", "k", `{"expiresInSeconds":-1}`,
+			"invalid_request", "expiresInSeconds",
+		},
 		{http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"name":" "}`, "invalid_request", "name"},
 		{http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"name":7}`, "invalid_request", "name"},
 		{http.MethodPost, "/api/admin/novels", "k", `{"novel":" "}`, "invalid_request", "novel"},
 		{http.MethodPost, "/api/admin/novels", "k", `{"novel":"x","state":"published"}`, "invalid_request", "state"},
 		{http.MethodPost, "/api/admin/novels", "k", `{"novel":"x","author":""}`, "invalid_request", "author"},
-		{http.MethodPost, "/api/admin/novels", "k", `{"novel":"x","coverUrl":"http://example.com/"}`, "invalid_request", "coverUrl"},
+		{
+			http.MethodPost, "/api/admin/novels", "k", `{"novel":"x","coverUrl":"http://example.com/"}`, "invalid_request",
+			"coverUrl",
+		},
 		{http.MethodPost, "/api/admin/novels", "k", `{"novel":"x","genres":["a",1]}`, "invalid_request", "genres[1]"},
-		{http.MethodPost, "/api/admin/novels", "k", `{"novel":"x","readingStatus":"paused"}`, "invalid_request", "readingStatus"},
+		{
+			http.MethodPost, "/api/admin/novels", "k", `{"novel":"x","readingStatus":"paused"}`, "invalid_request",
+			"readingStatus",
+		},
 		{http.MethodPost, "/api/admin/novels", "", `{"novel":"x"}`, "invalid_idempotency_key", ""},
 		{http.MethodPost, "/api/admin/novels/reject", "", `{"novel":"x","reason":"r"}`, "invalid_idempotency_key", ""},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x"}`, "invalid_request", "reason"},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x","reason":" \t\n"}`, "invalid_request", "reason"},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"reason":"r"}`, "invalid_request", "novel"},
 		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x","reason":"a\u0000b"}`, "invalid_request", "reason"},
-		{http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x","reason":"r","author":"a"}`, "invalid_request", "author"},
+		{
+			http.MethodPost, "/api/admin/novels/reject", "k", `{"novel":"x","reason":"r","author":"a"}`, "invalid_request",
+			"author",
+		},
 		{http.MethodPatch, "/api/admin/novels/" + uuid.NewString(), "", `{"novel":"other"}`, "invalid_request", "novel"},
 		{http.MethodPatch, "/api/admin/novels/" + uuid.NewString(), "", `{"author":5}`, "invalid_request", "author"},
 		{http.MethodPatch, "/api/admin/novels/" + uuid.NewString(), "", `{"author":"A"}`, "not_found", ""},
@@ -275,7 +326,10 @@ func TestBadRequests(t *testing.T) {
 		{http.MethodGet, "/api/admin/novels?state=pending&state=rejected", "", ``, "invalid_request", "state"},
 		{http.MethodGet, "/api/admin/novels?%ff=1", "", ``, "invalid_request", "?"},
 		{http.MethodGet, "/api/admin/integrations?state=pending", "", ``, "invalid_request", "state"},
-		{http.MethodGet, "/api/admin/integrations/" + d.integrationID + "/authors?banned=true", "", ``, "invalid_request", "banned"},
+		{
+			http.MethodGet, "/api/admin/integrations/" + d.integrationID + "/authors?banned=true", "", ``, "invalid_request",
+			"banned",
+		},
 		{http.MethodPost, "/api/admin/novels?reason=r", "k", `{"novel":"x"}`, "invalid_request", "reason"},
 	} {
 		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {

@@ -75,10 +75,12 @@ func (d *desk) importPosts(t *testing.T, external string, n int) {
 		for i := range recorded {
 			key := fmt.Sprintf("%s-%d", external, done+i)
 			recorded[i] = events.Recorded{
-				StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key, Source: events.PostsSource(integrationID),
+				StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key,
+				Source: events.PostsSource(integrationID),
 				Event: events.PostImported{
-					IntegrationID: integrationID, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2}, WrittenAt: time.Unix(int64(done+i), 0).UTC(),
-					Comment: &events.Comment{ExternalUUID: external, Username: "Name", Content: "content of " + key},
+					IntegrationID: integrationID, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2},
+					WrittenAt: time.Unix(int64(done+i), 0).UTC(),
+					Comment:   &events.Comment{ExternalUUID: external, Username: "Name", Content: "content of " + key},
 				},
 			}
 		}
@@ -123,7 +125,8 @@ func (d *desk) count(t *testing.T, sql string, args ...any) (n int) {
 // rows digests which versions of which rows the table of posts consists of.
 func (d *desk) rows(t *testing.T) (digest string) {
 	t.Helper()
-	err := d.staff.Pool.QueryRow(t.Context(), `SELECT md5(string_agg(post_id::text || xmin || ctid, ',' ORDER BY post_id)) FROM posts`).Scan(&digest)
+	err := d.staff.Pool.QueryRow(t.Context(),
+		`SELECT md5(string_agg(post_id::text || xmin || ctid, ',' ORDER BY post_id)) FROM posts`).Scan(&digest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,12 @@ import (
 	"novelgate/commands/request"
 )
 
-// AuthenticatePerson reads the key of a request. A partner's key is a valid one, but not for this. key names what is asked for,
-// and audience those who have it. The error is a *problem.Error, unless it could not be found out whose key this is.
-func AuthenticatePerson(ctx context.Context, keys Authenticator, h http.Header, key, audience string) (*access.Person, error) {
+// AuthenticatePerson reads the key of a request. A partner's key is a valid one, but not for this. key names what is
+// asked for, and audience those who have it. The error is a *problem.Error, unless it could not be found out whose key
+// this is.
+func AuthenticatePerson(
+	ctx context.Context, keys Authenticator, h http.Header, key, audience string,
+) (*access.Person, error) {
 	secret, err := request.Bearer(h, key)
 	if err != nil {
 		return nil, err // already a problem

@@ -38,7 +38,10 @@ func (a *API) registerAuthorRoutes(router *mux.Router) {
 		{http.MethodPost, authorPath + "/block", moderateAuthor("block", (*staff.Staff).BlockAuthor), nil},
 		{http.MethodPost, authorPath + "/unblock", moderateAuthor("unblock", (*staff.Staff).UnblockAuthor), nil},
 		{http.MethodPost, authorPath + "/hide-posts", moderateAuthor("hide-posts", (*staff.Staff).HideAuthorPosts), nil},
-		{http.MethodPost, authorPath + "/restore-posts", moderateAuthor("restore-posts", (*staff.Staff).RestoreAuthorPosts), nil},
+		{
+			http.MethodPost, authorPath + "/restore-posts", moderateAuthor("restore-posts", (*staff.Staff).RestoreAuthorPosts),
+			nil,
+		},
 	} {
 		encoded.Handle(route.path, a.handler(route.handle, route.query...)).Methods(route.method)
 	}
@@ -58,14 +61,18 @@ func (c *call) author() (staff.AuthorName, error) {
 }
 
 // moderateAuthor returns the operation that carries out a decision about an author.
-func moderateAuthor(name string, command func(s *staff.Staff, ctx context.Context, name staff.AuthorName, reason string) (staff.Author, error)) operation {
+func moderateAuthor(
+	name string, command func(s *staff.Staff, ctx context.Context, name staff.AuthorName, reason string) (staff.Author,
+		error),
+) operation {
 	return func(ctx context.Context, c *call) (*output, error) {
 		who, err := c.author()
 		if err != nil {
 			return nil, err
 		}
 		// The partner's identifier is personal and a source is for ever, so it is not in there.
-		if err := c.deliver("authors/" + events.AuthorID(who.IntegrationID, who.ExternalUUID).String() + "/" + name); err != nil {
+		if err := c.deliver("authors/" + events.AuthorID(who.IntegrationID,
+			who.ExternalUUID).String() + "/" + name); err != nil {
 			return nil, err
 		}
 		var body decision

@@ -32,7 +32,8 @@ func TestAuthorOverHTTP(t *testing.T) {
 	}
 	for range 2 { // PUT is idempotent
 		a := d.send(t, d.ada, http.MethodPut, path+"/member", "", `{"memberId":"member-7","reason":"signed in"}`)
-		if a.status != http.StatusOK || a.str("memberId") != "member-7" || a.str("uuid") != "user-1" || a.body["blocked"] != false || a.body["displayName"] != nil {
+		if a.status != http.StatusOK || a.str("memberId") != "member-7" || a.str("uuid") != "user-1" ||
+			a.body["blocked"] != false || a.body["displayName"] != nil {
 			t.Errorf("link: %d %s", a.status, a.text)
 		}
 	}
@@ -40,17 +41,22 @@ func TestAuthorOverHTTP(t *testing.T) {
 		verb, member string
 		want         any
 	}{
-		{"block", "blocked", true}, {"unblock", "blocked", false}, {"hide-posts", "postsHidden", true}, {"restore-posts", "postsHidden", false},
+		{"block", "blocked", true},
+		{"unblock", "blocked", false},
+		{"hide-posts", "postsHidden", true},
+		{"restore-posts", "postsHidden", false},
 	} {
 		a := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, step.verb, `{"reason":"r"}`)
 		if a.status != http.StatusOK || a.body[step.member] != step.want || a.header.Get("Idempotent-Replayed") != "" {
 			t.Errorf("%s: %d %s", step.verb, a.status, a.text)
 		}
 		again := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, step.verb, `{"reason":"r"}`)
-		if again.status != http.StatusOK || again.body[step.member] != step.want || again.header.Get("Idempotent-Replayed") != "true" {
+		if again.status != http.StatusOK || again.body[step.member] != step.want ||
+			again.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("%s with the same key: %d %s", step.verb, again.status, again.text)
 		}
-		if none := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, "x"+step.verb, `{}`); none.code() != "invalid_request" || none.str("field") != "reason" {
+		if none := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, "x"+step.verb,
+			`{}`); none.code() != "invalid_request" || none.str("field") != "reason" {
 			t.Errorf("%s without reason: %d %s", step.verb, none.status, none.text)
 		}
 	}
@@ -58,7 +64,8 @@ func TestAuthorOverHTTP(t *testing.T) {
 		"unblock":       "An author who is unblocked cannot become unblocked.",
 		"restore-posts": "Comments of an author that are visible cannot become visible.",
 	} {
-		if a := d.send(t, d.ada, http.MethodPost, path+"/"+verb, "again-"+verb, `{"reason":"r"}`); a.status != http.StatusConflict || a.code() != "invalid_transition" || a.str("detail") != detail {
+		if a := d.send(t, d.ada, http.MethodPost, path+"/"+verb, "again-"+verb,
+			`{"reason":"r"}`); a.status != http.StatusConflict || a.code() != "invalid_transition" || a.str("detail") != detail {
 			t.Errorf("%s again: %d %s", verb, a.status, a.text)
 		}
 	}
@@ -68,7 +75,8 @@ func TestAuthorOverHTTP(t *testing.T) {
 		t.Fatalf("history: %s", shown.text)
 	}
 	first, _ := history[0].(map[string]any)
-	if personal, _ := first["personal"].(map[string]any); first["type"] != "author.linked.v1" || first["actor"] != "staff:ada" || personal["memberId"] != "member-7" || personal["uuid"] != "user-1" {
+	if personal, _ := first["personal"].(map[string]any); first["type"] != "author.linked.v1" ||
+		first["actor"] != "staff:ada" || personal["memberId"] != "member-7" || personal["uuid"] != "user-1" {
 		t.Errorf("history begins with %v", first)
 	}
 	if data := fmt.Sprint(first["data"]); strings.Contains(data, "member-7") || strings.Contains(data, "user-1") {
@@ -77,10 +85,12 @@ func TestAuthorOverHTTP(t *testing.T) {
 	if a := d.send(t, d.ada, http.MethodDelete, path+"/member?reason=asked", "", ""); a.status != http.StatusNoContent {
 		t.Errorf("unlink: %d %s", a.status, a.text)
 	}
-	if a := d.send(t, d.ada, http.MethodDelete, path+"/member", "", ""); a.code() != "invalid_transition" || a.str("detail") != "An author who is unlinked cannot become unlinked." {
+	if a := d.send(t, d.ada, http.MethodDelete, path+"/member", "", ""); a.code() != "invalid_transition" ||
+		a.str("detail") != "An author who is unlinked cannot become unlinked." {
 		t.Errorf("unlink again: %d %s", a.status, a.text)
 	}
-	if list := d.send(t, d.ada, http.MethodGet, d.authors()+"?linked=false&blocked=false", "", "").items(t); len(list) != 1 || list[0]["uuid"] != "user-1" {
+	if list := d.send(t, d.ada, http.MethodGet, d.authors()+"?linked=false&blocked=false", "",
+		"").items(t); len(list) != 1 || list[0]["uuid"] != "user-1" {
 		t.Errorf("list: %v", list)
 	}
 }
@@ -90,7 +100,8 @@ func TestAuthorAddresses(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	names := []string{
-		"a/b", "/", "//", ".", "..", "../..", "a/../b", "%", "%2F", "a%2Fb", "?", "#", "a b", "+", ";=,", "{uuid}", "member", "block", "日本", "a\nb", "\\", `"'<>`,
+		"a/b", "/", "//", ".", "..", "../..", "a/../b", "%", "%2F", "a%2Fb", "?", "#", "a b", "+", ";=,", "{uuid}", "member",
+		"block", "日本", "a\nb", "\\", `"'<>`,
 		"x" + strings.Repeat("é", 254),
 	}
 	for i, name := range names {
@@ -110,9 +121,15 @@ func TestAuthorAddresses(t *testing.T) {
 	}
 	const member, reason = `{"memberId":"m"}`, `{"reason":"r"}`
 	for _, name := range []string{
-		"", "%20%09", "a%00b", "%FF", strings.Repeat("x", 256), strings.Repeat("x", 32<<10), strings.Repeat("%F0%9F%8E%89", 256),
+		"", "%20%09", "a%00b", "%FF", strings.Repeat("x", 256), strings.Repeat("x", 32<<10),
+		strings.Repeat("%F0%9F%8E%89", 256),
 	} {
-		for _, request := range [][3]string{{http.MethodGet, "", ""}, {http.MethodPut, "/member", member}, {http.MethodDelete, "/member", ""}, {http.MethodPost, "/block", reason}} {
+		for _, request := range [][3]string{
+			{http.MethodGet, "", ""},
+			{http.MethodPut, "/member", member},
+			{http.MethodDelete, "/member", ""},
+			{http.MethodPost, "/block", reason},
+		} {
 			a := d.send(t, d.ada, request[0], d.authors()+"/"+name+request[1], "key", request[2])
 			if a.code() != "invalid_request" || a.str("field") != "uuid" {
 				t.Errorf("%s %.30q%s: %d %s", request[0], name, request[1], a.status, a.text)
@@ -134,8 +151,12 @@ func TestAuthorAddresses(t *testing.T) {
 func TestAuthorMethods(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	for path, allowed := range map[string]string{d.author("a/b") + "/member": "PUT, DELETE", d.author("u") + "/block": "POST", d.author("u"): "GET, DELETE", d.authors(): "GET"} {
-		if a := d.send(t, d.ada, http.MethodPatch, path, "", "{}"); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allowed {
+	for path, allowed := range map[string]string{
+		d.author("a/b") + "/member": "PUT, DELETE", d.author("u") + "/block": "POST", d.author("u"): "GET, DELETE",
+		d.authors(): "GET",
+	} {
+		if a := d.send(t, d.ada, http.MethodPatch, path, "", "{}"); a.status != http.StatusMethodNotAllowed ||
+			a.header.Get("Allow") != allowed {
 			t.Errorf("PATCH %s: %d, allowed %q", path, a.status, a.header.Get("Allow"))
 		}
 	}
@@ -160,8 +181,14 @@ func TestAuthorBadRequests(t *testing.T) {
 		{http.MethodGet, "/api/admin/posts/" + uuid.NewString(), "", "", "not_found", ""},
 		{http.MethodGet, "/api/admin/posts/nonsense", "", "", "not_found", ""},
 		{http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/hide", "k", `{"reason":"r"}`, "not_found", ""},
-		{http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/hide", "", `{"reason":"r"}`, "invalid_idempotency_key", ""},
-		{http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/restore", "k", `{"reason":""}`, "invalid_request", "reason"},
+		{
+			http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/hide", "", `{"reason":"r"}`, "invalid_idempotency_key",
+			"",
+		},
+		{
+			http.MethodPost, "/api/admin/posts/" + uuid.NewString() + "/restore", "k", `{"reason":""}`, "invalid_request",
+			"reason",
+		},
 	} {
 		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, a.status, a.text)
@@ -169,11 +196,14 @@ func TestAuthorBadRequests(t *testing.T) {
 	}
 }
 
-// TestRacingBlocks: of many commands one blocks; of one command sent many times one does, and the others repeat its answer.
+// TestRacingBlocks: of many commands one blocks; of one command sent many times one does, and the others repeat its
+// answer.
 func TestRacingBlocks(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	for name, key := range map[string]func(int) string{"own": func(i int) string { return fmt.Sprint("key-", i) }, "same": func(int) string { return "key" }} {
+	for name, key := range map[string]func(int) string{
+		"own": func(i int) string { return fmt.Sprint("key-", i) }, "same": func(int) string { return "key" },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			answers := make([]answer, 8)

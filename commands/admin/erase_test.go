@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestEraseBeforeTheSeal: nothing is erased that the ledger has not hashed. The request waits for it as long as a request may take, is then
-// refused for the moment, and goes on when it is repeated.
+// TestEraseBeforeTheSeal: nothing is erased that the ledger has not hashed. The request waits for it as long as a
+// request may take, is then refused for the moment, and goes on when it is repeated.
 func TestEraseBeforeTheSeal(t *testing.T) {
 	t.Parallel()
 	const comments = 3
@@ -32,11 +32,13 @@ func TestEraseBeforeTheSeal(t *testing.T) {
 			}
 			erase := d.author("user-1") + "?reason=asked"
 			left := func() int {
-				return d.count(t, `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal ->> 'uuid' = 'user-1'`)
+				return d.count(t,
+					`SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal ->> 'uuid' = 'user-1'`)
 			}
 			for range 2 {
 				a := d.send(t, d.ada, http.MethodDelete, erase, "", "")
-				if a.status != http.StatusServiceUnavailable || a.code() != "unavailable" || a.body["retryable"] != true || a.header.Get("Retry-After") == "" {
+				if a.status != http.StatusServiceUnavailable || a.code() != "unavailable" || a.body["retryable"] != true ||
+					a.header.Get("Retry-After") == "" {
 					t.Errorf("nothing is sealed: %d %v %s", a.status, a.header, a.text)
 				}
 				if n := left(); n != comments {
@@ -50,7 +52,8 @@ func TestEraseBeforeTheSeal(t *testing.T) {
 			d.seal(t)
 			deadline := time.Now().Add(testdb.UntilSettled)
 			a := d.send(t, d.ada, http.MethodDelete, erase, "", "")
-			for a.status == http.StatusServiceUnavailable && time.Now().Before(deadline) { // somebody else's transaction holds the log up
+			// somebody else's transaction holds the log up
+			for a.status == http.StatusServiceUnavailable && time.Now().Before(deadline) {
 				a = d.send(t, d.ada, http.MethodDelete, erase, "", "")
 			}
 			if a.status != http.StatusOK || left() != 0 {
@@ -67,7 +70,9 @@ func (d *desk) seal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+		Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func toProblem(err error) *problem.Error {
 		return problem.Conflict("An integration of this name exists already.")
 	case errors.Is(err, integration.ErrKeyRevoked):
 		return problem.Conflict("The key is revoked already.")
-	case errors.Is(err, integration.ErrNotFound), errors.Is(err, integration.ErrKeyNotFound), errors.Is(err, staff.ErrNoSuchNovel):
+	case errors.Is(err, integration.ErrNotFound), errors.Is(err, integration.ErrKeyNotFound),
+		errors.Is(err, staff.ErrNoSuchNovel):
 		return problem.NotFound().WithDetail("There is no such integration, key or novel.")
 	case errors.Is(err, staff.ErrNoSuchAuthor):
 		return problem.NotFound().WithDetail("This author has not commented, and nothing was decided about them.")
@@ -107,7 +108,8 @@ func malformed(err error) *problem.Error {
 		if field := syntactic.JSONPointer.LastToken(); field != "" && errors.Is(err, jsontext.ErrDuplicateName) {
 			return problem.InvalidRequest(problem.FieldError{Field: field, Message: "duplicate member"})
 		}
-		return problem.MalformedBody(fmt.Sprintf("The request body is not valid JSON: %v at byte %d.", syntactic.Err, syntactic.ByteOffset))
+		return problem.MalformedBody(fmt.Sprintf("The request body is not valid JSON: %v at byte %d.", syntactic.Err,
+			syntactic.ByteOffset))
 	}
 	return problem.MalformedBody("The request body is not valid JSON.")
 }

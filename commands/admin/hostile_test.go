@@ -19,7 +19,9 @@ func TestWhatIsNoText(t *testing.T) {
 		t.Fatalf("novel %q, key %q", novel, key)
 	}
 	integration := "/api/admin/integrations/" + d.integrationID
-	for what, bad := range map[string]string{"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80"} {
+	for what, bad := range map[string]string{
+		"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80",
+	} {
 		for address, want := range map[string]int{
 			"GET /api/admin/integrations/" + bad:                        http.StatusNotFound,
 			"GET /api/admin/novels/" + bad:                              http.StatusNotFound,
@@ -48,9 +50,14 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 	id := uuid.MustParse(d.integrationID)
 	authors := "a" + string(id[:])
-	for what, inside := range map[string]string{"NUL": "ta\x00", "invalid UTF-8": "t\xff", "NUL of an author": authors + "a\x00", "invalid UTF-8 of an author": authors + "\xff"} {
+	for what, inside := range map[string]string{
+		"NUL": "ta\x00", "invalid UTF-8": "t\xff", "NUL of an author": authors + "a\x00",
+		"invalid UTF-8 of an author": authors + "\xff",
+	} {
 		cursor := "?cursor=" + base64.RawURLEncoding.EncodeToString([]byte(inside))
-		for _, path := range []string{"/api/admin/novels", "/api/admin/integrations", integration + "/keys", integration + "/authors"} {
+		for _, path := range []string{
+			"/api/admin/novels", "/api/admin/integrations", integration + "/keys", integration + "/authors",
+		} {
 			if got := d.send(t, d.ada, http.MethodGet, path+cursor, "", ""); got.status != http.StatusBadRequest {
 				t.Errorf("%s in a cursor: GET %s: %d %s", what, path, got.status, got.text)
 			}

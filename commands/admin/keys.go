@@ -50,7 +50,9 @@ func issueKey(ctx context.Context, c *call) (*output, error) {
 		return nil, err
 	}
 	if body.ExpiresInSeconds < 0 || body.ExpiresInSeconds > maxLifetime {
-		return nil, problem.InvalidRequest(problem.FieldError{Field: "expiresInSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime)})
+		return nil, problem.InvalidRequest(problem.FieldError{
+			Field: "expiresInSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime),
+		})
 	}
 	issued, secret, err := c.staff.IssueKey(ctx, id, time.Duration(body.ExpiresInSeconds)*time.Second)
 	return answerKey(issued, secret, err)
@@ -74,7 +76,9 @@ func rotateKey(ctx context.Context, c *call) (*output, error) {
 		return nil, err
 	}
 	if body.OverlapSeconds < 0 || body.OverlapSeconds > maxLifetime {
-		return nil, problem.InvalidRequest(problem.FieldError{Field: "overlapSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime)})
+		return nil, problem.InvalidRequest(problem.FieldError{
+			Field: "overlapSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime),
+		})
 	}
 	issued, secret, err := c.staff.RotateKey(ctx, id, time.Duration(body.OverlapSeconds)*time.Second)
 	return answerKey(issued, secret, err)
@@ -101,7 +105,9 @@ func shownOnce(issued staff.Key, secret apikey.Secret, err error) (issuedKey, er
 		if !ok {
 			return issuedKey{}, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
 		}
-		return issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt, mismatch: replayed.Mismatch}, nil
+		return issuedKey{
+			KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt, mismatch: replayed.Mismatch,
+		}, nil
 	}
 	if err != nil {
 		return issuedKey{}, err

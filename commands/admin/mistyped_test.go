@@ -21,20 +21,41 @@ func TestMistypedMembers(t *testing.T) {
 		{http.MethodPatch, path, `{"capabilities":{}}`, "[capabilities must be an array, got an object]"},
 		{http.MethodPatch, path, `{"capabilities":["posts",7]}`, "[capabilities[1] must be a string, got a number]"},
 		{http.MethodPatch, path, `{"postsPerMinute":"7"}`, "[postsPerMinute must be a whole number, got a string]"},
-		{http.MethodPatch, path, `{"postsPerMinute":1e3}`, "[postsPerMinute must be a whole number, without fraction and exponent]"},
-		{http.MethodPatch, path, `{"postsPerMinute":7.5}`, "[postsPerMinute must be a whole number, without fraction and exponent]"},
+		{
+			http.MethodPatch, path, `{"postsPerMinute":1e3}`,
+			"[postsPerMinute must be a whole number, without fraction and exponent]",
+		},
+		{
+			http.MethodPatch, path, `{"postsPerMinute":7.5}`,
+			"[postsPerMinute must be a whole number, without fraction and exponent]",
+		},
 		{http.MethodPatch, path, `{"postsPerMinute":99999999999999999999}`, "[postsPerMinute is out of range]"},
-		{http.MethodPatch, path, `{"postsPerMinute":-1,"novelsPerMinute":1000000001}`, "[postsPerMinute a limit must lie between 0 and 1000000000 novelsPerMinute a limit must lie between 0 and 1000000000]"},
-		{http.MethodPatch, path, `{"novelUpdatesPerMinute":"off"}`, "[novelUpdatesPerMinute must be a whole number, got a string]"},
-		{http.MethodPatch, path, `{"novelUpdatesPerMinute":-1}`, "[novelUpdatesPerMinute a limit must lie between 0 and 1000000000]"},
+		{
+			http.MethodPatch, path, `{"postsPerMinute":-1,"novelsPerMinute":1000000001}`,
+			"[postsPerMinute a limit must lie between 0 and 1000000000 novelsPerMinute a limit must lie between 0 and " +
+				"1000000000]",
+		},
+		{
+			http.MethodPatch, path, `{"novelUpdatesPerMinute":"off"}`,
+			"[novelUpdatesPerMinute must be a whole number, got a string]",
+		},
+		{
+			http.MethodPatch, path, `{"novelUpdatesPerMinute":-1}`,
+			"[novelUpdatesPerMinute a limit must lie between 0 and 1000000000]",
+		},
 		{http.MethodPost, keys, `{"expiresInSeconds":true}`, "[expiresInSeconds must be a whole number, got a boolean]"},
-		{http.MethodPatch, path, `{"postsPerMinute":null,"name":null}`, "[name must not be null postsPerMinute must not be null]"},
+		{
+			http.MethodPatch, path, `{"postsPerMinute":null,"name":null}`,
+			"[name must not be null postsPerMinute must not be null]",
+		},
 		{http.MethodPatch, path, `{"capabilities":null}`, "[capabilities must not be null]"},
 		{http.MethodPatch, path, `{"capabilities":[null]}`, "[capabilities " + integration.ErrCapability.Error() + "]"},
 		{http.MethodPost, keys, `{"expiresInSeconds":null}`, "[expiresInSeconds must not be null]"},
 		{http.MethodPost, "/api/admin/novels/reject", `{"novel":"x","reason":null}`, "[reason must not be null]"},
 		{http.MethodPost, keys, `{"other":[]}`, "[other unknown member]"},
-		{http.MethodPost, "/api/admin/novels/reject", `{"novel":"x","reason":{}}`, "[reason must be a string, got an object]"},
+		{
+			http.MethodPost, "/api/admin/novels/reject", `{"novel":"x","reason":{}}`, "[reason must be a string, got an object]",
+		},
 		{http.MethodPost, keys, `null`, "[]"}, // not a key without expiry
 		{http.MethodPatch, path, `null`, "[]"},
 	} {

@@ -67,7 +67,8 @@ func editNovel(ctx context.Context, c *call) (*output, error) {
 
 func fields(n request.StaffNovel) novel.Fields {
 	return novel.Fields{
-		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus, Genres: n.Genres,
+		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus,
+		Genres: n.Genres,
 	}
 }
 
@@ -85,7 +86,9 @@ func rejectTitle(ctx context.Context, c *call) (*output, error) {
 }
 
 // moderate returns the operation that moves a novel to another state.
-func moderate(command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Novel, error)) operation {
+func moderate(
+	command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Novel, error),
+) operation {
 	return func(ctx context.Context, c *call) (*output, error) {
 		id, err := c.id("novelId")
 		if err != nil {
@@ -122,18 +125,24 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter := staff.NovelFilter{State: novel.State(c.query["state"]), Owner: c.query["owner"], Text: c.query["text"], After: after, Limit: limit + 1}
+	filter := staff.NovelFilter{
+		State: novel.State(c.query["state"]), Owner: c.query["owner"], Text: c.query["text"], After: after, Limit: limit + 1,
+	}
 	switch filter.State {
 	case "", novel.Pending, novel.Approved, novel.Published, novel.Rejected, novel.Free:
 	default:
-		return nil, problem.InvalidRequest(problem.FieldError{Field: "state", Message: "must be pending, approved, published, rejected or free"})
+		return nil, problem.InvalidRequest(problem.FieldError{
+			Field: "state", Message: "must be pending, approved, published, rejected or free",
+		})
 	}
 	switch filter.Owner {
 	case "", staff.Host, staff.Nobody:
 	default:
 		id, err := uuid.Parse(filter.Owner)
 		if err != nil {
-			return nil, problem.InvalidRequest(problem.FieldError{Field: "owner", Message: `must be the id of an integration, "host" or "none"`})
+			return nil, problem.InvalidRequest(problem.FieldError{
+				Field: "owner", Message: `must be the id of an integration, "host" or "none"`,
+			})
 		}
 		filter.Owner = id.String()
 	}

@@ -35,13 +35,15 @@ func (c *call) limit() (int, error) {
 	}
 	limit, err := strconv.Atoi(text)
 	if err != nil || limit < 1 || limit > maxPage {
-		return 0, problem.InvalidRequest(problem.FieldError{Field: "limit", Message: fmt.Sprintf("must be a number from 1 to %d", maxPage)})
+		return 0, problem.InvalidRequest(problem.FieldError{
+			Field: "limit", Message: fmt.Sprintf("must be a number from 1 to %d", maxPage),
+		})
 	}
 	return limit, nil
 }
 
-// A cursor is the name of a list and what the list is ordered by, of the last item of a page, in base64url. The name is a letter and, where
-// every integration has such a list, its id: the place in one list says nothing about another.
+// A cursor is the name of a list and what the list is ordered by, of the last item of a page, in base64url. The name is
+// a letter and, where every integration has such a list, its id: the place in one list says nothing about another.
 const (
 	novelList       = "t" // by title
 	integrationList = "i"
@@ -65,7 +67,9 @@ func (c *call) cursor(list string) (behind string, err error) {
 }
 
 func errCursor() error {
-	return problem.InvalidRequest(problem.FieldError{Field: "cursor", Message: "is not the nextCursor of a page of this list"})
+	return problem.InvalidRequest(problem.FieldError{
+		Field: "cursor", Message: "is not the nextCursor of a page of this list",
+	})
 }
 
 // textCursor reads behind which text, such as a folded title, a page begins, "" for the first page.

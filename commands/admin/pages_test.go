@@ -14,9 +14,11 @@ func TestPages(t *testing.T) {
 	d := newDesk(t)
 	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
 	grow := map[string]func(n int){
-		"/api/admin/integrations": func(n int) { d.post(t, "/api/admin/integrations", fmt.Sprintf(`{"name":"Added %d"}`, n)) },
-		keys:                      func(int) { d.post(t, keys, `{}`) },
-		"/api/admin/novels":       func(n int) { d.post(t, "/api/admin/novels", fmt.Sprintf(`{"novel":"Zz added %d"}`, n)) },
+		"/api/admin/integrations": func(n int) {
+			d.post(t, "/api/admin/integrations", fmt.Sprintf(`{"name":"Added %d"}`, n))
+		},
+		keys:                func(int) { d.post(t, keys, `{}`) },
+		"/api/admin/novels": func(n int) { d.post(t, "/api/admin/novels", fmt.Sprintf(`{"novel":"Zz added %d"}`, n)) },
 	}
 	names := map[string]string{"/api/admin/integrations": "integrationId", keys: "keyId", "/api/admin/novels": "novelId"}
 	for path, add := range grow {
@@ -64,8 +66,12 @@ func TestBadCursors(t *testing.T) {
 	}
 	encode := func(raw string) string { return base64.RawURLEncoding.EncodeToString([]byte(raw)) }
 	lists := map[string][]string{
-		"/api/admin/novels":                                    {place, encode("t"), encode("t\xff"), encode("ta\x00b")},
-		"/api/admin/integrations":                              {title, place + "AAAA", place[:len(place)-4], encode("i"), encode("i\x7f\xff\xff\xff\xff\xff\xff\xff0123456789abcdef"), encode("i\x80\x00\x00\x00\x00\x00\x00\x000123456789abcdef")},
+		"/api/admin/novels": {place, encode("t"), encode("t\xff"), encode("ta\x00b")},
+		"/api/admin/integrations": {
+			title, place + "AAAA", place[:len(place)-4], encode("i"),
+			encode("i\x7f\xff\xff\xff\xff\xff\xff\xff0123456789abcdef"),
+			encode("i\x80\x00\x00\x00\x00\x00\x00\x000123456789abcdef"),
+		},
 		"/api/admin/integrations/" + d.integrationID + "/keys": {title, place},
 	}
 	for path, cursors := range lists {
@@ -119,10 +125,13 @@ func TestRenameOverHTTP(t *testing.T) {
 	d := newDesk(t)
 	path := "/api/admin/integrations/" + d.integrationID
 	d.post(t, "/api/admin/integrations", `{"name":"Taken"}`)
-	if a := d.send(t, d.ada, http.MethodPatch, path, "", `{"name":"  Reader App ","postsPerMinute":7}`); a.status != http.StatusOK || a.str("name") != "Reader App" || a.body["postsPerMinute"] != 7.0 {
+	if a := d.send(t, d.ada, http.MethodPatch, path, "",
+		`{"name":"  Reader App ","postsPerMinute":7}`); a.status != http.StatusOK || a.str("name") != "Reader App" ||
+		a.body["postsPerMinute"] != 7.0 {
 		t.Errorf("rename: %d %s", a.status, a.text)
 	}
-	if a := d.send(t, d.ada, http.MethodPatch, path, "", `{"name":"tAKEN","review":true}`); a.status != http.StatusConflict || a.code() != "conflict" {
+	if a := d.send(t, d.ada, http.MethodPatch, path, "",
+		`{"name":"tAKEN","review":true}`); a.status != http.StatusConflict || a.code() != "conflict" {
 		t.Errorf("a name that is taken: %d %s", a.status, a.text)
 	}
 	if a := d.send(t, d.ada, http.MethodGet, path, "", ""); a.str("name") != "Reader App" || a.body["review"] != false {

@@ -16,8 +16,11 @@ func TestAReasonIsNotLost(t *testing.T) {
 	d := newDesk(t)
 	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
 	key := d.post(t, keys, `{}`).str("keyId")
-	for _, query := range []string{"reason=leaked;rotate", "reason=%zz", "reasons=leaked", "reason=leaked&reason=rotate", "reason=leaked&x"} {
-		if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+key+"?"+query, "", ""); a.status != http.StatusBadRequest || a.code() != "invalid_request" || a.str("field") == "" {
+	for _, query := range []string{
+		"reason=leaked;rotate", "reason=%zz", "reasons=leaked", "reason=leaked&reason=rotate", "reason=leaked&x",
+	} {
+		if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+key+"?"+query, "",
+			""); a.status != http.StatusBadRequest || a.code() != "invalid_request" || a.str("field") == "" {
 			t.Errorf("%s: %d %s", query, a.status, a.text)
 		}
 	}
@@ -26,12 +29,14 @@ func TestAReasonIsNotLost(t *testing.T) {
 			t.Errorf("revoked: %v", item)
 		}
 	}
-	if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+key+"?reason=leaked%3Brotate", "", ""); a.status != http.StatusNoContent {
+	if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+key+"?reason=leaked%3Brotate", "",
+		""); a.status != http.StatusNoContent {
 		t.Errorf("encoded: %d %s", a.status, a.text)
 	}
 }
 
-// TestParametersAreDescribed sends to every route the parameters that docs/openapi.yaml gives it, and one that it does not.
+// TestParametersAreDescribed sends to every route the parameters that docs/openapi.yaml gives it, and one that it does
+// not.
 func TestParametersAreDescribed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -53,7 +58,8 @@ func TestParametersAreDescribed(t *testing.T) {
 					query = append(query, parameter.Value.Name+"=")
 				}
 			}
-			a := d.send(t, d.ada, method, strings.NewReplacer("{", "", "}", "").Replace(path)+"?"+strings.Join(query, "&"), "", "")
+			a := d.send(t, d.ada, method, strings.NewReplacer("{", "", "}", "").Replace(path)+"?"+strings.Join(query, "&"), "",
+				"")
 			refused, _ := a.body["errors"].([]any)
 			if a.status != http.StatusBadRequest || len(refused) != 1 || a.str("field") != "nonsense" {
 				t.Errorf("%s %s?%s: %d %s", method, path, strings.Join(query, "&"), a.status, a.text)

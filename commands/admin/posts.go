@@ -12,7 +12,9 @@ import (
 )
 
 // moderatePost returns the operation that hides or restores a post.
-func moderatePost(command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Post, error)) operation {
+func moderatePost(
+	command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Post, error),
+) operation {
 	return func(ctx context.Context, c *call) (*output, error) {
 		id, err := c.id("postId")
 		if err != nil {

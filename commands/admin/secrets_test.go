@@ -10,11 +10,16 @@ import (
 func TestKeysStaySecret(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	made := d.send(t, d.ada, http.MethodPost, "/api/admin/integrations", "k-1", `{"name":"Second","capabilities":["posts"]}`)
+	made := d.send(t, d.ada, http.MethodPost, "/api/admin/integrations", "k-1",
+		`{"name":"Second","capabilities":["posts"]}`)
 	issued := d.send(t, d.ada, http.MethodPost, "/api/admin/integrations/"+d.integrationID+"/keys", "k-2", `{}`)
-	rotated := d.send(t, d.ada, http.MethodPost, "/api/admin/keys/"+issued.str("keyId")+"/rotate", "k-3", `{"overlapSeconds":60}`)
+	rotated := d.send(t, d.ada, http.MethodPost, "/api/admin/keys/"+issued.str("keyId")+"/rotate", "k-3",
+		`{"overlapSeconds":60}`)
 	wrong := mistyped(d.ada)
-	secrets := []string{d.ada, d.auditor, d.partner, d.expired, d.revokedPerson, wrong, made.str("apiKey"), issued.str("apiKey"), rotated.str("apiKey")}
+	secrets := []string{
+		d.ada, d.auditor, d.partner, d.expired, d.revokedPerson, wrong, made.str("apiKey"), issued.str("apiKey"),
+		rotated.str("apiKey"),
+	}
 
 	var seen strings.Builder
 	for _, key := range secrets {

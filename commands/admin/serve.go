@@ -44,8 +44,8 @@ type output struct {
 // operation carries a request out.
 type operation func(ctx context.Context, c *call) (*output, error)
 
-// handler serves an operation to staff, whose query has no other parameters than known. The checks run in this order: key (401, 403),
-// query, and then, in the operation, its idempotency key and body.
+// handler serves an operation to staff, whose query has no other parameters than known. The checks run in this order:
+// key (401, 403), query, and then, in the operation, its idempotency key and body.
 func (a *API) handler(op operation, known ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
@@ -77,7 +77,9 @@ func (a *API) handler(op operation, known ...string) http.Handler {
 	})
 }
 
-func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Request, op operation, known []string) (*output, error) {
+func (a *API) carryOut(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, op operation, known []string,
+) (*output, error) {
 	caller, err := AuthenticatePerson(ctx, a.Keys, r.Header, "staff key", "staff")
 	if err != nil {
 		return nil, err
@@ -96,7 +98,8 @@ func (a *API) carryOut(ctx context.Context, w http.ResponseWriter, r *http.Reque
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, err error) {
 	p := toProblem(err)
 	if p.Code == problem.CodeInternal {
-		a.Logger.ErrorContext(ctx, "staff request failed", slog.String("route", route(r)), slog.String("requestId", commands.RequestID(ctx)), slog.Any("error", err))
+		a.Logger.ErrorContext(ctx, "staff request failed", slog.String("route", route(r)),
+			slog.String("requestId", commands.RequestID(ctx)), slog.Any("error", err))
 	}
 	commands.Refuse(w, r, p)
 }
@@ -195,7 +198,8 @@ func withoutNulls(body []byte, target any) error {
 
 // read reads the bytes of a JSON body.
 func (c *call) read() ([]byte, error) {
-	if mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"), ";"); strings.TrimSpace(mediaType) != "application/json" {
+	if mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"),
+		";"); strings.TrimSpace(mediaType) != "application/json" {
 		return nil, problem.UnsupportedMediaType(c.Header.Get("Content-Type"))
 	}
 	return request.ReadBody(c.writer, c.Request, maxBody) // an error is a problem already

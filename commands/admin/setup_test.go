@@ -43,8 +43,14 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	d := &desk{log: &bytes.Buffer{}, keys: access.New(pool, time.Now), staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}}
-	api := &admin.API{Keys: d.keys, Pool: pool, Logger: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Timeout: 5 * time.Second, Now: time.Now}
+	d := &desk{
+		log: &bytes.Buffer{}, keys: access.New(pool, time.Now),
+		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
+	}
+	api := &admin.API{
+		Keys: d.keys, Pool: pool, Logger: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Timeout: 5 * time.Second, Now: time.Now,
+	}
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
 	router.NotFoundHandler = http.HandlerFunc(commands.NotFound)

@@ -231,7 +231,8 @@ func TestLimiterAway(t *testing.T) {
 				t.Fatal(a)
 			}
 			answers := r.togetherThen(t, func() { spoil(r.permits) },
-				p.post("a", "Title"), p.novel("n", "New", novel.Fields{}), p.novel("u", "Title", novel.Fields{}), newPartner().post("x", "Newer"))
+				p.post("a", "Title"), p.novel("n", "New", novel.Fields{}), p.novel("u", "Title", novel.Fields{}),
+				newPartner().post("x", "Newer"))
 			for i, want := range []bool{true, false, true, false} {
 				if err := answers[i].err; (err == nil) != want || err != nil && !errors.Is(err, committer.ErrUnavailable) {
 					t.Errorf("command %d: %v", i, answers[i])

@@ -16,8 +16,8 @@ import (
 )
 
 // TestBarRacesWithImports: staff decline titles while partners of two replicas import them. Whoever is first in a
-// stream, the others are decided again on what stands there: every title ends rejected, and either it was never imported,
-// or one partner has created it and staff have rejected the novel.
+// stream, the others are decided again on what stands there: every title ends rejected, and either it was never
+// imported, or one partner has created it and staff have rejected the novel.
 func TestBarRacesWithImports(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -66,7 +66,8 @@ func TestBarRacesWithImports(t *testing.T) {
 					}
 					return
 				}
-				if _, err := replica.ImportPost(context.Background(), p.post(fmt.Sprint(i, "-", n), spelling)); err != nil && !errors.Is(err, post.ErrNovelNotFound) {
+				if _, err := replica.ImportPost(context.Background(), p.post(fmt.Sprint(i, "-", n), spelling)); err != nil &&
+					!errors.Is(err, post.ErrNovelNotFound) {
 					t.Errorf("%s: comment: %v", spelling, err)
 				}
 			})
@@ -104,8 +105,8 @@ func TestBarRacesWithImports(t *testing.T) {
 	}
 }
 
-// TestFreedTitleIsCreatedOnce: many import a title that was barred and is free again. The stream goes on where it was, and
-// the novel has the slug that was kept and the spelling of its creator.
+// TestFreedTitleIsCreatedOnce: many import a title that was barred and is free again. The stream goes on where it was,
+// and the novel has the slug that was kept and the spelling of its creator.
 func TestFreedTitleIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -140,7 +141,8 @@ func TestFreedTitleIsCreatedOnce(t *testing.T) {
 	}
 	wg.Wait()
 	after, err := moderators.Novel(t.Context(), "red moon")
-	if err != nil || created.Load() != 1 || after.Title != "RED moon" || after.State != novel.Approved || after.Slug == "red-moon" {
+	if err != nil || created.Load() != 1 || after.Title != "RED moon" || after.State != novel.Approved ||
+		after.Slug == "red-moon" {
 		t.Errorf("%d creations: %+v, %v", created.Load(), after, err)
 	}
 	checkTruth(t, pool)

@@ -37,12 +37,14 @@ func (c *Committer) run(jobs []*job, d *doubt, m *memory) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
 	r := &run{
-		Committer: c, doubt: d, trust: trust{presumed: d.presume(), memory: m, unread: true}, permits: newPermits(c.config.Permits, c.config.Timeout/2),
-		unsure: map[uuid.UUID]map[window]int{}, answered: map[ref]struct{}{},
+		Committer: c, doubt: d, trust: trust{presumed: d.presume(), memory: m, unread: true},
+		permits: newPermits(c.config.Permits, c.config.Timeout/2),
+		unsure:  map[uuid.UUID]map[window]int{}, answered: map[ref]struct{}{},
 	}
 	r.settle(ctx, jobs)
 	if err := r.permits.trouble(); err != nil {
-		c.config.Logger.WarnContext(ctx, "creations or updates of novels refused: the limiter is away", slog.Any("error", err))
+		c.config.Logger.WarnContext(ctx, "creations or updates of novels refused: the limiter is away",
+			slog.Any("error", err))
 	}
 	if err := r.permits.returnUnused(); err != nil {
 		c.config.Logger.WarnContext(ctx, "could not return permits", slog.Any("error", err))
@@ -68,8 +70,8 @@ func (r *run) settle(ctx context.Context, jobs []*job) {
 	}
 }
 
-// answer lets the submitters go on: with the result that was decided, or with err. Only now is the integration's turn over:
-// a command stays in its lane when its submitter has gone away.
+// answer lets the submitters go on: with the result that was decided, or with err. Only now is the integration's turn
+// over: a command stays in its lane when its submitter has gone away.
 func (c *Committer) answer(jobs []*job, err error) {
 	for _, j := range jobs {
 		if err != nil {
@@ -102,7 +104,8 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 		}
 		r.permits.unspend(st.spent)
 		if verdict == failed && st.trust != (trust{}) {
-			verdict = misjudged // a retry is neither decided nor stored again, and news may not be needed: neither may what failed
+			// a retry is neither decided nor stored again, and news may not be needed: neither may what failed
+			verdict = misjudged
 		}
 		r.trust.unread = false
 		if verdict != outdated {

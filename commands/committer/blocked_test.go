@@ -46,12 +46,14 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 		t.Errorf("the limiter was asked %d times", r.permits.calls)
 	}
 	var n int
-	if err := direct(t, url).QueryRow(t.Context(), `SELECT count(*) FROM events WHERE stream_type <> 'author'`).Scan(&n); err != nil || n != 0 {
+	if err := direct(t, url).QueryRow(t.Context(),
+		`SELECT count(*) FROM events WHERE stream_type <> 'author'`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d events, %v", n, err)
 	}
 }
 
-// TestBlockedAuthorIsBlockedBeforeTheNovelMatters: who lacks the right to create novels hears of the block, not of the novel.
+// TestBlockedAuthorIsBlockedBeforeTheNovelMatters: who lacks the right to create novels hears of the block, not of the
+// novel.
 func TestBlockedAuthorIsBlockedBeforeTheNovelMatters(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -64,7 +66,8 @@ func TestBlockedAuthorIsBlockedBeforeTheNovelMatters(t *testing.T) {
 	}
 }
 
-// TestBlockedAuthorsNeighbours: in one batch with others, a blocked author is refused alone, and their earlier comments are replayed.
+// TestBlockedAuthorsNeighbours: in one batch with others, a blocked author is refused alone, and their earlier comments
+// are replayed.
 func TestBlockedAuthorsNeighbours(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -93,7 +96,8 @@ func TestBlockedAuthorsNeighbours(t *testing.T) {
 					t.Errorf("the same uuid at another partner: %v", a)
 				}
 			default:
-				if a := r.submit(t.Context(), p.postBy("troll", "before", "Title")); a.err != nil || !a.post.Replayed || a.post.PostID != original.post.PostID {
+				if a := r.submit(t.Context(), p.postBy("troll", "before", "Title")); a.err != nil || !a.post.Replayed ||
+					a.post.PostID != original.post.PostID {
 					t.Errorf("replay: %v", a)
 				}
 			}

@@ -30,7 +30,9 @@ func (b *budget) left(integration uuid.UUID) int {
 	return b.free[integration]
 }
 
-func (b *budget) Take(_ context.Context, integration uuid.UUID, _ ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
+func (b *budget) Take(
+	_ context.Context, integration uuid.UUID, _ ratelimit.Operation, limit, n int,
+) (ratelimit.Decision, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := ratelimit.Decision{Granted: min(n, b.free[integration]), Limit: limit}
@@ -41,7 +43,9 @@ func (b *budget) Take(_ context.Context, integration uuid.UUID, _ ratelimit.Oper
 	return d, nil
 }
 
-func (b *budget) Return(_ context.Context, integration uuid.UUID, _ ratelimit.Operation, _ ratelimit.Decision, n int) error {
+func (b *budget) Return(
+	_ context.Context, integration uuid.UUID, _ ratelimit.Operation, _ ratelimit.Decision, n int,
+) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.free[integration] += n

@@ -118,15 +118,18 @@ type job struct {
 
 func (cmd *UpsertNovel) job() *job {
 	return &job{
-		caller: &cmd.Caller, ref: ref{cmd.Key, events.NovelsSource(cmd.Caller.IntegrationID)}, title: cmd.Title, folded: cmd.FoldedTitle,
+		caller: &cmd.Caller, ref: ref{cmd.Key, events.NovelsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
+		folded:    cmd.FoldedTitle,
 		canonical: cmd.Canonical, novel: cmd, done: make(chan struct{}),
 	}
 }
 
 func (cmd *ImportPost) job() *job {
 	return &job{
-		caller: &cmd.Caller, ref: ref{cmd.Key, events.PostsSource(cmd.Caller.IntegrationID)}, title: cmd.Title, folded: cmd.FoldedTitle,
-		canonical: cmd.Canonical, author: events.AuthorID(cmd.Caller.IntegrationID, cmd.Import.Comment.ExternalUUID), post: cmd, done: make(chan struct{}),
+		caller: &cmd.Caller, ref: ref{cmd.Key, events.PostsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
+		folded:    cmd.FoldedTitle,
+		canonical: cmd.Canonical, author: events.AuthorID(cmd.Caller.IntegrationID, cmd.Import.Comment.ExternalUUID),
+		post: cmd, done: make(chan struct{}),
 	}
 }
 

@@ -19,8 +19,10 @@ import (
 
 // Permits is the limiter of novel creations: a *ratelimit.Limiter.
 type Permits interface {
-	Take(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision, error)
-	Return(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision, n int) error
+	Take(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
+		error)
+	Return(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision,
+		n int) error
 }
 
 // Config of a Committer.
@@ -30,13 +32,14 @@ type Config struct {
 	Logger  *slog.Logger
 	Metrics *Metrics
 
-	Lanes       int           // batches in flight at a time; default: see DefaultLanes
-	MaxBatch    int           // commands in one transaction; default 256
-	QueueLength int           // commands that may wait in each lane; default 1024
-	Share       int           // commands of one integration in the lanes; default 256, so that those of others wait for one batch of them
-	ShareQueue  int           // commands of one integration that wait to enter a lane; default 1024
-	Timeout     time.Duration // how long one batch may keep trying; default 1.5 s
-	Committed   func()        // called after each commit that appended events; must not block
+	Lanes       int // batches in flight at a time; default: see DefaultLanes
+	MaxBatch    int // commands in one transaction; default 256
+	QueueLength int // commands that may wait in each lane; default 1024
+	// commands of one integration in the lanes; default 256, so that those of others wait for one batch of them
+	Share      int
+	ShareQueue int           // commands of one integration that wait to enter a lane; default 1024
+	Timeout    time.Duration // how long one batch may keep trying; default 1.5 s
+	Committed  func()        // called after each commit that appended events; must not block
 
 	neverDoubt bool // see doubt
 }
@@ -94,8 +97,9 @@ type Committer struct {
 func New(config Config) *Committer {
 	config.setDefaults()
 	c := &Committer{
-		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1, shares: share.New(config.Share, config.ShareQueue),
-		lanes: make([]chan *job, config.Lanes), seed: maphash.MakeSeed(),
+		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1,
+		shares: share.New(config.Share, config.ShareQueue),
+		lanes:  make([]chan *job, config.Lanes), seed: maphash.MakeSeed(),
 	}
 	for i := range c.lanes {
 		c.lanes[i] = make(chan *job, config.QueueLength)
@@ -104,8 +108,8 @@ func New(config Config) *Committer {
 	return c
 }
 
-// UpsertNovel carries out cmd. It fails with novel.ErrRejected, *RateLimitedError, share.ErrExceeded or an error of this
-// package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
+// UpsertNovel carries out cmd. It fails with novel.ErrRejected, *RateLimitedError, share.ErrExceeded or an error of
+// this package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
 func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelResult, error) {
 	j := cmd.job()
 	if err := c.submit(ctx, j); err != nil {
@@ -114,8 +118,8 @@ func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelRes
 	return j.novelResult, j.err
 }
 
-// ImportPost carries out cmd. It fails with post.ErrNovelNotFound, *RateLimitedError, share.ErrExceeded or an error of this
-// package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
+// ImportPost carries out cmd. It fails with post.ErrNovelNotFound, *RateLimitedError, share.ErrExceeded or an error of
+// this package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
 func (c *Committer) ImportPost(ctx context.Context, cmd *ImportPost) (PostResult, error) {
 	j := cmd.job()
 	if err := c.submit(ctx, j); err != nil {

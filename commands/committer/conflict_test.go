@@ -48,7 +48,8 @@ func record(t testing.TB, db writer, recorded events.Recorded) {
 	t.Helper()
 	var batch pgx.Batch
 	decided := []events.Recorded{recorded}
-	if err := errors.Join(eventlog.Queue(&batch, decided), projections.QueueInline(t.Context(), &batch, decided)); err != nil {
+	if err := errors.Join(eventlog.Queue(&batch, decided),
+		projections.QueueInline(t.Context(), &batch, decided)); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.SendBatch(t.Context(), &batch).Close(); err != nil {
@@ -61,8 +62,11 @@ func create(t testing.TB, tx pgx.Tx, p partner, key, spelling string) {
 	t.Helper()
 	owner := p.IntegrationID
 	record(t, tx, events.Recorded{
-		StreamType: events.NovelStream, StreamID: events.NovelID(fold(spelling)), StreamVersion: 1, ID: key, Source: events.NovelsSource(owner),
-		Event: events.NovelCreated{Title: spelling, Slug: "slug-of-" + key, Author: "Unknown", OwnerID: &owner, State: "approved"},
+		StreamType: events.NovelStream, StreamID: events.NovelID(fold(spelling)), StreamVersion: 1, ID: key,
+		Source: events.NovelsSource(owner),
+		Event: events.NovelCreated{
+			Title: spelling, Slug: "slug-of-" + key, Author: "Unknown", OwnerID: &owner, State: "approved",
+		},
 	})
 }
 

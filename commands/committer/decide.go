@@ -37,7 +37,8 @@ func (r *run) decide(ctx context.Context, st *state, jobs []*job) error {
 // isRefusal reports whether err is an answer to a command rather than trouble on the way.
 func isRefusal(err error) bool {
 	var limited *RateLimitedError
-	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) || errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited) ||
+	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
+		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited) ||
 		errors.Is(err, ErrUnavailable) // the limiter is
 }
 
@@ -113,11 +114,14 @@ func differs(j *job, u *used, recorded events.Metadata) bool {
 }
 
 // append adds an event that a job makes to what will be written.
-func (r *run) append(st *state, j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event) {
+func (r *run) append(
+	st *state, j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event,
+) {
 	salt := uuid.New()
 	metadata := events.Metadata{
-		Actor: "integration:" + j.caller.IntegrationID.String(), KeyID: j.caller.KeyID.String(), RequestID: j.caller.RequestID,
-		Batch: st.id, TraceParent: j.caller.TraceParent,
+		Actor: "integration:" + j.caller.IntegrationID.String(), KeyID: j.caller.KeyID.String(),
+		RequestID: j.caller.RequestID,
+		Batch:     st.id, TraceParent: j.caller.TraceParent,
 	}
 	if source == j.ref.source {
 		metadata.Fingerprint = events.Fingerprint(salt, j.canonical)

@@ -16,7 +16,9 @@ func (r *run) decideNovel(ctx context.Context, st *state, j *job) (NovelResult, 
 		return repeatNovel(st, j, first)
 	}
 	n := &st.titles[j.folded].novel
-	cmd := novel.Upsert{IntegrationID: j.caller.IntegrationID, Review: j.caller.UnderReview, Title: j.title, Fields: j.novel.Fields}
+	cmd := novel.Upsert{
+		IntegrationID: j.caller.IntegrationID, Review: j.caller.UnderReview, Title: j.title, Fields: j.novel.Fields,
+	}
 	if !n.Exists() {
 		if err := r.spend(ctx, st, j.caller, ratelimit.Novels); err != nil {
 			return NovelResult{}, err

@@ -58,7 +58,8 @@ func (r *run) decidePost(ctx context.Context, st *state, j *job) (PostResult, er
 	r.append(st, j, events.PostStream, postID, 1, j.ref.source, imported)
 	st.first[j.ref] = j
 	st.parents[j.ref] = post.Parent{PostID: postID, ThreadID: threadID}
-	return PostResult{PostID: postID, ThreadID: threadID, ParentPostID: imported.ParentPostID, NovelSlug: t.novel.Slug}, nil
+	return PostResult{PostID: postID, ThreadID: threadID, ParentPostID: imported.ParentPostID, NovelSlug: t.novel.Slug},
+		nil
 }
 
 // createForPost brings the novel of a comment on an unknown title into being.
@@ -72,7 +73,8 @@ func (r *run) createForPost(ctx context.Context, st *state, j *job, t *title) er
 		return err
 	}
 	t.novel = t.novel.Apply(created)
-	r.append(st, j, events.NovelStream, t.novel.ID, t.novel.Version, events.PostNovelSource(j.caller.IntegrationID), created)
+	r.append(st, j, events.NovelStream, t.novel.ID, t.novel.Version, events.PostNovelSource(j.caller.IntegrationID),
+		created)
 	return nil
 }
 
@@ -86,7 +88,9 @@ func (r *run) replayPost(st *state, j *job, u *used) (PostResult, error) {
 	if err != nil {
 		return PostResult{}, err
 	}
-	result := PostResult{PostID: u.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: imported.NovelSlug}
+	result := PostResult{
+		PostID: u.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: imported.NovelSlug,
+	}
 	if !r.own(st, j, recorded) {
 		result.Replayed, result.Mismatch = true, differs(j, u, recorded)
 	}

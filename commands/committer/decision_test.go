@@ -57,7 +57,8 @@ const (
 )
 
 // TestDecisions sends the given steps one after another, then the commands of when: once one by one and once, in
-// another database, as one batch; with their keys looked up, and presumed new. The answers are the same, and so is what is charged.
+// another database, as one batch; with their keys looked up, and presumed new. The answers are the same, and so is what
+// is charged.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	x := novel.Fields{Author: ptr("X")}
@@ -71,7 +72,9 @@ func TestDecisions(t *testing.T) {
 	}{
 		"create, update, foreign": {
 			when: func(w world) []any {
-				return []any{w.a.novel("1", "Title", x), w.a.novel("2", " tITLE ", x), w.b.novel("1", "title", x), w.b.novel("1", "title", x)}
+				return []any{
+					w.a.novel("1", "Title", x), w.a.novel("2", " tITLE ", x), w.b.novel("1", "title", x), w.b.novel("1", "title", x),
+				}
 			},
 			then: []string{"created", "updated", "foreign", "foreign"}, charged: 1,
 		},
@@ -107,7 +110,10 @@ func TestDecisions(t *testing.T) {
 		"rejected before anybody imported it": {
 			given: func(world) []any { return []any{reject("Title")} },
 			when: func(w world) []any {
-				return []any{w.a.novel("1", " tITLE ", x), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.reviewed.novel("1", "Title", x), w.a.novel("1", "Other", x)}
+				return []any{
+					w.a.novel("1", " tITLE ", x), w.a.post("1", "Title"), w.poster.post("1", "Title"),
+					w.reviewed.novel("1", "Title", x), w.a.novel("1", "Other", x),
+				}
 			},
 			then: []string{rejected, notFound, notFound, rejected, "created"}, charged: 1,
 		},
@@ -115,7 +121,8 @@ func TestDecisions(t *testing.T) {
 			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
 			when: func(w world) []any {
 				return []any{
-					w.poster.post("1", "Title"), w.reviewed.post("1", "Title"), w.a.novel("1", "tITLE", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x), w.a.novel("1", "Title", x),
+					w.poster.post("1", "Title"), w.reviewed.post("1", "Title"), w.a.novel("1", "tITLE", x), w.a.novel("2", "Title", x),
+					w.b.novel("1", "Title", x), w.a.novel("1", "Title", x),
 					w.poster.post("1", "Title"),
 				}
 			},
@@ -163,7 +170,10 @@ func TestDecisions(t *testing.T) {
 		},
 		"comments on an unknown title": {
 			when: func(w world) []any {
-				return []any{w.poster.post("1", "Title"), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.b.novel("1", "Title", x)}
+				return []any{
+					w.poster.post("1", "Title"), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.a.novel("1", "Title", x),
+					w.b.novel("1", "Title", x),
+				}
 			},
 			then: []string{notFound, "post", "post", "updated", "foreign"}, charged: 1,
 		},
@@ -171,7 +181,8 @@ func TestDecisions(t *testing.T) {
 			given: func(w world) []any { return []any{w.a.novel("n", "Title", x), w.a.post("p", "Title")} },
 			when: func(w world) []any {
 				return []any{
-					w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: ptr("Y")}), w.a.novel("n", "Other", x), w.a.novel("n", "Unknown", x),
+					w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: ptr("Y")}), w.a.novel("n", "Other", x),
+					w.a.novel("n", "Unknown", x),
 					w.a.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
 				}
 			},
@@ -183,7 +194,8 @@ func TestDecisions(t *testing.T) {
 		"duplicates in a batch": {
 			when: func(w world) []any {
 				return []any{
-					w.a.novel("n", "Title", x), w.a.novel("n", "Title", x), w.a.novel("n", "title", novel.Fields{}), w.a.novel("n", "Other", x),
+					w.a.novel("n", "Title", x), w.a.novel("n", "Title", x), w.a.novel("n", "title", novel.Fields{}),
+					w.a.novel("n", "Other", x),
 					w.a.post("p", "Title"), w.a.post("p", "Title"), w.a.post("p", "Other"), w.a.post("n", "Other"),
 				}
 			},
@@ -194,7 +206,9 @@ func TestDecisions(t *testing.T) {
 		},
 		"a refused command does not burn its key": {
 			when: func(w world) []any {
-				return []any{w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.poster.post("1", "Title"), w.poster.post("1", "Title")}
+				return []any{
+					w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.poster.post("1", "Title"), w.poster.post("1", "Title"),
+				}
 			},
 			then: []string{notFound, "created", "post", "post replayed"}, charged: 1,
 		},
@@ -204,8 +218,10 @@ func TestDecisions(t *testing.T) {
 			},
 			when: func(w world) []any {
 				return []any{
-					w.a.reply("1", "Title", "old"), w.a.reply("2", "Title", "1"), w.a.reply("3", "Title", "elsewhere"), w.a.reply("4", "Title", "theirs"),
-					w.a.reply("5", "Title", "5"), w.a.reply("6", "Title", "7"), w.a.reply("7", "Title", ""), w.a.reply("8", "Title", "no such \x7f key"),
+					w.a.reply("1", "Title", "old"), w.a.reply("2", "Title", "1"), w.a.reply("3", "Title", "elsewhere"),
+					w.a.reply("4", "Title", "theirs"),
+					w.a.reply("5", "Title", "5"), w.a.reply("6", "Title", "7"), w.a.reply("7", "Title", ""),
+					w.a.reply("8", "Title", "no such \x7f key"),
 					w.a.reply("9", "Other", "1"), w.a.reply("1", "Title", "2"),
 				}
 			},
@@ -216,7 +232,10 @@ func TestDecisions(t *testing.T) {
 		"titles with one slug": {
 			given: func(w world) []any { return []any{w.a.novel("0", "One: two", x)} },
 			when: func(w world) []any {
-				return []any{w.a.novel("1", "One, two", x), w.b.novel("1", "One two", x), w.a.novel("2", "!!!", x), w.a.novel("3", "???", x), w.a.post("4", "One-two")}
+				return []any{
+					w.a.novel("1", "One, two", x), w.b.novel("1", "One two", x), w.a.novel("2", "!!!", x), w.a.novel("3", "???", x),
+					w.a.post("4", "One-two"),
+				}
 			},
 			then: []string{"created", "created", "created", "created", "post"}, charged: 6,
 			check: func(t *testing.T, answers []answer) {
@@ -235,7 +254,8 @@ func TestDecisions(t *testing.T) {
 			limit: 2,
 			when: func(w world) []any {
 				return []any{
-					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.a.post("3", "Two"), w.a.novel("4", "Three", x), w.a.post("5", "Three"),
+					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.a.post("3", "Two"), w.a.novel("4", "Three", x),
+					w.a.post("5", "Three"),
 					w.a.novel("1", "One", x), w.a.post("6", "One"), w.poster.post("7", "Three"),
 				}
 			},
@@ -245,7 +265,10 @@ func TestDecisions(t *testing.T) {
 			limit: 1,
 			given: func(w world) []any { return []any{w.a.novel("1", "One", x)} },
 			when: func(w world) []any {
-				return []any{w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.b.novel("3", "One", x), w.a.novel("1", "Two", x), w.a.novel("4", "Two", x)}
+				return []any{
+					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.b.novel("3", "One", x), w.a.novel("1", "Two", x),
+					w.a.novel("4", "Two", x),
+				}
 			},
 			then: []string{"updated replayed", "updated", "foreign", misused, limited}, charged: 1,
 		},

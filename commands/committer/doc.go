@@ -7,9 +7,10 @@
 // command waits for nobody. One integration has no more than its share of the lanes; what it sends beyond that waits
 // outside of them (package share), so that it neither fills a queue nor holds others up. For each batch the lane
 //
-//  1. loads the working state in one round trip: the titles, threads and parents that the commands name, unless it remembers
-//     them, see memory, and their own keys, unless they are comments that are presumed to be first deliveries, see doubt (a
-//     second one reads slugs, only when novels are going to be created). When nothing is left to read, there is no such trip;
+//  1. loads the working state in one round trip: the titles, threads and parents that the commands name, unless it
+//     remembers them, see memory, and their own keys, unless they are comments that are presumed to be first
+//     deliveries, see doubt (a second one reads slugs, only when novels are going to be created). When nothing is left
+//     to read, there is no such trip;
 //  2. decides the commands one after another on that state, each seeing the effects of those before it;
 //  3. sends the append, the inline projections and the commit in one round trip. The statements of a pgx
 //     batch up to its one Sync are one transaction, whose first write is the append. If nothing was read, its last

@@ -18,10 +18,12 @@ func TestForget(t *testing.T) {
 		hear func(*memory)
 		want left
 	}{
-		"nothing":           {func(m *memory) { m.hear(&news{settled: 8}) }, left{true, true}},
-		"another title":     {func(m *memory) { m.hear(&news{settled: 8, titles: []string{"b"}}) }, left{true, true}},
-		"the title":         {func(m *memory) { m.hear(&news{settled: 8, titles: []string{"b", "a"}}) }, left{false, true}},
-		"of too many":       {func(m *memory) { m.hear(&news{settled: 8, titles: slices.Repeat([]string{"b"}, newsLimit)}) }, left{false, true}},
+		"nothing":       {func(m *memory) { m.hear(&news{settled: 8}) }, left{true, true}},
+		"another title": {func(m *memory) { m.hear(&news{settled: 8, titles: []string{"b"}}) }, left{true, true}},
+		"the title":     {func(m *memory) { m.hear(&news{settled: 8, titles: []string{"b", "a"}}) }, left{false, true}},
+		"of too many": {
+			func(m *memory) { m.hear(&news{settled: 8, titles: slices.Repeat([]string{"b"}, newsLimit)}) }, left{false, true},
+		},
 		"another table":     {func(m *memory) { m.hear(&news{settled: 8, epoch: epoch{table: 9}}) }, left{false, false}},
 		"no new connection": {func(m *memory) { m.begin(3) }, left{true, true}},
 		"a new connection":  {func(m *memory) { m.begin(4) }, left{false, false}},

@@ -13,13 +13,13 @@ const (
 	rememberedBlocked  = 4096
 )
 
-// newsLimit is how many changed titles a lane hears of one by one. A transaction that stays open makes all that has changed since be looked
-// at for each batch.
+// newsLimit is how many changed titles a lane hears of one by one. A transaction that stays open makes all that has
+// changed since be looked at for each batch.
 const newsLimit = 32
 
-// memory is what a lane need not read for every comment again: titles with a thread, and in which threads the latest comments are.
-// A comment stays where it is. What becomes of a title is an event, so with each batch the lane asks of which titles there have been
-// any, and does not trust its memory of those. See docs/decisions/0011.
+// memory is what a lane need not read for every comment again: titles with a thread, and in which threads the latest
+// comments are. A comment stays where it is. What becomes of a title is an event, so with each batch the lane asks of
+// which titles there have been any, and does not trust its memory of those. See docs/decisions/0011.
 type memory struct {
 	connections int64  // that had been made by then, see meet
 	settled     uint64 // the lane has heard of all transactions before this one
@@ -52,9 +52,9 @@ func newMemory() *memory {
 // met marks a connection that a lane has used.
 const met = "novelgate committer"
 
-// meet counts connections. A server that has crashed, was restored, or is another one has ended all that there were, so a
-// lane whose memory is as old as the latest connection has heard of the very transactions that there are: after a crash, the ids of those that left
-// nothing on disk are given to others.
+// meet counts connections. A server that has crashed, was restored, or is another one has ended all that there were, so
+// a lane whose memory is as old as the latest connection has heard of the very transactions that there are: after a
+// crash, the ids of those that left nothing on disk are given to others.
 func (c *Committer) meet(conn *pgconn.PgConn) (connections int64) {
 	if _, ok := conn.CustomData()[met]; !ok {
 		conn.CustomData()[met] = true

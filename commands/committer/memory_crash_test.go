@@ -17,8 +17,9 @@ import (
 	"novelgate/migrations"
 )
 
-// TestMemoryAfterCrash kills a process of the server: it recovers without starting anew, and gives the ids of transactions that left
-// nothing on disk to others. A lane that has heard of the former must still hear of what staff decide then.
+// TestMemoryAfterCrash kills a process of the server: it recovers without starting anew, and gives the ids of
+// transactions that left nothing on disk to others. A lane that has heard of the former must still hear of what staff
+// decide then.
 func TestMemoryAfterCrash(t *testing.T) {
 	t.Parallel()
 	url := ownServer(t)
@@ -32,7 +33,8 @@ func TestMemoryAfterCrash(t *testing.T) {
 	pool := direct(t, url)
 	// Without this process, only who waits for the disk writes to it.
 	var writer int
-	if err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(&writer); err != nil {
+	if err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(
+		&writer); err != nil {
 		t.Fatal(err)
 	}
 	signal(t, writer, syscall.SIGSTOP)

@@ -31,7 +31,8 @@ func familiar(t *testing.T, r *replica, p partner, titles ...string) {
 			t.Fatal(a)
 		}
 	}
-	// It trusts a title only when no transaction that began before its latest event is open, on any database of the server.
+	// It trusts a title only when no transaction that began before its latest event is open, on any database of the
+	// server.
 	settledLog(t, direct(t, r.url))
 	for range 3 {
 		for _, spelling := range titles {
@@ -42,7 +43,8 @@ func familiar(t *testing.T, r *replica, p partner, titles ...string) {
 	}
 }
 
-// TestMemoryHearsOfDecisions: what staff decide holds from the next comment on, on titles and authors that a lane knows well.
+// TestMemoryHearsOfDecisions: what staff decide holds from the next comment on, on titles and authors that a lane knows
+// well.
 func TestMemoryHearsOfDecisions(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -93,8 +95,9 @@ func TestMemoryHearsOfLateCommits(t *testing.T) {
 	familiar(t, r, p, "Title", "Other")
 	tx := begin(t, pool)
 	record(t, tx, events.Recorded{
-		StreamType: events.NovelStream, StreamID: events.NovelID("title"), StreamVersion: 2, ID: "late", Source: "staff/tests",
-		Event: events.NovelRejected{Reason: "late"},
+		StreamType: events.NovelStream, StreamID: events.NovelID("title"), StreamVersion: 2, ID: "late",
+		Source: "staff/tests",
+		Event:  events.NovelRejected{Reason: "late"},
 	})
 	for i := range 20 {
 		spelling := []string{"Title", "Other"}[i%2]
@@ -138,7 +141,8 @@ func TestMemoryOfManyChanges(t *testing.T) {
 	}
 }
 
-// TestMemoryWhileNothingSettles: an open transaction keeps a lane from trusting what has changed since. It reads that, and reads it once.
+// TestMemoryWhileNothingSettles: an open transaction keeps a lane from trusting what has changed since. It reads that,
+// and reads it once.
 func TestMemoryWhileNothingSettles(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -167,7 +171,8 @@ func TestMemoryWhileNothingSettles(t *testing.T) {
 	}
 }
 
-// TestMemoryEndsWithItsEpoch: without an event a lane does not look again; but when the table was exchanged or folded anew, it does.
+// TestMemoryEndsWithItsEpoch: without an event a lane does not look again; but when the table was exchanged or folded
+// anew, it does.
 func TestMemoryEndsWithItsEpoch(t *testing.T) {
 	t.Parallel()
 	const spoil = `UPDATE title_lookup SET state = 'rejected' WHERE folded_title = 'title'`
@@ -229,7 +234,8 @@ func TestMemoryOfComments(t *testing.T) {
 	}
 }
 
-// TestMemoryWhileTitlesAreRebuilt: new tables take over under comments that lanes decide from memory, and under others. Nobody is refused.
+// TestMemoryWhileTitlesAreRebuilt: new tables take over under comments that lanes decide from memory, and under others.
+// Nobody is refused.
 func TestMemoryWhileTitlesAreRebuilt(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -260,7 +266,11 @@ func TestMemoryWhileTitlesAreRebuilt(t *testing.T) {
 	}
 	for range 4 {
 		for _, projection := range projections.Inline() {
-			if _, err := rebuild.Run(t.Context(), rebuild.Config{Pool: direct(t, url), Projection: projection, Inline: true, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+			if _, err := rebuild.Run(t.Context(),
+				rebuild.Config{
+					Pool: direct(t, url), Projection: projection, Inline: true,
+					Logger: slog.New(slog.DiscardHandler),
+				}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -281,7 +291,8 @@ func TestUpsertAmongComments(t *testing.T) {
 	p := newPartner()
 	familiar(t, r, p, "Title")
 	for _, key := range []string{"1", "2"} {
-		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: ptr("Somebody")}), p.post("b"+key, "Title"))
+		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: ptr("Somebody")}),
+			p.post("b"+key, "Title"))
 		if diff := cmp.Diff([]string{"post", "updated", "post"}, texts(answers)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -292,7 +303,8 @@ func TestUpsertAmongComments(t *testing.T) {
 			updates = append(updates, recorded.Event)
 		}
 	}
-	if diff := cmp.Diff([]events.Event{events.NovelUpdated{Author: ptr("Somebody")}, events.NovelUpdated{}}, updates); diff != "" {
+	if diff := cmp.Diff([]events.Event{events.NovelUpdated{Author: ptr("Somebody")}, events.NovelUpdated{}},
+		updates); diff != "" {
 		t.Errorf("updates (-want +got):\n%s", diff)
 	}
 	if n := r.conflicts(); n != 0 {

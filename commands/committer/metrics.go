@@ -29,13 +29,17 @@ func NewMetrics() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
 		}),
 		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_conflicts_total", Help: "Transactions that another writer was faster than; they were decided again.",
+			Name: "novelgate_committer_conflicts_total",
+			Help: "Transactions that another writer was faster than; they were decided again.",
 		}),
 		misjudged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_misjudged_total", Help: "Batches whose comments were presumed to be first deliveries and that were decided again because one was not, or might not have been.",
+			Name: "novelgate_committer_misjudged_total",
+			Help: "Batches whose comments were presumed to be first deliveries and that were decided again because one was " +
+				"not, or might not have been.",
 		}),
 		outdated: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_outdated_total", Help: "Batches that were read after all because what their lane remembered had changed.",
+			Name: "novelgate_committer_outdated_total",
+			Help: "Batches that were read after all because what their lane remembered had changed.",
 		}),
 		grownEvents: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "novelgate_log_events_total", Help: "Events that this replica has appended to the log for an integration.",
@@ -44,7 +48,8 @@ func NewMetrics() *Metrics {
 			Name: "novelgate_log_bytes_total", Help: "Bytes of those events: data, what is personal, and metadata.",
 		}, []string{"integration"}),
 		bisections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_bisections_total", Help: "Batches that were cut in halves because one of their commands failed.",
+			Name: "novelgate_committer_bisections_total",
+			Help: "Batches that were cut in halves because one of their commands failed.",
 		}),
 	}
 }
@@ -64,8 +69,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.grownBytes.Collect(ch)
 }
 
-// grew counts what a committed attempt has appended, by integration. There are as many of these as staff has registered. An
-// attempt whose answer was lost is not counted.
+// grew counts what a committed attempt has appended, by integration. There are as many of these as staff has
+// registered. An attempt whose answer was lost is not counted.
 func (m *Metrics) grew(st *state) {
 	type growth struct{ events, bytes int }
 	grown := map[uuid.UUID]growth{}

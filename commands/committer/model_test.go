@@ -103,7 +103,10 @@ func (m *model) upsert(p partner, cmd *committer.UpsertNovel) (want committer.No
 // post says what a comment is answered with, apart from identifiers that are new.
 func (m *model) post(p partner, cmd *committer.ImportPost) (want committer.PostResult, err error) {
 	if used, ok := m.posts[reference(p, cmd.Key)]; ok {
-		return committer.PostResult{PostID: used.id, ThreadID: used.thread, ParentPostID: used.parent, Replayed: true, Mismatch: used.canonical != string(cmd.Canonical)}, nil
+		return committer.PostResult{
+			PostID: used.id, ThreadID: used.thread, ParentPostID: used.parent, Replayed: true,
+			Mismatch: used.canonical != string(cmd.Canonical),
+		}, nil
 	}
 	n := m.novels[cmd.FoldedTitle]
 	if n.gone() {
@@ -164,14 +167,18 @@ func TestModel(t *testing.T) {
 		partners := []partner{newPartner(), newPartner(), newPartner(), newPartner()}
 		partners[2].MayCreateNovels = false
 		partners[3].UnderReview = true
-		m := &model{novels: map[string]*modelNovel{}, upserts: map[string]modelUpsert{}, posts: map[string]modelPost{}, left: map[uuid.UUID]int{}, threads: map[string]uuid.UUID{}}
+		m := &model{
+			novels: map[string]*modelNovel{}, upserts: map[string]modelUpsert{}, posts: map[string]modelPost{},
+			left: map[uuid.UUID]int{}, threads: map[string]uuid.UUID{},
+		}
 		for _, p := range partners {
 			m.left[p.IntegrationID] = rapid.IntRange(0, 3).Draw(t, "creations")
 			limits.set(p.IntegrationID, m.left[p.IntegrationID])
 		}
 		partner := rapid.SampledFrom(partners)
 		key := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
-		titles := rapid.Map(rapid.SampledFrom([]string{"Red Moon ", "RED  moon ", "Red, moon ", "Straße ", "STRASSE "}), func(s string) string { return s + run })
+		titles := rapid.Map(rapid.SampledFrom([]string{"Red Moon ", "RED  moon ", "Red, moon ", "Straße ", "STRASSE "}),
+			func(s string) string { return s + run })
 		replica := rapid.SampledFrom(replicas)
 
 		t.Repeat(map[string]func(*rapid.T){
@@ -180,7 +187,8 @@ func TestModel(t *testing.T) {
 				if !p.MayCreateNovels {
 					t.Skip("the capability is missing")
 				}
-				cmd := p.novel(key.Draw(t, "key"), titles.Draw(t, "title"), novel.Fields{Author: ptr(rapid.SampledFrom([]string{"X", "Y"}).Draw(t, "author"))})
+				cmd := p.novel(key.Draw(t, "key"), titles.Draw(t, "title"),
+					novel.Fields{Author: ptr(rapid.SampledFrom([]string{"X", "Y"}).Draw(t, "author"))})
 				want, wantErr := m.upsert(p, cmd)
 				got, err := replica.Draw(t, "replica").UpsertNovel(context.Background(), cmd)
 				if !same(err, wantErr) {
@@ -225,11 +233,15 @@ func TestModel(t *testing.T) {
 				}
 			},
 			"moderate": func(t *rapid.T) {
-				step, spelling := rapid.SampledFrom([]string{"publish", "approve", "reject"}).Draw(t, "step"), titles.Draw(t, "title")
-				take := map[string]moderation{"publish": publish(spelling), "approve": approve(spelling), "reject": reject(spelling)}[step]
+				step, spelling := rapid.SampledFrom([]string{"publish", "approve", "reject"}).Draw(t, "step"),
+					titles.Draw(t, "title")
+				take := map[string]moderation{
+					"publish": publish(spelling), "approve": approve(spelling), "reject": reject(spelling),
+				}[step]
 				want := m.moderate(step, fold(spelling))
 				var refused *novel.TransitionError
-				if err := take(moderators); (err == nil) != want || err != nil && !errors.As(err, &refused) && !errors.Is(err, staff.ErrNovelNotFound) {
+				if err := take(moderators); (err == nil) != want ||
+					err != nil && !errors.As(err, &refused) && !errors.Is(err, staff.ErrNovelNotFound) {
 					t.Fatalf("%s: %v, want success: %v", step, err, want)
 				}
 			},

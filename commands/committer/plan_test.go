@@ -45,7 +45,9 @@ func TestRoundTrips(t *testing.T) {
 	counter := &trips{}
 	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = newPool(t, url, 1, counter) })
 	p, q := newPartner(), newPartner()
-	for _, warm := range []any{p.novel("w1", "Warm", novel.Fields{}), p.novel("w2", "Warm", novel.Fields{}), p.post("w3", "Warm")} {
+	for _, warm := range []any{
+		p.novel("w1", "Warm", novel.Fields{}), p.novel("w2", "Warm", novel.Fields{}), p.post("w3", "Warm"),
+	} {
 		if a := r.submit(t.Context(), warm); a.err != nil {
 			t.Fatal(a)
 		}

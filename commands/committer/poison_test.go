@@ -45,7 +45,8 @@ func TestOneFailsAlone(t *testing.T) {
 				}
 			}
 			log := checkTruth(t, pool)
-			if posts := slices.DeleteFunc(log, func(r events.Recorded) bool { return r.StreamType != events.PostStream }); len(posts) != 199 {
+			if posts := slices.DeleteFunc(log, func(r events.Recorded) bool { return r.StreamType != events.PostStream }); len(
+				posts) != 199 {
 				t.Errorf("%d posts are stored", len(posts))
 			}
 			// A binary search: 200, 100, 50, … and the neighbours of each step.

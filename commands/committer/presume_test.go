@@ -61,7 +61,8 @@ func TestRetryThatWouldFail(t *testing.T) {
 	// A newer replica imports the parent, in a form that this one does not know.
 	execute(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
 		VALUES (0, 'post', gen_random_uuid(), 1, 'later', $1, 'post.imported.v9', '{}', '{}')`, events.PostsSource(p.IntegrationID))
-	if a := newReplica(t, url, oneLane).submit(t.Context(), p.reply("orphan", "Title", "later")); a.String() != "post replayed" {
+	if a := newReplica(t, url, oneLane).submit(t.Context(),
+		p.reply("orphan", "Title", "later")); a.String() != "post replayed" {
 		t.Errorf("its parent cannot be decoded: %v", a)
 	}
 	execute(t, pool, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'retry') NOT VALID`)

@@ -60,10 +60,12 @@ func TestCloseWaitsForAnswers(t *testing.T) {
 	<-ended
 }
 
-// TestFloodLeavesTheQueueToOthers floods the lane on behalf of one integration, also with commands whose senders have gone away.
+// TestFloodLeavesTheQueueToOthers floods the lane on behalf of one integration, also with commands whose senders have
+// gone away.
 func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 	t.Parallel()
-	r := newReplica(t, testdb.New(t), oneLane, func(c *committer.Config) { c.QueueLength, c.Share, c.ShareQueue = 4, 3, 1 })
+	r := newReplica(t, testdb.New(t), oneLane,
+		func(c *committer.Config) { c.QueueLength, c.Share, c.ShareQueue = 4, 3, 1 })
 	flooder, other := newPartner(), newPartner()
 	release := r.occupy(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -145,7 +147,8 @@ func TestCloseAnswersWhatWasAccepted(t *testing.T) {
 	r.Close() // again: nothing happens
 }
 
-// TestClientGoesAway ends the context of a command that waits: it is carried out all the same, and its retry hears of it.
+// TestClientGoesAway ends the context of a command that waits: it is carried out all the same, and its retry hears of
+// it.
 func TestClientGoesAway(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t, testdb.New(t), oneLane)
@@ -188,7 +191,8 @@ func TestOrder(t *testing.T) {
 		t.Errorf("%d transactions", n)
 	}
 	for i := range 20 {
-		if a := r.submit(t.Context(), p.novel(fmt.Sprint("v", i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint("last ", i))})); a.String() != "updated" {
+		if a := r.submit(t.Context(),
+			p.novel(fmt.Sprint("v", i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint("last ", i))})); a.String() != "updated" {
 			t.Errorf("update %d: %v", i, a)
 		}
 	}

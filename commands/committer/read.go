@@ -35,9 +35,9 @@ type querier interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// load reads what jobs are decided on, unless the lane remembers all of it: one round trip, and one more when novels are going to be
-// created. The statements may see different moments. That does no harm: whatever changes after it was read and matters is a unique
-// violation when it is written.
+// load reads what jobs are decided on, unless the lane remembers all of it: one round trip, and one more when novels
+// are going to be created. The statements may see different moments. That does no harm: whatever changes after it was
+// read and matters is a unique violation when it is written.
 func (r *run) load(ctx context.Context, q querier, st *state, jobs []*job) error {
 	batch := &pgx.Batch{}
 	if st.memory != nil {
@@ -172,7 +172,8 @@ func authorsOf(jobs []*job) []uuid.UUID {
 	return authors
 }
 
-// prepareCreations reserves permits for those novels that the batch may create or update, and reads which slugs are taken.
+// prepareCreations reserves permits for those novels that the batch may create or update, and reads which slugs are
+// taken.
 func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs []*job) error {
 	needed, limits := map[window]int{}, map[window]int{}
 	need := func(caller *Caller, operation ratelimit.Operation) {

@@ -23,7 +23,8 @@ const memoryRefused = "NG001"
 // errOutdated ends an attempt that has recalled what the lane has now heard to have changed.
 var errOutdated = errors.New("what was remembered has changed")
 
-// recall fills in the titles and parents of comments that the lane remembers, and reports whether that is all there is to know.
+// recall fills in the titles and parents of comments that the lane remembers, and reports whether that is all there is
+// to know.
 func (st *state) recall(jobs []*job) (all bool) {
 	upserted := map[string]bool{} // which is decided on more than is remembered
 	for _, j := range jobs {
@@ -58,8 +59,9 @@ func (st *state) recall(jobs []*job) (all bool) {
 	return all
 }
 
-// queueNews asks what of the memory may have changed. Whatever else is read comes after it and is as new or newer. The transaction of a
-// state that was recalled as a whole fails if that matters, or if a comment is by an author who is blocked.
+// queueNews asks what of the memory may have changed. Whatever else is read comes after it and is as new or newer. The
+// transaction of a state that was recalled as a whole fails if that matters, or if a comment is by an author who is
+// blocked.
 func queueNews(batch *pgx.Batch, st *state, jobs []*job) {
 	m := st.memory
 	var titles []string
@@ -68,7 +70,9 @@ func queueNews(batch *pgx.Batch, st *state, jobs []*job) {
 		titles, authors = st.recalled, authorsOf(jobs)
 	}
 	settled := pgtype.Uint64{Uint64: m.settled, Valid: true}
-	batch.Queue(readNewsSQL, settled, newsLimit, titles, authors, m.epoch.table, m.epoch.foldTable).QueryRow(func(row pgx.Row) error {
+	batch.Queue(readNewsSQL, settled, newsLimit, titles, authors, m.epoch.table, m.epoch.foldTable).QueryRow(func(
+		row pgx.Row,
+	) error {
 		n := &st.news
 		if err := row.Scan(&settled, &n.epoch.table, &n.epoch.foldTable, &n.titles, nil); err != nil {
 			return err
@@ -97,8 +101,8 @@ func (st *state) stillRemembered() bool {
 	return true
 }
 
-// remember keeps a title that was read, if it has a thread: opening one would not be in the news. What was in the news may be again
-// until the transaction is settled.
+// remember keeps a title that was read, if it has a thread: opening one would not be in the news. What was in the news
+// may be again until the transaction is settled.
 func (st *state) remember(folded string, t *title) {
 	changing := st.news.titles
 	if st.memory == nil || !t.thread.Exists() || len(changing) >= newsLimit || slices.Contains(changing, folded) {

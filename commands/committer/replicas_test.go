@@ -149,7 +149,8 @@ func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
 	for _, recorded := range log {
 		ref := [2]string{recorded.Source, recorded.ID}
 		stored[ref] = recorded
-		if recorded.StreamType == events.PostStream || recorded.Source == events.NovelsSource(integrationOf(recorded.Source)) {
+		if recorded.StreamType == events.PostStream ||
+			recorded.Source == events.NovelsSource(integrationOf(recorded.Source)) {
 			unclaimed[ref] = true
 		}
 	}
@@ -168,7 +169,8 @@ func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
 				continue
 			}
 			imported, _ := stored[ref].Event.(events.PostImported)
-			if stored[ref].StreamID != d.post.PostID || imported.ThreadID != d.post.ThreadID || !equal(imported.ParentPostID, d.post.ParentPostID) ||
+			if stored[ref].StreamID != d.post.PostID || imported.ThreadID != d.post.ThreadID ||
+				!equal(imported.ParentPostID, d.post.ParentPostID) ||
 				imported.NovelSlug != d.post.NovelSlug {
 				t.Errorf("post %v: answer %+v, log %+v", ref, d.post, stored[ref])
 			}

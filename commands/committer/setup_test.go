@@ -158,7 +158,9 @@ type purse struct {
 	hold    func() (grant bool) // called by the next Take
 }
 
-func (p *purse) Take(ctx context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
+func (p *purse) Take(
+	ctx context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int,
+) (ratelimit.Decision, error) {
 	p.mu.Lock()
 	hold := p.hold
 	p.hold = nil
@@ -257,7 +259,8 @@ func (r *replica) occupy(t testing.TB) (release func()) {
 		defer close(done)
 		p := newPartner()
 		var limited *committer.RateLimitedError
-		if a := r.submit(context.Background(), p.novel("occupy", "Occupied "+p.KeyID.String(), novel.Fields{})); !errors.As(a.err, &limited) {
+		if a := r.submit(context.Background(), p.novel("occupy", "Occupied "+p.KeyID.String(), novel.Fields{})); !errors.As(
+			a.err, &limited) {
 			t.Errorf("occupy lane: %v", a)
 		}
 	}()
@@ -294,7 +297,9 @@ func (a answer) String() string {
 	case a.post.PostID != uuid.Nil:
 		return words("post", a.post.Replayed, "replayed", a.post.Mismatch, "mismatch", a.post.ParentPostID != nil, "threaded")
 	default:
-		outcome := map[novel.Outcome]string{novel.Created: "created", novel.Updated: "updated", novel.Canonical: "canonical", novel.Foreign: "foreign"}
+		outcome := map[novel.Outcome]string{
+			novel.Created: "created", novel.Updated: "updated", novel.Canonical: "canonical", novel.Foreign: "foreign",
+		}
 		return words(outcome[a.novel.Outcome], a.novel.Replayed, "replayed", a.novel.Mismatch, "mismatch")
 	}
 }

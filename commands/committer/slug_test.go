@@ -40,5 +40,6 @@ func TestSlugRace(t *testing.T) {
 	}
 	wg.Wait()
 	checkTruth(t, direct(t, url))
-	t.Logf("%d novels, %d conflicts, %d bisections", len(slugs), replicas[0].conflicts()+replicas[1].conflicts(), replicas[0].bisections()+replicas[1].bisections())
+	t.Logf("%d novels, %d conflicts, %d bisections", len(slugs), replicas[0].conflicts()+replicas[1].conflicts(),
+		replicas[0].bisections()+replicas[1].bisections())
 }

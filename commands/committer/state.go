@@ -26,7 +26,8 @@ type state struct {
 	news     news     // of what the lane remembers
 	recalled []string // titles that were not read
 
-	titles  map[string]*title   // by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
+	// by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
+	titles  map[string]*title
 	used    map[ref]*used       // deliveries on record, of commands and of parents
 	first   map[ref]*job        // commands of this batch that were accepted
 	blocked map[uuid.UUID]bool  // authors, of those who wrote comments of this batch

@@ -119,7 +119,8 @@ func checkReplay(t testing.TB, pool *pgxpool.Pool, log []events.Recorded) {
 // rows returns a table, one line of text per row, sorted.
 func rows(t testing.TB, pool *pgxpool.Pool, table string) []string {
 	t.Helper()
-	found, err := pool.Query(context.Background(), `SELECT x::text FROM `+pgx.Identifier{table}.Sanitize()+` AS x ORDER BY 1`)
+	found, err := pool.Query(context.Background(),
+		`SELECT x::text FROM `+pgx.Identifier{table}.Sanitize()+` AS x ORDER BY 1`)
 	if err != nil {
 		t.Fatalf("read %s: %v", table, err)
 	}
@@ -133,7 +134,8 @@ func rows(t testing.TB, pool *pgxpool.Pool, table string) []string {
 // deadlocks is how many the server has found in this database.
 func deadlocks(t testing.TB, pool *pgxpool.Pool) (n int) {
 	t.Helper()
-	if err := pool.QueryRow(context.Background(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
+	if err := pool.QueryRow(context.Background(),
+		`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
 		t.Fatalf("count deadlocks: %v", err)
 	}
 	return n

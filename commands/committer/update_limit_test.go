@@ -53,7 +53,8 @@ func TestUpdatesAreLimited(t *testing.T) {
 	for range 2 {
 		a := r.submit(t.Context(), p.novel("4", "Title", field("4")))
 		var refused *committer.RateLimitedError
-		if !errors.As(a.err, &refused) || refused.Operation != ratelimit.NovelUpdates || refused.Limit != 2 || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
+		if !errors.As(a.err, &refused) || refused.Operation != ratelimit.NovelUpdates || refused.Limit != 2 ||
+			refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
 			t.Errorf("the third update: %v", a)
 		}
 	}
@@ -107,16 +108,20 @@ func TestUnchangedUpsertAppendsNothingButItsKey(t *testing.T) {
 	for _, command := range []any{
 		p.novel("1", "Genji", fields), p.novel("same", "genji", fields), p.novel("none", "Genji", novel.Fields{}),
 		p.novel("2", "Genji", cleared), p.novel("cleared again", "Genji", cleared),
-		p.novel("3", "Bare", novel.Fields{}), p.novel("default", "Bare", novel.Fields{Author: ptr("Unknown"), Synopsis: ptr(""), Genres: ptr([]string{})}),
+		p.novel("3", "Bare", novel.Fields{}),
+		p.novel("default", "Bare", novel.Fields{Author: ptr("Unknown"), Synopsis: ptr(""), Genres: ptr([]string{})}),
 	} {
 		if a := r.submit(t.Context(), command); a.err != nil {
 			t.Fatal(a.err)
 		}
 	}
 	pool := direct(t, url)
-	for key, want := range map[string]string{"same": "{}", "none": "{}", "2": `{"synopsis":"","genres":[],"language":""}`, "cleared again": "{}", "default": "{}"} {
+	for key, want := range map[string]string{
+		"same": "{}", "none": "{}", "2": `{"synopsis":"","genres":[],"language":""}`, "cleared again": "{}", "default": "{}",
+	} {
 		var got string
-		if err := pool.QueryRow(t.Context(), `SELECT data::text FROM events WHERE event_id = $1`, key).Scan(&got); err != nil || got != want {
+		if err := pool.QueryRow(t.Context(), `SELECT data::text FROM events WHERE event_id = $1`,
+			key).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is stored as %s, want %s: %v", key, got, want, err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"novelgate/projections"
 )
 
-// writes returns the statements that append what was decided and let the inline projections follow, nil when
-// nothing is to be written. The append is the first. What was decided without reading is checked at the end: tables are locked in the
-// order in which all others lock them, who exchanges those of the inline projections included.
+// writes returns the statements that append what was decided and let the inline projections follow, nil when nothing is
+// to be written. The append is the first. What was decided without reading is checked at the end: tables are locked in
+// the order in which all others lock them, who exchanges those of the inline projections included.
 func (st *state) writes(ctx context.Context, jobs []*job) (*pgx.Batch, error) {
 	if len(st.decided) == 0 {
 		return nil, nil //nolint:nilnil // said above

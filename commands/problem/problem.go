@@ -59,9 +59,12 @@ func MalformedBody(detail string) *Error {
 	return &Error{Code: CodeInvalidRequest, Detail: detail}
 }
 
-// MalformedQuery is an invalid_request about the query of an address as a whole: what cannot be read must not be passed over.
+// MalformedQuery is an invalid_request about the query of an address as a whole: what cannot be read must not be passed
+// over.
 func MalformedQuery() *Error {
-	return InvalidRequest(FieldError{Field: "query", Message: "is not well formed; in a value, % is written %25, & is %26 and ; is %3B"})
+	return InvalidRequest(FieldError{
+		Field: "query", Message: "is not well formed; in a value, % is written %25, & is %26 and ; is %3B",
+	})
 }
 
 // InvalidIdempotencyKey says what is wrong with the Idempotency-Key header.
@@ -71,17 +74,25 @@ func InvalidIdempotencyKey(detail string) *Error {
 
 // NovelNotFound says that no published or approved novel has the title.
 func NovelNotFound() *Error {
-	return &Error{Code: CodeNovelNotFound, Detail: "No published or approved novel has this title, and this integration cannot create it."}
+	return &Error{
+		Code:   CodeNovelNotFound,
+		Detail: "No published or approved novel has this title, and this integration cannot create it.",
+	}
 }
 
 // NovelRejected says that staff declined the title.
 func NovelRejected() *Error {
-	return &Error{Code: CodeNovelRejected, Detail: "The staff of the host platform declined this title. It cannot be imported again."}
+	return &Error{
+		Code: CodeNovelRejected, Detail: "The staff of the host platform declined this title. It cannot be imported again.",
+	}
 }
 
 // AuthorBlocked says that staff blocked the author of a comment.
 func AuthorBlocked() *Error {
-	return &Error{Code: CodeAuthorBlocked, Detail: "The staff of the host platform blocked this author. Comments of theirs are not accepted."}
+	return &Error{
+		Code:   CodeAuthorBlocked,
+		Detail: "The staff of the host platform blocked this author. Comments of theirs are not accepted.",
+	}
 }
 
 // RequestTimeout says that the body did not arrive in time.
@@ -108,8 +119,9 @@ func UnsupportedMediaType(got string) *Error {
 // worth a try again.
 func RateLimited(retryAfter time.Duration) *Error {
 	return &Error{
-		Code:       CodeRateLimited,
-		Detail:     "The limit of requests per minute is reached. Repeat the request with the same Idempotency-Key after the time in Retry-After.",
+		Code: CodeRateLimited,
+		Detail: "The limit of requests per minute is reached. Repeat the request with the same Idempotency-Key after " +
+			"the time in Retry-After.",
 		RetryAfter: retryAfter,
 	}
 }
@@ -127,8 +139,9 @@ func QueriesLimited(retryAfter time.Duration) *Error {
 // command went through.
 func Unavailable(retryAfter time.Duration) *Error {
 	return &Error{
-		Code:       CodeUnavailable,
-		Detail:     "The service cannot answer now. Repeat the request with the same Idempotency-Key after the time in Retry-After.",
+		Code: CodeUnavailable,
+		Detail: "The service cannot answer now. Repeat the request with the same Idempotency-Key after the time in " +
+			"Retry-After.",
 		RetryAfter: retryAfter,
 	}
 }

@@ -82,7 +82,8 @@ func TestWrite(t *testing.T) {
 			if diff := cmp.Diff(want, body); diff != "" {
 				t.Error(diff)
 			}
-			if status != tc.status || tc.err.Code.Status() != tc.status || tc.err.Code.Retryable() != tc.retryable || tc.err.Code.Title() != tc.title {
+			if status != tc.status || tc.err.Code.Status() != tc.status || tc.err.Code.Retryable() != tc.retryable ||
+				tc.err.Code.Title() != tc.title {
 				t.Errorf("status %d, want %d", status, tc.status)
 			}
 			expected := map[string]string{
@@ -129,7 +130,8 @@ func TestWriteSurvivesInvalidUTF8(t *testing.T) {
 func TestRetryAfterIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]string{
-		-time.Second: "1", 0: "1", 1: "1", time.Second: "1", time.Second + 1: "2", 59*time.Second + 999*time.Millisecond: "60", time.Minute: "60",
+		-time.Second: "1", 0: "1", 1: "1", time.Second: "1", time.Second + 1: "2",
+		59*time.Second + 999*time.Millisecond: "60", time.Minute: "60",
 	} {
 		if _, header, _ := write(t, problem.RateLimited(wait)); header.Get("Retry-After") != want {
 			t.Errorf("%s: Retry-After %s, want %s", wait, header.Get("Retry-After"), want)
@@ -139,7 +141,8 @@ func TestRetryAfterIsNeverEarly(t *testing.T) {
 
 func TestInvalidRequestDetail(t *testing.T) {
 	t.Parallel()
-	one, two := problem.FieldError{Field: "uuid", Message: "is required"}, problem.FieldError{Field: "novel", Message: "is required"}
+	one, two := problem.FieldError{Field: "uuid", Message: "is required"},
+		problem.FieldError{Field: "novel", Message: "is required"}
 	for want, e := range map[string]*problem.Error{
 		"The request is not valid.":               problem.InvalidRequest(),
 		"uuid: is required.":                      problem.InvalidRequest(one),

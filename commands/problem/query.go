@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Parameters returns the parameters in the query of an address, or an invalid_request that names those that are given more than once, are
-// no text, or that known, unless it is nil, does not know: a filter with a typing error must not look like one that lets everything through.
+// Parameters returns the parameters in the query of an address, or an invalid_request that names those that are given
+// more than once, are no text, or that known, unless it is nil, does not know: a filter with a typing error must not
+// look like one that lets everything through.
 func Parameters(address *url.URL, known func(name string) bool) (map[string]string, error) {
 	query, err := url.ParseQuery(address.RawQuery)
 	if err != nil {

@@ -12,7 +12,8 @@ type Operation string
 const (
 	Posts  Operation = "posts"  // requests to import a comment
 	Novels Operation = "novels" // creations of a novel, whatever caused them
-	// NovelUpdates are updates of the integration's own novels, whether or not they change anything; only some integrations are limited.
+	// NovelUpdates are updates of the integration's own novels, whether or not they change anything; only some
+	// integrations are limited.
 	NovelUpdates Operation = "novelUpdates"
 )
 

@@ -38,9 +38,9 @@ type Limiter struct {
 }
 
 // New returns a Limiter. The sessions of pool should have synchronous_commit=off, since every take is a transaction of
-// its own and a lost one only forgets some permits; READ COMMITTED, the default; and a lock_timeout and statement_timeout
-// to taste, above a few hundred milliseconds. One connection per busy window is in use at a time. The clock now should be
-// monotonic, as time.Now is; it measures leases only.
+// its own and a lost one only forgets some permits; READ COMMITTED, the default; and a lock_timeout and
+// statement_timeout to taste, above a few hundred milliseconds. One connection per busy window is in use at a time. The
+// clock now should be monotonic, as time.Now is; it measures leases only.
 func New(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 	base, cancel := context.WithCancel(context.Background())
 	return &Limiter{pool: pool, now: now, base: base, cancel: cancel, windows: map[key]*window{}, swept: now()}
@@ -49,7 +49,9 @@ func New(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 // Take takes up to n permits of at most limit in any 60 seconds. It grants what there is, 0 to n. A limit of 0 or less
 // grants nothing ever, and n of 0 or less asks what is known without taking any. It waits for the database, unless
 // a lease or a recent refusal answers. On an error, of the database or because ctx is done, nothing is granted.
-func (l *Limiter) Take(ctx context.Context, integration uuid.UUID, operation Operation, limit, n int) (Decision, error) {
+func (l *Limiter) Take(
+	ctx context.Context, integration uuid.UUID, operation Operation, limit, n int,
+) (Decision, error) {
 	if limit <= 0 {
 		return refusal(), nil
 	}

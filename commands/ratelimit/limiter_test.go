@@ -261,7 +261,8 @@ func TestStatusKnowsWithoutAsking(t *testing.T) {
 	}
 	b.take(t, 0, 60, 4)
 	before := b.calls.n.Load()
-	if d := status(); d.Limit != 60 || d.Remaining != 56 || d.Reset <= 50*time.Second || d.Granted != 0 || d.RetryAfter != 0 {
+	if d := status(); d.Limit != 60 || d.Remaining != 56 || d.Reset <= 50*time.Second || d.Granted != 0 ||
+		d.RetryAfter != 0 {
 		t.Errorf("status: %+v", d)
 	}
 	if b.calls.n.Load() != before {
@@ -320,7 +321,8 @@ func TestCallEndsWithItsLastRequest(t *testing.T) {
 	release := b.block(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := b.replicas[0].Take(ctx, b.integration, ratelimit.Posts, 60, 1); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := b.replicas[0].Take(ctx, b.integration, ratelimit.Posts, 60, 1); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("error %v, want a deadline exceeded", err)
 	}
 	release()
@@ -341,10 +343,12 @@ func TestCloseGivesLeasesBack(t *testing.T) {
 		t.Errorf("%d permits charged, want 20", n)
 	}
 	b.replicas[0].Close() // again: no harm
-	if _, err := b.replicas[0].Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); !errors.Is(err, ratelimit.ErrClosed) {
+	if _, err := b.replicas[0].Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); !errors.Is(err,
+		ratelimit.ErrClosed) {
 		t.Errorf("take: error %v, want ErrClosed", err)
 	}
-	if _, err := b.replicas[0].Take(t.Context(), uuid.New(), ratelimit.Posts, 60, 1); !errors.Is(err, ratelimit.ErrClosed) {
+	if _, err := b.replicas[0].Take(t.Context(), uuid.New(), ratelimit.Posts, 60, 1); !errors.Is(err,
+		ratelimit.ErrClosed) {
 		t.Errorf("take of a new window: error %v, want ErrClosed", err)
 	}
 }
@@ -376,7 +380,8 @@ func TestIdleWindowsLeaveMemory(t *testing.T) {
 	eventually(t, "a call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
 	late.Store(int64(6 * time.Minute))
 	use()
-	eventually(t, "all windows are dropped but the newest and the one that a call is for", func() bool { return limiter.Windows() == 2 })
+	eventually(t, "all windows are dropped but the newest and the one that a call is for",
+		func() bool { return limiter.Windows() == 2 })
 	release()
 	waiting.Wait()
 }

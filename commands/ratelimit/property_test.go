@@ -46,8 +46,11 @@ func (l ledger) total() int {
 
 // drawStep draws how far time goes on: nothing, an instant, around a merge, around a minute.
 func drawStep(t *rapid.T) time.Duration {
-	spans := []time.Duration{0, 10 * microsecond, 300 * time.Millisecond, 3 * time.Second, 20 * time.Second, 61 * time.Second}
-	return microsecond * time.Duration(rapid.Int64Range(0, int64(rapid.SampledFrom(spans).Draw(t, "span")/microsecond)).Draw(t, "step"))
+	spans := []time.Duration{
+		0, 10 * microsecond, 300 * time.Millisecond, 3 * time.Second, 20 * time.Second, 61 * time.Second,
+	}
+	return microsecond * time.Duration(
+		rapid.Int64Range(0, int64(rapid.SampledFrom(spans).Draw(t, "span")/microsecond)).Draw(t, "step"))
 }
 
 // Without leases and with few charges, the function grants just what the naive model does, whatever the limit becomes

@@ -88,7 +88,8 @@ func (b *bundle) block(t testing.TB) (release func()) {
 	if err != nil {
 		t.Fatalf("begin: %v", err)
 	}
-	if _, err := tx.Exec(t.Context(), `SELECT FROM rate_limits WHERE integration_id = $1 FOR UPDATE`, b.integration); err != nil {
+	if _, err := tx.Exec(t.Context(), `SELECT FROM rate_limits WHERE integration_id = $1 FOR UPDATE`,
+		b.integration); err != nil {
 		t.Fatalf("lock row: %v", err)
 	}
 	return func() {

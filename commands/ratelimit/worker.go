@@ -106,8 +106,8 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 	return g, 0
 }
 
-// serveFromMemory answers requests that arrived while the call was under way that brought a lease or a refusal: the next
-// call would end that lease, and two requests that alternate would keep ending it.
+// serveFromMemory answers requests that arrived while the call was under way that brought a lease or a refusal: the
+// next call would end that lease, and two requests that alternate would keep ending it.
 func (w *window) serveFromMemory(now time.Time) {
 	for len(w.queue) > 0 {
 		r := w.queue[0]

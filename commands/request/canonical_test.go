@@ -35,7 +35,8 @@ func TestPostCanonical(t *testing.T) {
 		post(), post(`"chapterNumber":0`), post(`"parent_uuid":""`), post(`"parent_uuid":"1.5"`), post(`"chapterNumber":1.5`),
 		post(`"chapterNumber":1.5`, `"parent_uuid":"k"`, `"timestamp":"2024-05-01T10:00:00Z"`),
 		post(`"chapterNumber":1.5`, `"parent_uuid":"k"`, `"timestamp":"2024-05-01T10:00:00.000001Z"`),
-		strings.ReplaceAll(base, "Mia", "mia"), strings.ReplaceAll(base, "Nice.", "Nice. "), strings.ReplaceAll(base, "u-1", "U-1"),
+		strings.ReplaceAll(base, "Mia", "mia"), strings.ReplaceAll(base, "Nice.", "Nice. "),
+		strings.ReplaceAll(base, "u-1", "U-1"),
 		post(`"uuid":"u-1M"`, `"username":"ia"`),
 	} {
 		key := string(canonical(other, received))
@@ -64,9 +65,12 @@ func TestNovelCanonical(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, body := range []string{
-		novel(), novel(`"author":"a"`), novel(`"synopsis":"a"`), novel(`"synopsis":""`), novel(`"language":"a"`), novel(`"language":""`),
-		novel(`"genres":[]`), novel(`"genres":["a"]`), novel(`"genres":["a","b"]`), novel(`"genres":["b","a"]`), novel(`"genres":["ab"]`),
-		novel(`"readingStatus":"hiatus"`), novel(`"language":"hiatus"`), novel(`"coverUrl":"https://a.example"`), novel(`"novel":"Other"`),
+		novel(), novel(`"author":"a"`), novel(`"synopsis":"a"`), novel(`"synopsis":""`), novel(`"language":"a"`),
+		novel(`"language":""`),
+		novel(`"genres":[]`), novel(`"genres":["a"]`), novel(`"genres":["a","b"]`), novel(`"genres":["b","a"]`),
+		novel(`"genres":["ab"]`),
+		novel(`"readingStatus":"hiatus"`), novel(`"language":"hiatus"`), novel(`"coverUrl":"https://a.example"`),
+		novel(`"novel":"Other"`),
 	} {
 		key := canonical(body)
 		if twin, ok := seen[key]; ok {

@@ -14,8 +14,8 @@ import (
 	"novelgate/docs"
 )
 
-// TestBlankTextIsDescribed sends empty and blank text in every member that takes text: what is refused must be described as refused, and
-// what is taken as taken.
+// TestBlankTextIsDescribed sends empty and blank text in every member that takes text: what is refused must be
+// described as refused, and what is taken as taken.
 func TestBlankTextIsDescribed(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
@@ -69,7 +69,9 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 			t.Errorf("%q: %v, but described: %v", key, refused, wrong)
 		}
 	}
-	for _, key := range []string{``, `"`, `""`, `"unclosed`, `closed"`, `a"b`, `"a"b"`, `"\"`, `"\""`, `"\\"`, `"\a"`, `a b`, `"a b"`, `é`, `~`, `!`} {
+	for _, key := range []string{
+		``, `"`, `""`, `"unclosed`, `closed"`, `a"b`, `"a"b"`, `"\"`, `"\""`, `"\\"`, `"\a"`, `a b`, `"a b"`, `é`, `~`, `!`,
+	} {
 		check(t, key)
 	}
 	for _, length := range []int{254, 255, 256} {
@@ -83,7 +85,8 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 	})
 }
 
-// TestCoverURLsAreDescribed: what no URL for readers looks like does not fit the pattern. Which hosts are not public is said in words.
+// TestCoverURLsAreDescribed: what no URL for readers looks like does not fit the pattern. Which hosts are not public is
+// said in words.
 func TestCoverURLsAreDescribed(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
@@ -92,10 +95,14 @@ func TestCoverURLsAreDescribed(t *testing.T) {
 	}
 	described := doc.Components.Schemas["NovelUpsert"].Value.Properties["coverUrl"].Value
 	for _, address := range []string{
-		"https://covers.example.com", "HTTPS://covers.example.com:8443/a/b.jpg?c=d&e=%20#f", "https://covers.example.com?x=@", "https://[2606:4700::1111]/1.jpg",
-		"https://bücher.example/ü.jpg", "https://", "https:///1.jpg", "https://?x", "http://covers.example.com/1.jpg", "https:covers.example.com", "//covers.example.com/1.jpg",
-		"https://ada@covers.example.com/", "https://ada:x@covers.example.com/", "https://covers.example.com/<b>", `https://covers.example.com/"`,
-		`https://covers.example.com\@evil.example/`, "https://covers.example.com/a b", "https://covers.example.com/\x01", "https://covers.example.com/\u0085",
+		"https://covers.example.com", "HTTPS://covers.example.com:8443/a/b.jpg?c=d&e=%20#f", "https://covers.example.com?x=@",
+		"https://[2606:4700::1111]/1.jpg",
+		"https://bücher.example/ü.jpg", "https://", "https:///1.jpg", "https://?x", "http://covers.example.com/1.jpg",
+		"https:covers.example.com", "//covers.example.com/1.jpg",
+		"https://ada@covers.example.com/", "https://ada:x@covers.example.com/", "https://covers.example.com/<b>",
+		`https://covers.example.com/"`,
+		`https://covers.example.com\@evil.example/`, "https://covers.example.com/a b", "https://covers.example.com/\x01",
+		"https://covers.example.com/\u0085",
 	} {
 		body, err := json.Marshal(map[string]string{"novel": "A", "coverUrl": address})
 		if err != nil {

@@ -65,7 +65,8 @@ func FuzzDecodePost(f *testing.F) {
 func FuzzDecodeNovel(f *testing.F) {
 	for _, seed := range []string{
 		novel(), novel(`"coverUrl":"https://covers.example.com/1.jpg"`, `"genres":["a"," b"]`, `"readingStatus":"ongoing"`),
-		novel(`"coverUrl":"https://[::1]/"`), novel(`"genres":[null,[],{}]`), novel(`"author":" "`, `"synopsis":""`, `"language":" "`),
+		novel(`"coverUrl":"https://[::1]/"`), novel(`"genres":[null,[],{}]`),
+		novel(`"author":" "`, `"synopsis":""`, `"language":" "`),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -111,7 +112,9 @@ func FuzzParseIdempotencyKey(f *testing.F) {
 			}
 			return
 		}
-		if len(key) < 1 || len(key) > 255 || strings.Trim(key, "!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~") != "" {
+		if len(key) < 1 || len(key) > 255 ||
+			strings.Trim(key,
+				"!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~") != "" {
 			t.Errorf("%q gives %q", value, key)
 		}
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`

@@ -32,7 +32,8 @@ func ParseIdempotencyKey(h http.Header) (string, error) {
 	if strings.HasPrefix(key, `"`) || strings.HasSuffix(key, `"`) {
 		unwrapped, ok := unwrap(key)
 		if !ok {
-			return "", problem.InvalidIdempotencyKey(`The Idempotency-Key header is not a complete quoted string: a quote or a backslash inside is written \" or \\.`)
+			return "", problem.InvalidIdempotencyKey(
+				`The Idempotency-Key header is not a complete quoted string: a quote or a backslash inside is written \" or \\.`)
 		}
 		key = unwrapped
 	}
@@ -40,11 +41,13 @@ func ParseIdempotencyKey(h http.Header) (string, error) {
 	case key == "":
 		return "", problem.InvalidIdempotencyKey("The Idempotency-Key header is empty.")
 	case len(key) > MaxKey:
-		return "", problem.InvalidIdempotencyKey("The Idempotency-Key header must have at most 255 bytes, got " + thousands(len(key)) + ".")
+		return "", problem.InvalidIdempotencyKey("The Idempotency-Key header must have at most 255 bytes, got " +
+			thousands(len(key)) + ".")
 	}
 	for i := range len(key) {
 		if key[i] < 0x21 || key[i] > 0x7E {
-			return "", problem.InvalidIdempotencyKey("The Idempotency-Key header must be visible ASCII (0x21 to 0x7E), without spaces.")
+			return "", problem.InvalidIdempotencyKey(
+				"The Idempotency-Key header must be visible ASCII (0x21 to 0x7E), without spaces.")
 		}
 	}
 	return key, nil

@@ -17,7 +17,8 @@ var received = time.Date(2024, 5, 1, 10, 0, 0, 123_456_789, time.UTC)
 
 // post returns a valid body with members added, or in place of those of the same name.
 func post(members ...string) string {
-	return object([]string{`"uuid":"u-1"`, `"username":"Mia"`, `"novel":"The Wandering Inn"`, `"content":"Nice."`}, members)
+	return object([]string{`"uuid":"u-1"`, `"username":"Mia"`, `"novel":"The Wandering Inn"`, `"content":"Nice."`},
+		members)
 }
 
 // novel does the same for a novel.
@@ -131,10 +132,14 @@ func TestDecodePostRefusesFields(t *testing.T) {
 	t.Parallel()
 	long := func(n int) string { return strings.Repeat("é", n) }
 	for body, want := range map[string][]string{
-		without("uuid"):                                      {"uuid: is required"},
-		post(`"uuid":null`):                                  {"uuid: is required and must not be null"},
-		post(`"uuid":""`):                                    {"uuid: must have 1 to 255 characters, got an empty or blank string"},
-		post(`"uuid":" \u3000"`):                             {"uuid: must have 1 to 255 characters, got an empty or blank string"},
+		without("uuid"):     {"uuid: is required"},
+		post(`"uuid":null`): {"uuid: is required and must not be null"},
+		post(`"uuid":""`): {
+			"uuid: must have 1 to 255 characters, got an empty or blank string",
+		},
+		post(`"uuid":" \u3000"`): {
+			"uuid: must have 1 to 255 characters, got an empty or blank string",
+		},
 		post(`"uuid":"` + long(256) + `"`):                   {"uuid: must have 1 to 255 characters, got 256"},
 		post(`"uuid":7`):                                     {"uuid: must be a string, got a number"},
 		post(`"uuid":"a\u0000"`):                             {"uuid: must not contain the character NUL"},
@@ -263,7 +268,8 @@ func TestMalformedBodies(t *testing.T) {
 			field = p.Fields[0].Field
 		}
 		if p.Code != problem.CodeInvalidRequest || field != want.field || !strings.Contains(p.Detail, want.detail) {
-			t.Errorf("%.100q: %s, field %q, detail %q, want field %q, detail %q", body, p.Code, field, p.Detail, want.field, want.detail)
+			t.Errorf("%.100q: %s, field %q, detail %q, want field %q, detail %q", body, p.Code, field, p.Detail, want.field,
+				want.detail)
 		}
 		if len(p.Detail) > 300 {
 			t.Errorf("%.100q: the detail has %d bytes", body, len(p.Detail))
@@ -274,7 +280,8 @@ func TestMalformedBodies(t *testing.T) {
 func TestMessagesDoNotEchoTexts(t *testing.T) {
 	t.Parallel()
 	const secret = "xyzzyxyzzy"
-	body := `{"uuid":"\u0000` + secret + `","username":"\u0000` + secret + `","novel":"\u0000` + secret + `","content":"<b>` + secret + `"}`
+	body := `{"uuid":"\u0000` + secret + `","username":"\u0000` + secret + `","novel":"\u0000` + secret +
+		`","content":"<b>` + secret + `"}`
 	_, err := request.DecodePost([]byte(body), received)
 	p := refusal(t, err)
 	if len(p.Fields) != 4 || strings.Contains(err.Error(), secret) {

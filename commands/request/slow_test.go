@@ -31,10 +31,20 @@ func TestSlowBody(t *testing.T) {
 		code      problem.Code
 		retryable bool
 	}{
-		"slow":          {"Content-Length: 20\r\n\r\nbeginning", false, http.StatusRequestTimeout, problem.CodeRequestTimeout, true},
-		"slow, chunked": {"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", false, http.StatusRequestTimeout, problem.CodeRequestTimeout, true},
-		"cut":           {"Content-Length: 20\r\n\r\nbeginning", true, http.StatusBadRequest, problem.CodeInvalidRequest, false},
-		"cut, chunked":  {"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", true, http.StatusBadRequest, problem.CodeInvalidRequest, false},
+		"slow": {
+			"Content-Length: 20\r\n\r\nbeginning", false, http.StatusRequestTimeout, problem.CodeRequestTimeout, true,
+		},
+		"slow, chunked": {
+			"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", false, http.StatusRequestTimeout, problem.CodeRequestTimeout,
+			true,
+		},
+		"cut": {
+			"Content-Length: 20\r\n\r\nbeginning", true, http.StatusBadRequest, problem.CodeInvalidRequest, false,
+		},
+		"cut, chunked": {
+			"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", true, http.StatusBadRequest, problem.CodeInvalidRequest,
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,8 +2,8 @@ package request
 
 import "novelgate/internal/title"
 
-// StaffNovel is the validated command of staff to publish a title or to edit a canonical novel. Its fields are under the
-// same rules as those of a partner's upsert.
+// StaffNovel is the validated command of staff to publish a title or to edit a canonical novel. Its fields are under
+// the same rules as those of a partner's upsert.
 type StaffNovel struct {
 	Novel         // without a title in an edit
 	Reason string // "" when none was given

@@ -19,8 +19,9 @@ func TestDecodePublication(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := request.StaffNovel{Novel: request.Novel{
-		Title: "The Tale", FoldedTitle: "the tale", Author: new("M"), Synopsis: new(""), CoverURL: new("https://example.com/c"),
-		Genres: new([]string{"a", "b"}), Language: new("ja"), ReadingStatus: new("hiatus"),
+		Title: "The Tale", FoldedTitle: "the tale", Author: new("M"), Synopsis: new(""),
+		CoverURL: new("https://example.com/c"),
+		Genres:   new([]string{"a", "b"}), Language: new("ja"), ReadingStatus: new("hiatus"),
 	}, Reason: "ours"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -39,9 +40,12 @@ func TestStaffFieldsAreThoseOfPartners(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5_001)
 	for _, fields := range []string{
-		`"author":""`, `"author":5`, `"author":"` + long + `"`, `"synopsis":"` + long + `"`, `"synopsis":"\u0000"`, `"coverUrl":"http://example.com/"`,
-		`"coverUrl":"https://localhost/c"`, `"coverUrl":""`, `"genres":"a"`, `"genres":[""]`, `"genres":[1]`, `"language":"` + long + `"`,
-		`"readingStatus":"paused"`, `"author":"a","author":"b"`, `"Author":"a"`, `"author":"\ud800"`, `"author":"","genres":[1],"language":7`, `"author":`,
+		`"author":""`, `"author":5`, `"author":"` + long + `"`, `"synopsis":"` + long + `"`, `"synopsis":"\u0000"`,
+		`"coverUrl":"http://example.com/"`,
+		`"coverUrl":"https://localhost/c"`, `"coverUrl":""`, `"genres":"a"`, `"genres":[""]`, `"genres":[1]`,
+		`"language":"` + long + `"`,
+		`"readingStatus":"paused"`, `"author":"a","author":"b"`, `"Author":"a"`, `"author":"\ud800"`,
+		`"author":"","genres":[1],"language":7`, `"author":`,
 	} {
 		_, partner := request.DecodeNovel([]byte(`{"novel":"T",` + fields + `}`))
 		_, publication := request.DecodePublication([]byte(`{"novel":"T",` + fields + `}`))
@@ -111,7 +115,10 @@ func TestStaffCanonical(t *testing.T) {
 	if other := canonical(` { "reason":"r", "author":" A ", "novel":" t ", "genres":null } `); other != same {
 		t.Errorf("the same command differs: %q, %q", same, other)
 	}
-	for _, body := range []string{`{"novel":"T","author":"A"}`, `{"novel":"T","author":"A","reason":"R"}`, `{"novel":"T","author":"B","reason":"r"}`, `{"novel":"U","author":"A","reason":"r"}`} {
+	for _, body := range []string{
+		`{"novel":"T","author":"A"}`, `{"novel":"T","author":"A","reason":"R"}`, `{"novel":"T","author":"B","reason":"r"}`,
+		`{"novel":"U","author":"A","reason":"r"}`,
+	} {
 		if canonical(body) == same {
 			t.Errorf("%s is taken for the same command", body)
 		}

@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	wantTimestamp = "must be ISO 8601 with date, time and time zone, such as 2024-05-01T10:00:00Z or 2024-05-01T12:00:00.123+02:00"
-	wantZone      = "must have an explicit time zone: Z, or an offset such as +02:00"
-	wantReal      = "must be a moment that exists, in the years 0001 to 9999"
+	wantTimestamp = "must be ISO 8601 with date, time and time zone, such as 2024-05-01T10:00:00Z or " +
+		"2024-05-01T12:00:00.123+02:00"
+	wantZone = "must have an explicit time zone: Z, or an offset such as +02:00"
+	wantReal = "must be a moment that exists, in the years 0001 to 9999"
 )
 
 // parseTimestamp reads an ISO 8601 date and time with an explicit zone: RFC 3339,

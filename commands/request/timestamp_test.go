@@ -102,7 +102,8 @@ func TestTimestamp(t *testing.T) {
 			t.Errorf("%q: %v", in, err)
 			continue
 		}
-		if got := p.WrittenAt.Format(time.RFC3339Nano); got != want || !p.TimestampGiven || p.WrittenAt.Location() != time.UTC {
+		if got := p.WrittenAt.Format(time.RFC3339Nano); got != want || !p.TimestampGiven ||
+			p.WrittenAt.Location() != time.UTC {
 			t.Errorf("%q is %s, want %s", in, got, want)
 		}
 	}

@@ -1,5 +1,6 @@
-// Package share keeps one integration from taking what all of them share. So many of its requests are under way at a time,
-// a bounded number waits for its turn in order of arrival, and the rest is refused at once. Each replica counts its own.
+// Package share keeps one integration from taking what all of them share. So many of its requests are under way at a
+// time, a bounded number waits for its turn in order of arrival, and the rest is refused at once. Each replica counts
+// its own.
 package share
 
 import (
@@ -35,8 +36,8 @@ func New(underWay, waiting int) *Shares {
 	return &Shares{underWay: int64(underWay), most: underWay + waiting, shares: map[uuid.UUID]*share{}}
 }
 
-// Take returns when it is a request's turn. It fails with ErrExceeded when too many wait already, or when ctx ends first.
-// Return must follow when the request is over, and only then.
+// Take returns when it is a request's turn. It fails with ErrExceeded when too many wait already, or when ctx ends
+// first. Return must follow when the request is over, and only then.
 func (s *Shares) Take(ctx context.Context, integration uuid.UUID) error {
 	s.mu.Lock()
 	own := s.shares[integration]

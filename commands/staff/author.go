@@ -44,7 +44,8 @@ func (s *Staff) LinkAuthor(ctx context.Context, name AuthorName, memberID, reaso
 	if err := checkReason(reason); err != nil {
 		return Author{}, err
 	}
-	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Link(memberID, reason) })
+	return s.decideAuthor(ctx, name,
+		func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Link(memberID, reason) })
 }
 
 // UnlinkAuthor attributes the comments of an author to the partner platform again.
@@ -52,7 +53,8 @@ func (s *Staff) UnlinkAuthor(ctx context.Context, name AuthorName, reason string
 	if err := checkReason(reason); err != nil {
 		return Author{}, err
 	}
-	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Unlink(reason) })
+	return s.decideAuthor(ctx, name,
+		func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Unlink(reason) })
 }
 
 // BlockAuthor refuses further comments of an author, from the next request on.
@@ -85,15 +87,20 @@ func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason str
 	})
 }
 
-func (s *Staff) moderateAuthor(ctx context.Context, name AuthorName, reason string, decide func(author.Author, string) ([]events.Event, error)) (Author, error) {
+func (s *Staff) moderateAuthor(
+	ctx context.Context, name AuthorName, reason string, decide func(author.Author, string) ([]events.Event, error),
+) (Author, error) {
 	if err := requireReason(reason); err != nil {
 		return Author{}, err
 	}
-	return s.decideAuthor(ctx, name, func(_ context.Context, a author.Author) ([]events.Event, error) { return decide(a, reason) })
+	return s.decideAuthor(ctx, name,
+		func(_ context.Context, a author.Author) ([]events.Event, error) { return decide(a, reason) })
 }
 
 // decideAuthor appends what decide decides about an author, of whom nobody need have heard before.
-func (s *Staff) decideAuthor(ctx context.Context, name AuthorName, decide func(context.Context, author.Author) ([]events.Event, error)) (Author, error) {
+func (s *Staff) decideAuthor(
+	ctx context.Context, name AuthorName, decide func(context.Context, author.Author) ([]events.Event, error),
+) (Author, error) {
 	ref, err := author.Ref(name.IntegrationID, name.ExternalUUID)
 	if err != nil {
 		return Author{}, err
@@ -101,9 +108,10 @@ func (s *Staff) decideAuthor(ctx context.Context, name AuthorName, decide func(c
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Author{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
-		return decide(ctx, author.Fold(ref, history))
-	})
+	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()},
+		func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
+			return decide(ctx, author.Fold(ref, history))
+		})
 	if err != nil {
 		return Author{}, err
 	}
@@ -134,7 +142,8 @@ func (s *Staff) AuthorHistory(ctx context.Context, name AuthorName) ([]HistoryEn
 func scanAuthor(row pgx.CollectableRow) (Author, error) {
 	var a Author
 	var external *string
-	if err := row.Scan(&a.ID, &a.IntegrationID, &external, &a.DisplayName, &a.MemberID, &a.Blocked, &a.PostsHiddenUntil, &a.FirstSeenAt); err != nil {
+	if err := row.Scan(&a.ID, &a.IntegrationID, &external, &a.DisplayName, &a.MemberID, &a.Blocked, &a.PostsHiddenUntil,
+		&a.FirstSeenAt); err != nil {
 		return Author{}, fmt.Errorf("scan author: %w", err)
 	}
 	if external != nil {

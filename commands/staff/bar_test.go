@@ -30,21 +30,25 @@ func TestBar(t *testing.T) {
 		}
 	}
 	want := staff.Novel{
-		NovelID: id, Slug: "moby-dick", Title: "Moby Dick", Genres: []string{}, Owner: staff.Nobody, State: novel.Rejected, FoldedTitle: "moby dick",
+		NovelID: id, Slug: "moby-dick", Title: "Moby Dick", Genres: []string{}, Owner: staff.Nobody, State: novel.Rejected,
+		FoldedTitle: "moby dick",
 	}
 	got, err := s.RejectNovel(t.Context(), " Moby  Dick ", "no whales")
 	check(got, err, want)
 	var refused *novel.TransitionError
-	if _, err := s.RejectNovel(t.Context(), "MOBY DICK", "again"); !errors.As(err, &refused) || *refused != (novel.TransitionError{From: novel.Rejected, To: novel.Rejected}) {
+	if _, err := s.RejectNovel(t.Context(), "MOBY DICK", "again"); !errors.As(err, &refused) ||
+		*refused != (novel.TransitionError{From: novel.Rejected, To: novel.Rejected}) {
 		t.Errorf("again: %v", err)
 	}
-	if _, err := s.PublishNovel(t.Context(), "MOBY DICK", ""); !errors.As(err, &refused) || *refused != (novel.TransitionError{From: novel.Rejected, To: novel.Published}) {
+	if _, err := s.PublishNovel(t.Context(), "MOBY DICK", ""); !errors.As(err, &refused) ||
+		*refused != (novel.TransitionError{From: novel.Rejected, To: novel.Published}) {
 		t.Errorf("publish: %v", err)
 	}
 	want.State = novel.Free
 	got, err = s.ApproveNovel(t.Context(), "MOBY DICK", "whales are fine")
 	check(got, err, want)
-	if _, err := s.ApproveNovel(t.Context(), "moby dick", "again"); !errors.As(err, &refused) || *refused != (novel.TransitionError{From: novel.Free, To: novel.Approved}) {
+	if _, err := s.ApproveNovel(t.Context(), "moby dick", "again"); !errors.As(err, &refused) ||
+		*refused != (novel.TransitionError{From: novel.Free, To: novel.Approved}) {
 		t.Errorf("approve a free title: %v", err)
 	}
 	want.State = novel.Rejected
@@ -92,8 +96,14 @@ func TestMovesByID(t *testing.T) {
 	for _, step := range []struct {
 		do   func(context.Context, uuid.UUID, string) (staff.Novel, error)
 		want novel.State
-	}{{s.ApproveByID, novel.Free}, {s.RejectByID, novel.Rejected}, {s.ApproveByID, novel.Free}, {s.PublishByID, novel.Published}} {
-		if got, err := step.do(t.Context(), barred.NovelID, "why"); err != nil || got.State != step.want || got.Slug != barred.Slug {
+	}{
+		{s.ApproveByID, novel.Free},
+		{s.RejectByID, novel.Rejected},
+		{s.ApproveByID, novel.Free},
+		{s.PublishByID, novel.Published},
+	} {
+		if got, err := step.do(t.Context(), barred.NovelID, "why"); err != nil || got.State != step.want ||
+			got.Slug != barred.Slug {
 			t.Errorf("%+v, %v; want %s", got, err, step.want)
 		}
 	}
@@ -110,12 +120,20 @@ func TestStaffAtOnce(t *testing.T) {
 		one, two  act
 		histories []int // how many events there may be behind the given ones
 	}{
-		"bar twice":                   {func(string) {}, s.RejectNovel, s.RejectNovel, []int{1}},
-		"bar and publish":             {func(string) {}, s.RejectNovel, s.PublishNovel, []int{1}},
-		"lift twice":                  {func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.ApproveNovel, []int{1}},
-		"lift and publish":            {func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.PublishNovel, []int{1, 2}},
-		"approve and reject, pending": {func(title string) { imported(t, s, title, novel.Pending) }, s.ApproveNovel, s.RejectNovel, nil},
-		"publish and reject":          {func(title string) { imported(t, s, title, novel.Approved) }, s.PublishNovel, s.RejectNovel, []int{1}},
+		"bar twice":       {func(string) {}, s.RejectNovel, s.RejectNovel, []int{1}},
+		"bar and publish": {func(string) {}, s.RejectNovel, s.PublishNovel, []int{1}},
+		"lift twice": {
+			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.ApproveNovel, []int{1},
+		},
+		"lift and publish": {
+			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.PublishNovel, []int{1, 2},
+		},
+		"approve and reject, pending": {
+			func(title string) { imported(t, s, title, novel.Pending) }, s.ApproveNovel, s.RejectNovel, nil,
+		},
+		"publish and reject": {
+			func(title string) { imported(t, s, title, novel.Approved) }, s.PublishNovel, s.RejectNovel, []int{1},
+		},
 	} {
 		for round := range 4 {
 			title := fmt.Sprint(name, " ", round)

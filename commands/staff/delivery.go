@@ -40,7 +40,8 @@ func (s *Staff) replayed(ctx context.Context) error {
 	var stored events.Stored
 	var salt uuid.NullUUID
 	var encoded []byte
-	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type, &stored.Data, &salt, &encoded)
+	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type,
+		&stored.Data, &salt, &encoded)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil

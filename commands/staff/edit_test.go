@@ -23,8 +23,10 @@ func TestPublishWithFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := staff.Novel{
-		NovelID: events.NovelID("genji"), Slug: "genji", Title: "Genji", Author: "Murasaki", Synopsis: "A prince.", CoverURL: "https://example.com/c",
-		Genres: []string{"court"}, Language: "ja", ReadingStatus: "completed", Owner: staff.Host, State: novel.Published, FoldedTitle: "genji",
+		NovelID: events.NovelID("genji"), Slug: "genji", Title: "Genji", Author: "Murasaki", Synopsis: "A prince.",
+		CoverURL: "https://example.com/c",
+		Genres:   []string{"court"}, Language: "ja", ReadingStatus: "completed", Owner: staff.Host, State: novel.Published,
+		FoldedTitle: "genji",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -40,17 +42,21 @@ func TestPublishWithFields(t *testing.T) {
 	if diff := cmp.Diff([]events.Event{
 		events.NovelPublished{Reason: "licensed"},
 		events.NovelUpdated{
-			Synopsis: fields.Synopsis, CoverURL: fields.CoverURL, Language: fields.Language, ReadingStatus: fields.ReadingStatus, Genres: fields.Genres,
+			Synopsis: fields.Synopsis, CoverURL: fields.CoverURL, Language: fields.Language, ReadingStatus: fields.ReadingStatus,
+			Genres: fields.Genres,
 		},
 	}, stream(t, s, id)[1:]); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	var transactions int
-	if err := s.Pool.QueryRow(t.Context(), `SELECT count(DISTINCT transaction_id) FROM events WHERE stream_id = $1 AND stream_version > 1`, id).Scan(&transactions); err != nil || transactions != 1 {
+	if err := s.Pool.QueryRow(t.Context(),
+		`SELECT count(DISTINCT transaction_id) FROM events WHERE stream_id = $1 AND stream_version > 1`, id).Scan(
+		&transactions); err != nil || transactions != 1 {
 		t.Errorf("%d transactions, %v", transactions, err)
 	}
 	same := imported(t, s, "Sarashina", novel.Approved)
-	if _, err := s.PublishNovelWith(t.Context(), "Sarashina", novel.Fields{Author: new("Unknown"), Genres: new([]string{})}, ""); err != nil {
+	if _, err := s.PublishNovelWith(t.Context(), "Sarashina",
+		novel.Fields{Author: new("Unknown"), Genres: new([]string{})}, ""); err != nil {
 		t.Error(err)
 	}
 	if list := stream(t, s, same); len(list) != 2 {
@@ -61,14 +67,16 @@ func TestPublishWithFields(t *testing.T) {
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	made, err := s.PublishNovelWith(t.Context(), "Genji", novel.Fields{Language: new("ja"), Genres: new([]string{"court"})}, "")
+	made, err := s.PublishNovelWith(t.Context(), "Genji",
+		novel.Fields{Language: new("ja"), Genres: new([]string{"court"})}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := made
 	want.Author, want.Language, want.Genres = "Murasaki", "", []string{}
 	for range 2 { // the second time nothing is left to change
-		got, err := s.EditNovel(t.Context(), made.NovelID, novel.Fields{Author: new("Murasaki"), Language: new(""), Genres: new([]string{}), Synopsis: new("")}, "typo")
+		got, err := s.EditNovel(t.Context(), made.NovelID,
+			novel.Fields{Author: new("Murasaki"), Language: new(""), Genres: new([]string{}), Synopsis: new("")}, "typo")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +90,8 @@ func TestEdit(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 
-	pending, approved, rejected := imported(t, s, "One", novel.Pending), imported(t, s, "Two", novel.Approved), imported(t, s, "Three", novel.Approved)
+	pending, approved, rejected := imported(t, s, "One", novel.Pending), imported(t, s, "Two", novel.Approved),
+		imported(t, s, "Three", novel.Approved)
 	if _, err := s.RejectNovel(t.Context(), "Three", "no"); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +118,8 @@ func TestEdit(t *testing.T) {
 	} {
 		before := len(stream(t, s, c.n.NovelID))
 		var refused *novel.EditError
-		if _, err := s.EditNovel(t.Context(), c.n.NovelID, novel.Fields{Author: new("A")}, ""); !errors.As(err, &refused) || refused.State != c.want {
+		if _, err := s.EditNovel(t.Context(), c.n.NovelID, novel.Fields{Author: new("A")}, ""); !errors.As(err, &refused) ||
+			refused.State != c.want {
 			t.Errorf("%s: %v", c.want, err)
 		}
 		if after := len(stream(t, s, c.n.NovelID)); after != before {

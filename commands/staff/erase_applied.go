@@ -24,8 +24,9 @@ func (e *NotAppliedError) Error() string {
 	return "not applied yet by " + strings.Join(e.Projections, ", ")
 }
 
-// AwaitErased waits until the tables that follow the log have forgotten an author, up to their last erasure on record. It fails with a
-// *NotAppliedError when ctx ends before that, and as soon as none but projections that have stopped are left.
+// AwaitErased waits until the tables that follow the log have forgotten an author, up to their last erasure on record.
+// It fails with a *NotAppliedError when ctx ends before that, and as soon as none but projections that have stopped are
+// left.
 func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
 	var behind *NotAppliedError
 	for {
@@ -53,7 +54,8 @@ func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
 	}
 }
 
-// StoppedBefore names the projections that have stopped before an author's last erasure on record: what they show stays until they go on.
+// StoppedBefore names the projections that have stopped before an author's last erasure on record: what they show stays
+// until they go on.
 func (s *Staff) StoppedBefore(ctx context.Context, authorID uuid.UUID) (names []string, err error) {
 	pending, err := s.pendingErasure(ctx, authorID)
 	for _, p := range pending {

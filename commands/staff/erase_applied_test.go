@@ -55,7 +55,8 @@ func TestAwaitErased(t *testing.T) {
 
 	// One that has stopped will not come to it, however long it is waited for.
 	l.stopFollowing()
-	if _, err := l.Pool.Exec(t.Context(), `UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`); err != nil {
+	if _, err := l.Pool.Exec(t.Context(),
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`); err != nil {
 		t.Fatal(err)
 	}
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)

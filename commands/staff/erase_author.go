@@ -16,21 +16,23 @@ import (
 
 // ErrNotSealed is returned when the ledger does not come as far as what has to be erased. What could be erased is; the
 // command goes on when it is repeated.
-var ErrNotSealed = errors.New("the ledger has not sealed all of it yet: repeat the command in a moment, while `novelgate serve` is running")
+var ErrNotSealed = errors.New(
+	"the ledger has not sealed all of it yet: repeat the command in a moment, while `novelgate serve` is running")
 
 // Erasure says what was erased of an author.
 type Erasure struct {
-	AuthorID  uuid.UUID `json:"authorId"`
-	Comments  int       `json:"comments"`  // the author's that were found; those that came in during the erasure are erased and not counted
+	AuthorID uuid.UUID `json:"authorId"`
+	// the author's that were found; those that came in during the erasure are erased and not counted
+	Comments  int       `json:"comments"`
 	Decisions int       `json:"decisions"` // about the author
 	ErasedAt  time.Time `json:"erasedAt"`  // when this was recorded last
 }
 
-// EraseAuthor erases for ever who an author is and what they wrote, up to now: from the log, and with AuthorErased from everything
-// that is made of it. Repeated, it erases what has come since, and what an interrupted command has left.
+// EraseAuthor erases for ever who an author is and what they wrote, up to now: from the log, and with AuthorErased from
+// everything that is made of it. Repeated, it erases what has come since, and what an interrupted command has left.
 //
-// The comments are found in the table posts, which forgets them at AuthorErased: so they are erased before that is recorded. What
-// posts did not have yet, up to AuthorErased, is looked for in the log itself, after that.
+// The comments are found in the table posts, which forgets them at AuthorErased: so they are erased before that is
+// recorded. What posts did not have yet, up to AuthorErased, is looked for in the log itself, after that.
 func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string) (Erasure, error) {
 	if err := requireReason(reason); err != nil {
 		return Erasure{}, err
@@ -63,9 +65,10 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if err := e.erase(ctx, found.projected); err != nil {
 		return Erasure{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-		return author.Fold(ref, history).Erase(reason, len(found.projected)+len(found.rest), found.decisions, found.searched)
-	})
+	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()},
+		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+			return author.Fold(ref, history).Erase(reason, len(found.projected)+len(found.rest), found.decisions, found.searched)
+		})
 	if err != nil {
 		return Erasure{}, err
 	}
@@ -114,11 +117,12 @@ func (e eraser) again(ctx context.Context) (Erasure, error) {
 	return done, nil
 }
 
-// searchedBefore returns behind which position comments may be left that an erasure, which stands at a position of the log, has to erase.
+// searchedBefore returns behind which position comments may be left that an erasure, which stands at a position of the
+// log, has to erase.
 //
-// What an erasure says to have searched is a place of the cluster in which it was recorded, and is not translated when the log moves to
-// another one: data never changes. Then all of the log in front of it is searched. That takes as long as reading the log, but only for
-// authors who were erased before a move.
+// What an erasure says to have searched is a place of the cluster in which it was recorded, and is not translated when
+// the log moves to another one: data never changes. Then all of the log in front of it is searched. That takes as long
+// as reading the log, but only for authors who were erased before a move.
 func searchedBefore(erased events.AuthorErased, at events.Position) (events.Position, error) {
 	searched, err := events.ParsePosition(erased.Searched)
 	if err != nil {

@@ -46,7 +46,9 @@ func TestEraseAuthor(t *testing.T) {
 		}
 	}
 	l.caughtUp(t)
-	wantHeld := []string{"public.authors.display_name", "public.author_decisions.member_id", "public.events.personal", "public.posts.content"}
+	wantHeld := []string{
+		"public.authors.display_name", "public.author_decisions.member_id", "public.events.personal", "public.posts.content",
+	}
 	if _, ok := testdb.Dump(t, l.Pool.Config().ConnString()); ok {
 		wantHeld = append(wantHeld, "pg_dump of public.authors", "pg_dump of public.events", "pg_dump of public.posts")
 	}
@@ -62,7 +64,8 @@ func TestEraseAuthor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if erased.AuthorID != events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID) || erased.Comments != 1201 || erased.Decisions != 3 || erased.ErasedAt.IsZero() {
+	if erased.AuthorID != events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID) || erased.Comments != 1201 ||
+		erased.Decisions != 3 || erased.ErasedAt.IsZero() {
 		t.Errorf("erased %+v", erased)
 	}
 	l.caughtUp(t)
@@ -101,7 +104,8 @@ func TestEraseAuthor(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	again, err := l.EraseAuthor(t.Context(), l.name, "asked twice")
-	if diff := cmp.Diff(staff.Erasure{AuthorID: erased.AuthorID, ErasedAt: erased.ErasedAt}, again); err != nil || diff != "" {
+	if diff := cmp.Diff(staff.Erasure{AuthorID: erased.AuthorID, ErasedAt: erased.ErasedAt}, again); err != nil ||
+		diff != "" {
 		t.Errorf("%v; (-want +got)\n%s", err, diff)
 	}
 	if _, err := l.EraseAuthor(t.Context(), namesake, "they, too"); err != nil {
@@ -126,7 +130,8 @@ func (l *live) proofs(t *testing.T) (check func()) {
 		var data, metadata string
 		var personal *string
 		var salt uuid.NullUUID
-		if err := rows.Scan(&index, &e.ID, &e.Source, &e.Type, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.RecordedAt, &data, &personal, &salt, &metadata); err != nil {
+		if err := rows.Scan(&index, &e.ID, &e.Source, &e.Type, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.RecordedAt,
+			&data, &personal, &salt, &metadata); err != nil {
 			t.Fatal(err)
 		}
 		e.Data, e.Metadata = []byte(data), []byte(metadata)
@@ -149,7 +154,8 @@ func (l *live) proofs(t *testing.T) (check func()) {
 		t.Helper()
 		var size int64
 		var root []byte
-		if err := l.Pool.QueryRow(t.Context(), `SELECT tree_size, root_hash FROM ledger_state`).Scan(&size, &root); err != nil {
+		if err := l.Pool.QueryRow(t.Context(), `SELECT tree_size, root_hash FROM ledger_state`).Scan(&size,
+			&root); err != nil {
 			t.Fatal(err)
 		}
 		tree := tlog.Tree{N: size, Hash: tlog.Hash(root)}
@@ -204,7 +210,8 @@ func TestErasedAuthorBeginsAnew(t *testing.T) {
 	for _, when := range []string{"followed", "rebuilt"} {
 		l.caughtUp(t)
 		got := []int{
-			l.count(t, `SELECT count(*) FROM posts WHERE content IS NULL`), l.count(t, `SELECT count(*) FROM posts WHERE content IS NOT NULL`),
+			l.count(t, `SELECT count(*) FROM posts WHERE content IS NULL`),
+			l.count(t, `SELECT count(*) FROM posts WHERE content IS NOT NULL`),
 			l.count(t, `SELECT count(*) FROM authors WHERE external_uuid = $1`, l.name.ExternalUUID),
 			l.count(t, `SELECT count(*) FROM author_decisions WHERE external_uuid = $1 AND blocked`, l.name.ExternalUUID),
 		}
@@ -257,7 +264,8 @@ func TestEraseWaitsForTheSealer(t *testing.T) {
 	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := l.EraseAuthor(ctx, l.name, "r"); !errors.Is(err, staff.ErrNotSealed) && !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.EraseAuthor(ctx, l.name, "r"); !errors.Is(err, staff.ErrNotSealed) &&
+		!errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("not refused: %v", err)
 	}
 	if n := l.count(t, `SELECT count(*) FROM events WHERE personal IS NOT NULL AND event_type = 'post.imported.v1'`); n != 3 {

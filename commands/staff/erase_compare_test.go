@@ -16,7 +16,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// compareWhile begins to compare the posts, lets happen what most likely is waited for by then, and returns the outcome.
+// compareWhile begins to compare the posts, lets happen what most likely is waited for by then, and returns the
+// outcome.
 func (l *live) compareWhile(happens func()) (rebuild.Comparison, error) {
 	type outcome struct {
 		rebuild.Comparison
@@ -30,7 +31,9 @@ func (l *live) compareWhile(happens func()) (rebuild.Comparison, error) {
 	time.Sleep(100 * time.Millisecond)
 	happens()
 	end := <-ended
-	for deadline := time.Now().Add(2 * time.Minute); errors.Is(end.error, rebuild.ErrNotComparable) && time.Now().Before(deadline); { // a busy machine
+	// a busy machine
+	for deadline := time.Now().Add(2 * time.Minute); errors.Is(end.error, rebuild.ErrNotComparable) && time.Now().Before(
+		deadline); {
 		end.Comparison, end.error = l.compare(projections.Posts{})
 	}
 	return end.Comparison, end.error
@@ -45,7 +48,8 @@ func (l *live) compareAll(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := rebuild.Compare(t.Context(), rebuild.Config{Pool: l.Pool, Projection: p, Inline: inline, Logger: slog.New(slog.DiscardHandler)})
+		c, err := rebuild.Compare(t.Context(),
+			rebuild.Config{Pool: l.Pool, Projection: p, Inline: inline, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,8 +62,8 @@ func (l *live) compareAll(t *testing.T) map[string]string {
 	return differing
 }
 
-// TestErasedAuthorComparesEqual: the tables forget an erased author as a replay does, which cannot know what the log has lost. Everything that was
-// counted wrongly is a difference all the same.
+// TestErasedAuthorComparesEqual: the tables forget an erased author as a replay does, which cannot know what the log
+// has lost. Everything that was counted wrongly is a difference all the same.
 func TestErasedAuthorComparesEqual(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -86,12 +90,15 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	for name, found := range l.compareAll(t) {
 		t.Errorf("begun anew: %s: %s", name, found)
 	}
-	for table, column := range map[string]string{"daily_facts": "authors", "thread_activity": "participants", "integration_activity": "authors"} {
+	for table, column := range map[string]string{
+		"daily_facts": "authors", "thread_activity": "participants", "integration_activity": "authors",
+	} {
 		if _, err := l.Pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = `+column+` + 1`); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Pool.Exec(t.Context(), `DELETE FROM daily_authors WHERE author_id IN (SELECT author_id FROM authors WHERE external_uuid = $1)`, other.ExternalUUID); err != nil {
+	if _, err := l.Pool.Exec(t.Context(),
+		`DELETE FROM daily_authors WHERE author_id IN (SELECT author_id FROM authors WHERE external_uuid = $1)`, other.ExternalUUID); err != nil {
 		t.Fatal(err)
 	}
 	found := l.compareAll(t)
@@ -106,8 +113,8 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	}
 }
 
-// TestCompareBehindAnErasure: tables that have yet to apply an erasure hold what the log has lost. They are no forgery: the comparison waits
-// for the projection, and says so if that does not run.
+// TestCompareBehindAnErasure: tables that have yet to apply an erasure hold what the log has lost. They are no forgery:
+// the comparison waits for the projection, and says so if that does not run.
 func TestCompareBehindAnErasure(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -117,7 +124,8 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := l.compare(projections.Activity{}); !errors.Is(err, rebuild.ErrNotComparable) || !strings.Contains(err.Error(), "erasure") {
+	if c, err := l.compare(projections.Activity{}); !errors.Is(err, rebuild.ErrNotComparable) ||
+		!strings.Contains(err.Error(), "erasure") {
 		t.Errorf("nobody applies it: %+v, %v", c, err)
 	}
 	if _, err := l.compare(projections.Novels{}); err != nil {
@@ -128,8 +136,8 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	}
 }
 
-// TestCompareDuringAnErasure: an erasure takes words out of the log before it is on record. While it is under way, what differs is no forgery:
-// the comparison waits for it to end.
+// TestCompareDuringAnErasure: an erasure takes words out of the log before it is on record. While it is under way, what
+// differs is no forgery: the comparison waits for it to end.
 func TestCompareDuringAnErasure(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -140,7 +148,8 @@ func TestCompareDuringAnErasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = hold.Rollback(context.Background()) }()
-	if _, err := hold.Exec(t.Context(), `SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`); err != nil {
+	if _, err := hold.Exec(t.Context(),
+		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`); err != nil {
 		t.Fatal(err)
 	}
 	erased := make(chan error, 1)
@@ -148,7 +157,8 @@ func TestCompareDuringAnErasure(t *testing.T) {
 		_, err := l.EraseAuthor(context.Background(), l.name, "asked for it")
 		erased <- err
 	}()
-	for deadline := time.Now().Add(time.Minute); l.count(t, `SELECT count(*) FROM events WHERE personal IS NULL AND stream_type = 'post'`) != 500; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); l.count(t,
+		`SELECT count(*) FROM events WHERE personal IS NULL AND stream_type = 'post'`) != 500; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the first transaction of the erasure does not come")
 		}
@@ -176,8 +186,8 @@ func TestCompareDuringAnErasure(t *testing.T) {
 	}
 }
 
-// TestCompareBesideAnErasureWithoutRecord: the comparison does not wait for ever, and what an interrupted erasure has left differs until it is
-// repeated, in the tables that docs/audit.md names.
+// TestCompareBesideAnErasureWithoutRecord: the comparison does not wait for ever, and what an interrupted erasure has
+// left differs until it is repeated, in the tables that docs/audit.md names.
 func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -192,7 +202,8 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	if n := l.count(t, erase, l.name.IntegrationID, l.name.ExternalUUID); n != 3 {
 		t.Fatalf("%d comments are erased", n)
 	}
-	if c, err := l.compare(projections.Posts{}); !errors.Is(err, rebuild.ErrNotComparable) || !strings.Contains(err.Error(), "being erased") {
+	if c, err := l.compare(projections.Posts{}); !errors.Is(err, rebuild.ErrNotComparable) ||
+		!strings.Contains(err.Error(), "being erased") {
 		t.Errorf("under way: %+v, %v", c, err)
 	}
 	if _, err := l.compare(projections.Novels{}); err != nil {
@@ -223,5 +234,6 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 
 // compare replays the log for a projection that is followed.
 func (l *live) compare(p projections.Projection) (rebuild.Comparison, error) {
-	return rebuild.Compare(context.Background(), rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
+	return rebuild.Compare(context.Background(),
+		rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
 }

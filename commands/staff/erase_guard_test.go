@@ -23,7 +23,8 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = tx.Rollback(t.Context()) }()
-		if _, err := tx.Exec(t.Context(), `SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker); err != nil {
+		if _, err := tx.Exec(t.Context(),
+			`SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker); err != nil {
 			t.Fatal(err)
 		}
 		_, err = tx.Exec(t.Context(), statement)
@@ -38,12 +39,13 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 	}
 	for _, role := range []string{"origin", "replica", "local"} {
 		for statement, want := range map[string]string{
-			`UPDATE events SET personal = NULL, salt = NULL WHERE event_id = 'k-0'`:                        "",
-			`UPDATE events SET personal = NULL, salt = NULL, data = data WHERE event_id = 'k-0'`:           "",
-			`UPDATE events SET personal = NULL WHERE event_id = 'k-0'`:                                     refused,
-			`UPDATE events SET salt = NULL WHERE event_id = 'k-0'`:                                         refused,
-			`UPDATE events SET personal = '{}', salt = NULL WHERE event_id = 'k-0'`:                        refused,
-			`UPDATE events SET personal = NULL, salt = NULL`:                                               refused, // not all are the author's
+			`UPDATE events SET personal = NULL, salt = NULL WHERE event_id = 'k-0'`:              "",
+			`UPDATE events SET personal = NULL, salt = NULL, data = data WHERE event_id = 'k-0'`: "",
+			`UPDATE events SET personal = NULL WHERE event_id = 'k-0'`:                           refused,
+			`UPDATE events SET salt = NULL WHERE event_id = 'k-0'`:                               refused,
+			`UPDATE events SET personal = '{}', salt = NULL WHERE event_id = 'k-0'`:              refused,
+			// not all are the author's
+			`UPDATE events SET personal = NULL, salt = NULL`:                                               refused,
 			`UPDATE events SET personal = NULL, salt = NULL, data = '{}' WHERE event_id = 'k-0'`:           refused,
 			`UPDATE events SET personal = NULL, salt = NULL, metadata = '{}' WHERE event_id = 'k-0'`:       refused,
 			`UPDATE events SET personal = NULL, salt = NULL, event_id = 'other' WHERE event_id = 'k-0'`:    refused,
@@ -54,7 +56,8 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			`DELETE FROM events WHERE event_id = 'k-0'`:                                                    refused,
 			`TRUNCATE events`: refused,
 			`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata FROM events
+				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata
+				    FROM events
 				ON CONFLICT (event_id, event_source) DO UPDATE SET data = '{"edited":true}'`: refused,
 		} {
 			if got := try(role, marker, statement); got != want {

@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// TestInterruptedErasureMoves: an erasure that was interrupted before it came to the comments that posts did not have, and then moved to
-// another cluster, is finished there by the command that is repeated.
+// TestInterruptedErasureMoves: an erasure that was interrupted before it came to the comments that posts did not have,
+// and then moved to another cluster, is finished there by the command that is repeated.
 func TestInterruptedErasureMoves(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -74,7 +74,8 @@ func (l *live) interruptErasure(t *testing.T) {
 		_, err := l.EraseAuthor(ctx, l.name, "asked for it")
 		ended <- err
 	}()
-	for deadline := time.Now().Add(time.Minute); l.count(t, `SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); l.count(t,
+		`SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the erasure is not recorded")
 		}
@@ -88,8 +89,8 @@ func (l *live) interruptErasure(t *testing.T) {
 	}
 }
 
-// leaveClusterSQL makes all transaction ids, wherever they are stored, so large as if they came from another cluster. The triggers that
-// guard log and ledger are off meanwhile.
+// leaveClusterSQL makes all transaction ids, wherever they are stored, so large as if they came from another cluster.
+// The triggers that guard log and ledger are off meanwhile.
 const leaveClusterSQL = `DO $do$
 DECLARE it record;
 BEGIN
@@ -98,7 +99,8 @@ BEGIN
 	END LOOP;
 	FOR it IN SELECT attrelid::regclass AS of, attname FROM pg_attribute JOIN pg_class AS c ON c.oid = attrelid
 		WHERE atttypid = 'xid8'::regtype AND attnum > 0 AND relkind = 'r' AND relnamespace <> 'pg_catalog'::regnamespace LOOP
-		EXECUTE format('UPDATE %1$s SET %2$I = (%2$I::text::bigint + 4000000000000)::text::xid8 WHERE %2$I > ''2''', it.of, it.attname);
+		EXECUTE format('UPDATE %1$s SET %2$I = (%2$I::text::bigint + 4000000000000)::text::xid8 WHERE %2$I > ''2''', it.of,
+		    it.attname);
 	END LOOP;
 	FOR it IN SELECT tgrelid::regclass AS of, tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'D' LOOP
 		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', it.of, it.tgname);
@@ -131,7 +133,8 @@ func (l *live) moveToAnotherCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stored := l.count(t, `SELECT count(*) FROM events WHERE transaction_id = $1`, events.Frozen); int64(stored) != report.Moved || stored == 0 {
+	if stored := l.count(t, `SELECT count(*) FROM events WHERE transaction_id = $1`,
+		events.Frozen); int64(stored) != report.Moved || stored == 0 {
 		t.Errorf("%+v, %d events are there", report, stored)
 	}
 }

@@ -41,8 +41,8 @@ func setupLive(t testing.TB) *live {
 	return l
 }
 
-// EraseAuthor erases an author for as long as it takes: on a busy machine the ledger may not have come far enough for minutes. The counts
-// are those of all attempts.
+// EraseAuthor erases an author for as long as it takes: on a busy machine the ledger may not have come far enough for
+// minutes. The counts are those of all attempts.
 func (l *live) EraseAuthor(ctx context.Context, name staff.AuthorName, reason string) (staff.Erasure, error) {
 	var before staff.Erasure
 	for deadline := time.Now().Add(testdb.UntilSettled); ; {
@@ -85,7 +85,9 @@ func (l *live) seal(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+		Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,8 @@ func (l *live) comments(name staff.AuthorName, prefix string, n int) []events.Re
 func (l *live) caughtUp(t testing.TB) {
 	t.Helper()
 	const sql = `SELECT NOT EXISTS (
-		SELECT FROM (SELECT transaction_id, position FROM projections UNION ALL SELECT transaction_id, position FROM ledger_state) AS c
+		SELECT FROM (SELECT transaction_id, position FROM projections UNION ALL SELECT transaction_id, position
+		    FROM ledger_state) AS c
 		WHERE (c.transaction_id, c.position) < (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`
 	for deadline := time.Now().Add(testdb.UntilSettled); ; time.Sleep(2 * time.Millisecond) {
 		var yes bool
@@ -125,7 +128,9 @@ func (l *live) caughtUp(t testing.TB) {
 		}
 		if time.Now().After(deadline) {
 			var standing string
-			_ = l.Pool.QueryRow(context.Background(), `SELECT string_agg(p::text, E'\n') || E'\n' || (SELECT s::text FROM ledger_state s) FROM projections p`).Scan(&standing)
+			_ = l.Pool.QueryRow(context.Background(),
+				`SELECT string_agg(p::text, E'\n') || E'\n' || (SELECT s::text FROM ledger_state s) FROM projections p`).Scan(
+				&standing)
 			t.Fatalf("not caught up after %v:\n%s", testdb.UntilSettled, standing)
 		}
 	}
@@ -137,7 +142,8 @@ func (l *live) holding(t testing.TB, pattern string) []string {
 	return testdb.Holding(t, l.Pool.Config().ConnString(), strings.Split(pattern, "|")...)
 }
 
-// wantForgotten wants none of the words anywhere in the database, statistics renewed: a rebuild before the erasure has made some.
+// wantForgotten wants none of the words anywhere in the database, statistics renewed: a rebuild before the erasure has
+// made some.
 func (l *live) wantForgotten(t testing.TB, pattern string) {
 	t.Helper()
 	if _, err := l.Pool.Exec(context.Background(), `ANALYZE`); err != nil {

@@ -69,7 +69,10 @@ func (e eraser) find(ctx context.Context) (findings, error) {
 		return f, err
 	}
 	f.projected = append(f.projected, skipped...)
-	if f.rest, err = e.scan(ctx, f.searched, events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}); err != nil {
+	if f.rest, err = e.scan(ctx, f.searched, events.Position{
+		TransactionID: math.MaxInt64,
+		Ordinal:       math.MaxInt32,
+	}); err != nil {
 		return f, err
 	}
 	f.rest = slices.DeleteFunc(f.rest, func(id uuid.UUID) bool { return slices.Contains(f.projected, id) })

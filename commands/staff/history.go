@@ -19,7 +19,9 @@ type HistoryEntry struct {
 func historyOf(recorded []events.Recorded) []HistoryEntry {
 	history := make([]HistoryEntry, len(recorded))
 	for i, r := range recorded {
-		history[i] = HistoryEntry{r.StreamVersion, r.Event.Type(), r.Metadata.Actor, r.RecordedAt, r.Event, events.Personal(r.Event)}
+		history[i] = HistoryEntry{
+			r.StreamVersion, r.Event.Type(), r.Metadata.Actor, r.RecordedAt, r.Event, events.Personal(r.Event),
+		}
 	}
 	return history
 }

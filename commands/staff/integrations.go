@@ -38,16 +38,17 @@ type Integration struct {
 // CreateIntegration takes a partner platform on, with the settings in change; its name is the one beside them.
 func (s *Staff) CreateIntegration(ctx context.Context, name string, change integration.Change) (Integration, error) {
 	id := uuid.Must(uuid.NewV7())
-	err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(context.Context, []events.Recorded) ([]events.Event, error) {
-		registered, err := integration.Register(name, s.Now())
-		if err != nil {
-			return nil, err
-		}
-		change.Name = nil
-		fresh := integration.Fold(id, []events.Recorded{{Event: registered[0]}})
-		settings, err := fresh.Change(change)
-		return append(registered, settings...), err
-	})
+	err := s.appendDecided(ctx, stream{events.IntegrationStream, id},
+		func(context.Context, []events.Recorded) ([]events.Event, error) {
+			registered, err := integration.Register(name, s.Now())
+			if err != nil {
+				return nil, err
+			}
+			change.Name = nil
+			fresh := integration.Fold(id, []events.Recorded{{Event: registered[0]}})
+			settings, err := fresh.Change(change)
+			return append(registered, settings...), err
+		})
 	if isNameTaken(err) {
 		return Integration{}, ErrNameTaken
 	}
@@ -59,9 +60,10 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change integ
 
 // ChangeIntegration brings the settings of an integration to what change says.
 func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change integration.Change) (Integration, error) {
-	err := s.appendDecided(ctx, stream{events.IntegrationStream, id}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-		return integration.Fold(id, history).Change(change)
-	})
+	err := s.appendDecided(ctx, stream{events.IntegrationStream, id},
+		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+			return integration.Fold(id, history).Change(change)
+		})
 	if isNameTaken(err) {
 		return Integration{}, ErrNameTaken
 	}
@@ -78,7 +80,8 @@ FROM integrations`
 func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, error) {
 	id, err := uuid.Parse(idOrName)
 	return find(ctx, s, "integration", fmt.Errorf("%w: %q", integration.ErrNotFound, idOrName), scanIntegration,
-		integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND lower(name) = lower($3))`, err == nil, id, idOrName)
+		integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND lower(name) = lower($3))`, err == nil, id,
+		idOrName)
 }
 
 // Integrations lists all integrations, oldest first.
@@ -100,7 +103,8 @@ func (i Integration) Place() Place { return Place{i.CreatedAt, i.ID} }
 func scanIntegration(row pgx.CollectableRow) (Integration, error) {
 	var i Integration
 	var novels, posts bool
-	if err := row.Scan(&i.ID, &i.Name, &i.Enabled, &novels, &posts, &i.PostsPerMinute, &i.NovelsPerMinute, &i.NovelUpdatesPerMinute, &i.Review, &i.CreatedAt); err != nil {
+	if err := row.Scan(&i.ID, &i.Name, &i.Enabled, &novels, &posts, &i.PostsPerMinute, &i.NovelsPerMinute,
+		&i.NovelUpdatesPerMinute, &i.Review, &i.CreatedAt); err != nil {
 		return Integration{}, fmt.Errorf("scan integration: %w", err)
 	}
 	i.Capabilities = []string{}

@@ -20,14 +20,16 @@ func TestCreateIntegration(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	got, err := s.CreateIntegration(t.Context(), " Partner ", integration.Change{
-		Capabilities: map[integration.Capability]bool{integration.Novels: true, integration.Posts: true}, PostsPerMinute: new(600), Review: new(true),
+		Capabilities:   map[integration.Capability]bool{integration.Novels: true, integration.Posts: true},
+		PostsPerMinute: new(600), Review: new(true),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := staff.Integration{
-		ID: got.ID, Name: "Partner", Enabled: true, Capabilities: []string{"novels", "posts"}, PostsPerMinute: 600, NovelsPerMinute: 60,
-		Review: true, CreatedAt: noon,
+		ID: got.ID, Name: "Partner", Enabled: true, Capabilities: []string{"novels", "posts"}, PostsPerMinute: 600,
+		NovelsPerMinute: 60,
+		Review:          true, CreatedAt: noon,
 	}
 	got.CreatedAt = got.CreatedAt.UTC()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -44,7 +46,8 @@ func TestCreateIntegration(t *testing.T) {
 	}
 	sources := map[string]bool{}
 	for i, r := range recorded {
-		if r.Metadata.Actor != "staff:test" || r.ID != recorded[0].ID || r.StreamVersion != i+1 || r.Metadata.Batch == uuid.Nil {
+		if r.Metadata.Actor != "staff:test" || r.ID != recorded[0].ID || r.StreamVersion != i+1 ||
+			r.Metadata.Batch == uuid.Nil {
 			t.Errorf("recorded %+v", r)
 		}
 		sources[r.Source] = true
@@ -103,7 +106,8 @@ func TestUnknownIntegration(t *testing.T) {
 			t.Errorf("%q: %v, want ErrNotFound", handle, err)
 		}
 	}
-	if _, err := s.ChangeIntegration(t.Context(), uuid.New(), integration.Change{Review: new(true)}); !errors.Is(err, integration.ErrNotFound) {
+	if _, err := s.ChangeIntegration(t.Context(), uuid.New(), integration.Change{Review: new(true)}); !errors.Is(err,
+		integration.ErrNotFound) {
 		t.Errorf("change: %v, want ErrNotFound", err)
 	}
 	if list, err := s.Integrations(t.Context()); err != nil || list == nil || len(list) != 0 {
@@ -118,7 +122,9 @@ func TestChangeIntegrationTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := integration.Change{Enabled: new(false), NovelsPerMinute: new(0), Capabilities: map[integration.Capability]bool{integration.Posts: true}}
+	change := integration.Change{
+		Enabled: new(false), NovelsPerMinute: new(0), Capabilities: map[integration.Capability]bool{integration.Posts: true},
+	}
 	for range 2 {
 		got, err := s.ChangeIntegration(t.Context(), made.ID, change)
 		if err != nil {
@@ -154,7 +160,10 @@ func TestRefusedChangesStoreNothing(t *testing.T) {
 	}{
 		{integration.Change{Enabled: new(false), PostsPerMinute: new(-1)}, integration.ErrLimit},
 		{integration.Change{PostsPerMinute: new(1 << 40)}, integration.ErrLimit},
-		{integration.Change{Enabled: new(false), Capabilities: map[integration.Capability]bool{"all": true}}, integration.ErrCapability},
+		{
+			integration.Change{Enabled: new(false), Capabilities: map[integration.Capability]bool{"all": true}},
+			integration.ErrCapability,
+		},
 	} {
 		if _, err := s.ChangeIntegration(t.Context(), made.ID, c.change); !errors.Is(err, c.refusal) {
 			t.Errorf("got %v, want %v", err, c.refusal)
@@ -163,7 +172,8 @@ func TestRefusedChangesStoreNothing(t *testing.T) {
 			t.Errorf("on creation: %v, want %v", err, c.refusal)
 		}
 	}
-	if _, err := s.CreateIntegration(t.Context(), "  ", integration.Change{}); !errors.Is(err, integration.ErrNameInvalid) {
+	if _, err := s.CreateIntegration(t.Context(), "  ", integration.Change{}); !errors.Is(err,
+		integration.ErrNameInvalid) {
 		t.Errorf("got %v, want ErrNameInvalid", err)
 	}
 	if got := stream(t, s, made.ID); len(got) != 1 {
@@ -199,7 +209,8 @@ func TestConcurrentChangesAllHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := made
-	want.Enabled, want.Review, want.PostsPerMinute, want.NovelsPerMinute, want.Capabilities = false, true, 1, 2, []string{"posts"}
+	want.Enabled, want.Review, want.PostsPerMinute, want.NovelsPerMinute, want.Capabilities = false, true, 1, 2,
+		[]string{"posts"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

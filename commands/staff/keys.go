@@ -26,14 +26,17 @@ type Key struct {
 
 // IssueKey gives an integration one more key. A lifetime of 0 never expires. The secret is in no other place than
 // the return value.
-func (s *Staff) IssueKey(ctx context.Context, integrationID uuid.UUID, lifetime time.Duration) (Key, apikey.Secret, error) {
+func (s *Staff) IssueKey(
+	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
+) (Key, apikey.Secret, error) {
 	issued, secret, err := s.newKey(lifetime)
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-		return integration.Fold(integrationID, history).IssueKey(issued)
-	})
+	err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID},
+		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+			return integration.Fold(integrationID, history).IssueKey(issued)
+		})
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
 	}
@@ -48,7 +51,10 @@ func (s *Staff) newKey(lifetime time.Duration) (events.KeyIssued, apikey.Secret,
 		return events.KeyIssued{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
 	}
 	hash := secret.Hash()
-	issued := events.KeyIssued{KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now().Truncate(time.Microsecond)}
+	issued := events.KeyIssued{
+		KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:],
+		IssuedAt: s.Now().Truncate(time.Microsecond),
+	}
 	if lifetime != 0 {
 		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond) // as the tables keep it
 		issued.ExpiresAt = &expires
@@ -66,9 +72,10 @@ func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Dur
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.IntegrationStream, old.IntegrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-		return integration.Fold(old.IntegrationID, history).RotateKey(keyID, issued, overlap)
-	})
+	err = s.appendDecided(ctx, stream{events.IntegrationStream, old.IntegrationID},
+		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+			return integration.Fold(old.IntegrationID, history).RotateKey(keyID, issued, overlap)
+		})
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
 	}
@@ -85,9 +92,10 @@ func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (
 	if err != nil {
 		return Key{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.IntegrationStream, key.IntegrationID}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-		return integration.Fold(key.IntegrationID, history).RevokeKey(keyID, reason, s.Now())
-	})
+	err = s.appendDecided(ctx, stream{events.IntegrationStream, key.IntegrationID},
+		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+			return integration.Fold(key.IntegrationID, history).RevokeKey(keyID, reason, s.Now())
+		})
 	if err != nil {
 		return Key{}, err
 	}
@@ -107,7 +115,8 @@ func (s *Staff) Keys(ctx context.Context, integrationID uuid.UUID) ([]Key, error
 }
 
 const listKeysSQL = keyColumns + `
-WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1) AND (k.issued_at, k.key_id) > ($2, $3)
+WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1)
+    AND (k.issued_at, k.key_id) > ($2, $3)
 ORDER BY k.issued_at, k.key_id LIMIT nullif($4::int, 0)`
 
 // ListKeys lists up to limit keys behind a place, of an integration or of all as Keys does; a limit of 0 is none.
@@ -120,7 +129,8 @@ func (k Key) Place() Place { return Place{k.CreatedAt, k.ID} }
 
 func scanKey(row pgx.CollectableRow) (Key, error) {
 	var k Key
-	if err := row.Scan(&k.ID, &k.IntegrationID, &k.Prefix, &k.CreatedAt, &k.ExpiresAt, &k.RevokedAt, &k.LastUsedAt); err != nil {
+	if err := row.Scan(&k.ID, &k.IntegrationID, &k.Prefix, &k.CreatedAt, &k.ExpiresAt, &k.RevokedAt,
+		&k.LastUsedAt); err != nil {
 		return Key{}, fmt.Errorf("scan key: %w", err)
 	}
 	return k, nil

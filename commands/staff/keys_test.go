@@ -103,7 +103,8 @@ func TestRevokeKey(t *testing.T) {
 		t.Errorf("an unknown one: %v", err)
 	}
 	list := stream(t, s, id)
-	if diff := cmp.Diff(events.Event(events.KeyRevoked{KeyID: key.ID, Reason: "leaked", RevokedAt: noon}), list[len(list)-1]); diff != "" {
+	if diff := cmp.Diff(events.Event(events.KeyRevoked{KeyID: key.ID, Reason: "leaked", RevokedAt: noon}),
+		list[len(list)-1]); diff != "" {
 		t.Errorf("last event (-want +got):\n%s", diff)
 	}
 }
@@ -154,7 +155,8 @@ func TestKeysAreListed(t *testing.T) {
 		owner uuid.UUID
 		want  []uuid.UUID
 	}{
-		"all": {uuid.Nil, issued}, "one": {one, []uuid.UUID{issued[0], issued[2]}}, "two": {two, issued[1:2]}, "nobody's": {uuid.New(), nil},
+		"all": {uuid.Nil, issued}, "one": {one, []uuid.UUID{issued[0], issued[2]}}, "two": {two, issued[1:2]},
+		"nobody's": {uuid.New(), nil},
 	} {
 		keys, err := s.Keys(t.Context(), c.owner)
 		if err != nil {

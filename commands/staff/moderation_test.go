@@ -34,7 +34,8 @@ func newIntegration(t testing.TB, s *staff.Staff, name string) uuid.UUID {
 // comment is the import of a comment.
 func comment(integrationID uuid.UUID, external, key string) events.Recorded {
 	return events.Recorded{
-		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key, Source: events.PostsSource(integrationID),
+		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key,
+		Source: events.PostsSource(integrationID),
 		Event: events.PostImported{
 			IntegrationID: integrationID, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2}, WrittenAt: noon,
 			Comment: &events.Comment{ExternalUUID: external, Username: "name of " + external, Content: "content of " + key},
@@ -88,16 +89,43 @@ func TestPostLife(t *testing.T) {
 		by      string
 	}{
 		{"restore", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, true, post.Visible, ""},
-		{"hide", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, false, post.Hidden, post.ByItself},
-		{"hide again", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, true, post.Hidden, post.ByItself},
+		{
+			"hide", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, false, post.Hidden,
+			post.ByItself,
+		},
+		{
+			"hide again", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, true, post.Hidden,
+			post.ByItself,
+		},
 		{"restore", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, false, post.Visible, ""},
-		{"hide all", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false, post.Hidden, post.ByItsAuthor},
-		{"restore one of all", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, false, post.Visible, ""},
-		{"restore one again", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, true, post.Visible, ""},
-		{"hide all again", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false, post.Hidden, post.ByItsAuthor},
-		{"restore all", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, false, post.Visible, ""},
-		{"restore all again", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, true, post.Visible, ""},
-		{"hide without reason", func() error { _, err := s.HidePost(t.Context(), postID, " "); return err }, true, post.Visible, ""},
+		{
+			"hide all", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false, post.Hidden,
+			post.ByItsAuthor,
+		},
+		{
+			"restore one of all", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, false,
+			post.Visible, "",
+		},
+		{
+			"restore one again", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, true,
+			post.Visible, "",
+		},
+		{
+			"hide all again", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false,
+			post.Hidden, post.ByItsAuthor,
+		},
+		{
+			"restore all", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, false,
+			post.Visible, "",
+		},
+		{
+			"restore all again", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, true,
+			post.Visible, "",
+		},
+		{
+			"hide without reason", func() error { _, err := s.HidePost(t.Context(), postID, " "); return err }, true,
+			post.Visible, "",
+		},
 	} {
 		if err := step.do(); (err != nil) != step.refused {
 			t.Fatalf("%s: %v", step.name, err)
@@ -116,7 +144,8 @@ func TestPostLife(t *testing.T) {
 		project(t, s) // what readers see is the same
 		var hidden bool
 		var content *string
-		if err := s.Pool.QueryRow(t.Context(), `SELECT hidden, content FROM analytics.posts WHERE post_id = $1`, postID).Scan(&hidden, &content); err != nil {
+		if err := s.Pool.QueryRow(t.Context(), `SELECT hidden, content FROM analytics.posts WHERE post_id = $1`, postID).Scan(
+			&hidden, &content); err != nil {
 			t.Fatal(err)
 		}
 		if hidden != (step.state == post.Hidden) || (content == nil) != hidden {
@@ -131,7 +160,8 @@ func TestPostLife(t *testing.T) {
 	for _, entry := range p.History {
 		types = append(types, entry.Type)
 	}
-	if diff := cmp.Diff([]string{"post.imported.v1", "post.hidden.v1", "post.restored.v1", "post.restored.v1"}, types); diff != "" {
+	if diff := cmp.Diff([]string{"post.imported.v1", "post.hidden.v1", "post.restored.v1", "post.restored.v1"},
+		types); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	if _, err := s.HidePost(t.Context(), uuid.New(), "r"); !errors.Is(err, post.ErrNotFound) {
@@ -169,7 +199,8 @@ func TestAuthorLife(t *testing.T) {
 			t.Errorf("%d events after a link to %s, want %d", n, step.member, step.events)
 		}
 	}
-	if _, err := s.Author(t.Context(), staff.AuthorName{IntegrationID: other, ExternalUUID: "u/1"}); !errors.Is(err, staff.ErrNoSuchAuthor) {
+	if _, err := s.Author(t.Context(), staff.AuthorName{IntegrationID: other, ExternalUUID: "u/1"}); !errors.Is(err,
+		staff.ErrNoSuchAuthor) {
 		t.Errorf("the same uuid at another partner: %v", err)
 	}
 	appendAll(t, s, comment(id, "u/1", "k"))
@@ -181,18 +212,24 @@ func TestAuthorLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if blocked.MemberID != nil || !blocked.Blocked || blocked.DisplayName == nil || *blocked.DisplayName != "name of u/1" || blocked.FirstSeenAt == nil {
+	if blocked.MemberID != nil || !blocked.Blocked || blocked.DisplayName == nil ||
+		*blocked.DisplayName != "name of u/1" || blocked.FirstSeenAt == nil {
 		t.Errorf("%+v", blocked)
 	}
 	for name, err := range map[string]error{
-		"no integration": second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: uuid.New(), ExternalUUID: "u"}, "r")),
-		"empty uuid":     second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: id}, "r")),
-		"long uuid":      second(s.Author(t.Context(), staff.AuthorName{IntegrationID: id, ExternalUUID: strings.Repeat("x", 32<<10)})),
-		"NUL":            second(s.Author(t.Context(), staff.AuthorName{IntegrationID: id, ExternalUUID: "a\x00"})),
-		"no reason":      second(s.UnblockAuthor(t.Context(), who, "")),
-		"no member":      second(s.LinkAuthor(t.Context(), who, "", "")),
+		"no integration": second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: uuid.New(), ExternalUUID: "u"},
+			"r")),
+		"empty uuid": second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: id}, "r")),
+		"long uuid": second(s.Author(t.Context(),
+			staff.AuthorName{IntegrationID: id, ExternalUUID: strings.Repeat("x", 32<<10)})),
+		"NUL":       second(s.Author(t.Context(), staff.AuthorName{IntegrationID: id, ExternalUUID: "a\x00"})),
+		"no reason": second(s.UnblockAuthor(t.Context(), who, "")),
+		"no member": second(s.LinkAuthor(t.Context(), who, "", "")),
 	} {
-		want := map[string]error{"no integration": integration.ErrNotFound, "no reason": staff.ErrReasonRequired, "no member": author.ErrMemberInvalid}[name]
+		want := map[string]error{
+			"no integration": integration.ErrNotFound, "no reason": staff.ErrReasonRequired,
+			"no member": author.ErrMemberInvalid,
+		}[name]
 		if want == nil {
 			want = author.ErrUUIDInvalid
 		}
@@ -238,7 +275,8 @@ func TestAuthorsAreDecidedInTurn(t *testing.T) {
 	if done != 1 || refused != rivals-1 {
 		t.Errorf("%d blocked, %d were refused", done, refused)
 	}
-	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.AuthorStream, events.AuthorID(who.IntegrationID, "u"), 0)
+	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.AuthorStream, events.AuthorID(who.IntegrationID, "u"),
+		0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,15 +340,18 @@ func TestAuthorPages(t *testing.T) {
 			var got []string
 			after := ""
 			for {
-				list, err := s.ListAuthors(t.Context(), staff.AuthorFilter{IntegrationID: id, Linked: c.linked, Blocked: c.blocked, After: after, Limit: size})
+				list, err := s.ListAuthors(t.Context(),
+					staff.AuthorFilter{IntegrationID: id, Linked: c.linked, Blocked: c.blocked, After: after, Limit: size})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, a := range list {
-					if a.ID != events.AuthorID(id, a.ExternalUUID) || a.IntegrationID != id || a.PostsHidden != (a.ExternalUUID == "z") || a.Blocked != strings.Contains("aZ%", a.ExternalUUID) {
+					if a.ID != events.AuthorID(id, a.ExternalUUID) || a.IntegrationID != id ||
+						a.PostsHidden != (a.ExternalUUID == "z") || a.Blocked != strings.Contains("aZ%", a.ExternalUUID) {
 						t.Errorf("%+v", a)
 					}
-					if seen := a.DisplayName != nil && a.FirstSeenAt != nil; seen != (a.ExternalUUID != "new" && a.ExternalUUID != "%") {
+					if seen := a.DisplayName != nil && a.FirstSeenAt != nil; seen != (a.ExternalUUID != "new" &&
+						a.ExternalUUID != "%") {
 						t.Errorf("%+v", a)
 					}
 					got = append(got, a.ExternalUUID)
@@ -325,7 +366,8 @@ func TestAuthorPages(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.ListAuthors(t.Context(), staff.AuthorFilter{IntegrationID: uuid.New(), Limit: 1}); !errors.Is(err, integration.ErrNotFound) {
+	if _, err := s.ListAuthors(t.Context(), staff.AuthorFilter{IntegrationID: uuid.New(), Limit: 1}); !errors.Is(err,
+		integration.ErrNotFound) {
 		t.Errorf("of nobody: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ func (s *Staff) ApproveByID(ctx context.Context, id uuid.UUID, reason string) (N
 	if err := requireReason(reason); err != nil {
 		return Novel{}, err
 	}
-	return s.moderateKnown(ctx, id, reason, func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Approve(reason)) })
+	return s.moderateKnown(ctx, id, reason,
+		func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Approve(reason)) })
 }
 
 // RejectByID rejects the novel with an id, or a title that is free; ErrNoSuchNovel when there is none.
@@ -37,10 +38,13 @@ func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (No
 
 // EditNovel changes fields of a canonical novel. The fields are valid. It fails with a *novel.EditError on any other.
 func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (Novel, error) {
-	return s.moderateKnown(ctx, id, reason, func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Edit(fields, reason)) })
+	return s.moderateKnown(ctx, id, reason,
+		func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Edit(fields, reason)) })
 }
 
-func (s *Staff) moderateKnown(ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error)) (Novel, error) {
+func (s *Staff) moderateKnown(
+	ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error),
+) (Novel, error) {
 	return s.moderate(ctx, id, reason, func(ctx context.Context, n novel.Novel) ([]events.Event, error) {
 		if n.Version == 0 {
 			return nil, fmt.Errorf("%w: %s", ErrNoSuchNovel, id)

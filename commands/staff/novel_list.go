@@ -44,7 +44,8 @@ func (s *Staff) Novel(ctx context.Context, spelling string) (Novel, error) {
 
 // NovelByID finds a novel by its id; ErrNoSuchNovel when there is none.
 func (s *Staff) NovelByID(ctx context.Context, id uuid.UUID) (Novel, error) {
-	return find(ctx, s, "novel", fmt.Errorf("%w: %s", ErrNoSuchNovel, id), scanNovel, novelColumns+` WHERE novel_id = $1`, id)
+	return find(ctx, s, "novel", fmt.Errorf("%w: %s", ErrNoSuchNovel, id), scanNovel, novelColumns+` WHERE novel_id = $1`,
+		id)
 }
 
 // NovelFilter says which novels to list. The zero value is all of them.
@@ -58,7 +59,8 @@ type NovelFilter struct {
 
 const listNovelsSQL = novelColumns + `
 WHERE ($1 = '' OR state = $1)
-  AND CASE $2 WHEN '' THEN true WHEN 'host' THEN state = 'published' WHEN 'none' THEN owner_id IS NULL AND state <> 'published' ELSE owner_id::text = $2 END
+  AND CASE $2 WHEN '' THEN true WHEN 'host' THEN state = 'published' WHEN 'none' THEN owner_id IS NULL
+      AND state <> 'published' ELSE owner_id::text = $2 END
   AND ($3 = '' OR strpos(folded_title, $3) > 0) AND folded_title > $4
 ORDER BY folded_title LIMIT $5`
 
@@ -86,7 +88,8 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 	if err := json.Unmarshal(encoded, &d); err != nil {
 		return Novel{}, fmt.Errorf("decode details of novel %s: %w", n.NovelID, err)
 	}
-	n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus = d.Author, d.Synopsis, d.CoverURL, d.Language, d.ReadingStatus
+	n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus = d.Author, d.Synopsis, d.CoverURL, d.Language,
+		d.ReadingStatus
 	n.Genres = append([]string{}, d.Genres...) // never nil
 	return n, nil
 }

@@ -29,15 +29,18 @@ func (s *Staff) PublishNovel(ctx context.Context, spelling, reason string) (Nove
 }
 
 // PublishNovelWith publishes a title and gives the novel these fields, in one transaction. The fields are valid.
-func (s *Staff) PublishNovelWith(ctx context.Context, spelling string, fields novel.Fields, reason string) (Novel, error) {
-	return s.moderateTitle(ctx, spelling, reason, func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
-		cmd := novel.Publication{Title: cleaned, Fields: fields, Reason: reason}
-		var err error
-		if cmd.Slug, err = s.freeSlug(ctx, n, cleaned); err != nil {
-			return nil, err
-		}
-		return n.Publish(cmd)
-	})
+func (s *Staff) PublishNovelWith(
+	ctx context.Context, spelling string, fields novel.Fields, reason string,
+) (Novel, error) {
+	return s.moderateTitle(ctx, spelling, reason,
+		func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
+			cmd := novel.Publication{Title: cleaned, Fields: fields, Reason: reason}
+			var err error
+			if cmd.Slug, err = s.freeSlug(ctx, n, cleaned); err != nil {
+				return nil, err
+			}
+			return n.Publish(cmd)
+		})
 }
 
 // ApproveNovel lets a pending or rejected novel in. A title that was rejected before anybody imported it becomes free.
@@ -45,12 +48,13 @@ func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Nove
 	if err := requireReason(reason); err != nil {
 		return Novel{}, err
 	}
-	return s.moderateTitle(ctx, spelling, reason, func(_ context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
-		if n.Version == 0 {
-			return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, cleaned)
-		}
-		return one(n.Approve(reason))
-	})
+	return s.moderateTitle(ctx, spelling, reason,
+		func(_ context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
+			if n.Version == 0 {
+				return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, cleaned)
+			}
+			return one(n.Approve(reason))
+		})
 }
 
 // RejectNovel declines a pending or approved novel, or a title that nobody has imported: then nobody can.
@@ -58,9 +62,10 @@ func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel
 	if err := requireReason(reason); err != nil {
 		return Novel{}, err
 	}
-	return s.moderateTitle(ctx, spelling, reason, func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
-		return s.reject(ctx, n, cleaned, reason)
-	})
+	return s.moderateTitle(ctx, spelling, reason,
+		func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
+			return s.reject(ctx, n, cleaned, reason)
+		})
 }
 
 func (s *Staff) reject(ctx context.Context, n novel.Novel, cleaned, reason string) ([]events.Event, error) {
@@ -84,10 +89,12 @@ func one(event events.Event, err error) ([]events.Event, error) {
 
 // moderateTitle finds the novel with a title, minting its id when there is none, and appends what decide decides.
 func (s *Staff) moderateTitle(
-	ctx context.Context, spelling, reason string, decide func(_ context.Context, _ novel.Novel, cleaned string) ([]events.Event, error),
+	ctx context.Context, spelling, reason string,
+	decide func(_ context.Context, _ novel.Novel, cleaned string) ([]events.Event, error),
 ) (Novel, error) {
 	cleaned := title.Clean(spelling)
-	if n := utf8.RuneCountInString(cleaned); n < 1 || n > title.MaxLen || !utf8.ValidString(cleaned) || strings.ContainsRune(cleaned, 0) {
+	if n := utf8.RuneCountInString(cleaned); n < 1 || n > title.MaxLen || !utf8.ValidString(cleaned) ||
+		strings.ContainsRune(cleaned, 0) {
 		return Novel{}, ErrTitleInvalid
 	}
 	folded := title.Fold(cleaned)
@@ -99,11 +106,14 @@ func (s *Staff) moderateTitle(
 	case err != nil:
 		return Novel{}, fmt.Errorf("look up title: %w", err)
 	}
-	return s.moderate(ctx, id, reason, func(ctx context.Context, n novel.Novel) ([]events.Event, error) { return decide(ctx, n, cleaned) })
+	return s.moderate(ctx, id, reason,
+		func(ctx context.Context, n novel.Novel) ([]events.Event, error) { return decide(ctx, n, cleaned) })
 }
 
 // moderate appends to the stream of a novel what decide decides, and returns the novel as it is then.
-func (s *Staff) moderate(ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error)) (Novel, error) {
+func (s *Staff) moderate(
+	ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error),
+) (Novel, error) {
 	if err := checkReason(reason); err != nil {
 		return Novel{}, err
 	}

@@ -23,7 +23,8 @@ func TestPublishAnUnknownTitle(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := staff.Novel{
-		NovelID: events.NovelID("the tale of genji"), Slug: "the-tale-of-genji", Title: "The Tale of Genji", Author: "Unknown",
+		NovelID: events.NovelID("the tale of genji"), Slug: "the-tale-of-genji", Title: "The Tale of Genji",
+		Author: "Unknown",
 		Genres: []string{}, Owner: staff.Host, State: novel.Published, FoldedTitle: "the tale of genji",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -185,7 +186,9 @@ func TestConflictingModeration(t *testing.T) {
 	for round := range 10 {
 		spelled := "Genji " + strings.Repeat("I", round+1)
 		id := imported(t, s, spelled, novel.Approved)
-		actions := []func(context.Context, string, string) (staff.Novel, error){s.PublishNovel, s.RejectNovel, s.PublishNovel, s.RejectNovel}
+		actions := []func(context.Context, string, string) (staff.Novel, error){
+			s.PublishNovel, s.RejectNovel, s.PublishNovel, s.RejectNovel,
+		}
 		outcomes := make([]error, len(actions))
 		var wg sync.WaitGroup
 		for i, act := range actions {

@@ -38,7 +38,9 @@ var kinds = map[string]apikey.Kind{person.Staff: apikey.Staff, person.Auditor: a
 
 // IssuePersonKey gives a person one more key; their first one makes them known. A lifetime of 0 never expires. The
 // secret is in no other place than the return value.
-func (s *Staff) IssuePersonKey(ctx context.Context, role, name string, lifetime time.Duration) (PersonKey, apikey.Secret, error) {
+func (s *Staff) IssuePersonKey(
+	ctx context.Context, role, name string, lifetime time.Duration,
+) (PersonKey, apikey.Secret, error) {
 	kind, ok := kinds[role]
 	if !ok {
 		return PersonKey{}, apikey.Secret{}, person.ErrRole
@@ -50,13 +52,15 @@ func (s *Staff) IssuePersonKey(ctx context.Context, role, name string, lifetime 
 	hash := secret.Hash()
 	issued := events.PersonKeyIssued{
 		Name: strings.TrimSpace(name), Role: role,
-		KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:], IssuedAt: s.Now().Truncate(time.Microsecond),
+		KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:],
+		IssuedAt: s.Now().Truncate(time.Microsecond),
 	}
 	if lifetime != 0 {
 		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond) // as the tables keep it
 		issued.ExpiresAt = &expires
 	}
-	err = s.decidePerson(ctx, events.PersonID(role, issued.Name), func(p person.Person) ([]events.Event, error) { return p.Issue(issued) })
+	err = s.decidePerson(ctx, events.PersonID(role, issued.Name),
+		func(p person.Person) ([]events.Event, error) { return p.Issue(issued) })
 	if err != nil {
 		return PersonKey{}, apikey.Secret{}, err
 	}
@@ -73,17 +77,21 @@ func (s *Staff) RevokePersonKey(ctx context.Context, keyID uuid.UUID, reason str
 	if err != nil {
 		return PersonKey{}, err
 	}
-	err = s.decidePerson(ctx, key.personID, func(p person.Person) ([]events.Event, error) { return p.Revoke(keyID, reason, s.Now()) })
+	err = s.decidePerson(ctx, key.personID,
+		func(p person.Person) ([]events.Event, error) { return p.Revoke(keyID, reason, s.Now()) })
 	if err != nil {
 		return PersonKey{}, err
 	}
 	return s.personKey(ctx, keyID)
 }
 
-func (s *Staff) decidePerson(ctx context.Context, id uuid.UUID, decide func(person.Person) ([]events.Event, error)) error {
-	return s.appendDecided(ctx, stream{events.PersonStream, id}, func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-		return decide(person.Fold(history))
-	})
+func (s *Staff) decidePerson(
+	ctx context.Context, id uuid.UUID, decide func(person.Person) ([]events.Event, error),
+) error {
+	return s.appendDecided(ctx, stream{events.PersonStream, id},
+		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
+			return decide(person.Fold(history))
+		})
 }
 
 const personKeyColumns = `SELECT k.key_id, k.person_id, k.role, k.name, k.prefix, k.issued_at, k.expires_at, k.revoked_at, u.last_used_at
@@ -95,12 +103,14 @@ func (s *Staff) personKey(ctx context.Context, keyID uuid.UUID) (PersonKey, erro
 
 // PersonKeys lists the keys of a role, or of both when role is "", oldest first.
 func (s *Staff) PersonKeys(ctx context.Context, role string) ([]PersonKey, error) {
-	return list(ctx, s, "keys", scanPersonKey, personKeyColumns+` WHERE $1 = '' OR k.role = $1 ORDER BY k.issued_at, k.key_id`, role)
+	return list(ctx, s, "keys", scanPersonKey,
+		personKeyColumns+` WHERE $1 = '' OR k.role = $1 ORDER BY k.issued_at, k.key_id`, role)
 }
 
 func scanPersonKey(row pgx.CollectableRow) (PersonKey, error) {
 	var k PersonKey
-	if err := row.Scan(&k.ID, &k.personID, &k.Role, &k.Name, &k.Prefix, &k.CreatedAt, &k.ExpiresAt, &k.RevokedAt, &k.LastUsedAt); err != nil {
+	if err := row.Scan(&k.ID, &k.personID, &k.Role, &k.Name, &k.Prefix, &k.CreatedAt, &k.ExpiresAt, &k.RevokedAt,
+		&k.LastUsedAt); err != nil {
 		return PersonKey{}, fmt.Errorf("scan key: %w", err)
 	}
 	return k, nil

@@ -39,7 +39,9 @@ func TestIssuePersonKey(t *testing.T) {
 		if secret.Kind() != c.kind {
 			t.Errorf("%s: a key of kind %s", c.role, secret.Kind())
 		}
-		want := staff.PersonKey{ID: key.ID, Role: c.role, Name: "Ada", Prefix: secret.Reveal()[:8], CreatedAt: noon, ExpiresAt: c.expiresAt}
+		want := staff.PersonKey{
+			ID: key.ID, Role: c.role, Name: "Ada", Prefix: secret.Reveal()[:8], CreatedAt: noon, ExpiresAt: c.expiresAt,
+		}
 		key.CreatedAt = key.CreatedAt.UTC()
 		if key.ExpiresAt != nil {
 			key.ExpiresAt = new(key.ExpiresAt.UTC())
@@ -86,7 +88,8 @@ func TestIssuePersonKeyRefusals(t *testing.T) {
 		"long name":    {person.Staff, strings.Repeat("é", 101), 0, person.ErrNameInvalid},
 		"expired":      {person.Auditor, "Ada", -time.Second, person.ErrExpiryPassed},
 	} {
-		if _, secret, err := s.IssuePersonKey(t.Context(), c.role, c.name, c.lifetime); !errors.Is(err, c.want) || secret.Reveal() != "" {
+		if _, secret, err := s.IssuePersonKey(t.Context(), c.role, c.name, c.lifetime); !errors.Is(err, c.want) ||
+			secret.Reveal() != "" {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -123,7 +126,8 @@ func TestRevokePersonKey(t *testing.T) {
 		t.Errorf("a partner's: %v", err)
 	}
 	list := stream(t, s, events.PersonID(person.Auditor, "Ada"))
-	if diff := cmp.Diff(events.Event(events.PersonKeyRevoked{KeyID: key.ID, Reason: "left", RevokedAt: noon}), list[len(list)-1]); diff != "" {
+	if diff := cmp.Diff(events.Event(events.PersonKeyRevoked{KeyID: key.ID, Reason: "left", RevokedAt: noon}),
+		list[len(list)-1]); diff != "" {
 		t.Errorf("last event (-want +got):\n%s", diff)
 	}
 }

@@ -42,33 +42,38 @@ type PostAuthor struct {
 
 // HidePost hides a post from readers.
 func (s *Staff) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason, func(p post.Post, _ author.Author) (events.Event, error) { return p.Hide(reason) })
+	return s.moderatePost(ctx, id, reason,
+		func(p post.Post, _ author.Author) (events.Event, error) { return p.Hide(reason) })
 }
 
 // RestorePost makes a post visible again, also one that is hidden with all of its author's.
 func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason, func(p post.Post, by author.Author) (events.Event, error) { return p.Restore(by, reason) })
+	return s.moderatePost(ctx, id, reason,
+		func(p post.Post, by author.Author) (events.Event, error) { return p.Restore(by, reason) })
 }
 
-func (s *Staff) moderatePost(ctx context.Context, id uuid.UUID, reason string, decide func(post.Post, author.Author) (events.Event, error)) (Post, error) {
+func (s *Staff) moderatePost(
+	ctx context.Context, id uuid.UUID, reason string, decide func(post.Post, author.Author) (events.Event, error),
+) (Post, error) {
 	if err := requireReason(reason); err != nil {
 		return Post{}, err
 	}
-	err := s.appendDecided(ctx, stream{events.PostStream, id}, func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
-		p := post.Fold(history)
-		if !p.Exists() {
-			return nil, post.ErrNotFound
-		}
-		by, err := s.authorOf(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		event, err := decide(p, by)
-		if err != nil {
-			return nil, err
-		}
-		return []events.Event{event}, nil
-	})
+	err := s.appendDecided(ctx, stream{events.PostStream, id},
+		func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
+			p := post.Fold(history)
+			if !p.Exists() {
+				return nil, post.ErrNotFound
+			}
+			by, err := s.authorOf(ctx, p)
+			if err != nil {
+				return nil, err
+			}
+			event, err := decide(p, by)
+			if err != nil {
+				return nil, err
+			}
+			return []events.Event{event}, nil
+		})
 	if err != nil {
 		return Post{}, err
 	}
@@ -101,7 +106,9 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	if authorID, ok := p.AuthorID(); ok {
 		comment := p.Imported.Comment
 		found.Content = &comment.Content
-		found.Author = &PostAuthor{ID: authorID, ExternalUUID: comment.ExternalUUID, Username: comment.Username, Blocked: by.Blocked}
+		found.Author = &PostAuthor{
+			ID: authorID, ExternalUUID: comment.ExternalUUID, Username: comment.Username, Blocked: by.Blocked,
+		}
 		if by.MemberID != "" {
 			found.Author.MemberID = &by.MemberID
 		}

@@ -10,15 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Place is where a row stands in a list that is ordered by when and, at the same moment, by id. Neither changes, so a row
-// keeps its place whatever is added. The zero Place is before every row.
+// Place is where a row stands in a list that is ordered by when and, at the same moment, by id. Neither changes, so a
+// row keeps its place whatever is added. The zero Place is before every row.
 type Place struct {
 	At time.Time // whole microseconds, as rows have it
 	ID uuid.UUID
 }
 
-// find reads the one row that a query returns; it fails with notFound when there is none. what names the thing in errors.
-func find[T any](ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
+// find reads the one row that a query returns; it fails with notFound when there is none. what names the thing in
+// errors.
+func find[T any](
+	ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any,
+) (T, error) {
 	var none T
 	rows, err := s.Pool.Query(ctx, sql, args...)
 	if err != nil {
@@ -35,7 +38,9 @@ func find[T any](ctx context.Context, s *Staff, what string, notFound error, sca
 }
 
 // list reads all rows that a query returns. what names the things in errors.
-func list[T any](ctx context.Context, s *Staff, what string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+func list[T any](
+	ctx context.Context, s *Staff, what string, scan pgx.RowToFunc[T], sql string, args ...any,
+) ([]T, error) {
 	rows, err := s.Pool.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", what, err)

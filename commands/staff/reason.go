@@ -12,7 +12,8 @@ var (
 	ErrReasonInvalid  = errors.New("a reason must be valid UTF-8 without the character NUL")
 )
 
-// checkReason refuses with ErrReasonInvalid what must not enter the log: PostgreSQL can look into no JSON that holds NUL.
+// checkReason refuses with ErrReasonInvalid what must not enter the log: PostgreSQL can look into no JSON that holds
+// NUL.
 func checkReason(reason string) error {
 	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
 		return ErrReasonInvalid

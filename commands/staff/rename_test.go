@@ -61,13 +61,15 @@ func TestRename(t *testing.T) {
 			t.Errorf("%q: %v, want %v", step.name, err, step.want)
 		}
 	}
-	if found, err := b.staff.Integration(t.Context(), "alpha"); err != nil || found.ID != b.ids[0] || found.Name != "Alpha" {
+	if found, err := b.staff.Integration(t.Context(), "alpha"); err != nil || found.ID != b.ids[0] ||
+		found.Name != "Alpha" {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if _, err := b.staff.Integration(t.Context(), "Gamma"); !errors.Is(err, integration.ErrNotFound) {
 		t.Errorf("by its old name: %v", err)
 	}
-	if list := stream(t, b.staff, b.ids[0]); len(list) != 4 || list[2] != events.Event(events.IntegrationRenamed{Name: "GAMMA"}) {
+	if list := stream(t, b.staff, b.ids[0]); len(list) != 4 ||
+		list[2] != events.Event(events.IntegrationRenamed{Name: "GAMMA"}) {
 		t.Errorf("events %+v", list)
 	}
 	if err := b.rename(b.ids[1], "gamma"); err != nil {

@@ -36,7 +36,8 @@ func setup(t testing.TB) *staff.Staff {
 func stream(t *testing.T, s *staff.Staff, id uuid.UUID) []events.Event {
 	t.Helper()
 	var kind string
-	if err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(min(stream_type), '') FROM events WHERE stream_id = $1`, id).Scan(&kind); err != nil {
+	if err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(min(stream_type), '') FROM events WHERE stream_id = $1`,
+		id).Scan(&kind); err != nil {
 		t.Fatal(err)
 	}
 	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, kind, id, 0)
@@ -57,8 +58,11 @@ func imported(t *testing.T, s *staff.Staff, spelled string, state novel.State) u
 	t.Helper()
 	id := events.NovelID(title.Fold(spelled))
 	recorded := []events.Recorded{{
-		StreamType: events.NovelStream, StreamID: id, StreamVersion: 1, ID: "import of " + spelled, Source: events.NovelsSource(partner),
-		Event: events.NovelCreated{Title: spelled, Slug: title.Slug(spelled), Author: "Unknown", OwnerID: &partner, State: string(state)},
+		StreamType: events.NovelStream, StreamID: id, StreamVersion: 1, ID: "import of " + spelled,
+		Source: events.NovelsSource(partner),
+		Event: events.NovelCreated{
+			Title: spelled, Slug: title.Slug(spelled), Author: "Unknown", OwnerID: &partner, State: string(state),
+		},
 	}}
 	var batch pgx.Batch
 	if err := eventlog.Queue(&batch, recorded); err != nil {

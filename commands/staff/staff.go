@@ -44,15 +44,20 @@ type stream struct {
 type decision func(context.Context) ([]events.Event, error)
 
 // appendDecided reads a stream, lets decide look at it and appends what it returns, again after each conflict.
-func (s *Staff) appendDecided(ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error)) error {
+func (s *Staff) appendDecided(
+	ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error),
+) error {
 	return s.appendAfter(ctx, st, func(ctx context.Context) (int, decision, error) {
 		history, err := eventlog.ReadStream(ctx, s.Pool, st.kind, st.id, 0)
 		return len(history), func(ctx context.Context) ([]events.Event, error) { return decide(ctx, history) }, err
 	})
 }
 
-// appendAfter reads an aggregate, which tells its version, decides on it, and appends what was decided, again after each conflict.
-func (s *Staff) appendAfter(ctx context.Context, st stream, read func(context.Context) (version int, decide decision, err error)) error {
+// appendAfter reads an aggregate, which tells its version, decides on it, and appends what was decided, again after
+// each conflict.
+func (s *Staff) appendAfter(
+	ctx context.Context, st stream, read func(context.Context) (version int, decide decision, err error),
+) error {
 	commandID := uuid.Must(uuid.NewV7()).String()
 	if s.Delivery != nil {
 		commandID = s.Delivery.Key
@@ -63,8 +68,8 @@ func (s *Staff) appendAfter(ctx context.Context, st stream, read func(context.Co
 			// Jitter, so that two who collided do not collide again.
 			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
 		}
-		// The aggregate comes first: what it has of this very command, carried out meanwhile, is on record when the delivery is
-		// looked for. The other way round the command would be decided on its own outcome, and refused.
+		// The aggregate comes first: what it has of this very command, carried out meanwhile, is on record when the delivery
+		// is looked for. The other way round the command would be decided on its own outcome, and refused.
 		version, decide, readErr := read(ctx)
 		if readErr != nil {
 			return readErr
@@ -114,8 +119,8 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 const notifyAccessSQL = `SELECT pg_notify($1, '')`
 
 // lockNamesSQL makes those who give integrations names wait for each other before they write. Otherwise a name could be
-// given away again by a transaction that stands earlier in the log than the one that gave it up, and the table could not
-// be rebuilt in the order of the log. The lock takes no transaction id, so the append is still the first write.
+// given away again by a transaction that stands earlier in the log than the one that gave it up, and the table could
+// not be rebuilt in the order of the log. The lock takes no transaction id, so the append is still the first write.
 const lockNamesSQL = `SELECT pg_advisory_xact_lock(5282390713694157)`
 
 func namesIntegration(recorded events.Recorded) bool {

@@ -41,16 +41,26 @@ func TestIdentifierOfSomethingElse(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		"key of a novel": {func() error { _, _, err := s.IssueKey(t.Context(), novelID, 0); return err }, integration.ErrNotFound},
+		"key of a novel": {
+			func() error { _, _, err := s.IssueKey(t.Context(), novelID, 0); return err }, integration.ErrNotFound,
+		},
 		"settings of a novel": {func() error {
 			_, err := s.ChangeIntegration(t.Context(), novelID, integration.Change{Review: new(true)})
 			return err
 		}, integration.ErrNotFound},
-		"hiding a novel":          {func() error { _, err := s.HidePost(t.Context(), novelID, "r"); return err }, post.ErrNotFound},
+		"hiding a novel": {
+			func() error { _, err := s.HidePost(t.Context(), novelID, "r"); return err }, post.ErrNotFound,
+		},
 		"showing a novel as post": {func() error { _, err := s.Post(t.Context(), novelID); return err }, post.ErrNotFound},
-		"publish integration":     {func() error { _, err := s.PublishByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel},
-		"approve integration":     {func() error { _, err := s.ApproveByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel},
-		"reject integration":      {func() error { _, err := s.RejectByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel},
+		"publish integration": {
+			func() error { _, err := s.PublishByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel,
+		},
+		"approve integration": {
+			func() error { _, err := s.ApproveByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel,
+		},
+		"reject integration": {
+			func() error { _, err := s.RejectByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel,
+		},
 		"edit integration": {func() error {
 			_, err := s.EditNovel(t.Context(), made.ID, novel.Fields{Author: new("A")}, "r")
 			return err
@@ -88,7 +98,8 @@ func TestLongNovel(t *testing.T) {
 		t.Errorf("%d rows were read for one decision", n)
 	}
 	history, err := s.NovelHistory(t.Context(), id)
-	if err != nil || len(history) != 1000 || history[999].Type != "novel.rejected.v1" || history[0].Version != updates+2-999 {
+	if err != nil || len(history) != 1000 || history[999].Type != "novel.rejected.v1" ||
+		history[0].Version != updates+2-999 {
 		t.Errorf("the history has %d events, the first is %+v, %v", len(history), history[0], err)
 	}
 	if n, err := s.ApproveByID(t.Context(), id, "no spam"); err != nil || n.Author != fmt.Sprint("author ", updates+1) {
@@ -102,12 +113,14 @@ func update(t *testing.T, s *staff.Staff, id uuid.UUID, version, count int) {
 	recorded := make([]events.Recorded, count)
 	for i := range recorded {
 		recorded[i] = events.Recorded{
-			StreamType: events.NovelStream, StreamID: id, StreamVersion: version + i, ID: fmt.Sprint("update ", version+i), Source: events.NovelsSource(partner),
-			Event: events.NovelUpdated{Author: new(fmt.Sprint("author ", version+i))},
+			StreamType: events.NovelStream, StreamID: id, StreamVersion: version + i, ID: fmt.Sprint("update ", version+i),
+			Source: events.NovelsSource(partner),
+			Event:  events.NovelUpdated{Author: new(fmt.Sprint("author ", version+i))},
 		}
 	}
 	var batch pgx.Batch
-	if err := errors.Join(eventlog.Queue(&batch, recorded), projections.QueueInline(t.Context(), &batch, recorded)); err != nil {
+	if err := errors.Join(eventlog.Queue(&batch, recorded),
+		projections.QueueInline(t.Context(), &batch, recorded)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {

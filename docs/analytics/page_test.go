@@ -26,7 +26,10 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 const page = "../analytics.md"
 
 // examples are the queries with an answer, in the order of the page.
-var examples = []string{"partners", "comments_per_chapter", "reply_depth", "cross_partner_overlap", "busiest_days", "retention", "late_comments"}
+var examples = []string{
+	"partners", "comments_per_chapter", "reply_depth", "cross_partner_overlap", "busiest_days", "retention",
+	"late_comments",
+}
 
 type example struct{ Title, Description, SQL, Answer string }
 
@@ -52,7 +55,8 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 	var want bytes.Buffer
 	functions := template.FuncMap{"cell": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }}
-	if err := template.Must(template.New("page.tmpl").Funcs(functions).ParseFiles("page.tmpl")).Execute(&want, content); err != nil {
+	if err := template.Must(template.New("page.tmpl").Funcs(functions).ParseFiles("page.tmpl")).Execute(&want,
+		content); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

@@ -19,8 +19,8 @@ import (
 	"novelgate/projections"
 )
 
-// sampleDatabase returns a database with the comments of sample.csv, and how many they are. Recording times come from the file, so
-// the projections are applied directly: the log would put in its own.
+// sampleDatabase returns a database with the comments of sample.csv, and how many they are. Recording times come from
+// the file, so the projections are applied directly: the log would put in its own.
 func sampleDatabase(t *testing.T) (pool *pgxpool.Pool, comments int) {
 	t.Helper()
 	file, err := os.Open("sample.csv")
@@ -60,32 +60,39 @@ type sample struct {
 
 func (s *sample) record(streamType string, stream uuid.UUID, version int, source, key string, event events.Event) {
 	s.log = append(s.log, events.Recorded{
-		Position: events.Position{TransactionID: uint64(1000 + len(s.log))}, StreamType: streamType, StreamID: stream, StreamVersion: version,
-		ID: key, Source: source, Event: event, RecordedAt: s.at,
+		Position: events.Position{TransactionID: uint64(1000 + len(s.log))}, StreamType: streamType, StreamID: stream,
+		StreamVersion: version,
+		ID:            key, Source: source, Event: event, RecordedAt: s.at,
 	})
 }
 
-func (s *sample) comment(t *testing.T, receivedAt, partner, spelling, key, parent, author, username, chapter, writtenAt, content string) {
+func (s *sample) comment(
+	t *testing.T, receivedAt, partner, spelling, key, parent, author, username, chapter, writtenAt, content string,
+) {
 	t.Helper()
 	s.at = moment(t, receivedAt)
 	integration, known := s.partners[partner]
 	if !known {
 		integration = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(partner))
 		s.partners[partner] = integration
-		s.record(events.IntegrationStream, integration, 1, "staff/integrations/"+integration.String(), "register", events.IntegrationRegistered{Name: partner, RegisteredAt: s.at})
+		s.record(events.IntegrationStream, integration, 1, "staff/integrations/"+integration.String(), "register",
+			events.IntegrationRegistered{Name: partner, RegisteredAt: s.at})
 	}
 	id, known := s.novels[spelling]
 	if !known {
 		id = events.NovelID(title.Fold(spelling))
 		s.novels[spelling] = id
 		s.record(events.NovelStream, id, 1, events.PostNovelSource(integration), key, events.NovelCreated{
-			Title: spelling, Slug: title.Slug(spelling), Author: novel.DefaultAuthor, OwnerID: &integration, State: string(novel.Approved),
+			Title: spelling, Slug: title.Slug(spelling), Author: novel.DefaultAuthor, OwnerID: &integration,
+			State: string(novel.Approved),
 		})
-		s.record(events.ThreadStream, events.ThreadID(id), 1, events.PostThreadSource(integration), key, events.ThreadOpened{NovelID: id})
+		s.record(events.ThreadStream, events.ThreadID(id), 1, events.PostThreadSource(integration), key,
+			events.ThreadOpened{NovelID: id})
 	}
 	e := events.PostImported{
-		IntegrationID: integration, NovelID: id, NovelSlug: title.Slug(spelling), ThreadID: events.ThreadID(id), WrittenAt: moment(t, writtenAt),
-		Comment: &events.Comment{ExternalUUID: author, Username: username, Content: content},
+		IntegrationID: integration, NovelID: id, NovelSlug: title.Slug(spelling), ThreadID: events.ThreadID(id),
+		WrittenAt: moment(t, writtenAt),
+		Comment:   &events.Comment{ExternalUUID: author, Username: username, Content: content},
 	}
 	if chapter != "" {
 		e.ChapterNumber = jsontext.Value(chapter)
@@ -100,7 +107,8 @@ func (s *sample) comment(t *testing.T, receivedAt, partner, spelling, key, paren
 // adopt lets the host platform publish a novel of a partner.
 func (s *sample) adopt(spelling string) {
 	id := s.novels[spelling]
-	s.record(events.NovelStream, id, 2, fmt.Sprintf("staff/novels/%s", id), "adopt", events.NovelPublished{Reason: "it is in the public domain"})
+	s.record(events.NovelStream, id, 2, fmt.Sprintf("staff/novels/%s", id), "adopt",
+		events.NovelPublished{Reason: "it is in the public domain"})
 }
 
 func moment(t *testing.T, text string) time.Time {

@@ -32,7 +32,9 @@ func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 // ReadAhead reads the log behind a position, over a connection of its own, while the receiver still works on what came
 // before. The channel is closed behind the first chunk that is not full, when ctx ends, or when reading fails; the
 // function, to be called after that or after ctx was ended, waits for the reader and returns its error.
-func ReadAhead(ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig) (<-chan Chunk, func() error) {
+func ReadAhead(
+	ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig,
+) (<-chan Chunk, func() error) {
 	chunks := make(chan Chunk, ahead.Chunks-1)
 	ended := make(chan error, 1)
 	go func() {
@@ -42,7 +44,9 @@ func ReadAhead(ctx context.Context, config *pgx.ConnConfig, after events.Positio
 	return chunks, func() error { return <-ended }
 }
 
-func readAhead(ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig, chunks chan<- Chunk) error {
+func readAhead(
+	ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig, chunks chan<- Chunk,
+) error {
 	conn, err := Connect(ctx, config)
 	if err != nil {
 		return err

@@ -29,7 +29,8 @@ func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
 	return err
 }
 
-// QueueMeasured is Queue and returns how many bytes each event takes in the log: its data, what is personal, and its metadata.
+// QueueMeasured is Queue and returns how many bytes each event takes in the log: its data, what is personal, and its
+// metadata.
 func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, err error) {
 	rows := make([]row, len(recorded))
 	bytes = make([]int, len(recorded))
@@ -39,12 +40,14 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 		}
 		bytes[i] = len(rows[i].stored.Data) + len(rows[i].stored.Personal) + len(rows[i].metadata)
 	}
-	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(rows))}, watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
+	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(rows))},
+		watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create publisher: %w", err)
 	}
 	// As where the log is read, one message is a batch: its rows travel to the schema adapter in its context.
-	if err := publisher.Publish(topic, message.NewMessageWithContext(context.WithValue(context.Background(), rowsKey{}, rows), "", nil)); err != nil {
+	if err := publisher.Publish(topic,
+		message.NewMessageWithContext(context.WithValue(context.Background(), rowsKey{}, rows), "", nil)); err != nil {
 		return nil, fmt.Errorf("append events: %w", err)
 	}
 	return bytes, nil

@@ -79,14 +79,18 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	full := events.Recorded{
-		StreamType: events.PostStream, StreamID: uuid.UUID{1}, StreamVersion: 1, ID: "ключ \"1\" \\ {a,b}", Source: "integrations/x/posts",
+		StreamType: events.PostStream, StreamID: uuid.UUID{1}, StreamVersion: 1, ID: "ключ \"1\" \\ {a,b}",
+		Source: "integrations/x/posts",
 		Event: events.PostImported{
 			NovelSlug: "s", ChapterNumber: []byte("1.50"), WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
-			Comment: &events.Comment{ExternalUUID: "NULL", Username: "{}", Content: "a\tb\n\"c\" \\u0000 \u2028 🎉 'quoted' {1,2}  two spaces"},
+			Comment: &events.Comment{
+				ExternalUUID: "NULL", Username: "{}", Content: "a\tb\n\"c\" \\u0000 \u2028 🎉 'quoted' {1,2}  two spaces",
+			},
 		},
 		Salt: uuid.NullUUID{UUID: uuid.UUID{5}, Valid: true},
 		Metadata: events.Metadata{
-			Actor: "integration:x", KeyID: "k", RequestID: `r"\`, Correlation: "c", Causation: "x", Batch: uuid.UUID{6}, Fingerprint: "f", TraceParent: "t",
+			Actor: "integration:x", KeyID: "k", RequestID: `r"\`, Correlation: "c", Causation: "x", Batch: uuid.UUID{6},
+			Fingerprint: "f", TraceParent: "t",
 		},
 	}
 	erased := full
@@ -165,7 +169,8 @@ func TestPositionsFollowTheDecisions(t *testing.T) {
 		t.Errorf("order of insertion (-sorted +stored):\n%s", diff)
 	}
 	var transactions, first, last int
-	err := log.pool.QueryRow(t.Context(), `SELECT count(DISTINCT transaction_id), min(position), max(position) FROM events`).Scan(&transactions, &first, &last)
+	err := log.pool.QueryRow(t.Context(),
+		`SELECT count(DISTINCT transaction_id), min(position), max(position) FROM events`).Scan(&transactions, &first, &last)
 	if err != nil || transactions != 1 || first != 0 || last != len(decided)-1 {
 		t.Errorf("%d transactions, positions %d to %d, %v", transactions, first, last, err)
 	}
@@ -204,7 +209,8 @@ func TestConflictsStoreNothing(t *testing.T) {
 		}
 		appended := log.count(t, "events") - before
 		var others int
-		if err := log.pool.QueryRow(t.Context(), `SELECT count(*) FROM settings WHERE starts_with(name, $1)`, name).Scan(&others); err != nil {
+		if err := log.pool.QueryRow(t.Context(), `SELECT count(*) FROM settings WHERE starts_with(name, $1)`, name).Scan(
+			&others); err != nil {
 			t.Fatal(err)
 		}
 		if want := map[bool]int{true: 0, false: 2}[c.conflict]; appended != want || others != want {
@@ -281,7 +287,9 @@ func TestErrorsAreToldApart(t *testing.T) {
 		"something else":       {errors.New("marshal: year outside of range"), false, true, false},
 		"no row":               {pgx.ErrNoRows, false, true, false},
 		"connection is gone":   {fmt.Errorf("wrapped: %w", io.ErrUnexpectedEOF), false, true, true},
-		"connection is reset":  {fmt.Errorf("wrapped: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), false, true, true},
+		"connection is reset": {
+			fmt.Errorf("wrapped: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}), false, true, true,
+		},
 		"a file":               {&fs.PathError{Op: "open", Path: "f", Err: syscall.ENOSPC}, false, true, false},
 		"connection is closed": {fmt.Errorf("wrapped: %w", net.ErrClosed), false, true, true},
 		"no connection":        {fmt.Errorf("wrapped: %w", &pgconn.ConnectError{}), false, true, true},

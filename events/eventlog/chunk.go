@@ -21,26 +21,30 @@ type Chunk struct {
 	Undecodable []*UndecodableError // those of them that cannot be read, in log order
 }
 
-// ReadChunk returns a portion of the settled events behind a position, of the named kinds of stream; nil stands for all. A
-// chunk that is not full ends with the last settled event.
-func ReadChunk(ctx context.Context, q Querier, after events.Position, portion *Portion, streams []string) (Chunk, error) {
+// ReadChunk returns a portion of the settled events behind a position, of the named kinds of stream; nil stands for
+// all. A chunk that is not full ends with the last settled event.
+func ReadChunk(
+	ctx context.Context, q Querier, after events.Position, portion *Portion, streams []string,
+) (Chunk, error) {
 	chunk := Chunk{Start: after, End: after}
-	if err := chunk.read(ctx, q, portion, streams, readAfterSQL, after.TransactionID, after.Ordinal, portion.Ask()); err != nil {
+	if err := chunk.read(ctx, q, portion, streams, readAfterSQL, after.TransactionID, after.Ordinal,
+		portion.Ask()); err != nil {
 		return Chunk{}, fmt.Errorf("read log after %s: %w", after, err)
 	}
 	return chunk, nil
 }
 
-// readFirstSQL is readAfterSQL with an end. $1, $2: position to start after, $3, $4: position to end with, $5: kinds of stream, NULL for all,
-// $6: how many.
+// readFirstSQL is readAfterSQL with an end. $1, $2: position to start after, $3, $4: position to end with, $5: kinds of
+// stream, NULL for all, $6: how many.
 const readFirstSQL = `SELECT ` + columns + `
 FROM events
-WHERE (transaction_id, position) > ($1, $2) AND (transaction_id, position) <= ($3, $4) AND ($5::text[] IS NULL OR stream_type = ANY ($5))
+WHERE (transaction_id, position) > ($1, $2) AND (transaction_id, position) <= ($3, $4)
+    AND ($5::text[] IS NULL OR stream_type = ANY ($5))
 ORDER BY transaction_id, position LIMIT $6`
 
-// ReadFirst returns the first portion of a range of the log, of the named kinds of stream; nil stands for all. Others are not
-// counted. A chunk that is not full ends with the end of the range. What q does not see, or sees though it has not settled,
-// is for the caller to judge.
+// ReadFirst returns the first portion of a range of the log, of the named kinds of stream; nil stands for all. Others
+// are not counted. A chunk that is not full ends with the end of the range. What q does not see, or sees though it has
+// not settled, is for the caller to judge.
 func ReadFirst(ctx context.Context, q Querier, r Range, portion *Portion, streams []string) (Chunk, error) {
 	chunk := Chunk{Start: r.After, End: r.After}
 	if err := chunk.read(ctx, q, portion, streams, readFirstSQL,
@@ -53,9 +57,11 @@ func ReadFirst(ctx context.Context, q Querier, r Range, portion *Portion, stream
 	return chunk, nil
 }
 
-// read reads rows of columns, of which as many as the portion asks for may be there, up to the one that reaches its bytes. What would come behind
-// that one is not decoded.
-func (c *Chunk) read(ctx context.Context, q Querier, portion *Portion, streams []string, sql string, args ...any) error {
+// read reads rows of columns, of which as many as the portion asks for may be there, up to the one that reaches its
+// bytes. What would come behind that one is not decoded.
+func (c *Chunk) read(
+	ctx context.Context, q Querier, portion *Portion, streams []string, sql string, args ...any,
+) error {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return err //nolint:wrapcheck // the caller says what it was reading
@@ -96,8 +102,8 @@ FROM events
 WHERE (transaction_id, position) IN (SELECT * FROM unnest($1::xid8[], $2::integer[]))
 ORDER BY transaction_id, position`
 
-// ReadAt returns a portion of the events at some positions, which are in the order of the log and not more than the portion asks for. The chunk
-// ends with the last event that was read.
+// ReadAt returns a portion of the events at some positions, which are in the order of the log and not more than the
+// portion asks for. The chunk ends with the last event that was read.
 func ReadAt(ctx context.Context, q Querier, positions []events.Position, portion *Portion) (Chunk, error) {
 	transactions, ordinals := make([]pgtype.Uint64, len(positions)), make([]int32, len(positions))
 	for i, p := range positions {

@@ -59,7 +59,8 @@ func TestChunksAndRanges(t *testing.T) {
 		check("ranges", chunks)
 
 		chunks = nil
-		ahead, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: size, Chunks: 2})
+		ahead, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{},
+			eventlog.AheadConfig{Size: size, Chunks: 2})
 		for chunk := range ahead {
 			chunks = append(chunks, chunk)
 		}
@@ -69,11 +70,13 @@ func TestChunksAndRanges(t *testing.T) {
 		check("read ahead", chunks)
 	}
 
-	chunk, err := eventlog.ReadChunk(t.Context(), log.pool, events.Position{}, eventlog.NewPortion(1000), []string{events.PostStream})
+	chunk, err := eventlog.ReadChunk(t.Context(), log.pool, events.Position{}, eventlog.NewPortion(1000),
+		[]string{events.PostStream})
 	if err != nil || len(chunk.Events) != 0 || chunk.Read != n || chunk.End != end {
 		t.Errorf("streams that are not there: %d events of %d, %v", len(chunk.Events), chunk.Read, err)
 	}
-	chunk, err = eventlog.ReadAt(t.Context(), log.pool, []events.Position{want[3].Position, want[40].Position}, eventlog.NewPortion(2))
+	chunk, err = eventlog.ReadAt(t.Context(), log.pool, []events.Position{want[3].Position, want[40].Position},
+		eventlog.NewPortion(2))
 	if diff := cmp.Diff([]events.Recorded{want[3], want[40]}, chunk.Events); diff != "" || err != nil {
 		t.Errorf("single events, %v (-want +got):\n%s", err, diff)
 	}
@@ -89,7 +92,8 @@ func TestReadAheadEnds(t *testing.T) {
 	}
 	log.settle(t, n)
 	ctx, cancel := context.WithCancel(t.Context())
-	chunks, failed := eventlog.ReadAhead(ctx, log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: 1, Chunks: 2})
+	chunks, failed := eventlog.ReadAhead(ctx, log.pool.Config().ConnConfig, events.Position{},
+		eventlog.AheadConfig{Size: 1, Chunks: 2})
 	<-chunks
 	cancel()
 	if err := failed(); err == nil {

@@ -28,8 +28,8 @@ func IsConflict(err error) bool {
 	return false
 }
 
-// IsDuplicate reports whether err means that something which is unique was there already: an event's id, a version of a stream, a
-// title, a slug.
+// IsDuplicate reports whether err means that something which is unique was there already: an event's id, a version of a
+// stream, a title, a slug.
 func IsDuplicate(err error) bool { return sqlState(err) == uniqueViolation }
 
 // sqlState is the code with which the database refused a statement, "" when err is something else.
@@ -61,9 +61,10 @@ func IsUnavailable(err error) bool {
 	return pgErr.Code == "25006" // read-only: a standby, or a primary that was demoted
 }
 
-// BlamesData reports whether err, which came of writing data, says that the data cannot be written: the database refused a value, a constraint
-// is violated, or the value could not even be encoded. Everything else (a right that is missing, a time-out, a full disk, a damaged index, a
-// broken connection) says nothing about the data: the same may succeed once its cause is gone.
+// BlamesData reports whether err, which came of writing data, says that the data cannot be written: the database
+// refused a value, a constraint is violated, or the value could not even be encoded. Everything else (a right that is
+// missing, a time-out, a full disk, a damaged index, a broken connection) says nothing about the data: the same may
+// succeed once its cause is gone.
 func BlamesData(err error) bool {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {
@@ -77,8 +78,9 @@ func BlamesData(err error) bool {
 	return false
 }
 
-// IsAway is the stricter IsUnavailable of answers, where "ask again" must not hide a defect: err must be known to come of a connection that could
-// not be had or has broken, of time that was up, or of a database that said so. What it does not know is a defect, which must be seen.
+// IsAway is the stricter IsUnavailable of answers, where "ask again" must not hide a defect: err must be known to come
+// of a connection that could not be had or has broken, of time that was up, or of a database that said so. What it does
+// not know is a defect, which must be seen.
 func IsAway(err error) bool {
 	var refused *pgconn.PgError
 	var connect *pgconn.ConnectError
@@ -88,7 +90,8 @@ func IsAway(err error) bool {
 		return false
 	case errors.As(err, &refused) && !errors.As(err, &connect):
 		return IsUnavailable(err)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed):
 		return true
 	}

@@ -18,7 +18,8 @@ func TestLogIsAppendOnly(t *testing.T) {
 	log := setupLog(t)
 	log.append(t, approval(1, 1), approval(1, 2))
 	digest := func() (digest string) {
-		err := log.pool.QueryRow(t.Context(), `SELECT md5(string_agg(e::text, ',' ORDER BY transaction_id, position)) FROM events e`).Scan(&digest)
+		err := log.pool.QueryRow(t.Context(),
+			`SELECT md5(string_agg(e::text, ',' ORDER BY transaction_id, position)) FROM events e`).Scan(&digest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,8 @@ func TestLogIsAppendOnly(t *testing.T) {
 			"truncate cascade": `TRUNCATE events CASCADE`,
 			"merge":            `MERGE INTO events e USING (SELECT 1) s ON e.stream_version = 99 WHEN MATCHED THEN DELETE`,
 			"upsert": `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata FROM events
+				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata
+				    FROM events
 				ON CONFLICT (event_id, event_source) DO UPDATE SET data = '{"edited":true}'`,
 		} {
 			t.Run(role+" "+name, func(t *testing.T) {

@@ -9,27 +9,29 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Identity names the log that a position belongs to. Positions of two identities have nothing to do with each other, even if they are
-// equal: after a failover to a standby that lagged behind, the same transaction id is another event. Whoever remembers a position, or
-// events, remembers the identity with it; what was read under one is written under the same one or not at all.
+// Identity names the log that a position belongs to. Positions of two identities have nothing to do with each other,
+// even if they are equal: after a failover to a standby that lagged behind, the same transaction id is another event.
+// Whoever remembers a position, or events, remembers the identity with it; what was read under one is written under the
+// same one or not at all.
 type Identity struct {
 	System   uint64    // of the cluster; its physical copies have the same
 	Timeline uint32    // changes with each promotion and point-in-time restore
 	Log      uuid.UUID // of the table events; dumps of it have the same
-	// Started is when the server was started, in microseconds since 1970. It changes when the data directory is set back to a
-	// snapshot, which keeps all of the above.
+	// Started is when the server was started, in microseconds since 1970. It changes when the data directory is set back
+	// to a snapshot, which keeps all of the above.
 	Started int64
 }
 
-// IdentitySQL is an expression for the identity of the log that a statement reads: Identity scans it. It may be part of any
-// statement, so that it holds of the connection that answered, and costs 10 µs.
+// IdentitySQL is an expression for the identity of the log that a statement reads: Identity scans it. It may be part of
+// any statement, so that it holds of the connection that answered, and costs 10 µs.
 const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
          ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
     l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint)
 FROM pg_control_system() AS c, log_identity AS l)`
 
-// ErrOtherLog means that the server behind a connection is another one, or was restarted: what is remembered of the log may not be in it.
+// ErrOtherLog means that the server behind a connection is another one, or was restarted: what is remembered of the log
+// may not be in it.
 var ErrOtherLog = errors.New("the log is not the one that was read before: the server was restarted or is another one")
 
 var errNotIdentity = errors.New("not an identity of a log")

@@ -92,7 +92,8 @@ func TestSubscriptionTellsOfAnotherLog(t *testing.T) {
 	testdb.Lose(t, pool, `true`)
 	wake.Signal()
 	batch := batchOf(t, subscription, receive(t, messages))
-	if len(batch.Events) != 0 || batch.Start != before.End || batch.End != before.End || batch.Identity == before.Identity {
+	if len(batch.Events) != 0 || batch.Start != before.End || batch.End != before.End ||
+		batch.Identity == before.Identity {
 		t.Errorf("the message stands for %+v", batch)
 	}
 }

@@ -63,7 +63,8 @@ func (n *Notifier) Run(ctx context.Context) {
 		case <-signals:
 		}
 		if err := notify(ctx, n.db, n.wake.id); err != nil && ctx.Err() == nil {
-			n.logger.WarnContext(ctx, "Other replicas were not told of new events; they find them within a second", slog.Any("error", err))
+			n.logger.WarnContext(ctx, "Other replicas were not told of new events; they find them within a second",
+				slog.Any("error", err))
 		}
 		if !Sleep(ctx, notifyInterval) {
 			return

@@ -79,7 +79,8 @@ func wantAll(t *testing.T, got, want []string) {
 	}
 }
 
-// However large events are, nobody who reads the log holds more of them at a time than a portion, and everybody gets all.
+// However large events are, nobody who reads the log holds more of them at a time than a portion, and everybody gets
+// all.
 func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 	t.Parallel()
 	log, want := setupLongLog(t)
@@ -90,7 +91,8 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 	t.Run("ahead", func(t *testing.T) {
 		t.Parallel()
 		var got []string
-		chunks, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: 10_000, Chunks: 2})
+		chunks, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{},
+			eventlog.AheadConfig{Size: 10_000, Chunks: 2})
 		for chunk := range chunks {
 			got = append(got, held(t, chunk.Events)...)
 		}
@@ -109,7 +111,8 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 				t.Fatal(err)
 			}
 			if chunk.Start != r.After || chunk.Full != (chunk.End != end) {
-				t.Errorf("the chunk from %s to %s, full: %v, of one from %s to %s", chunk.Start, chunk.End, chunk.Full, r.After, r.UpTo)
+				t.Errorf("the chunk from %s to %s, full: %v, of one from %s to %s", chunk.Start, chunk.End, chunk.Full, r.After,
+					r.UpTo)
 			}
 			got, r.After = append(got, held(t, chunk.Events)...), chunk.End
 		}
@@ -138,7 +141,9 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 		}
 		wantAll(t, got, want)
 	})
-	for name, tail := range map[string]*eventlog.Tail{"subscriptions": nil, "subscriptions with a tail": eventlog.NewTail()} {
+	for name, tail := range map[string]*eventlog.Tail{
+		"subscriptions": nil, "subscriptions with a tail": eventlog.NewTail(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const readers = 3
@@ -184,7 +189,8 @@ func TestPortionOfOrdinaryEvents(t *testing.T) {
 	log.append(t, recorded...)
 	log.settle(t, n)
 	var read []int
-	chunks, failed := eventlog.ReadAhead(context.Background(), log.pool.Config().ConnConfig, events.Position{}, eventlog.AheadConfig{Size: size, Chunks: 2})
+	chunks, failed := eventlog.ReadAhead(context.Background(), log.pool.Config().ConnConfig, events.Position{},
+		eventlog.AheadConfig{Size: size, Chunks: 2})
 	for chunk := range chunks {
 		read = append(read, chunk.Read)
 	}

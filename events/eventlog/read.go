@@ -22,7 +22,8 @@ type Querier interface {
 const columns = `transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type,
        data, personal, salt, recorded_at`
 
-// readStreamSQL reads one aggregate. $1: stream, $2: its kind, $3: version to start after, $4: how many at most, NULL for all.
+// readStreamSQL reads one aggregate. $1: stream, $2: its kind, $3: version to start after, $4: how many at most, NULL
+// for all.
 const readStreamSQL = `SELECT ` + columns + `, metadata
 FROM events WHERE ` + ofKind + ` AND stream_version > $3 ORDER BY stream_version LIMIT $4`
 
@@ -30,8 +31,8 @@ FROM events WHERE ` + ofKind + ` AND stream_version > $3 ORDER BY stream_version
 const readLatestSQL = `SELECT ` + columns + `, metadata
 FROM events WHERE ` + ofKind + ` ORDER BY stream_version DESC LIMIT $3`
 
-// ofKind looks at the first event alone to tell the kind of a stream, of which the others are: reading those of a long one, to find that they are
-// of another kind, would take long.
+// ofKind looks at the first event alone to tell the kind of a stream, of which the others are: reading those of a long
+// one, to find that they are of another kind, would take long.
 const ofKind = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
 // readAfterSQL reads the log in its order, settled events only. $1, $2: position to start after, $3: how many.
@@ -40,10 +41,12 @@ FROM events
 WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY transaction_id, position LIMIT $3`
 
-// ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those
-// that log-order readers do not see yet. A stream that is unknown, or is not of this kind, has no events. Partners decide how long the
-// stream of a novel gets, so this is for the others.
-func ReadStream(ctx context.Context, q Querier, kind string, id uuid.UUID, afterVersion int) ([]events.Recorded, error) {
+// ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those that
+// log-order readers do not see yet. A stream that is unknown, or is not of this kind, has no events. Partners decide
+// how long the stream of a novel gets, so this is for the others.
+func ReadStream(
+	ctx context.Context, q Querier, kind string, id uuid.UUID, afterVersion int,
+) ([]events.Recorded, error) {
 	return readStream(ctx, q, id, readStreamSQL, id, kind, afterVersion, nil)
 }
 
@@ -116,7 +119,8 @@ func newScanner(more ...any) *scanner {
 	s := &scanner{}
 	r := &s.recorded
 	s.dest = append([]any{
-		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &s.streamID, &r.StreamVersion, &r.ID, &r.Source, &s.stored.Type,
+		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &s.streamID, &r.StreamVersion, &r.ID, &r.Source,
+		&s.stored.Type,
 		&s.stored.Data, &s.stored.Personal, &s.salt, &r.RecordedAt,
 	}, more...)
 	return s
@@ -133,8 +137,8 @@ func (s *scanner) withoutCopies() *scanner {
 	return s
 }
 
-// scan fails with an UndecodableError when the row is fine but the event in it cannot be read. An event of a kind of stream
-// that nobody asks for is not decoded: it comes without its Event.
+// scan fails with an UndecodableError when the row is fine but the event in it cannot be read. An event of a kind of
+// stream that nobody asks for is not decoded: it comes without its Event.
 func (s *scanner) scan(row rowScanner) (events.Recorded, error) {
 	if err := row.Scan(s.dest...); err != nil {
 		return events.Recorded{}, fmt.Errorf("scan event: %w", err)
@@ -161,7 +165,8 @@ type UndecodableError struct {
 }
 
 func (e *UndecodableError) Error() string {
-	return fmt.Sprintf("event %s (version %d of %s %s): %v", e.Recorded.Position, e.Recorded.StreamVersion, e.Recorded.StreamType, e.Recorded.StreamID, e.err)
+	return fmt.Sprintf("event %s (version %d of %s %s): %v", e.Recorded.Position, e.Recorded.StreamVersion,
+		e.Recorded.StreamType, e.Recorded.StreamID, e.err)
 }
 
 func (e *UndecodableError) Unwrap() error { return e.err }

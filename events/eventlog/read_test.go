@@ -57,10 +57,12 @@ func TestReadStream(t *testing.T) {
 			t.Errorf("(-appended +read):\n%s", diff)
 		}
 	}
-	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{9}, 0); err != nil || len(none) != 0 {
+	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{9}, 0); err != nil ||
+		len(none) != 0 {
 		t.Errorf("an unknown stream: %v, %v", none, err)
 	}
-	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.PostStream, uuid.UUID{1}, 0); err != nil || len(none) != 0 {
+	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.PostStream, uuid.UUID{1}, 0); err != nil ||
+		len(none) != 0 {
 		t.Errorf("a stream of another kind: %v, %v", none, err)
 	}
 }
@@ -83,9 +85,15 @@ func TestReadStreamInPart(t *testing.T) {
 	}
 	one := uuid.UUID{1}
 	for name, tc := range map[string]struct{ got, want []int }{
-		"start":            {versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 2)), []int{1, 2}},
-		"more than all":    {versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 9)), []int{1, 2, 3, 4, 5}},
-		"end":              {versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.NovelStream, one, 2)), []int{4, 5}},
+		"start": {
+			versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 2)), []int{1, 2},
+		},
+		"more than all": {
+			versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 9)), []int{1, 2, 3, 4, 5},
+		},
+		"end": {
+			versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.NovelStream, one, 2)), []int{4, 5},
+		},
 		"of another kind":  {versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.PostStream, one, 2)), nil},
 		"end of that kind": {versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.PostStream, one, 2)), nil},
 	} {
@@ -160,7 +168,8 @@ func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if stream, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{2}, 0); err != nil || len(stream) != 1 {
+	if stream, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{2}, 0); err != nil ||
+		len(stream) != 1 {
 		t.Errorf("the stream itself: %d events, %v", len(stream), err)
 	}
 	if err := late.Commit(t.Context()); err != nil {
@@ -202,7 +211,8 @@ func TestReadAfterNeverSkips(t *testing.T) {
 				t.Fatalf("%s at %s was read after %s", recorded.ID, recorded.Position, after)
 			}
 			if recorded.StreamVersion != versions[recorded.StreamID]+1 {
-				t.Fatalf("version %d of stream %s after version %d", recorded.StreamVersion, recorded.StreamID, versions[recorded.StreamID])
+				t.Fatalf("version %d of stream %s after version %d", recorded.StreamVersion, recorded.StreamID,
+					versions[recorded.StreamID])
 			}
 			after, seen[recorded.ID], versions[recorded.StreamID] = recorded.Position, true, recorded.StreamVersion
 		}
@@ -248,7 +258,8 @@ func TestUndecodableEventIsNamed(t *testing.T) {
 	if !errors.Is(err, events.ErrUnknownType) || !errors.As(err, &undecodable) {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if undecodable.Type != "novel.translated.v1" || undecodable.Recorded.Position.Ordinal != 5 || undecodable.Recorded.ID != "k" {
+	if undecodable.Type != "novel.translated.v1" || undecodable.Recorded.Position.Ordinal != 5 ||
+		undecodable.Recorded.ID != "k" {
 		t.Errorf("named %+v", undecodable)
 	}
 }

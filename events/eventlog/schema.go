@@ -36,7 +36,8 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(bytes.Compare(rows[a].StreamID[:], rows[b].StreamID[:]), cmp.Compare(rows[a].StreamVersion, rows[b].StreamVersion))
+		return cmp.Or(bytes.Compare(rows[a].StreamID[:], rows[b].StreamID[:]),
+			cmp.Compare(rows[a].StreamVersion, rows[b].StreamVersion))
 	})
 
 	var (

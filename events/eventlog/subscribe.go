@@ -35,8 +35,8 @@ type SubscriptionConfig struct {
 	// Streams are the kinds of stream whose events are delivered. Others are passed over, whether or not they could be
 	// read. Default: all.
 	Streams []string
-	// Pace is how long at most the next poll is put off after a batch that was not full, so that under load few
-	// large batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: DefaultPace.
+	// Pace is how long at most the next poll is put off after a batch that was not full, so that under load few large
+	// batches are handled rather than many small ones. A batch of n events puts it off by n × 2 ms. Default: DefaultPace.
 	Pace time.Duration
 	// Before is called before each poll but the first, and blocks while there is no point in polling: this is where
 	// a receiver that could not apply a batch bides its time. Its context ends when the subscription closes.
@@ -149,8 +149,8 @@ func (s *Subscription) Close() error {
 	return s.closeErr
 }
 
-// Seek makes the next poll start behind this position of a log. When it finds another log, that comes as a batch, which may be empty:
-// the position may mean nothing there.
+// Seek makes the next poll start behind this position of a log. When it finds another log, that comes as a batch, which
+// may be empty: the position may mean nothing there.
 func (s *Subscription) Seek(position events.Position, of Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,11 +15,12 @@ import (
 	"novelgate/events"
 )
 
-// pollSQL reads settled events. It always returns a row: without events, one that is empty but for the identity of the log and
-// "settled", which says that no transaction hides committed events (no older one is running). $1, $2: position to start behind,
-// $3: how many.
+// pollSQL reads settled events. It always returns a row: without events, one that is empty but for the identity of the
+// log and "settled", which says that no transaction hides committed events (no older one is running). $1, $2: position
+// to start behind, $3: how many.
 const pollSQL = `SELECT e.*, s.settled, ` + IdentitySQL + `
-FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled FROM pg_current_snapshot() AS c) AS s
+FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled
+    FROM pg_current_snapshot() AS c) AS s
 LEFT JOIN LATERAL (
     SELECT ` + columns + `
     FROM events
@@ -55,8 +56,8 @@ func OpenPolls(config *pgx.ConnConfig, connections int) *sql.DB {
 	return db
 }
 
-// SetUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it once it
-// has grown.
+// SetUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it
+// once it has grown.
 func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`); err != nil {
 		return fmt.Errorf("set up connection to read the log: %w", err)
@@ -162,7 +163,9 @@ func (s *subscribeSchema) readEmpty(rows *sql.Rows) (bool, error) {
 
 // read reads a portion. What is shared is decoded whatever its stream: others may look at it.
 func (s *subscribeSchema) read(rows *sql.Rows) (stretch, error) {
-	read := stretch{identity: s.poll.identity, start: s.batch.Start, events: make([]events.Recorded, 0, max(s.latest, firstCapacity))}
+	read := stretch{
+		identity: s.poll.identity, start: s.batch.Start, events: make([]events.Recorded, 0, max(s.latest, firstCapacity)),
+	}
 	scanner := newScanner(discard{}, discard{})
 	if s.config.Tail == nil {
 		scanner.streams = s.config.Streams

@@ -20,7 +20,9 @@ import (
 	"novelgate/internal/testdb"
 )
 
-func setup(t *testing.T, config eventlog.SubscriptionConfig) (*pgxpool.Pool, *eventlog.Subscription, <-chan *message.Message) {
+func setup(
+	t *testing.T, config eventlog.SubscriptionConfig,
+) (*pgxpool.Pool, *eventlog.Subscription, <-chan *message.Message) {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), testdb.New(t))
 	if err != nil {
@@ -116,8 +118,8 @@ func TestSubscriptionDeliversInOrder(t *testing.T) {
 	}
 }
 
-// After a nack the same batch comes again; without a Seek the same events come again, in a message of their own, and the old
-// message stands for nothing any more.
+// After a nack the same batch comes again; without a Seek the same events come again, in a message of their own, and
+// the old message stands for nothing any more.
 func TestSubscriptionRedelivers(t *testing.T) {
 	t.Parallel()
 	pool, subscription, messages := setup(t, eventlog.SubscriptionConfig{})
@@ -252,7 +254,8 @@ func TestPollStaysBelowRunningTransactions(t *testing.T) {
 	pool, _, _ := setup(t, eventlog.SubscriptionConfig{})
 	poll := func() (n int, settled bool) {
 		t.Helper()
-		rows, err := pool.Query(t.Context(), `SELECT transaction_id IS NOT NULL, settled FROM (`+eventlog.PollSQL+`) AS poll`, "0", 0, 100)
+		rows, err := pool.Query(t.Context(), `SELECT transaction_id IS NOT NULL, settled FROM (`+eventlog.PollSQL+`) AS poll`,
+			"0", 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}

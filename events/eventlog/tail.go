@@ -15,11 +15,12 @@ const (
 
 // stretch is a part of the log as it was read: settled events of every kind of stream, without gaps, in log order.
 type stretch struct {
-	identity Identity                              // of the log that it was read from
-	start    events.Position                       // it holds what follows this position
-	events   []events.Recorded                     // without metadata; those that cannot be read, or that nobody asked for, without Event
-	broken   map[events.Position]*UndecodableError // why some cannot be read
-	full     bool                                  // there may be more right behind it
+	identity Identity        // of the log that it was read from
+	start    events.Position // it holds what follows this position
+	// without metadata; those that cannot be read, or that nobody asked for, without Event
+	events []events.Recorded
+	broken map[events.Position]*UndecodableError // why some cannot be read
+	full   bool                                  // there may be more right behind it
 }
 
 // end is the position of the last event, or the start if there is none.
@@ -49,17 +50,20 @@ func (s *stretch) sound() stretch {
 
 // after returns up to limit events behind a position in the stretch, all of which can be read.
 func (s *stretch) after(position events.Position, limit int) stretch {
-	first, exact := slices.BinarySearchFunc(s.events, position, func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
+	first, exact := slices.BinarySearchFunc(s.events, position,
+		func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
 	if exact {
 		first++
 	}
 	last := min(first+limit, len(s.events))
-	return stretch{identity: s.identity, start: position, events: s.events[first:last:last], full: s.full || last < len(s.events)}
+	return stretch{
+		identity: s.identity, start: position, events: s.events[first:last:last], full: s.full || last < len(s.events),
+	}
 }
 
 // Tail is what the subscriptions of a process have read last, so that each event is read and decoded once for all of
-// them: settled events never change, and nothing ever appears between two of them, while the log is the same one. Each poll finds out
-// whether it is. Create it with NewTail.
+// them: settled events never change, and nothing ever appears between two of them, while the log is the same one. Each
+// poll finds out whether it is. Create it with NewTail.
 type Tail struct {
 	mu      sync.Mutex
 	parts   []stretch // of one log, without gaps, oldest first
@@ -94,7 +98,8 @@ func (t *Tail) after(position events.Position, limit int, closed <-chan struct{}
 	return t.find(position, limit), func() {}
 }
 
-// look returns events, or a channel that is closed when they may have been read, or a function to call after reading them.
+// look returns events, or a channel that is closed when they may have been read, or a function to call after reading
+// them.
 func (t *Tail) look(position events.Position, limit int) (found stretch, other <-chan struct{}, finish func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,7 +132,8 @@ func (t *Tail) find(position events.Position, limit int) stretch {
 	return stretch{}
 }
 
-// add keeps a stretch that was read if it reaches further than what is kept. What cannot be read may be mended, so it is not kept.
+// add keeps a stretch that was read if it reaches further than what is kept. What cannot be read may be mended, so it
+// is not kept.
 func (t *Tail) add(read stretch) {
 	read = read.sound()
 	if len(read.events) == 0 {

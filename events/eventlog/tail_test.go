@@ -31,7 +31,8 @@ func follow(t *testing.T, config eventlog.SubscriptionConfig) (*eventlog.Subscri
 	return subscription, messages
 }
 
-// Subscriptions with one Tail, of which one is slow, all get every event in order and at once, and decode it once for all of them.
+// Subscriptions with one Tail, of which one is slow, all get every event in order and at once, and decode it once for
+// all of them.
 func TestTailIsShared(t *testing.T) {
 	t.Parallel()
 	const rounds, each, readers = 60, 3, 3
@@ -108,8 +109,8 @@ func TestTailIsShared(t *testing.T) {
 	t.Logf("shared %d of %d", shared, (readers-1)*rounds*each)
 }
 
-// One signal may stand for two appends. A subscription that finds the first of them with another one, which has not read
-// the second yet, comes back for it at once.
+// One signal may stand for two appends. A subscription that finds the first of them with another one, which has not
+// read the second yet, comes back for it at once.
 func TestTailMissesNoSignal(t *testing.T) {
 	t.Parallel()
 	wake, tail := eventlog.NewWake(), eventlog.NewTail()

@@ -28,7 +28,9 @@ func TestWatermillLogger(t *testing.T) {
 		{closed, watermill.LogFields{"query_err": canceled}, false},
 	} {
 		var log bytes.Buffer
-		logger := eventlog.WatermillLogger(slog.New(slog.NewTextHandler(&log, nil))).With(watermill.LogFields{"projection": "posts"})
+		logger := eventlog.WatermillLogger(slog.New(slog.NewTextHandler(&log, nil))).With(watermill.LogFields{
+			"projection": "posts",
+		})
 		logger.Error("message", tc.err, tc.fields)
 		if logged := bytes.Contains(log.Bytes(), []byte("level=ERROR")); logged != tc.logged || !tc.logged && log.Len() > 0 {
 			t.Errorf("%v, %v: %q", tc.err, tc.fields, log.String())

@@ -27,8 +27,8 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkBacklog seals half a million events that were appended before, 16 to a transaction. On a server of one's own, see testdb,
-// it is that of a real disk.
+// BenchmarkBacklog seals half a million events that were appended before, 16 to a transaction. On a server of one's
+// own, see testdb, it is that of a real disk.
 func BenchmarkBacklog(b *testing.B) {
 	const transactions, size = 31_250, 16
 	var took, used time.Duration
@@ -56,7 +56,8 @@ func BenchmarkBacklog(b *testing.B) {
 	b.ReportMetric(float64(used.Nanoseconds())/events, "go-ns/event")
 }
 
-// BenchmarkFollow appends 1000 events a second, ten to a transaction, and measures how long each transaction waits until it is sealed.
+// BenchmarkFollow appends 1000 events a second, ten to a transaction, and measures how long each transaction waits
+// until it is sealed.
 func BenchmarkFollow(b *testing.B) {
 	const size, interval = 10, 10 * time.Millisecond
 	pool := newPool(b)
@@ -111,7 +112,8 @@ func BenchmarkProof(b *testing.B) {
 		for i, p := range pieces {
 			rows[i] = []any{p.Level, p.First, p.Hashes}
 		}
-		if _, err := pool.CopyFrom(b.Context(), pgx.Identifier{"ledger_tiles"}, []string{"level", "first_node", "hashes"}, pgx.CopyFromRows(rows)); err != nil {
+		if _, err := pool.CopyFrom(b.Context(), pgx.Identifier{"ledger_tiles"}, []string{"level", "first_node", "hashes"},
+			pgx.CopyFromRows(rows)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -122,7 +124,8 @@ func BenchmarkProof(b *testing.B) {
 	if _, err := pool.Exec(b.Context(), `INSERT INTO ledger_seals VALUES ('1', 0, $1)`, size); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := pool.Exec(b.Context(), `UPDATE ledger_state SET tree_size = $1, root_hash = $2, transaction_id = '1', position = $3`, size, root[:], size-1); err != nil {
+	if _, err := pool.Exec(b.Context(),
+		`UPDATE ledger_state SET tree_size = $1, root_hash = $2, transaction_id = '1', position = $3`, size, root[:], size-1); err != nil {
 		b.Fatal(err)
 	}
 	signer := newSigner(b, pool, ledger.IdentityConfig{})

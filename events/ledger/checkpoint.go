@@ -138,8 +138,8 @@ func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error
 	return used, nil
 }
 
-// Extends fails with ErrForked unless the tree of a checkpoint is that of an older one, a signed note of the same origin, grown on.
-// The stored hashes prove it; whose signature the older one bears is not looked at.
+// Extends fails with ErrForked unless the tree of a checkpoint is that of an older one, a signed note of the same
+// origin, grown on. The stored hashes prove it; whose signature the older one bears is not looked at.
 func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) error {
 	before, err := parseCheckpoint(older)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) err
 	return extends(grown.Tree, before.Tree, s.hashes(ctx, grown.Tree))
 }
 
-// continues fails with ErrForked unless the tree as it is now is that of a checkpoint grown on. The checkpoint was known before the call, so
-// its tree is in the database.
+// continues fails with ErrForked unless the tree as it is now is that of a checkpoint grown on. The checkpoint was
+// known before the call, so its tree is in the database.
 func (s *Store) continues(ctx context.Context, c Checkpoint) error {
 	now, err := readState(ctx, s.db)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"novelgate/internal/scrape"
 )
 
-// Collector exports how far the ledger has come to Prometheus. Scrapes within a second of each other share one query; when
-// the database does not answer within two, novelgate_ledger_up is 0 and the rest is absent.
+// Collector exports how far the ledger has come to Prometheus. Scrapes within a second of each other share one query;
+// when the database does not answer within two, novelgate_ledger_up is 0 and the rest is absent.
 type Collector struct {
 	status *scrape.Reading[Status]
 
@@ -23,14 +23,17 @@ func NewCollector(db database, clock func() time.Time) *Collector {
 		return prometheus.NewDesc("novelgate_ledger_"+name, help, nil, nil)
 	}
 	return &Collector{
-		status:         scrape.New(clock, func(ctx context.Context) (Status, error) { return ReadStatus(ctx, db) }),
-		up:             desc("up", "Whether the state of the ledger could be read."),
-		size:           desc("size_entries", "Entries in the Merkle tree."),
-		unsealed:       desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),
-		lag:            desc("lag_seconds", "Age of the oldest settled event that is not in the tree yet; 0 when there is none."),
-		failed:         desc("failed", "1 while sealing cannot go on; ledger status says why."),
-		checkpointSize: desc("checkpoint_size_entries", "Entries that the newest checkpoint covers; absent while nothing was signed."),
-		checkpointAge:  desc("checkpoint_age_seconds", "Time since the newest checkpoint was signed; it grows while there is nothing new to sign."),
+		status:   scrape.New(clock, func(ctx context.Context) (Status, error) { return ReadStatus(ctx, db) }),
+		up:       desc("up", "Whether the state of the ledger could be read."),
+		size:     desc("size_entries", "Entries in the Merkle tree."),
+		unsealed: desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),
+		lag: desc("lag_seconds",
+			"Age of the oldest settled event that is not in the tree yet; 0 when there is none."),
+		failed: desc("failed", "1 while sealing cannot go on; ledger status says why."),
+		checkpointSize: desc("checkpoint_size_entries",
+			"Entries that the newest checkpoint covers; absent while nothing was signed."),
+		checkpointAge: desc("checkpoint_age_seconds",
+			"Time since the newest checkpoint was signed; it grows while there is nothing new to sign."),
 	}
 }
 

@@ -19,8 +19,10 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func sampleEvent() ledger.Event {
 	return ledger.Event{
 		ID: "evt-1", Source: "integrations/7/posts", Type: "post.imported.v1", StreamType: "post",
-		StreamID: [16]byte{0: 1, 15: 0xff}, StreamVersion: 3, RecordedAt: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
-		Data: []byte(`{"a":1}`), Personal: []byte(`{"content":"é"}`), Salt: []byte("0123456789abcdef"), Metadata: []byte(`{"actor":"x"}`),
+		StreamID: [16]byte{0: 1, 15: 0xff}, StreamVersion: 3,
+		RecordedAt: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
+		Data:       []byte(`{"a":1}`), Personal: []byte(`{"content":"é"}`), Salt: []byte("0123456789abcdef"),
+		Metadata: []byte(`{"actor":"x"}`),
 	}
 }
 
@@ -31,7 +33,9 @@ func variants() map[string]ledger.Event {
 	plain.Salt = nil
 	empty.Personal = []byte{}
 	before.RecordedAt = time.Date(1969, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	return map[string]ledger.Event{"full": full, "never_personal": none, "no_salt": plain, "empty_personal": empty, "before_1970": before}
+	return map[string]ledger.Event{
+		"full": full, "never_personal": none, "no_salt": plain, "empty_personal": empty, "before_1970": before,
+	}
 }
 
 // TestEntryGolden: what was signed once must be computable for ever.
@@ -69,7 +73,8 @@ func TestEntryFollowsItsDescription(t *testing.T) {
 		}
 		described := storedEvent{
 			ID: event.ID, Source: event.Source, Type: event.Type, StreamType: event.StreamType, StreamID: event.StreamID,
-			Version: event.StreamVersion, RecordedAt: event.RecordedAt, Data: string(event.Data), Metadata: string(event.Metadata),
+			Version: event.StreamVersion, RecordedAt: event.RecordedAt, Data: string(event.Data),
+			Metadata: string(event.Metadata),
 		}
 		if event.Personal != nil {
 			described.Personal = new(string(event.Personal))
@@ -104,7 +109,8 @@ func TestEntriesDiffer(t *testing.T) {
 	add("source", func(e *ledger.Event) { e.Source += "x" })
 	add("type", func(e *ledger.Event) { e.Type += "x" })
 	add("border of id and source", func(e *ledger.Event) { e.ID, e.Source = e.ID+e.Source[:1], e.Source[1:] })
-	add("border of type and stream type", func(e *ledger.Event) { e.Type, e.StreamType = e.Type+e.StreamType[:1], e.StreamType[1:] })
+	add("border of type and stream type",
+		func(e *ledger.Event) { e.Type, e.StreamType = e.Type+e.StreamType[:1], e.StreamType[1:] })
 	add("stream type", func(e *ledger.Event) { e.StreamType = "novel" })
 	add("stream", func(e *ledger.Event) { e.StreamID[7]++ })
 	add("version", func(e *ledger.Event) { e.StreamVersion++ })

@@ -4,7 +4,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// failures says which of a signer's failures in a row are logged: the first one of a kind, and one a minute of those that go on.
+// failures says which of a signer's failures in a row are logged: the first one of a kind, and one a minute of those
+// that go on.
 type failures struct {
 	kind  failureKind
 	count int // of that kind, without a break

@@ -69,8 +69,8 @@ func cutPool(t testing.TB, url string, cut *cutter) *pgxpool.Pool {
 	return pool
 }
 
-// TestCutAtEveryStep cuts the sealer's connection before each of its reads and writes in turn, so before every statement
-// and between every commit and its answer, and lets it go on by itself.
+// TestCutAtEveryStep cuts the sealer's connection before each of its reads and writes in turn, so before every
+// statement and between every commit and its answer, and lets it go on by itself.
 func TestCutAtEveryStep(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

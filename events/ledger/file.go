@@ -17,8 +17,8 @@ func writeFile(file string, data []byte, mode fs.FileMode) error {
 
 var errOtherContent = errors.New("is there with another content")
 
-// createFile writes a file that is not there yet: a reader, or a crash, sees all of it or none. One that is there stays; if its content
-// is another one, createFile fails with errOtherContent.
+// createFile writes a file that is not there yet: a reader, or a crash, sees all of it or none. One that is there
+// stays; if its content is another one, createFile fails with errOtherContent.
 func createFile(file string, data []byte, mode fs.FileMode) error {
 	there, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,8 +36,8 @@ func createFile(file string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// linkOrRename gives a file a new name. A link never takes the place of a file that somebody else has written meanwhile, but not every file
-// system has links.
+// linkOrRename gives a file a new name. A link never takes the place of a file that somebody else has written
+// meanwhile, but not every file system has links.
 func linkOrRename(from, to string) error {
 	err := os.Link(from, to)
 	if err == nil || errors.Is(err, fs.ErrExist) {

@@ -10,7 +10,8 @@ import (
 	"novelgate/events/ledger"
 )
 
-// TestCreatedFilesStay: of several that create a file with contents of their own, one does, and the others leave it as it is.
+// TestCreatedFilesStay: of several that create a file with contents of their own, one does, and the others leave it as
+// it is.
 func TestCreatedFilesStay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -32,7 +32,8 @@ var (
 
 // IdentityConfig says under which name and with which keys a replica signs.
 type IdentityConfig struct {
-	// Origin to sign under. One that the database does not know is started, openly. Default: the one in use, or DefaultOrigin.
+	// Origin to sign under. One that the database does not know is started, openly. Default: the one in use, or
+	// DefaultOrigin.
 	Origin string
 	// DefaultOrigin is what an empty database takes, with a slash and the first 8 hexadecimal digits of the log's
 	// id behind it. Required.
@@ -53,7 +54,8 @@ type Identity struct {
 	// Started says that this call started the origin; Previous is the one in use before, if there was one.
 	Started  bool
 	Previous string
-	// VerifierKeys are the public keys that belong to the private ones. None: this replica does not sign, and Reason says why.
+	// VerifierKeys are the public keys that belong to the private ones. None: this replica does not sign, and Reason says
+	// why.
 	VerifierKeys []string
 	Reason       error
 	// Memory is the directory that keeps, outside of the database, what was signed.
@@ -83,7 +85,8 @@ ON CONFLICT (origin, verifier_key) DO NOTHING`
 func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*Identity, error) {
 	id := &Identity{Memory: cmp.Or(config.Memory, DefaultMemory(config.KeyFile))}
 	for _, origin := range []string{config.Origin, config.DefaultOrigin} {
-		if origin != "" && strings.ContainsFunc(origin, func(r rune) bool { return r == '+' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		if origin != "" &&
+			strings.ContainsFunc(origin, func(r rune) bool { return r == '+' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 			return nil, fmt.Errorf("%w: %q has spaces, plus signs or invisible characters", ErrOrigin, origin)
 		}
 	}
@@ -108,7 +111,8 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 			return fmt.Errorf("look for keys: %w", err)
 		}
 		if anyKey {
-			id.Reason = fmt.Errorf("%w: copy it to %s, or make a new one with `novelgate ledger new-key`", errKeyElsewhere, config.KeyFile)
+			id.Reason = fmt.Errorf("%w: copy it to %s, or make a new one with `novelgate ledger new-key`", errKeyElsewhere,
+				config.KeyFile)
 			return nil
 		}
 		// If the transaction fails after this, the next start finds the files.

@@ -42,7 +42,8 @@ func (k Key) signer(origin string) (_ note.Signer, verifierKey string, err error
 	}
 	_, rest, _ := strings.Cut(verifierKey, "+")
 	hash, _, _ := strings.Cut(rest, "+")
-	text := privatePrefix + origin + "+" + hash + "+" + base64.StdEncoding.EncodeToString(append([]byte{algEd25519}, k.seed...))
+	text := privatePrefix + origin + "+" + hash + "+" + base64.StdEncoding.EncodeToString(append([]byte{algEd25519},
+		k.seed...))
 	signer, err := note.NewSigner(text)
 	if err != nil {
 		return nil, "", fmt.Errorf("name key after origin %q: %w", origin, err)
@@ -50,8 +51,9 @@ func (k Key) signer(origin string) (_ note.Signer, verifierKey string, err error
 	return signer, verifierKey, nil
 }
 
-// LoadKeys reads a key file: a private key in the form of C2SP signed-note on each line; empty lines and those that begin with #
-// are skipped. It fails with fs.ErrNotExist if there is no file, and with ErrKeyFile if one of its lines is no key.
+// LoadKeys reads a key file: a private key in the form of C2SP signed-note on each line; empty lines and those that
+// begin with # are skipped. It fails with fs.ErrNotExist if there is no file, and with ErrKeyFile if one of its lines
+// is no key.
 func LoadKeys(file string) ([]Key, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -36,7 +36,9 @@ func sealUntilKilled(url string) {
 	if err != nil {
 		panic(err)
 	}
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{Pool: pool, Limit: 500, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+		Pool: pool, Limit: 500, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		panic(err)
 	}

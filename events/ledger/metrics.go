@@ -25,7 +25,8 @@ func NewMetrics() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
 		}),
 		waitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "novelgate_ledger_wait_seconds", Help: "Time from the recording of the oldest event of a seal until it was stored.",
+			Name:    "novelgate_ledger_wait_seconds",
+			Help:    "Time from the recording of the oldest event of a seal until it was stored.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 1.5, 18),
 		}),
 		events: prometheus.NewCounter(prometheus.CounterOpts{
@@ -36,14 +37,16 @@ func NewMetrics() *Metrics {
 		}),
 		signer: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signer",
-			Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals and serves.",
+			Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals " +
+				"and serves.",
 		}),
 		refusing: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused",
 			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory must not sign.",
 		}),
 		unpublished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "novelgate_ledger_publishing_refused", Help: "1 while this process refuses to publish there because something else was published there before.",
+			Name: "novelgate_ledger_publishing_refused",
+			Help: "1 while this process refuses to publish there because something else was published there before.",
 		}, []string{"target"}),
 	}
 }

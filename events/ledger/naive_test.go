@@ -99,8 +99,8 @@ func storedEvents(t testing.TB, pool *pgxpool.Pool) []storedEvent {
 	return list
 }
 
-// wantSound checks everything that is stored of the ledger against the log, which must be sealed, by other means than the
-// ledger's own. It returns the leaves.
+// wantSound checks everything that is stored of the ledger against the log, which must be sealed, by other means than
+// the ledger's own. It returns the leaves.
 func wantSound(t testing.TB, pool *pgxpool.Pool) [][32]byte {
 	t.Helper()
 	list := storedEvents(t, pool)

@@ -20,7 +20,8 @@ func TestEventsOfAnotherLogAreNotSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var once sync.Once
-	startSealer(t, ledger.SealerConfig{Pool: pool, Wake: wake, Clock: func() time.Time { // first asked between reading and sealing
+	// first asked between reading and sealing
+	startSealer(t, ledger.SealerConfig{Pool: pool, Wake: wake, Clock: func() time.Time {
 		once.Do(func() { testdb.Lose(t, pool, `true`) })
 		return time.Now()
 	}})
@@ -72,7 +73,8 @@ func TestErasedLastEventDoesNotDiverge(t *testing.T) {
 	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
 	awaitSealed(t, pool)
 	stop()
-	if _, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; UPDATE events SET personal = NULL, salt = NULL`); err != nil {
+	if _, err := pool.Exec(t.Context(),
+		`ALTER TABLE events DISABLE TRIGGER USER; UPDATE events SET personal = NULL, salt = NULL`); err != nil {
 		t.Fatal(err)
 	}
 	appendEvents(t, pool, 3)

@@ -47,7 +47,8 @@ func (o outsider) get(path string) (int, http.Header, []byte) {
 func (o outsider) checkpoint() tlog.Tree {
 	o.t.Helper()
 	status, header, body := o.get("/ledger/checkpoint")
-	if status != http.StatusOK || header.Get("Content-Type") != "text/plain; charset=utf-8" || header.Get("Cache-Control") != "public, max-age=1" {
+	if status != http.StatusOK || header.Get("Content-Type") != "text/plain; charset=utf-8" ||
+		header.Get("Cache-Control") != "public, max-age=1" {
 		o.t.Fatalf("checkpoint: %d, %v", status, header)
 	}
 	return openNote(o.t, body, o.key)
@@ -70,7 +71,8 @@ func (o outsider) tile(kind string, n int64, width int) []byte {
 	o.t.Helper()
 	path := tilePath(kind, n, width)
 	status, header, body := o.get(path)
-	if status != http.StatusOK || header.Get("Content-Type") != "application/octet-stream" || header.Get("Cache-Control") != "public, max-age=31536000, immutable" {
+	if status != http.StatusOK || header.Get("Content-Type") != "application/octet-stream" ||
+		header.Get("Cache-Control") != "public, max-age=31536000, immutable" {
 		o.t.Fatalf("%s: %d, %v", path, status, header)
 	}
 	return body
@@ -186,16 +188,25 @@ func TestLedgerHasNothingElse(t *testing.T) {
 	t.Parallel()
 	o, _ := newOutsider(t) // 1400 entries: 5 full tiles and one of width 120; one of width 5 on level 1
 	for path, want := range map[string]int{
-		"/ledger/tile/0/005.p/120": 200, "/ledger/tile/0/005.p/121": 404, "/ledger/tile/0/005": 404, "/ledger/tile/0/006": 404,
-		"/ledger/tile/0/004.p/7": 200, "/ledger/tile/0/004.p/0": 404, "/ledger/tile/0/004.p/256": 404, "/ledger/tile/0/004.p/007": 404,
-		"/ledger/tile/1/000.p/5": 200, "/ledger/tile/1/000.p/6": 404, "/ledger/tile/1/000": 404, "/ledger/tile/2/000.p/1": 404,
-		"/ledger/tile/entries/005.p/120": 200, "/ledger/tile/entries/005": 404, "/ledger/tile/entries/004": 200, "/ledger/tile/entries/004.p/3": 200,
-		"/ledger/tile/entries/x000/004": 404, "/ledger/tile/entries/x001/004": 404, "/ledger/tile/data/004": 404, "/ledger/tile/8/0/004": 404,
-		"/ledger/tile/0/4": 404, "/ledger/tile/00/004": 404, "/ledger/tile/-1/004": 404, "/ledger/tile/63/000.p/1": 404, "/ledger/tile/999/000": 404,
-		"/ledger/tile/0/x999/x999/x999/x999/x999/999": 404, "/ledger/tile/0/x999/x999/x999/x999/x999/x999/x999/999": 404, "/ledger/tile/0/../0/004": 404,
-		"/ledger/tile/": 404, "/ledger/tile/0": 404, "/ledger/tile/entries/": 404,
-		"/ledger/proof": 400, "/ledger/proof?logIndex=x": 400, "/ledger/proof?logIndex=-1": 400, "/ledger/proof?logIndex=1e2": 400,
-		"/ledger/proof?logIndex=99999999999999999999": 400, "/ledger/proof?logIndex=1400": 404, "/ledger/proof?logIndex=1399": 200,
+		"/ledger/tile/0/005.p/120": 200, "/ledger/tile/0/005.p/121": 404, "/ledger/tile/0/005": 404,
+		"/ledger/tile/0/006":     404,
+		"/ledger/tile/0/004.p/7": 200, "/ledger/tile/0/004.p/0": 404, "/ledger/tile/0/004.p/256": 404,
+		"/ledger/tile/0/004.p/007": 404,
+		"/ledger/tile/1/000.p/5":   200, "/ledger/tile/1/000.p/6": 404, "/ledger/tile/1/000": 404,
+		"/ledger/tile/2/000.p/1":         404,
+		"/ledger/tile/entries/005.p/120": 200, "/ledger/tile/entries/005": 404, "/ledger/tile/entries/004": 200,
+		"/ledger/tile/entries/004.p/3":  200,
+		"/ledger/tile/entries/x000/004": 404, "/ledger/tile/entries/x001/004": 404, "/ledger/tile/data/004": 404,
+		"/ledger/tile/8/0/004": 404,
+		"/ledger/tile/0/4":     404, "/ledger/tile/00/004": 404, "/ledger/tile/-1/004": 404, "/ledger/tile/63/000.p/1": 404,
+		"/ledger/tile/999/000":                        404,
+		"/ledger/tile/0/x999/x999/x999/x999/x999/999": 404, "/ledger/tile/0/x999/x999/x999/x999/x999/x999/x999/999": 404,
+		"/ledger/tile/0/../0/004": 404,
+		"/ledger/tile/":           404, "/ledger/tile/0": 404, "/ledger/tile/entries/": 404,
+		"/ledger/proof": 400, "/ledger/proof?logIndex=x": 400, "/ledger/proof?logIndex=-1": 400,
+		"/ledger/proof?logIndex=1e2":                  400,
+		"/ledger/proof?logIndex=99999999999999999999": 400, "/ledger/proof?logIndex=1400": 404,
+		"/ledger/proof?logIndex=1399": 200,
 	} {
 		status, header, body := o.get(path)
 		if status != want {

@@ -12,12 +12,14 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// ErrPublished is returned for a target that has what is not of this ledger. It is evidence: nothing in it is replaced, and nothing added.
+// ErrPublished is returned for a target that has what is not of this ledger. It is evidence: nothing in it is replaced,
+// and nothing added.
 var ErrPublished = errors.New("something else was published there")
 
 // Target is a place outside of the database where checkpoints are kept.
 type Target interface {
-	// Last is the size of the last checkpoint of an origin that the target has taken; -1 for none. It may fail with ErrPublished.
+	// Last is the size of the last checkpoint of an origin that the target has taken; -1 for none. It may fail with
+	// ErrPublished.
 	Last(ctx context.Context, origin string) (int64, error)
 	// Take keeps a checkpoint. It may come a second time. It may fail with ErrPublished.
 	Take(ctx context.Context, c Checkpoint) error
@@ -41,8 +43,8 @@ type PublisherConfig struct {
 	Logger *slog.Logger
 }
 
-// Publisher hands every checkpoint to a target, in their order and at least once; also those that were signed while neither
-// of them ran.
+// Publisher hands every checkpoint to a target, in their order and at least once; also those that were signed while
+// neither of them ran.
 type Publisher struct {
 	config PublisherConfig
 	store  *Store
@@ -66,7 +68,8 @@ func NewPublisher(config PublisherConfig) (*Publisher, error) {
 	return &Publisher{config: config, store: NewStore(config.Pool)}, nil
 }
 
-// Run publishes until ctx ends. What goes wrong is logged and tried again, at longer and longer intervals of up to a minute.
+// Run publishes until ctx ends. What goes wrong is logged and tried again, at longer and longer intervals of up to a
+// minute.
 func (p *Publisher) Run(ctx context.Context) {
 	const longest = time.Minute
 	for failures := 0; ctx.Err() == nil; {
@@ -91,7 +94,8 @@ func (p *Publisher) Run(ctx context.Context) {
 
 // report logs a failure; as an error if it will not mend by itself.
 func (p *Publisher) report(ctx context.Context, wait time.Duration, err error) {
-	logger := p.config.Logger.With(slog.String("target", p.config.Target.String()), slog.Duration("wait", wait), slog.Any("error", err))
+	logger := p.config.Logger.With(slog.String("target", p.config.Target.String()), slog.Duration("wait", wait),
+		slog.Any("error", err))
 	if errors.Is(err, ErrPublished) {
 		logger.ErrorContext(ctx, "Checkpoints are not published there any more: keep what is there as it is, it is evidence")
 		return

@@ -10,15 +10,16 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Directory is a Target: the file `checkpoint` is the newest one, and `checkpoints/…` has one file for each, named by its
-// size in the way of tile paths (x001/x234/067 is 1,234,067 entries). It is of one origin and one history: what is in it shows when the
-// database has another one.
+// Directory is a Target: the file `checkpoint` is the newest one, and `checkpoints/…` has one file for each, named by
+// its size in the way of tile paths (x001/x234/067 is 1,234,067 entries). It is of one origin and one history: what is
+// in it shows when the database has another one.
 type Directory struct {
 	store *Store
 	path  string
 }
 
-// NewDirectory returns a target that writes into an existing directory, and compares it with the ledger that it reads through db.
+// NewDirectory returns a target that writes into an existing directory, and compares it with the ledger that it reads
+// through db.
 func NewDirectory(db database, path string) *Directory {
 	return &Directory{store: NewStore(db), path: path}
 }
@@ -28,8 +29,8 @@ func (d *Directory) String() string { return d.path }
 
 func (d *Directory) newest() string { return filepath.Join(d.path, "checkpoint") }
 
-// Last implements Target. It fails with ErrPublished if the newest checkpoint in the directory is not one of the ledger as it is now,
-// and with ErrForked, too, if it is of another history of the same origin.
+// Last implements Target. It fails with ErrPublished if the newest checkpoint in the directory is not one of the ledger
+// as it is now, and with ErrForked, too, if it is of another history of the same origin.
 func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	c, ok, err := d.readNewest(origin)
 	if err != nil {
@@ -43,12 +44,14 @@ func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 		return 0, err
 	}
 	if len(keys) == 0 {
-		return 0, fmt.Errorf("%w: %s bears no signature of a key that the ledger has used: find out who wrote it, or name another directory with --ledger-publish-dir",
+		return 0, fmt.Errorf("%w: %s bears no signature of a key that the ledger has used: find out who wrote it, or name "+
+			"another directory with --ledger-publish-dir",
 			ErrPublished, d.newest())
 	}
 	err = d.store.continues(ctx, c)
 	if errors.Is(err, ErrForked) {
-		return 0, fmt.Errorf("%w: %s: %w: start a new origin with --ledger-origin and another --ledger-publish-dir, and say why in public",
+		return 0, fmt.Errorf("%w: %s: %w: start a new origin with --ledger-origin and another --ledger-publish-dir, and "+
+			"say why in public",
 			ErrPublished, d.newest(), err)
 	}
 	if err != nil {
@@ -57,11 +60,13 @@ func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	return c.Tree.N, nil
 }
 
-// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrPublished if that is of another origin.
+// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrPublished if that is of
+// another origin.
 func (d *Directory) readNewest(origin string) (c Checkpoint, ok bool, err error) {
 	c, ok, err = readNote(d.newest())
 	if err == nil && ok && c.Origin != origin {
-		err = fmt.Errorf("%w: %s is of the origin %s, and the ledger is signed as %s: give it a directory of its own with --ledger-publish-dir",
+		err = fmt.Errorf("%w: %s is of the origin %s, and the ledger is signed as %s: give it a directory of its own with "+
+			"--ledger-publish-dir",
 			ErrPublished, d.newest(), c.Origin, origin)
 	}
 	return c, ok, err
@@ -82,7 +87,8 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 	}
 	err = createFile(file, c.Note, fileMode)
 	if errors.Is(err, errOtherContent) {
-		return fmt.Errorf("%w: %w: find out of which history it is, and name another directory with --ledger-publish-dir", ErrPublished, err)
+		return fmt.Errorf("%w: %w: find out of which history it is, and name another directory with --ledger-publish-dir",
+			ErrPublished, err)
 	}
 	if err != nil {
 		return err

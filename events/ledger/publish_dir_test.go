@@ -18,8 +18,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// newHistory signs a history of its own, with checkpoints of the given sizes. The signer remembers no other one, though the key may
-// be that of others: as after a restore by which the memory was lost.
+// newHistory signs a history of its own, with checkpoints of the given sizes. The signer remembers no other one, though
+// the key may be that of others: as after a restore by which the memory was lost.
 func newHistory(t testing.TB, keyFile string, sizes ...int) *pgxpool.Pool {
 	t.Helper()
 	remembered, err := filepath.Glob(filepath.Join(ledger.DefaultMemory(keyFile), "*.checkpoint"))
@@ -69,8 +69,8 @@ func files(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// TestDirectoryRefusesAnotherHistory: what was published of one history shows that another one under the same name is another one, and
-// nothing is added to it.
+// TestDirectoryRefusesAnotherHistory: what was published of one history shows that another one under the same name is
+// another one, and nothing is added to it.
 func TestDirectoryRefusesAnotherHistory(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
@@ -86,7 +86,8 @@ func TestDirectoryRefusesAnotherHistory(t *testing.T) {
 		"nothing of it is signed": nil,
 	} {
 		err := publishInto(t, newHistory(t, key, sizes...), dir)
-		if !errors.Is(err, ledger.ErrForked) || !errors.Is(err, ledger.ErrPublished) || !strings.Contains(err.Error(), filepath.Join(dir, "checkpoint")) {
+		if !errors.Is(err, ledger.ErrForked) || !errors.Is(err, ledger.ErrPublished) ||
+			!strings.Contains(err.Error(), filepath.Join(dir, "checkpoint")) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(published, files(t, dir)); diff != "" {
@@ -98,7 +99,8 @@ func TestDirectoryRefusesAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestDirectoryRefusesAnotherOrigin: checkpoints of an origin that was left stay as they are. Another directory takes those of the new one.
+// TestDirectoryRefusesAnotherOrigin: checkpoints of an origin that was left stay as they are. Another directory takes
+// those of the new one.
 func TestDirectoryRefusesAnotherOrigin(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
@@ -110,14 +112,17 @@ func TestDirectoryRefusesAnotherOrigin(t *testing.T) {
 	const second = "ledger.example/second"
 	sign(t, newSigner(t, pool, ledger.IdentityConfig{KeyFile: key, Origin: second}))
 	publish := func(dir string) error {
-		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{Pool: pool, Origin: second, Target: ledger.NewDirectory(pool, dir)})
+		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+			Pool: pool, Origin: second, Target: ledger.NewDirectory(pool, dir),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return publisher.Publish(t.Context())
 	}
 	err := publish(dir)
-	if !errors.Is(err, ledger.ErrPublished) || !strings.Contains(err.Error(), testOrigin) || !strings.Contains(err.Error(), "--ledger-publish-dir") {
+	if !errors.Is(err, ledger.ErrPublished) || !strings.Contains(err.Error(), testOrigin) ||
+		!strings.Contains(err.Error(), "--ledger-publish-dir") {
 		t.Errorf("into the directory of the old origin: %v", err)
 	}
 	if diff := cmp.Diff(published, files(t, dir)); diff != "" {
@@ -132,7 +137,8 @@ func TestDirectoryRefusesAnotherOrigin(t *testing.T) {
 	}
 }
 
-// TestDirectoryReplacesNoCheckpoint: a file that is there keeps its content, even if the newest checkpoint says nothing of it.
+// TestDirectoryReplacesNoCheckpoint: a file that is there keeps its content, even if the newest checkpoint says nothing
+// of it.
 func TestDirectoryReplacesNoCheckpoint(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
@@ -152,7 +158,8 @@ func TestDirectoryReplacesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestDirectoryDoesNotBelieveStrangers: a newest checkpoint that was not signed with a key of the ledger says nothing about its history.
+// TestDirectoryDoesNotBelieveStrangers: a newest checkpoint that was not signed with a key of the ledger says nothing
+// about its history.
 func TestDirectoryDoesNotBelieveStrangers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -161,7 +168,8 @@ func TestDirectoryDoesNotBelieveStrangers(t *testing.T) {
 	}
 	published := files(t, dir)
 	err := publishInto(t, newHistory(t, filepath.Join(t.TempDir(), "ledger.key"), 10), dir)
-	if !errors.Is(err, ledger.ErrPublished) || errors.Is(err, ledger.ErrForked) || !strings.Contains(err.Error(), filepath.Join(dir, "checkpoint")) {
+	if !errors.Is(err, ledger.ErrPublished) || errors.Is(err, ledger.ErrForked) ||
+		!strings.Contains(err.Error(), filepath.Join(dir, "checkpoint")) {
 		t.Errorf("into the directory of somebody else: %v", err)
 	}
 	if diff := cmp.Diff(published, files(t, dir)); diff != "" {
@@ -169,7 +177,8 @@ func TestDirectoryDoesNotBelieveStrangers(t *testing.T) {
 	}
 }
 
-// TestReplicasPublishTogether: several replicas share a directory while the ledger grows; that one is behind another for a moment is no fork.
+// TestReplicasPublishTogether: several replicas share a directory while the ledger grows; that one is behind another
+// for a moment is no fork.
 func TestReplicasPublishTogether(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
@@ -262,7 +271,8 @@ func TestPublisherTellsThatItIsRefused(t *testing.T) {
 	var lines logged
 	metrics := ledger.NewMetrics()
 	publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
-		Pool: pool, Origin: testOrigin, Target: ledger.NewDirectory(pool, dir), Interval: time.Millisecond, Metrics: metrics, Logger: lines.logger(),
+		Pool: pool, Origin: testOrigin, Target: ledger.NewDirectory(pool, dir), Interval: time.Millisecond, Metrics: metrics,
+		Logger: lines.logger(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +285,8 @@ func TestPublisherTellsThatItIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, family := range families {
-			if family.GetName() == "novelgate_ledger_publishing_refused" && family.GetMetric()[0].GetLabel()[0].GetValue() == dir {
+			if family.GetName() == "novelgate_ledger_publishing_refused" &&
+				family.GetMetric()[0].GetLabel()[0].GetValue() == dir {
 				return family.GetMetric()[0].GetGauge().GetValue()
 			}
 		}

@@ -17,7 +17,8 @@ import (
 // publishTimeout bounds one request.
 const publishTimeout = 10 * time.Second
 
-// Endpoint is a Target: each checkpoint is the body of a request. What the endpoint has taken is on record in the database.
+// Endpoint is a Target: each checkpoint is the body of a request. What the endpoint has taken is on record in the
+// database.
 type Endpoint struct {
 	pool   *pgxpool.Pool
 	client *http.Client
@@ -43,7 +44,8 @@ const publishedSQL = `SELECT tree_size FROM ledger_publications WHERE target = $
 // savePublishedSQL never goes back within an origin: another replica may have been faster.
 const savePublishedSQL = `INSERT INTO ledger_publications AS p (target, origin, tree_size, published_at)
 VALUES ($1, $2, $3, statement_timestamp())
-ON CONFLICT (target) DO UPDATE SET origin = EXCLUDED.origin, tree_size = EXCLUDED.tree_size, published_at = EXCLUDED.published_at
+ON CONFLICT (target) DO UPDATE SET origin = EXCLUDED.origin, tree_size = EXCLUDED.tree_size,
+    published_at = EXCLUDED.published_at
 WHERE p.origin <> EXCLUDED.origin OR p.tree_size < EXCLUDED.tree_size`
 
 // Last implements Target.

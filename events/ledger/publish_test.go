@@ -22,7 +22,9 @@ import (
 
 func newPublisher(t testing.TB, pool *pgxpool.Pool, target ledger.Target) *ledger.Publisher {
 	t.Helper()
-	publisher, err := ledger.NewPublisher(ledger.PublisherConfig{Pool: pool, Origin: testOrigin, Target: target, Logger: slog.New(slog.DiscardHandler)})
+	publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+		Pool: pool, Origin: testOrigin, Target: target, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,9 @@ func TestPublishToDirectory(t *testing.T) {
 		}
 	}
 	publish()
-	for file, size := range map[string]int64{"checkpoint": 1400, "checkpoints/000": 0, "checkpoints/007": 7, "checkpoints/x001/400": 1400} {
+	for file, size := range map[string]int64{
+		"checkpoint": 1400, "checkpoints/000": 0, "checkpoints/007": 7, "checkpoints/x001/400": 1400,
+	} {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +127,8 @@ func TestPublishToEndpoint(t *testing.T) {
 	}
 }
 
-// TestPublishFollowsNoRedirect: on the way to another address a POST may become a GET without the checkpoint, whose 200 says nothing.
+// TestPublishFollowsNoRedirect: on the way to another address a POST may become a GET without the checkpoint, whose 200
+// says nothing.
 func TestPublishFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	pool, _ := signedLedger(t)
@@ -142,7 +147,8 @@ func TestPublishFollowsNoRedirect(t *testing.T) {
 		if followed.Load() {
 			t.Errorf("%d was followed", status)
 		}
-		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(status)) || !strings.Contains(err.Error(), server.URL+"/new") {
+		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(status)) ||
+			!strings.Contains(err.Error(), server.URL+"/new") {
 			t.Errorf("%d: the error does not say where to: %v", status, err)
 		}
 	}

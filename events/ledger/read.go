@@ -30,7 +30,9 @@ var errRow = errors.New("row of the log has an unexpected form")
 
 // readEvents calls each with up to limit settled events behind a position, in log order, and returns how many there
 // were. The event is valid during the call.
-func readEvents(ctx context.Context, db eventlog.Querier, after events.Position, limit int, each func(*rawEvent) error) (int, error) {
+func readEvents(
+	ctx context.Context, db eventlog.Querier, after events.Position, limit int, each func(*rawEvent) error,
+) (int, error) {
 	rows, err := db.Query(ctx, readSQL, binaryResults, after.TransactionID, after.Ordinal, limit)
 	if err != nil {
 		return 0, fmt.Errorf("read log after %s: %w", after, err)
@@ -55,7 +57,8 @@ func readEvents(ctx context.Context, db eventlog.Querier, after events.Position,
 // set takes a row of read.sql.
 func (e *rawEvent) set(v [][]byte) error {
 	const columns, uuidSize = 13, 16
-	if len(v) != columns || len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 || len(v[12]) != 8 ||
+	if len(v) != columns || len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 ||
+		len(v[12]) != 8 ||
 		v[10] != nil && len(v[10]) != uuidSize {
 		return errRow
 	}

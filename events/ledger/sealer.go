@@ -83,8 +83,8 @@ func NewSealer(config SealerConfig) (*Sealer, error) {
 	return &Sealer{config: config, store: NewStore(config.Pool)}, nil
 }
 
-// Run seals until ctx ends. What goes wrong is logged and tried again; what will not mend by itself is also on record in
-// Status.Error.
+// Run seals until ctx ends. What goes wrong is logged and tried again; what will not mend by itself is also on record
+// in Status.Error.
 func (s *Sealer) Run(ctx context.Context) {
 	signals, unregister := s.config.Wake.Signals()
 	defer unregister()
@@ -162,7 +162,8 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	found := false
 	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
 	_, err = readEvents(ctx, s.config.Pool, before, 1, func(e *rawEvent) error {
-		found = e.transactionID == at.position.TransactionID && e.position == at.position.Ordinal && bytes.HasPrefix(entry, e.appendLasting(nil))
+		found = e.transactionID == at.position.TransactionID && e.position == at.position.Ordinal &&
+			bytes.HasPrefix(entry, e.appendLasting(nil))
 		return nil
 	})
 	if err == nil && !found {
@@ -255,7 +256,8 @@ func (s *Sealer) standBy(ctx context.Context) {
 func (s *Sealer) report(ctx context.Context, failures int, err error) {
 	var pgErr *pgconn.PgError
 	const integrityViolation = "23"
-	lasting := errors.Is(err, ErrGap) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrDiverged) || errors.Is(err, ErrEntryTooLarge) || errors.Is(err, errLostRows) ||
+	lasting := errors.Is(err, ErrGap) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrDiverged) ||
+		errors.Is(err, ErrEntryTooLarge) || errors.Is(err, errLostRows) ||
 		errors.As(err, &pgErr) && pgErr.Code[:2] == integrityViolation
 	level := slog.LevelDebug
 	const transient = 3 // failures in a row before one is logged as a warning
@@ -265,7 +267,8 @@ func (s *Sealer) report(ctx context.Context, failures int, err error) {
 	case failures >= transient:
 		level = slog.LevelWarn
 	}
-	s.config.Logger.Log(ctx, level, "Sealing failed; trying again", slog.Int("failures", failures+1), slog.Any("error", err))
+	s.config.Logger.Log(ctx, level, "Sealing failed; trying again", slog.Int("failures", failures+1),
+		slog.Any("error", err))
 	if !lasting {
 		return
 	}

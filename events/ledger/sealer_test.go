@@ -42,8 +42,8 @@ func TestSealerFollowsTheLog(t *testing.T) {
 	}
 }
 
-// TestSealerWakesUp: what is settled is sealed upon a signal, long before the next poll, mostly: the machine may be busy, and a poll may come
-// just then.
+// TestSealerWakesUp: what is settled is sealed upon a signal, long before the next poll, mostly: the machine may be
+// busy, and a poll may come just then.
 func TestSealerWakesUp(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -125,7 +125,8 @@ func TestSealersExcludeEachOther(t *testing.T) {
 	t.Logf("%d leaves", len(leaves))
 }
 
-// TestSealerWaitsForOlderTransactions: an event of a transaction that is still open must not appear behind one that was sealed.
+// TestSealerWaitsForOlderTransactions: an event of a transaction that is still open must not appear behind one that was
+// sealed.
 func TestSealerWaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -160,7 +161,8 @@ func TestSealerWaitsForOlderTransactions(t *testing.T) {
 	}
 }
 
-// TestSealerStopsAtAGap: what cannot be numbered without a gap is not sealed, and status says so; nothing before it is lost.
+// TestSealerStopsAtAGap: what cannot be numbered without a gap is not sealed, and status says so; nothing before it is
+// lost.
 func TestSealerStopsAtAGap(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

@@ -97,13 +97,18 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 	for i := range recorded {
 		id := uuid.New()
 		recorded[i] = events.Recorded{
-			StreamType: events.PostStream, StreamID: id, StreamVersion: 1, ID: "key-" + id.String(), Source: "integrations/x/posts",
-			Event:    events.PostImported{NovelSlug: "s", WrittenAt: time.Unix(int64(i), 0), Comment: &events.Comment{ExternalUUID: "u", Username: "n", Content: fmt.Sprint("words ", i)}},
+			StreamType: events.PostStream, StreamID: id, StreamVersion: 1, ID: "key-" + id.String(),
+			Source: "integrations/x/posts",
+			Event: events.PostImported{
+				NovelSlug: "s", WrittenAt: time.Unix(int64(i), 0),
+				Comment: &events.Comment{ExternalUUID: "u", Username: "n", Content: fmt.Sprint("words ", i)},
+			},
 			Salt:     uuid.NullUUID{UUID: uuid.New(), Valid: true},
 			Metadata: events.Metadata{Actor: "integration:x"},
 		}
 		if i%5 == 3 {
-			recorded[i].StreamType, recorded[i].Event, recorded[i].Salt = events.NovelStream, events.NovelApproved{Reason: "r"}, uuid.NullUUID{}
+			recorded[i].StreamType, recorded[i].Event, recorded[i].Salt = events.NovelStream, events.NovelApproved{Reason: "r"},
+				uuid.NullUUID{}
 		}
 	}
 	var batch pgx.Batch
@@ -118,12 +123,16 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 
 // generateSQL fills the log with comments of a usual size. $1: how many, $2: salt of their names.
 const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
-SELECT i, 'post', md5($2 || i)::uuid, 1, 'evt-' || md5($2 || i)::uuid, 'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/posts', 'post.imported.v1',
-       json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid, 'novelSlug', 'some-novel', 'integrationId', md5('i')::uuid,
+SELECT i, 'post', md5($2 || i)::uuid, 1, 'evt-' || md5($2 || i)::uuid,
+    'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/posts', 'post.imported.v1',
+       json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid, 'novelSlug', 'some-novel',
+           'integrationId', md5('i')::uuid,
                          'parentPostId', NULL, 'writtenAt', '2026-01-02T03:04:05Z', 'chapterNumber', i),
-       json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i, 'content', repeat('some words of a comment ', 8)),
+       json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i, 'content',
+           repeat('some words of a comment ', 8)),
        md5('s' || i)::uuid,
-       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid, 'requestId', md5('r' || i)::uuid,
+       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid,
+           'requestId', md5('r' || i)::uuid,
                          'batch', md5('b')::uuid, 'fingerprint', md5('f' || i) || md5('g' || i))
 FROM generate_series(0, $1::integer - 1) AS i`
 

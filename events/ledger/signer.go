@@ -131,8 +131,9 @@ func (f *facts) readMemory(dir, origin string) error {
 	return err
 }
 
-// insertCheckpointSQL stores a checkpoint behind the one that it follows, if the tree is still there: a fail-over may have
-// come in between. The caller has not switched synchronous_commit off: with this row, all that it covers is on disk.
+// insertCheckpointSQL stores a checkpoint behind the one that it follows, if the tree is still there: a fail-over may
+// have come in between. The caller has not switched synchronous_commit off: with this row, all that it covers is on
+// disk.
 const insertCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
 SELECT $1, $2, $3, $4, $5, $6, statement_timestamp()
 WHERE EXISTS (SELECT FROM ledger_state WHERE tree_size >= $2)`

@@ -19,12 +19,13 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// cutOff returns a signer of which the directory of its memory is away, and what the directory was called. It logs nothing unless the config
-// has a logger.
+// cutOff returns a signer of which the directory of its memory is away, and what the directory was called. It logs
+// nothing unless the config has a logger.
 func cutOff(t testing.TB, config ledger.SignerConfig) (signer *ledger.Signer, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "keys")
-	id, err := ledger.Identify(t.Context(), config.Pool, ledger.IdentityConfig{Origin: testOrigin, KeyFile: filepath.Join(dir, "ledger.key")})
+	id, err := ledger.Identify(t.Context(), config.Pool,
+		ledger.IdentityConfig{Origin: testOrigin, KeyFile: filepath.Join(dir, "ledger.key")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +82,13 @@ func TestSignerLogsItsFirstFailure(t *testing.T) {
 	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Hour, Logger: lines.logger()})
 	run(t, signer.Run)
 	testdb.Eventually(t, "the failure is logged", func() bool {
-		return strings.Contains(lines.String(), "level=WARN") && strings.Contains(lines.String(), filepath.Join(dir, "ledger.key.memory"))
+		return strings.Contains(lines.String(), "level=WARN") &&
+			strings.Contains(lines.String(), filepath.Join(dir, "ledger.key.memory"))
 	})
 }
 
-// TestFailuresAreLogged at once and then once a minute, of a database that is away from the second one on, and of another kind at once.
+// TestFailuresAreLogged at once and then once a minute, of a database that is away from the second one on, and of
+// another kind at once.
 func TestFailuresAreLogged(t *testing.T) {
 	t.Parallel()
 	away, forked, other := io.ErrUnexpectedEOF, fmt.Errorf("x: %w", ledger.ErrForked), errors.New("other")

@@ -149,7 +149,8 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 // chain returns the sizes of all checkpoints in order, after it has looked whether each follows the one before.
 func chain(t testing.TB, pool *pgxpool.Pool) []int64 {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT tree_size, coalesce(previous_size, -1) FROM ledger_checkpoints ORDER BY tree_size`)
+	rows, err := pool.Query(t.Context(),
+		`SELECT tree_size, coalesce(previous_size, -1) FROM ledger_checkpoints ORDER BY tree_size`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,9 @@ func TestSignersShareOneChain(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	file := filepath.Join(t.TempDir(), "ledger.key")
-	signers := []*ledger.Signer{newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}), newSigner(t, pool, ledger.IdentityConfig{KeyFile: file})}
+	signers := []*ledger.Signer{
+		newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}), newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}),
+	}
 	startSealer(t, ledger.SealerConfig{Pool: pool})
 	signing, done := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -206,7 +209,8 @@ func TestSignersShareOneChain(t *testing.T) {
 	}
 }
 
-// TestCheckpointsNeverGoBack: the database itself refuses a checkpoint that is smaller, forks the chain or comes a second time.
+// TestCheckpointsNeverGoBack: the database itself refuses a checkpoint that is smaller, forks the chain or comes a
+// second time.
 func TestCheckpointsNeverGoBack(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -241,8 +245,10 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `SET session_replication_role = replica;
-		ALTER TABLE ledger_checkpoints DISABLE TRIGGER USER; ALTER TABLE ledger_state DISABLE TRIGGER USER; ALTER TABLE ledger_tiles DISABLE TRIGGER USER;
-		ALTER TABLE ledger_entries DISABLE TRIGGER USER; ALTER TABLE ledger_seals DISABLE TRIGGER USER; ALTER TABLE events DISABLE TRIGGER USER;
+		ALTER TABLE ledger_checkpoints DISABLE TRIGGER USER; ALTER TABLE ledger_state DISABLE TRIGGER USER; ALTER TABLE
+		    ledger_tiles DISABLE TRIGGER USER;
+		ALTER TABLE ledger_entries DISABLE TRIGGER USER; ALTER TABLE ledger_seals DISABLE TRIGGER USER; ALTER TABLE events
+		    DISABLE TRIGGER USER;
 		DELETE FROM ledger_checkpoints; DELETE FROM ledger_tiles; DELETE FROM ledger_entries; DELETE FROM ledger_seals;
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1;
 		DELETE FROM events WHERE transaction_id > (SELECT transaction_id FROM events ORDER BY transaction_id, position LIMIT 1 OFFSET `+strconv.Itoa(size-1)+`);
@@ -253,8 +259,8 @@ func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 	}
 }
 
-// TestSignerNoticesThatTheDatabaseWasSetBack: it signs no fork, whether the tree is still shorter or has grown past what was signed. A
-// new origin goes on.
+// TestSignerNoticesThatTheDatabaseWasSetBack: it signs no fork, whether the tree is still shorter or has grown past
+// what was signed. A new origin goes on.
 func TestSignerNoticesThatTheDatabaseWasSetBack(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -290,7 +296,8 @@ func TestSignerNoticesThatTheDatabaseWasSetBack(t *testing.T) {
 	if tree := openNote(t, c.Note, renamed.Keys()...); c.Origin != "ledger.example/second" || tree.N != 13 {
 		t.Errorf("the new origin signs %s, %+v", c.Origin, tree)
 	}
-	if _, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{Origin: testOrigin, DefaultOrigin: "x", KeyFile: file}); !errors.Is(err, ledger.ErrOldOrigin) {
+	if _, err := ledger.Identify(t.Context(), pool,
+		ledger.IdentityConfig{Origin: testOrigin, DefaultOrigin: "x", KeyFile: file}); !errors.Is(err, ledger.ErrOldOrigin) {
 		t.Errorf("the old origin is taken up again: %v", err)
 	}
 }
@@ -306,7 +313,8 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	}
 	origin := testOrigin + "/" + log[:8]
 	first, err := ledger.Identify(t.Context(), pool, config)
-	if err != nil || !first.Started || first.Origin != origin || len(first.VerifierKeys) != 1 || !strings.HasPrefix(first.VerifierKeys[0], origin+"+") {
+	if err != nil || !first.Started || first.Origin != origin || len(first.VerifierKeys) != 1 ||
+		!strings.HasPrefix(first.VerifierKeys[0], origin+"+") {
 		t.Fatalf("first start: %+v, %v", first, err)
 	}
 	info, err := os.Stat(config.KeyFile)
@@ -428,9 +436,13 @@ func TestIdentifyRefuses(t *testing.T) {
 	}{
 		"a file that is no key": {ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: broken}, ledger.ErrKeyFile},
 		"a file without a key":  {ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: empty}, ledger.ErrKeyFile},
-		"an origin with space":  {ledger.IdentityConfig{Origin: "a b", DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
-		"an origin with plus":   {ledger.IdentityConfig{DefaultOrigin: "a+b", KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
-		"no origin":             {ledger.IdentityConfig{KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
+		"an origin with space": {
+			ledger.IdentityConfig{Origin: "a b", DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
+		},
+		"an origin with plus": {
+			ledger.IdentityConfig{DefaultOrigin: "a+b", KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
+		},
+		"no origin": {ledger.IdentityConfig{KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
 	} {
 		_, err := ledger.Identify(t.Context(), pool, c.config)
 		if !errors.Is(err, c.want) {

@@ -19,7 +19,8 @@ type state struct {
 	log      eventlog.Identity // in which that is the position
 }
 
-const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL + ` FROM ledger_state`
+const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL +
+	` FROM ledger_state`
 
 // lockStateSQL returns nothing when somebody else seals. What the transaction does can be done again from the log and
 // gives the same bytes, so its commit need not wait for the disk.
@@ -36,7 +37,8 @@ const noteErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_t
 func scanState(row pgx.Row, more ...any) (state, error) {
 	var s state
 	var root []byte
-	if err := row.Scan(append([]any{&s.size, &root, &s.position.TransactionID, &s.position.Ordinal}, more...)...); err != nil {
+	if err := row.Scan(append([]any{&s.size, &root, &s.position.TransactionID, &s.position.Ordinal},
+		more...)...); err != nil {
 		return state{}, fmt.Errorf("read state of the ledger: %w", err)
 	}
 	copy(s.root[:], root)

@@ -16,10 +16,11 @@ const LagLimit = 100_000
 
 // Status says how far the ledger has come.
 type Status struct {
-	Size           int64      `json:"size"` // entries in the tree
-	Root           string     `json:"root"` // their Merkle tree hash, base64
-	SealedAt       time.Time  `json:"sealedAt"`
-	UnsealedEvents int64      `json:"unsealedEvents"`       // settled events that are not in the tree yet, at most LagLimit
+	Size     int64     `json:"size"` // entries in the tree
+	Root     string    `json:"root"` // their Merkle tree hash, base64
+	SealedAt time.Time `json:"sealedAt"`
+	// settled events that are not in the tree yet, at most LagLimit
+	UnsealedEvents int64      `json:"unsealedEvents"`
 	UnsealedCapped bool       `json:"unsealedEventsCapped"` // there are more than UnsealedEvents
 	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest of them; 0 when there are none
 	Error          *string    `json:"error"`                // why sealing does not go on
@@ -35,7 +36,8 @@ type Status struct {
 func ReadStatus(ctx context.Context, db database) (Status, error) {
 	var st Status
 	var signed *string
-	s, err := scanState(db.QueryRow(ctx, statusSQL, LagLimit+1), &st.SealedAt, &st.Error, &st.UnsealedEvents, &st.LagSeconds,
+	s, err := scanState(db.QueryRow(ctx, statusSQL, LagLimit+1), &st.SealedAt, &st.Error, &st.UnsealedEvents,
+		&st.LagSeconds,
 		&st.Origin, &st.Memory, &st.CheckpointSize, &st.SignedAt, &st.CheckpointAge, &signed)
 	if err != nil {
 		return Status{}, fmt.Errorf("status of the ledger: %w", err)

@@ -85,8 +85,8 @@ func (s *Store) tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 	return data, nil
 }
 
-// Bundles returns so many entries in one statement, from the beginning of bundle n on: as entry bundles, of which the last one may
-// not be full. It fails with ErrNotFound if the tree does not have that many.
+// Bundles returns so many entries in one statement, from the beginning of bundle n on: as entry bundles, of which the
+// last one may not be full. It fails with ErrNotFound if the tree does not have that many.
 func (s *Store) Bundles(ctx context.Context, n int64, entries int) ([][]byte, error) {
 	rows, err := s.db.Query(ctx, entriesSQL, n*TileWidth, entries)
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"novelgate/events/ledger"
 )
 
-// TestTreeIsThatOfRFC6962 grows trees in seals of any size, forgets them in between, and compares tiles, roots and proofs with the
-// definition.
+// TestTreeIsThatOfRFC6962 grows trees in seals of any size, forgets them in between, and compares tiles, roots and
+// proofs with the definition.
 func TestTreeIsThatOfRFC6962(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		seals := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(250, 260), rapid.IntRange(0, 3000)), 1, 8).Draw(t, "seals")
+		seals := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(250, 260), rapid.IntRange(0, 3000)), 1,
+			8).Draw(t, "seals")
 		if rapid.IntRange(0, 20).Draw(t, "large") == 0 {
 			seals = append(seals, 65_536) // a third level
 		}
@@ -56,13 +57,15 @@ func TestTreeIsThatOfRFC6962(t *testing.T) {
 		for level, nodes := 0, len(leaves); nodes > 0; level, nodes = level+1, nodes/256 {
 			last := int64(nodes-1) / 256
 			width := nodes - int(last)*256
-			if got := read(tlog.Tile{H: 8, L: level, N: last, W: width}); !bytes.Equal(got, naiveTile(leaves, level, last, width)) {
+			if got := read(tlog.Tile{H: 8, L: level, N: last, W: width}); !bytes.Equal(got,
+				naiveTile(leaves, level, last, width)) {
 				t.Fatalf("tile %d/%d of width %d differs", level, last, width)
 			}
 		}
 		if len(leaves) > 0 {
 			n := rapid.Int64Range(0, int64(len(leaves)-1)).Draw(t, "leaf")
-			proof, err := tlog.ProveRecord(int64(len(leaves)), n, tlog.TileHashReader(tlog.Tree{N: int64(len(leaves)), Hash: root}, tileMap(read)))
+			proof, err := tlog.ProveRecord(int64(len(leaves)), n,
+				tlog.TileHashReader(tlog.Tree{N: int64(len(leaves)), Hash: root}, tileMap(read)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,18 +14,23 @@ const benchEvents = 300_000
 
 // fillSQL appends 10,000 transactions of 30 comments with everything that a real one has.
 const fillSQL = `DO $do$ BEGIN FOR t IN 1..10000 LOOP
-	INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
-	SELECT i, 'post', gen_random_uuid(), 1, 'evt-' || gen_random_uuid(), 'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/posts', 'post.imported.v1',
-	       json_build_object('threadId', gen_random_uuid(), 'novelId', gen_random_uuid(), 'integrationId', gen_random_uuid(), 'chapterNumber', i),
-	       json_build_object('uuid', md5('u' || t || i), 'username', 'reader ' || i, 'content', repeat('some words of a comment ', 8)), gen_random_uuid(),
-	       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'requestId', gen_random_uuid(), 'batch', gen_random_uuid(),
+	INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data,
+	    personal, salt, metadata)
+	SELECT i, 'post', gen_random_uuid(), 1, 'evt-' || gen_random_uuid(),
+	    'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/posts', 'post.imported.v1',
+	       json_build_object('threadId', gen_random_uuid(), 'novelId', gen_random_uuid(), 'integrationId',
+	           gen_random_uuid(), 'chapterNumber', i),
+	       json_build_object('uuid', md5('u' || t || i), 'username', 'reader ' || i, 'content',
+	           repeat('some words of a comment ', 8)), gen_random_uuid(),
+	       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'requestId', gen_random_uuid(),
+	           'batch', gen_random_uuid(),
 	                         'fingerprint', md5('f' || i) || md5('g' || t))
 	FROM generate_series(0, 29) AS i;
 	COMMIT;
 END LOOP; END $do$`
 
-// BenchmarkRebase moves a log of 300,000 events, whose indexes are made anew before it is verified again. Then it reads all of it,
-// as projections do: every event has the same transaction id.
+// BenchmarkRebase moves a log of 300,000 events, whose indexes are made anew before it is verified again. Then it reads
+// all of it, as projections do: every event has the same transaction id.
 func BenchmarkRebase(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()

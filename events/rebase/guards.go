@@ -12,7 +12,8 @@ type guard struct{ Table, Name string }
 
 // guardsSQL finds the guards: triggers that fire in every session, also in one that replicates.
 const guardsSQL = `SELECT tgrelid::regclass::text, tgname FROM pg_trigger
-WHERE tgrelid IN ('events'::regclass, 'ledger_seals'::regclass, 'ledger_state'::regclass) AND NOT tgisinternal AND tgenabled = 'A'
+WHERE tgrelid IN ('events'::regclass, 'ledger_seals'::regclass, 'ledger_state'::regclass) AND NOT tgisinternal
+    AND tgenabled = 'A'
 ORDER BY 1, 2`
 
 func (w *work) guards(ctx context.Context) ([]guard, error) {
@@ -27,7 +28,8 @@ func (w *work) guards(ctx context.Context) ([]guard, error) {
 	return guards, nil
 }
 
-// Nobody else sees these two: the table is locked until the transaction ends, and without its commit they never happened.
+// Nobody else sees these two: the table is locked until the transaction ends, and without its commit they never
+// happened.
 func (g guard) disableSQL() string {
 	return "ALTER TABLE " + g.Table + " DISABLE TRIGGER " + pgx.Identifier{g.Name}.Sanitize()
 }
@@ -41,8 +43,8 @@ type unique struct{ Name, Definition string }
 
 const uniquesSQL = `SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'events'::regclass AND contype = 'u' ORDER BY 1`
 
-// uniques finds the unique constraints of the log, other than the primary key. To drop them and make them anew takes half the time
-// of entering every event that moves into their indexes, in no order, and leaves no old entries behind.
+// uniques finds the unique constraints of the log, other than the primary key. To drop them and make them anew takes
+// half the time of entering every event that moves into their indexes, in no order, and leaves no old entries behind.
 func (w *work) uniques(ctx context.Context) ([]unique, error) {
 	rows, err := w.tx.Query(ctx, uniquesSQL)
 	if err != nil {

@@ -20,7 +20,8 @@ FROM log_rebase AS r
 WHERE r.transaction_id = e.transaction_id AND r.transaction_id > $1 AND r.transaction_id <= $2
   AND e.transaction_id > $1 AND e.transaction_id <= $2`
 
-	// The one seal covers the events that are not sealed yet, too: the sealer goes on inside of it, as it does in any large transaction.
+	// The one seal covers the events that are not sealed yet, too: the sealer goes on inside of it, as it does in any
+	// large transaction.
 	clearSealsSQL = `TRUNCATE ledger_seals`
 	sealSQL       = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
 SELECT '2', 0, (SELECT sum(events) FROM log_rebase) FROM ledger_state WHERE tree_size > 0`

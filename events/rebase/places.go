@@ -12,7 +12,8 @@ import (
 //go:embed places.sql
 var placesSQL string
 
-// ErrHalfPlace is returned for a column with a transaction id that has no position beside it: nobody knows what it means.
+// ErrHalfPlace is returned for a column with a transaction id that has no position beside it: nobody knows what it
+// means.
 var ErrHalfPlace = errors.New("a transaction id without a position beside it")
 
 // place is a pair of columns that names an event of the log.
@@ -21,8 +22,8 @@ type place struct {
 	Position                   *string
 }
 
-// movePlaces translates every place in the log that a table outside of log and ledger names, also in the tables of a rebuild that
-// is not finished.
+// movePlaces translates every place in the log that a table outside of log and ledger names, also in the tables of a
+// rebuild that is not finished.
 func (w *work) movePlaces(ctx context.Context) error {
 	rows, err := w.tx.Query(ctx, placesSQL)
 	if err != nil {
@@ -43,13 +44,15 @@ func (w *work) movePlaces(ctx context.Context) error {
 	return nil
 }
 
-// moveSQL translates the places of events. A place between two events becomes that of the one before it, so that whoever goes on
-// behind it goes on with the same event. What stands before the first event of all, such as 0/0, stays there.
+// moveSQL translates the places of events. A place between two events becomes that of the one before it, so that
+// whoever goes on behind it goes on with the same event. What stands before the first event of all, such as 0/0, stays
+// there.
 func (p place) moveSQL() string {
 	table := pgx.Identifier{p.Schema, p.Table}.Sanitize()
 	transaction, position := pgx.Identifier{p.Transaction}.Sanitize(), pgx.Identifier{*p.Position}.Sanitize()
 	return fmt.Sprintf(`UPDATE %[1]s AS t SET %[2]s = '2', %[3]s = coalesce((
-    SELECT r.first_position + CASE WHEN r.transaction_id = t.%[2]s THEN least(t.%[3]s, r.events - 1) ELSE r.events - 1 END
+    SELECT r.first_position + CASE WHEN r.transaction_id = t.%[2]s THEN least(t.%[3]s, r.events - 1)
+        ELSE r.events - 1 END
     FROM log_rebase AS r WHERE r.transaction_id <= t.%[2]s ORDER BY r.transaction_id DESC LIMIT 1), -1)
 WHERE t.%[2]s > '2'`, table, transaction, position)
 }

@@ -55,10 +55,11 @@ func (w *work) admit(ctx context.Context) error {
 	return nil
 }
 
-// lock keeps everybody from the log until the transaction ends. A replica that starts meanwhile waits where it looks whether the
-// log is a restored one, before it reads anything.
+// lock keeps everybody from the log until the transaction ends. A replica that starts meanwhile waits where it looks
+// whether the log is a restored one, before it reads anything.
 func (w *work) lock(ctx context.Context) error {
-	if err := w.exec(ctx, "set lock_timeout", lockTimeoutSQL, fmt.Sprintf("%dms", w.LockTimeout.Milliseconds())); err != nil {
+	if err := w.exec(ctx, "set lock_timeout", lockTimeoutSQL,
+		fmt.Sprintf("%dms", w.LockTimeout.Milliseconds())); err != nil {
 		return err
 	}
 	err := w.exec(ctx, "lock the log", lockSQL)
@@ -83,7 +84,8 @@ func (w *work) plan(ctx context.Context) error {
 		return err
 	}
 	var f findings
-	if err := w.tx.QueryRow(ctx, checkSQL).Scan(&f.events, &f.moving, &f.sealed, &f.gaps, &f.older, &f.misplaced); err != nil {
+	if err := w.tx.QueryRow(ctx, checkSQL).Scan(&f.events, &f.moving, &f.sealed, &f.gaps, &f.older,
+		&f.misplaced); err != nil {
 		return fmt.Errorf("check the plan: %w", err)
 	}
 	w.report.Events, w.report.Moved, w.report.Sealed = f.events, f.moving, f.sealed

@@ -41,16 +41,18 @@ type Config struct {
 
 // Report says what was done.
 type Report struct {
-	Events     int64   `json:"events"`     // in the log
-	Moved      int64   `json:"moved"`      // of them, that have another place now
-	Sealed     int64   `json:"sealed"`     // of them, that are in the ledger
-	RootBefore string  `json:"rootBefore"` // of the ledger as it was hashed from the events, base64; empty without a sealed one
+	Events int64 `json:"events"` // in the log
+	Moved  int64 `json:"moved"`  // of them, that have another place now
+	Sealed int64 `json:"sealed"` // of them, that are in the ledger
+	// of the ledger as it was hashed from the events, base64; empty without a sealed one
+	RootBefore string  `json:"rootBefore"`
 	RootAfter  string  `json:"rootAfter"`
 	Seconds    float64 `json:"seconds"`
 }
 
-// Run moves all events of the log to events.Frozen, and everything that names a place in it along. It fails with ErrNotNeeded,
-// ErrInUse, ErrLedger, ErrOrder or ErrTooLarge; then, and with every other error but one of the commit, nothing has changed.
+// Run moves all events of the log to events.Frozen, and everything that names a place in it along. It fails with
+// ErrNotNeeded, ErrInUse, ErrLedger, ErrOrder or ErrTooLarge; then, and with every other error but one of the commit,
+// nothing has changed.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	if config.LockTimeout <= 0 {
 		config.LockTimeout = 10 * time.Second

@@ -12,20 +12,28 @@ import (
 
 // places puts into every table that names places in the log some that are known: the third, sixth and eighth of nine.
 const placesSQL = `CREATE SCHEMA authors_2; CREATE TABLE authors_2.authors (LIKE authors INCLUDING ALL);
-CREATE TEMPORARY TABLE place AS SELECT transaction_id AS t, position AS p, row_number() OVER (ORDER BY transaction_id, position) AS n FROM events;
-INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) SELECT 'runs', 1, t, p, 'running', now() FROM place WHERE n = 6;
-INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) VALUES ('new', 1, '0', 0, 'running', now());
-INSERT INTO projections (name, generation, transaction_id, position, state, error, failed_transaction_id, failed_position, updated_at)
+CREATE TEMPORARY TABLE place AS SELECT transaction_id AS t, position AS p,
+    row_number() OVER (ORDER BY transaction_id, position) AS n FROM events;
+INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) SELECT 'runs', 1, t, p,
+    'running', now() FROM place WHERE n = 6;
+INSERT INTO projections (name, generation, transaction_id, position, state, updated_at)
+    VALUES ('new', 1, '0', 0, 'running', now());
+INSERT INTO projections (name, generation, transaction_id, position, state, error, failed_transaction_id,
+    failed_position, updated_at)
     SELECT 'fails', 1, a.t, a.p, 'failed', 'why', b.t, b.p, now() FROM place AS a, place AS b WHERE a.n = 3 AND b.n = 6;
-INSERT INTO projection_rebuilds (name, build, generation, phase, structure, builder, transaction_id, position, target_transaction_id, target_position,
+INSERT INTO projection_rebuilds (name, build, generation, phase, structure, builder, transaction_id, position,
+    target_transaction_id, target_position,
     events_done, events_total, started_at)
     SELECT 'authors', 2, 1, 'loading', '', gen_random_uuid(), '0', 0, t, p, 0, 9, now() FROM place WHERE n = 8;
 INSERT INTO projection_rebuild_ranges SELECT 'authors', '0', 0, t, p, 3 FROM place WHERE n = 3;
-INSERT INTO projection_rebuild_ranges SELECT 'authors', a.t, a.p, b.t, b.p, 3 FROM place AS a, place AS b WHERE a.n = 3 AND b.n = 6;
+INSERT INTO projection_rebuild_ranges SELECT 'authors', a.t, a.p, b.t, b.p, 3 FROM place AS a, place AS b WHERE a.n = 3
+    AND b.n = 6;
 INSERT INTO projection_rebuild_rest SELECT 'authors', t, p FROM place WHERE n IN (3, 8);
 INSERT INTO activity_applied (transaction_id, position) SELECT t, p FROM place WHERE n = 6;
-INSERT INTO authors SELECT gen_random_uuid(), gen_random_uuid(), '', '', now(), t, p, now() FROM place WHERE n IN (3, 6);
-INSERT INTO authors_2.authors SELECT gen_random_uuid(), gen_random_uuid(), '', '', now(), t, p, now() FROM place WHERE n = 8;
+INSERT INTO authors SELECT gen_random_uuid(), gen_random_uuid(), '', '', now(), t, p, now() FROM place
+    WHERE n IN (3, 6);
+INSERT INTO authors_2.authors SELECT gen_random_uuid(), gen_random_uuid(), '', '', now(), t, p, now() FROM place
+    WHERE n = 8;
 DROP TABLE place`
 
 // placesShownSQL shows them all, each with the ordinal of its event in the log; 0 before the first.
@@ -43,7 +51,8 @@ const placesShownSQL = `SELECT what || ': ' || (SELECT count(*) FROM events AS e
 ) AS at (what, t, p) ORDER BY 1`
 
 var wantPlaces = []string{
-	"activity: 6", "author: 3", "author: 6", "built author: 8", "fails at: 6", "fails: 3", "from: 0", "from: 3", "new: 0", "rebuild: 0", "rest: 3",
+	"activity: 6", "author: 3", "author: 6", "built author: 8", "fails at: 6", "fails: 3", "from: 0", "from: 3", "new: 0",
+	"rebuild: 0", "rest: 3",
 	"rest: 8", "runs: 6", "target: 8", "to: 3", "to: 6",
 }
 
@@ -71,7 +80,10 @@ func TestRebase(t *testing.T) {
 	order, structure := l.texts(orderSQL), l.structure()
 
 	report := l.mustRebase()
-	want := &rebase.Report{Events: 9, Moved: 9, Sealed: 9, RootBefore: report.RootAfter, RootAfter: one[string](t, l.Pool, `SELECT encode(root_hash, 'base64') FROM ledger_state`)}
+	want := &rebase.Report{
+		Events: 9, Moved: 9, Sealed: 9, RootBefore: report.RootAfter,
+		RootAfter: one[string](t, l.Pool, `SELECT encode(root_hash, 'base64') FROM ledger_state`),
+	}
 	report.Seconds = 0
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Errorf("report (-want +got)\n%s", diff)
@@ -102,7 +114,8 @@ func TestRebase(t *testing.T) {
 func (l *restored) wantGuarded() {
 	l.t.Helper()
 	for _, sql := range []string{
-		`UPDATE events SET position = position`, `DELETE FROM events`, `TRUNCATE events`, `UPDATE events SET data = '{}' WHERE false`,
+		`UPDATE events SET position = position`, `DELETE FROM events`, `TRUNCATE events`,
+		`UPDATE events SET data = '{}' WHERE false`,
 		`UPDATE ledger_seals SET event_count = 1`, `DELETE FROM ledger_seals`, `TRUNCATE ledger_seals`,
 		`UPDATE ledger_state SET position = 0`, `DELETE FROM ledger_state`,
 		`SET session_replication_role = replica; DELETE FROM events`,
@@ -121,8 +134,8 @@ func (l *restored) wantGuarded() {
 	}
 }
 
-// wantGrowing wants the ledger to go on behind so many events: with the next log index, and with a history that covers every
-// checkpoint of before.
+// wantGrowing wants the ledger to go on behind so many events: with the next log index, and with a history that covers
+// every checkpoint of before.
 func (l *restored) wantGrowing(kept map[string][]byte, events int) {
 	l.t.Helper()
 	l.append(2)
@@ -134,7 +147,8 @@ func (l *restored) wantGrowing(kept map[string][]byte, events int) {
 		FROM events LEFT JOIN ledger_seals USING (transaction_id)) AS e WHERE i IS DISTINCT FROM n`); n != 0 {
 		l.t.Errorf("%d events have a wrong log index", n)
 	}
-	r, err := verify.Run(l.t.Context(), verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys, Kept: kept, Now: time.Now})
+	r, err := verify.Run(l.t.Context(),
+		verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys, Kept: kept, Now: time.Now})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -164,7 +178,8 @@ func TestUnsealed(t *testing.T) {
 			l.append(2)
 			l.shift(3)
 			report := l.mustRebase()
-			if report.Events != int64(sealed+5) || report.Moved != report.Events || report.Sealed != int64(sealed) || (report.RootAfter == "") != (sealed == 0) {
+			if report.Events != int64(sealed+5) || report.Moved != report.Events || report.Sealed != int64(sealed) ||
+				(report.RootAfter == "") != (sealed == 0) {
 				t.Errorf("%+v", report)
 			}
 			if n := l.count(positionsSQL); n != 0 {

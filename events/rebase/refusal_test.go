@@ -24,22 +24,46 @@ func TestRefusals(t *testing.T) {
 		want    error
 		says    string
 	}{
-		"a log of this cluster":         {`PERFORM 1`, false, rebase.ErrNotNeeded, ""},
-		"an empty log":                  {`DELETE FROM events; DELETE FROM ledger_seals`, true, rebase.ErrNotNeeded, ""},
-		"a changed event":               {`UPDATE events SET data = '{"x":1}' WHERE position = 1`, true, rebase.ErrLedger, "data"},
-		"a changed entry":               {`UPDATE ledger_entries SET entries = set_byte(entries, 40, 7)`, true, rebase.ErrLedger, "entry"},
-		"a changed tile":                {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 40, 7)`, true, rebase.ErrLedger, "tile"},
-		"another root":                  {`UPDATE ledger_state SET root_hash = sha256('')`, true, rebase.ErrLedger, "root"},
-		"a checkpoint over another log": {`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`, true, rebase.ErrLedger, "signature"},
-		"a deleted event":               {`DELETE FROM events WHERE transaction_id = ` + second, true, rebase.ErrOrder, "1 transactions differ"},
+		"a log of this cluster": {`PERFORM 1`, false, rebase.ErrNotNeeded, ""},
+		"an empty log":          {`DELETE FROM events; DELETE FROM ledger_seals`, true, rebase.ErrNotNeeded, ""},
+		"a changed event": {
+			`UPDATE events SET data = '{"x":1}' WHERE position = 1`, true, rebase.ErrLedger, "data",
+		},
+		"a changed entry": {
+			`UPDATE ledger_entries SET entries = set_byte(entries, 40, 7)`, true, rebase.ErrLedger, "entry",
+		},
+		"a changed tile": {
+			`UPDATE ledger_tiles SET hashes = set_byte(hashes, 40, 7)`, true, rebase.ErrLedger, "tile",
+		},
+		"another root": {`UPDATE ledger_state SET root_hash = sha256('')`, true, rebase.ErrLedger, "root"},
+		"a checkpoint over another log": {
+			`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`,
+			true, rebase.ErrLedger, "signature",
+		},
+		"a deleted event": {
+			`DELETE FROM events WHERE transaction_id = ` + second, true, rebase.ErrOrder, "1 transactions differ",
+		},
 		"an inserted event": {`INSERT INTO events SELECT '3', 0, stream_type, gen_random_uuid(), 1, 'x', event_source, event_type, data, NULL, NULL, metadata, recorded_at
 			FROM events LIMIT 1`, true, rebase.ErrOrder, "transactions differ"},
-		"a gap":                {`UPDATE events SET position = 7 WHERE position = 2`, true, rebase.ErrOrder, "positions of 1 transactions have gaps"},
-		"a lost seal":          {`DELETE FROM ledger_seals WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ"},
-		"a longer seal":        {`UPDATE ledger_seals SET event_count = 9 WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ"},
-		"an id of no cluster":  {`UPDATE events SET transaction_id = '1' WHERE transaction_id = ` + second, true, rebase.ErrOrder, "no cluster"},
-		"half a place":         {`CREATE TABLE elsewhere (since_transaction_id xid8)`, true, rebase.ErrHalfPlace, "public.elsewhere.since_transaction_id"},
-		"a place of two words": {`CREATE TABLE elsewhere (since xid8, position integer)`, true, rebase.ErrHalfPlace, "public.elsewhere.since"},
+		"a gap": {
+			`UPDATE events SET position = 7 WHERE position = 2`, true, rebase.ErrOrder, "positions of 1 transactions have gaps",
+		},
+		"a lost seal": {
+			`DELETE FROM ledger_seals WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ",
+		},
+		"a longer seal": {
+			`UPDATE ledger_seals SET event_count = 9 WHERE first_log_index = 2`, true, rebase.ErrOrder, "1 transactions differ",
+		},
+		"an id of no cluster": {
+			`UPDATE events SET transaction_id = '1' WHERE transaction_id = ` + second, true, rebase.ErrOrder, "no cluster",
+		},
+		"half a place": {
+			`CREATE TABLE elsewhere (since_transaction_id xid8)`, true, rebase.ErrHalfPlace,
+			"public.elsewhere.since_transaction_id",
+		},
+		"a place of two words": {
+			`CREATE TABLE elsewhere (since xid8, position integer)`, true, rebase.ErrHalfPlace, "public.elsewhere.since",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

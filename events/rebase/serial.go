@@ -13,7 +13,8 @@ type queries interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// serial lets several goroutines read through one transaction, one after the other: nobody else sees what it has written.
+// serial lets several goroutines read through one transaction, one after the other: nobody else sees what it has
+// written.
 type serial struct {
 	mu sync.Mutex
 	db queries

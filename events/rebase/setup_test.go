@@ -63,7 +63,9 @@ func (l *restored) shift(from uint64) {
 	}
 	var updates []string
 	for _, c := range columns {
-		updates = append(updates, fmt.Sprintf(`UPDATE %[1]s SET %[2]s = (%[2]s::text::bigint + 4000000000000)::text::xid8 WHERE %[2]s >= '%[3]d'`, c.Table, c.Name, from))
+		updates = append(updates,
+			fmt.Sprintf(`UPDATE %[1]s SET %[2]s = (%[2]s::text::bigint + 4000000000000)::text::xid8 WHERE %[2]s >= '%[3]d'`,
+				c.Table, c.Name, from))
 	}
 	l.unguarded(strings.Join(updates, ";\n"))
 }
@@ -81,7 +83,9 @@ func (l *restored) rebase(ctx context.Context, progress func(phase string, done,
 		l.t.Fatal(err)
 	}
 	defer conn.Release()
-	return rebase.Run(ctx, rebase.Config{Conn: conn.Conn(), Now: time.Now, BatchEvents: l.batch, LockTimeout: 300 * time.Millisecond, Progress: progress})
+	return rebase.Run(ctx, rebase.Config{
+		Conn: conn.Conn(), Now: time.Now, BatchEvents: l.batch, LockTimeout: 300 * time.Millisecond, Progress: progress,
+	})
 }
 
 func (l *restored) mustRebase() *rebase.Report {
@@ -139,7 +143,8 @@ func (l *restored) texts(sql string) []string {
 // structureSQL shows what keeps the log and the ledger as they are.
 const structureSQL = `SELECT string_agg(it, '; ' ORDER BY it) FROM (
     SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
-    UNION ALL SELECT conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+    UNION ALL SELECT conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace
     UNION ALL SELECT tgrelid::regclass || ' ' || tgname || ' ' || tgenabled::text FROM pg_trigger WHERE NOT tgisinternal
 ) AS every (it)`
 
@@ -154,7 +159,8 @@ func (l *restored) digests() map[string]string {
 	digests := map[string]string{"structure": l.structure()}
 	for _, table := range l.texts(`SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
 		WHERE relkind = 'r' AND nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'`) {
-		digests[table] = one[string](l.t, l.Pool, `SELECT coalesce(md5(string_agg(t::text, ' ' ORDER BY t::text)), '') FROM `+table+` AS t`)
+		digests[table] = one[string](l.t, l.Pool,
+			`SELECT coalesce(md5(string_agg(t::text, ' ' ORDER BY t::text)), '') FROM `+table+` AS t`)
 	}
 	return digests
 }

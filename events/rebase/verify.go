@@ -13,8 +13,8 @@ import (
 	ledgerverify "novelgate/events/ledger/verify"
 )
 
-// verify hashes everything that is sealed from the events as they are stored, compares it with the tree and with the newest signed
-// checkpoint, and returns the root; "" when nothing is sealed.
+// verify hashes everything that is sealed from the events as they are stored, compares it with the tree and with the
+// newest signed checkpoint, and returns the root; "" when nothing is sealed.
 func (w *work) verify(ctx context.Context, phase string) (root string, err error) {
 	if w.report.Sealed == 0 {
 		return "", nil
@@ -38,8 +38,8 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 	return report.Root, nil
 }
 
-// treeSource is the database with a checkpoint over the whole tree, also over what nobody has signed yet. The key is thrown away
-// afterwards: what it signs is seen by nobody.
+// treeSource is the database with a checkpoint over the whole tree, also over what nobody has signed yet. The key is
+// thrown away afterwards: what it signs is seen by nobody.
 type treeSource struct {
 	*ledgerverify.Database
 	key  string

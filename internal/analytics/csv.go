@@ -12,7 +12,8 @@ import (
 // writeCSV lets the server format the rows.
 func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (int64, error) {
 	buffered := bufio.NewWriterSize(out, 1<<16)
-	tag, err := tx.Conn().PgConn().CopyTo(ctx, &rowWriter{out: buffered, progress: progress}, "COPY ("+view.query()+") TO STDOUT WITH (FORMAT csv, HEADER)")
+	tag, err := tx.Conn().PgConn().CopyTo(ctx, &rowWriter{out: buffered, progress: progress},
+		"COPY ("+view.query()+") TO STDOUT WITH (FORMAT csv, HEADER)")
 	if err != nil {
 		return 0, fmt.Errorf("copy: %w", err)
 	}
@@ -23,7 +24,8 @@ func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress
 	return tag.RowsAffected(), nil
 }
 
-// rowWriter counts rows: the server sends each in a message of its own (protocol, COPY operations), and a message is written at once.
+// rowWriter counts rows: the server sends each in a message of its own (protocol, COPY operations), and a message is
+// written at once.
 type rowWriter struct {
 	out      io.Writer
 	progress func(int64, bool)

@@ -24,8 +24,8 @@ const (
 type Export struct {
 	View   string // name of a view of the schema analytics
 	Format Format
-	// Progress is told how many rows are written, now and then and at the end, and how many there are in all. Default: nobody is,
-	// and rows are not counted beforehand.
+	// Progress is told how many rows are written, now and then and at the end, and how many there are in all. Default:
+	// nobody is, and rows are not counted beforehand.
 	Progress func(rows, total int64)
 }
 
@@ -36,8 +36,8 @@ type Beginner interface {
 
 const sessionSQL = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('bytea_output', 'hex', true)`
 
-// Run writes the view as it is at one moment, in no particular order, and returns the number of rows. It keeps no more than a
-// part of them in memory. It fails with ErrUnknownView. After an error, what was written is no complete file.
+// Run writes the view as it is at one moment, in no particular order, and returns the number of rows. It keeps no more
+// than a part of them in memory. It fails with ErrUnknownView. After an error, what was written is no complete file.
 func (e Export) Run(ctx context.Context, db Beginner, out io.Writer) (rows int64, err error) {
 	// One snapshot for the catalogue, the count and the rows.
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})

@@ -45,9 +45,13 @@ func execute(t testing.TB, pool *pgxpool.Pool, statement string) {
 
 // everything has a column of each type that views have, each with a NULL and with what is easily got wrong.
 const everything = `CREATE VIEW analytics.everything AS SELECT * FROM (VALUES
-	(1, 'c0ffee00-0000-4000-8000-000000000001'::uuid, timestamptz '2026-01-02 03:04:05.678901+09', date '2026-02-28', 'plain', ARRAY['a', 'b,"c"', ''], 1.50::numeric, 7::bigint, 0.1::float8, true),
-	(2, 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1969-12-31 23:59:59.999999Z', '1969-12-31', '', '{}', 1000000, -9223372036854775808, 'NaN', false),
-	(3, '00000000-0000-0000-0000-000000000000', '9999-12-31 23:59:59.999999Z', '0001-01-01', E'two\nlines, "quoted"; \u00e9\U0001F600 =1+1', ARRAY['x'], 0.00000000000000000001, 9223372036854775807, -1.5e300, true),
+	(1, 'c0ffee00-0000-4000-8000-000000000001'::uuid, timestamptz '2026-01-02 03:04:05.678901+09', date '2026-02-28',
+	    'plain', ARRAY['a', 'b,"c"', ''], 1.50::numeric, 7::bigint, 0.1::float8, true),
+	(2, 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1969-12-31 23:59:59.999999Z', '1969-12-31', '', '{}', 1000000,
+	    -9223372036854775808, 'NaN', false),
+	(3, '00000000-0000-0000-0000-000000000000', '9999-12-31 23:59:59.999999Z', '0001-01-01',
+	    E'two\nlines, "quoted"; \u00e9\U0001F600 =1+1', ARRAY['x'], 0.00000000000000000001, 9223372036854775807, -1.5e300,
+	        true),
 	(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
 ) AS v (zebra, id, at, day, body, list, chapter, count, ratio, flag)`
 
@@ -57,7 +61,8 @@ func TestExportEqualsSelect(t *testing.T) {
 	execute(t, pool, everything)
 	execute(t, pool, `CREATE VIEW analytics.nothing AS SELECT * FROM analytics.everything WHERE false`)
 	execute(t, pool, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content, written_at, recorded_at, event_id)
-		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), nullif(n % 7, 0) / 2.0,
+		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(),
+		    nullif(n % 7, 0) / 2.0,
 			repeat('text ' || n, n % 100), now() - n * interval '1 second', now(), 'key-' || n FROM generate_series(1, 5000) AS n`)
 	for _, view := range []string{"everything", "nothing", "posts", "novels"} {
 		t.Run(view, func(t *testing.T) {
@@ -125,8 +130,8 @@ func sorted(rows [][]string) [][]string {
 	return rows
 }
 
-// csvRows reads a file with Go's reader, to which an empty field is what NULL and the empty string have in common: the test view
-// has both, so quotes are looked for.
+// csvRows reads a file with Go's reader, to which an empty field is what NULL and the empty string have in common: the
+// test view has both, so quotes are looked for.
 func csvRows(t *testing.T, file []byte) [][]string {
 	t.Helper()
 	file = bytes.ReplaceAll(file, []byte(`,"",`), []byte(`,empty,`))
@@ -232,7 +237,8 @@ func rendered(t *testing.T, field parquet.Field, values []parquet.Value) string 
 func TestRowGroups(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	execute(t, pool, `CREATE VIEW analytics.wide AS SELECT n, repeat('x', 30000) AS body FROM generate_series(1, 1500) AS n`)
+	execute(t, pool,
+		`CREATE VIEW analytics.wide AS SELECT n, repeat('x', 30000) AS body FROM generate_series(1, 1500) AS n`)
 	execute(t, pool, `CREATE VIEW analytics.long AS SELECT n FROM generate_series(1, 1100000) AS n`)
 	for view, want := range map[string]int{"wide": 1500, "long": 1_100_000} {
 		file := export(t, pool, view, analytics.Parquet)
@@ -263,7 +269,8 @@ func TestRowGroups(t *testing.T) {
 func TestUnknownViewIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := analytics.Export{View: "events", Format: analytics.CSV}.Run(t.Context(), newPool(t), io.Discard)
-	if !errors.Is(err, analytics.ErrUnknownView) || !strings.Contains(err.Error(), "daily_facts") || !strings.Contains(err.Error(), "posts") {
+	if !errors.Is(err, analytics.ErrUnknownView) || !strings.Contains(err.Error(), "daily_facts") ||
+		!strings.Contains(err.Error(), "posts") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -272,7 +279,8 @@ func TestUnknownViewIsRefused(t *testing.T) {
 func TestExportIsOneSnapshot(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	execute(t, pool, `CREATE TABLE growing (n integer); INSERT INTO growing SELECT generate_series(1, 20000); CREATE VIEW analytics.growing AS SELECT n FROM growing`)
+	execute(t, pool,
+		`CREATE TABLE growing (n integer); INSERT INTO growing SELECT generate_series(1, 20000); CREATE VIEW analytics.growing AS SELECT n FROM growing`)
 	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
 		var end atomic.Bool
 		ended := make(chan struct{})
@@ -283,7 +291,9 @@ func TestExportIsOneSnapshot(t *testing.T) {
 			}
 		}()
 		var last, total int64
-		rows, err := analytics.Export{View: "growing", Format: format, Progress: func(done, of int64) { last, total = done, of }}.Run(t.Context(), pool, io.Discard)
+		rows, err := analytics.Export{
+			View: "growing", Format: format, Progress: func(done, of int64) { last, total = done, of },
+		}.Run(t.Context(), pool, io.Discard)
 		end.Store(true)
 		<-ended
 		if err != nil {
@@ -323,8 +333,8 @@ func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 	}
 }
 
-// watchHeap returns a function that ends the watch and returns the most memory that a garbage collection found in use. What is
-// garbage does not count: how much of that there is depends on how soon it is collected.
+// watchHeap returns a function that ends the watch and returns the most memory that a garbage collection found in use.
+// What is garbage does not count: how much of that there is depends on how soon it is collected.
 func watchHeap() (peak func() uint64) {
 	runtime.GC()
 	end, most := make(chan struct{}), make(chan uint64)
@@ -354,8 +364,10 @@ func BenchmarkExport(b *testing.B) {
 		b.Run(string(format), func(b *testing.B) {
 			pool := newPool(b)
 			_, err := pool.Exec(context.Background(), `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content, written_at, recorded_at, event_id)
-				SELECT gen_random_uuid(), md5((n % 500)::text)::uuid, md5((n % 500)::text)::uuid, md5((n % 3)::text)::uuid, md5((n % 20000)::text)::uuid, n % 300,
-					(SELECT string_agg(md5((n + i)::text), ' ') FROM generate_series(1, 2 + n % 12) AS i), now() - n * interval '1 second', now(), 'comment-' || n
+				SELECT gen_random_uuid(), md5((n % 500)::text)::uuid, md5((n % 500)::text)::uuid, md5((n % 3)::text)::uuid,
+				    md5((n % 20000)::text)::uuid, n % 300,
+					(SELECT string_agg(md5((n + i)::text), ' ') FROM generate_series(1, 2 + n % 12) AS i),
+					    now() - n * interval '1 second', now(), 'comment-' || n
 				FROM generate_series(1, $1::integer) AS n`, b.N)
 			if err != nil {
 				b.Fatal(err)

@@ -16,7 +16,9 @@ const (
 	rowGroupRows  = 1 << 20
 )
 
-func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (count int64, err error) {
+func writeParquet(
+	ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool),
+) (count int64, err error) {
 	columns, err := parquetColumns(view)
 	if err != nil {
 		return 0, err
@@ -75,7 +77,8 @@ type inOrder struct {
 // Fields implements parquet.Node.
 func (g inOrder) Fields() []parquet.Field {
 	fields := g.Group.Fields()
-	slices.SortFunc(fields, func(a, b parquet.Field) int { return slices.Index(g.names, a.Name()) - slices.Index(g.names, b.Name()) })
+	slices.SortFunc(fields,
+		func(a, b parquet.Field) int { return slices.Index(g.names, a.Name()) - slices.Index(g.names, b.Name()) })
 	return fields
 }
 

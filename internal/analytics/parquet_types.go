@@ -28,7 +28,7 @@ type parquetColumn struct {
 //	date                        DATE
 //	text                        STRING
 //	text[]                      LIST of STRING
-//	numeric                     STRING: the decimal digits, exactly; a DECIMAL has a fixed number of places, chapter numbers have not
+//	numeric                     STRING: the decimal digits, exactly; a DECIMAL has a fixed number of places
 //	integer, bigint             INT32, INT64
 //	double precision            DOUBLE
 //	boolean                     BOOLEAN
@@ -61,13 +61,16 @@ func parquetTypes() map[uint32]parquetColumn {
 		pgtype.UUIDOID: {node: parquet.UUID(), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
 			return parquet.FixedLenByteArrayValue(raw), nil
 		}},
-		pgtype.TimestamptzOID: {node: parquet.Timestamp(parquet.Microsecond), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
-			micros := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // two's complement, as the server sends it
-			if micros == math.MaxInt64 || micros == math.MinInt64 {
-				return parquet.Value{}, errInfinite
-			}
-			return parquet.Int64Value(micros + epochMicros), nil
-		}},
+		pgtype.TimestamptzOID: {
+			node: parquet.Timestamp(parquet.Microsecond), wire: pgx.BinaryFormatCode,
+			convert: func(raw []byte) (parquet.Value, error) {
+				micros := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // two's complement, as the server sends it
+				if micros == math.MaxInt64 || micros == math.MinInt64 {
+					return parquet.Value{}, errInfinite
+				}
+				return parquet.Int64Value(micros + epochMicros), nil
+			},
+		},
 		pgtype.DateOID: {node: parquet.Date(), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
 			days := int32(binary.BigEndian.Uint32(raw)) //nolint:gosec // two's complement, as the server sends it
 			if days == math.MaxInt32 || days == math.MinInt32 {
@@ -77,26 +80,41 @@ func parquetTypes() map[uint32]parquetColumn {
 		}},
 		pgtype.TextOID:    {node: parquet.String(), wire: pgx.BinaryFormatCode, convert: text},
 		pgtype.NumericOID: {node: parquet.String(), wire: pgx.TextFormatCode, convert: text},
-		pgtype.Int4OID: {node: parquet.Leaf(parquet.Int32Type), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
-			return parquet.Int32Value(int32(binary.BigEndian.Uint32(raw))), nil //nolint:gosec // two's complement, as the server sends it
-		}},
-		pgtype.Int8OID: {node: parquet.Leaf(parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
-			return parquet.Int64Value(int64(binary.BigEndian.Uint64(raw))), nil //nolint:gosec // two's complement, as the server sends it
-		}},
-		pgtype.Float8OID: {node: parquet.Leaf(parquet.DoubleType), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
-			return parquet.DoubleValue(math.Float64frombits(binary.BigEndian.Uint64(raw))), nil
-		}},
-		pgtype.BoolOID: {node: parquet.Leaf(parquet.BooleanType), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
-			return parquet.BooleanValue(raw[0] != 0), nil
-		}},
-		pgtype.TextArrayOID: {node: parquet.List(parquet.String()), wire: pgx.BinaryFormatCode, elements: func(raw []byte) (list []string, err error) {
-			return list, arrays.Scan(pgtype.TextArrayOID, pgx.BinaryFormatCode, raw, &list)
-		}},
+		pgtype.Int4OID: {
+			node: parquet.Leaf(parquet.Int32Type), wire: pgx.BinaryFormatCode,
+			convert: func(raw []byte) (parquet.Value, error) {
+				return parquet.Int32Value(int32(binary.BigEndian.Uint32(raw))), nil //nolint:gosec // two's complement, as the server sends it
+			},
+		},
+		pgtype.Int8OID: {
+			node: parquet.Leaf(parquet.Int64Type), wire: pgx.BinaryFormatCode,
+			convert: func(raw []byte) (parquet.Value, error) {
+				return parquet.Int64Value(int64(binary.BigEndian.Uint64(raw))), nil //nolint:gosec // two's complement, as the server sends it
+			},
+		},
+		pgtype.Float8OID: {
+			node: parquet.Leaf(parquet.DoubleType), wire: pgx.BinaryFormatCode,
+			convert: func(raw []byte) (parquet.Value, error) {
+				return parquet.DoubleValue(math.Float64frombits(binary.BigEndian.Uint64(raw))), nil
+			},
+		},
+		pgtype.BoolOID: {
+			node: parquet.Leaf(parquet.BooleanType), wire: pgx.BinaryFormatCode,
+			convert: func(raw []byte) (parquet.Value, error) {
+				return parquet.BooleanValue(raw[0] != 0), nil
+			},
+		},
+		pgtype.TextArrayOID: {
+			node: parquet.List(parquet.String()), wire: pgx.BinaryFormatCode,
+			elements: func(raw []byte) (list []string, err error) {
+				return list, arrays.Scan(pgtype.TextArrayOID, pgx.BinaryFormatCode, raw, &list)
+			},
+		},
 	}
 }
 
-// append adds the value of a column to a row, with the levels of its type: 0 for NULL, 1 for a value, or for an empty list, and
-// 2 for an element of one.
+// append adds the value of a column to a row, with the levels of its type: 0 for NULL, 1 for a value, or for an empty
+// list, and 2 for an element of one.
 func (c *parquetColumn) append(row parquet.Row, column int, raw []byte) (parquet.Row, error) {
 	switch {
 	case raw == nil:

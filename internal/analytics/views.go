@@ -1,4 +1,5 @@
-// Package analytics knows the views that analysts query, the contract of the schema analytics, and exports them to files.
+// Package analytics knows the views that analysts query, the contract of the schema analytics, and exports them to
+// files.
 package analytics
 
 import (
@@ -47,14 +48,15 @@ func Views(ctx context.Context, q Querier) ([]View, error) {
 	var views []View
 	var view View
 	var column Column
-	_, err = pgx.ForEachRow(rows, []any{&view.Name, &view.Description, &column.Name, &column.Type, &column.oid, &column.Description}, func() error {
-		if len(views) == 0 || views[len(views)-1].Name != view.Name {
-			views = append(views, view)
-		}
-		last := &views[len(views)-1]
-		last.Columns = append(last.Columns, column)
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows,
+		[]any{&view.Name, &view.Description, &column.Name, &column.Type, &column.oid, &column.Description}, func() error {
+			if len(views) == 0 || views[len(views)-1].Name != view.Name {
+				views = append(views, view)
+			}
+			last := &views[len(views)-1]
+			last.Columns = append(last.Columns, column)
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("list views: %w", err)
 	}

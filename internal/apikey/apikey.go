@@ -33,8 +33,8 @@ const Pattern = `\bng[psa]_[0-9A-Za-z]{36}\b`
 
 var form = regexp.MustCompile(Pattern)
 
-// Redact leaves of everything in text that has the form of a key only the prefix, with an ellipsis. It does not ask for the
-// checksum: a mistyped key gives most of the right one away.
+// Redact leaves of everything in text that has the form of a key only the prefix, with an ellipsis. It does not ask for
+// the checksum: a mistyped key gives most of the right one away.
 func Redact(text string) string {
 	return form.ReplaceAllStringFunc(text, func(key string) string { return key[:prefixLen] + "…" })
 }

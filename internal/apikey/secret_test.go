@@ -56,7 +56,8 @@ func TestSecretNeverLeaks(t *testing.T) {
 	}
 	var logs bytes.Buffer
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&logs, nil), slog.NewJSONHandler(&logs, nil)} {
-		slog.New(handler).InfoContext(t.Context(), "keys", slog.Any("key", secret), slog.Any("in", public{secret}), slog.Any("hidden", private{secret}))
+		slog.New(handler).InfoContext(t.Context(), "keys", slog.Any("key", secret), slog.Any("in", public{secret}),
+			slog.Any("hidden", private{secret}))
 	}
 	printed = append(printed, logs.String())
 
@@ -70,7 +71,8 @@ func TestSecretNeverLeaks(t *testing.T) {
 			}
 		}
 	}
-	if got, want := fmt.Sprintf("%v|%+v|%#v|%s|%q", secret, secret, secret, secret, secret), strings.Repeat("ngp_0123…|", 5); got+"|" != want {
+	if got, want := fmt.Sprintf("%v|%+v|%#v|%s|%q", secret, secret, secret, secret, secret), strings.Repeat("ngp_0123…|",
+		5); got+"|" != want {
 		t.Errorf("printed as %s, want %s", got, want)
 	}
 	if out, _ := json.Marshal(secret); string(out) != `"ngp_0123…"` {

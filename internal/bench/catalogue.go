@@ -36,7 +36,8 @@ func (c *CatalogueCommand) Run(in *invocation) error {
 	transport := &http.Transport{MaxIdleConnsPerHost: c.Connections}
 	defer transport.CloseIdleConnections()
 	client := &catalogue.Client{
-		URL: c.URL, APIKey: c.Key, Connections: max(c.Connections, 1), HTTP: &http.Client{Transport: transport, Timeout: time.Minute}, Now: in.now,
+		URL: c.URL, APIKey: c.Key, Connections: max(c.Connections, 1),
+		HTTP: &http.Client{Transport: transport, Timeout: time.Minute}, Now: in.now,
 	}
 	if err := c.load(in, client, novels, ""); err != nil || !c.Repeat {
 		return err
@@ -45,7 +46,9 @@ func (c *CatalogueCommand) Run(in *invocation) error {
 }
 
 // load sends everything. What is sent again must not be done again.
-func (c *CatalogueCommand) load(in *invocation, client *catalogue.Client, novels []catalogue.Novel, again string) error {
+func (c *CatalogueCommand) load(
+	in *invocation, client *catalogue.Client, novels []catalogue.Novel, again string,
+) error {
 	sent, titles, err := client.Novels(in.ctx, novels)
 	if err != nil {
 		return err
@@ -63,7 +66,8 @@ func (c *CatalogueCommand) load(in *invocation, client *catalogue.Client, novels
 	// Novels that belong to somebody else leave no record, so they repeat rather than replay.
 	fresh := sent.Created + sent.Updated + posted.Created
 	if fresh > 0 || sent.Mismatched+posted.Mismatched > 0 {
-		return fmt.Errorf("%w: %d were carried out again, %d differed", errNotRecognised, fresh, sent.Mismatched+posted.Mismatched)
+		return fmt.Errorf("%w: %d were carried out again, %d differed", errNotRecognised, fresh,
+			sent.Mismatched+posted.Mismatched)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func (c *CompareCommand) Run(in *invocation) (err error) {
 }
 
 // duels runs the service, prepares it, and lets it meet the peer at each number of connections.
-func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *contest.Service, peer *contest.Contestant, paused bool,
+func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *contest.Service,
+	peer *contest.Contestant, paused bool,
 	prepare func(*contest.Contestant) error,
 ) (err error) {
 	service, err := database.Start(in.ctx, paused, c.ServeFlags...)
@@ -77,7 +78,10 @@ func (c *CompareCommand) duels(in *invocation, arena *contest.Arena, database *c
 }
 
 // duel lets two contestants meet at each number of connections, and prints a table for each.
-func duel(in *invocation, arena *contest.Arena, first, second *contest.Contestant, connections []int, pairs int, duration time.Duration) error {
+func duel(
+	in *invocation, arena *contest.Arena, first, second *contest.Contestant, connections []int, pairs int,
+	duration time.Duration,
+) error {
 	for _, n := range connections {
 		d, err := arena.Duel(in.ctx, first, second, n, pairs, duration)
 		if err != nil {
@@ -94,13 +98,17 @@ func duel(in *invocation, arena *contest.Arena, first, second *contest.Contestan
 	return nil
 }
 
-func (c *CompareCommand) preload(in *invocation, arena *contest.Arena, service *contest.Service, peer *contest.Peer, running *contest.Contestant) error {
+func (c *CompareCommand) preload(
+	in *invocation, arena *contest.Arena, service *contest.Service, peer *contest.Peer, running *contest.Contestant,
+) error {
 	if c.Preload == 0 {
 		return nil
 	}
 	start := in.now()
-	if err := errors.Join(service.Preload(in.ctx, running, c.Preload), peer.Preload(in.ctx, c.Preload), arena.Checkpoint(in.ctx)); err != nil {
+	if err := errors.Join(service.Preload(in.ctx, running, c.Preload), peer.Preload(in.ctx, c.Preload),
+		arena.Checkpoint(in.ctx)); err != nil {
 		return err
 	}
-	return in.print(fmt.Sprintf("%d comments were stored in both databases before the first round, within %v.\n", c.Preload, in.now().Sub(start).Round(time.Second)))
+	return in.print(fmt.Sprintf("%d comments were stored in both databases before the first round, within %v.\n",
+		c.Preload, in.now().Sub(start).Round(time.Second)))
 }

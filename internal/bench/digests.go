@@ -62,8 +62,9 @@ func (c *DigestsCommand) tell(in *invocation, a arenaOfOne, novels []catalogue.N
 			URL: "http://" + a.service.Host(), APIKey: a.database.APIKey(), Connections: max(c.Connections, 1),
 			HTTP: &http.Client{Transport: transport, Timeout: time.Minute}, Now: in.now,
 		},
-		Integration: a.database.IntegrationID().String(), IntegrationID: a.database.IntegrationID(), Novelgate: a.database.Novelgate,
-		Novels: novels, Comments: c.Comments, Print: in.print,
+		Integration: a.database.IntegrationID().String(), IntegrationID: a.database.IntegrationID(),
+		Novelgate: a.database.Novelgate,
+		Novels:    novels, Comments: c.Comments, Print: in.print,
 	}
 	return story.Tell(in.ctx)
 }

@@ -21,7 +21,8 @@ type LedgerCommand struct {
 	Duration    time.Duration `default:"2s" help:"Length of a round."`
 }
 
-// Run lets a service meet another one that does not seal, each on its own database, and prints how long events waited for their seal.
+// Run lets a service meet another one that does not seal, each on its own database, and prints how long events waited
+// for their seal.
 func (c *LedgerCommand) Run(in *invocation) (err error) {
 	arena, err := c.open(in, nil)
 	if err != nil {
@@ -47,13 +48,14 @@ func (c *LedgerCommand) Run(in *invocation) (err error) {
 	if err != nil {
 		return err
 	}
-	return in.print(fmt.Sprintf("%d seals; the oldest event of each was sealed within %.2f s of being recorded in half of them, within %.2f s in 99 of 100.\n", seals, half, most))
+	return in.print(fmt.Sprintf("%d seals; the oldest event of each was sealed within %.2f s of being recorded in half "+
+		"of them, within %.2f s in 99 of 100.\n", seals, half, most))
 }
 
 const waitMetric = "novelgate_ledger_wait_seconds"
 
-// waits reads from the metrics of a service how many seals there were, and the bounds in seconds of the buckets in which the median
-// and the 99th percentile of their waits are.
+// waits reads from the metrics of a service how many seals there were, and the bounds in seconds of the buckets in
+// which the median and the 99th percentile of their waits are.
 func waits(ctx context.Context, opsURL string) (seals uint64, median, p99 float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, opsURL+"/metrics", nil)
 	if err != nil {

@@ -27,7 +27,8 @@ func (c *LoadCommand) Run(in *invocation) error {
 	// One processor is more than enough for it. Threads that wake each other would take time from those who are measured.
 	runtime.GOMAXPROCS(1)
 	l, err := load.Open(in.ctx, load.Config{
-		Host: c.Host, APIKey: c.Key, Connections: c.Connections, Duration: c.Duration, Titles: c.Titles, Replies: c.Replies, Run: c.Number, Now: in.now,
+		Host: c.Host, APIKey: c.Key, Connections: c.Connections, Duration: c.Duration, Titles: c.Titles, Replies: c.Replies,
+		Run: c.Number, Now: in.now,
 	})
 	if err != nil {
 		return fmt.Errorf("open load: %w", err)

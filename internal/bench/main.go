@@ -1,6 +1,6 @@
 // Command bench measures how fast novelgate takes comments in, against a CRUD peer on the same PostgreSQL server; and
-// loads a catalogue of real novels into a running service; how fast it is read; and whether all ways to come from the log to the
-// tables come to the same.
+// loads a catalogue of real novels into a running service; how fast it is read; and whether all ways to come from the
+// log to the tables come to the same.
 //
 //	go run ./internal/bench                                  # compare at 1, 64 and 256 connections
 //	go run ./internal/bench --pairs 3 --connections 256 --paused

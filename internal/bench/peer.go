@@ -41,11 +41,13 @@ func (c *PeerCommand) Run(in *invocation) error {
 	}
 	url := "http://" + listener.Addr().String()
 	peer := &crud.Server{
-		Pool: pool, Keys: map[[sha256.Size]byte]uuid.UUID{sha256.Sum256([]byte(c.Key)): c.Integration}, PublicURL: url, Now: in.now,
+		Pool: pool, Keys: map[[sha256.Size]byte]uuid.UUID{sha256.Sum256([]byte(c.Key)): c.Integration}, PublicURL: url,
+		Now: in.now,
 	}
 	// The same time-outs as the service has: they cost time.
 	server := &http.Server{
-		Handler: peer.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: peer.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute,
 	}
 	go func() {
 		<-in.ctx.Done()

@@ -61,7 +61,9 @@ func (c *PoolsCommand) Run(in *invocation) (err error) {
 }
 
 // measure runs the rounds in a different order each time, after a warm-up.
-func (c *PoolsCommand) measure(in *invocation, arena *contest.Arena, peers []*contest.Contestant, connections int) ([][]contest.Figures, error) {
+func (c *PoolsCommand) measure(
+	in *invocation, arena *contest.Arena, peers []*contest.Contestant, connections int,
+) ([][]contest.Figures, error) {
 	rounds := make([][]contest.Figures, len(peers))
 	for round := range c.Rounds + 1 {
 		for i := range peers {

@@ -60,7 +60,8 @@ func (c *ProjectionsCommand) Run(in *invocation) (err error) {
 	if err := replay.Generate(in.ctx, pool, begun, c.Events); err != nil {
 		return fmt.Errorf("generate the log: %w", err)
 	}
-	if err := in.print(fmt.Sprintf("%d events generated in %v\n", c.Events, in.now().Sub(begun).Round(time.Second))); err != nil {
+	if err := in.print(fmt.Sprintf("%d events generated in %v\n", c.Events,
+		in.now().Sub(begun).Round(time.Second))); err != nil {
 		return err
 	}
 	const postmasterSQL = `SELECT split_part(pg_read_file('postmaster.pid'), E'\n', 1)::integer`
@@ -76,10 +77,12 @@ func (c *ProjectionsCommand) Run(in *invocation) (err error) {
 	return nil
 }
 
-// round measures the ways to read the log, one after another. Processor time tells more than speed where others use the machine.
+// round measures the ways to read the log, one after another. Processor time tells more than speed where others use the
+// machine.
 func (c *ProjectionsCommand) round(in *invocation, pool *pgxpool.Pool, postmaster int) error {
 	var reading float64
-	const line = "%-27s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, %4.1f µs in the database\n"
+	const line = "%-27s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, %4.1f " +
+		"µs in the database\n"
 	for _, way := range []struct {
 		name string
 		run  func() (int, error)
@@ -113,7 +116,8 @@ func (c *ProjectionsCommand) round(in *invocation, pool *pgxpool.Pool, postmaste
 		if reading == 0 {
 			reading = rate
 		}
-		err = in.print(fmt.Sprintf(line, way.name, rate, rate/reading, took.Seconds(), perEvent(before.here, after.here), perEvent(before.database, after.database)))
+		err = in.print(fmt.Sprintf(line, way.name, rate, rate/reading, took.Seconds(), perEvent(before.here, after.here),
+			perEvent(before.database, after.database)))
 		if err != nil {
 			return err
 		}
@@ -136,7 +140,9 @@ func processorTime(postmaster int) (used, error) {
 	return used{here, database}, nil
 }
 
-func (c *ProjectionsCommand) rebuild(in *invocation, pool *pgxpool.Pool, projection projections.Projection) (int, error) {
+func (c *ProjectionsCommand) rebuild(
+	in *invocation, pool *pgxpool.Pool, projection projections.Projection,
+) (int, error) {
 	phase, entered := "", in.now()
 	return replay.Rebuild(in.ctx, pool, projection, c.Workers, in.now, func(p rebuild.Progress) {
 		if p.Phase == phase {

@@ -66,10 +66,12 @@ func (c *ReadCommand) compare(in *invocation, loads []*readers.Load, names []str
 	perSecond := func(i int) []float64 {
 		return columnOf(results[i], func(r readers.Result) float64 { return r.PerSecond })
 	}
-	text := fmt.Sprintf("A page of %d comments out of %d; %d connections, %d rounds of %v\n", readers.Posts, c.Comments, c.Connections, c.Rounds, c.Duration)
+	text := fmt.Sprintf("A page of %d comments out of %d; %d connections, %d rounds of %v\n", readers.Posts, c.Comments,
+		c.Connections, c.Rounds, c.Duration)
 	for i, name := range names {
 		ratio := stats.Summarise(stats.Ratios(perSecond(i), perSecond(0)))
-		text += fmt.Sprintf("%-24s %7.0f/s   p50 %6.2f ms   p99 %6.2f ms   %6d bytes   ratio %.2f (%.2f–%.2f)\n", name, stats.Summarise(perSecond(i)).Median,
+		text += fmt.Sprintf("%-24s %7.0f/s   p50 %6.2f ms   p99 %6.2f ms   %6d bytes   ratio %.2f (%.2f–%.2f)\n", name,
+			stats.Summarise(perSecond(i)).Median,
 			stats.Summarise(columnOf(results[i], func(r readers.Result) float64 { return r.P50.Seconds() * 1e3 })).Median,
 			stats.Summarise(columnOf(results[i], func(r readers.Result) float64 { return r.P99.Seconds() * 1e3 })).Median,
 			results[i][0].Bytes, ratio.Median, ratio.Min, ratio.Max)
@@ -99,7 +101,8 @@ func (c *ReadCommand) profile(in *invocation, service *contest.Contestant, loads
 	saved := make(chan error, 1)
 	length := time.Duration(len(loads)) * c.Duration
 	go func() {
-		saved <- saveProfile(in.ctx, service.OpsURL+"/debug/pprof/profile?seconds="+strconv.Itoa(int(length.Seconds())), c.Profile)
+		saved <- saveProfile(in.ctx, service.OpsURL+"/debug/pprof/profile?seconds="+strconv.Itoa(int(length.Seconds())),
+			c.Profile)
 	}()
 	var errs []error
 	for _, load := range loads {

@@ -30,7 +30,8 @@ func (c *ReadPeerCommand) Run(in *invocation) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	server := &http.Server{
-		Handler: readers.Peer(pools.Read, c.Slug), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		Handler: readers.Peer(pools.Read, c.Slug), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 	}
 	go func() {
 		<-in.ctx.Done()

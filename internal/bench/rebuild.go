@@ -41,7 +41,8 @@ func (c *RebuildCommand) measure(in *invocation, a arenaOfOne) error {
 	if err := errors.Join(a.database.Preload(in.ctx, a.service, c.Events), a.Checkpoint(in.ctx)); err != nil {
 		return err
 	}
-	if err := in.print(fmt.Sprintf("%d comments stored and projected in %v\n", c.Events, in.now().Sub(begun).Round(time.Second))); err != nil {
+	if err := in.print(fmt.Sprintf("%d comments stored and projected in %v\n", c.Events,
+		in.now().Sub(begun).Round(time.Second))); err != nil {
 		return err
 	}
 	if err := c.pairs(in, a.Arena, a.service, pool); err != nil {
@@ -51,7 +52,9 @@ func (c *RebuildCommand) measure(in *invocation, a arenaOfOne) error {
 }
 
 // pairs alternates: without and with, with and without, …
-func (c *RebuildCommand) pairs(in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool) error {
+func (c *RebuildCommand) pairs(
+	in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool,
+) error {
 	if _, err := arena.Measure(in.ctx, service, c.Connections, c.Duration); err != nil { // warm-up
 		return err
 	}
@@ -70,25 +73,35 @@ func (c *RebuildCommand) pairs(in *invocation, arena *contest.Arena, service *co
 				return err
 			}
 		}
-		without, with, rebuilt = append(without, quiet.PerSecond), append(with, busy.PerSecond), append(rebuilt, busy.rebuilt())
-		// The processors that others kept busy are those of the round without: in the other one the rebuild would count among them.
-		const line = "pair %d: %6.0f comments/s without, %6.0f with (%.2f)   p99 %5.1f ms, %5.1f ms   catch-up %v, %v   rebuild %6.0f events/s (%s)   others: %.2f processors\n"
-		if err := in.print(fmt.Sprintf(line, pair+1, quiet.PerSecond, busy.PerSecond, busy.PerSecond/quiet.PerSecond, quiet.P99.Seconds()*1e3, busy.P99.Seconds()*1e3,
-			quiet.CatchUp.Round(time.Millisecond), busy.CatchUp.Round(time.Millisecond), busy.rebuilt(), busy.Phase, quiet.Others)); err != nil {
+		without, with, rebuilt = append(without, quiet.PerSecond), append(with, busy.PerSecond),
+			append(rebuilt, busy.rebuilt())
+		// The processors that others kept busy are those of the round without: in the other one the rebuild would count among
+		// them.
+		const line = "pair %d: %6.0f comments/s without, %6.0f with (%.2f)   p99 %5.1f ms, %5.1f ms   catch-up %v, %v   " +
+			"rebuild %6.0f events/s (%s)   others: %.2f processors\n"
+		if err := in.print(fmt.Sprintf(line, pair+1, quiet.PerSecond, busy.PerSecond, busy.PerSecond/quiet.PerSecond,
+			quiet.P99.Seconds()*1e3, busy.P99.Seconds()*1e3,
+			quiet.CatchUp.Round(time.Millisecond), busy.CatchUp.Round(time.Millisecond), busy.rebuilt(),
+			busy.Phase, quiet.Others)); err != nil {
 			return err
 		}
 	}
 	ratio := stats.Summarise(stats.Ratios(with, without))
-	err := in.print(fmt.Sprintf("medians: %.0f comments/s without, %.0f with a rebuild at %.0f events/s; ratio %.2f (%.2f–%.2f)\n",
-		stats.Summarise(without).Median, stats.Summarise(with).Median, stats.Summarise(rebuilt).Median, ratio.Median, ratio.Min, ratio.Max))
+	err := in.print(fmt.Sprintf("medians: %.0f comments/s without, %.0f with a rebuild at %.0f events/s; ratio %.2f "+
+		"(%.2f–%.2f)\n",
+		stats.Summarise(without).Median, stats.Summarise(with).Median, stats.Summarise(rebuilt).Median, ratio.Median,
+		ratio.Min, ratio.Max))
 	if err != nil {
 		return err
 	}
 	return c.toTheEnd(in, arena, service, pool)
 }
 
-// toTheEnd goes on with the rebuild until the new tables have taken over, in rounds of ingest, and prints what each came to.
-func (c *RebuildCommand) toTheEnd(in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool) error {
+// toTheEnd goes on with the rebuild until the new tables have taken over, in rounds of ingest, and prints what each
+// came to.
+func (c *RebuildCommand) toTheEnd(
+	in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool,
+) error {
 	return c.rebuilding(in, pool, func(rebuilding *replay.Background) error {
 		for rebuilding.Done().Switches == 0 {
 			before := rebuilding.Done()
@@ -127,7 +140,8 @@ func (c *RebuildCommand) rebuilding(in *invocation, pool *pgxpool.Pool, do func(
 	if err := errors.Join(err, <-watched); err != nil || switches == 0 {
 		return err
 	}
-	return in.print(fmt.Sprintf("New tables took over %d times; %d reads of a discussion around that, each of one generation, missed nothing.\n", switches, reads))
+	return in.print(fmt.Sprintf("New tables took over %d times; %d reads of a discussion around that, each of one "+
+		"generation, missed nothing.\n", switches, reads))
 }
 
 // beside is a round during which posts was rebuilt.
@@ -139,7 +153,9 @@ type beside struct {
 // rebuilt is events per second.
 func (b beside) rebuilt() float64 { return float64(b.Events) / b.Took.Seconds() }
 
-func (c *RebuildCommand) beside(in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool) (b beside, err error) {
+func (c *RebuildCommand) beside(
+	in *invocation, arena *contest.Arena, service *contest.Contestant, pool *pgxpool.Pool,
+) (b beside, err error) {
 	err = c.rebuilding(in, pool, func(background *replay.Background) (err error) {
 		b.Figures, err = arena.Measure(in.ctx, service, c.Connections, c.Duration)
 		b.Work = background.Done()

@@ -25,7 +25,8 @@ type VisibleCommand struct {
 	ServeFlags []string      `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve."`
 }
 
-// Run prints how long it takes until a lone comment is answered, which is after its commit, and from there until it is in analytics.posts.
+// Run prints how long it takes until a lone comment is answered, which is after its commit, and from there until it is
+// in analytics.posts.
 func (c *VisibleCommand) Run(in *invocation) error {
 	return c.withService(in, serviceSetup{flags: c.ServeFlags}, func(a arenaOfOne) error { return c.measure(in, a) })
 }
@@ -40,7 +41,9 @@ func (c *VisibleCommand) measure(in *invocation, a arenaOfOne) error {
 	answered, visible := make([]time.Duration, c.Comments), make([]time.Duration, c.Comments)
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the same comments each time
 	for i := range c.Comments {
-		comment := map[string]string{"uuid": "reader", "username": "Reader", "novel": load.Title(random.IntN(c.Titles)), "content": load.Content(random)}
+		comment := map[string]string{
+			"uuid": "reader", "username": "Reader", "novel": load.Title(random.IntN(c.Titles)), "content": load.Content(random),
+		}
 		sent := in.now()
 		id, err := client.Import(in.ctx, uuid.NewString(), comment)
 		if err != nil {
@@ -54,13 +57,15 @@ func (c *VisibleCommand) measure(in *invocation, a arenaOfOne) error {
 		visible[i] = in.now().Sub(committed)
 		time.Sleep(c.Pause)
 	}
-	text := fmt.Sprintf("%d comments, each %v after the one before was visible\n%45s%10s\n", c.Comments, c.Pause, "p50, ms", "p99, ms")
+	text := fmt.Sprintf("%d comments, each %v after the one before was visible\n%45s%10s\n", c.Comments, c.Pause,
+		"p50, ms", "p99, ms")
 	for _, row := range []struct {
 		name string
 		took []time.Duration
 	}{{"from sending to the answer", answered}, {"from the answer to analytics.posts", visible}} {
 		slices.Sort(row.took)
-		text += fmt.Sprintf("%-35s%10.2f%10.2f\n", row.name, milliseconds(stats.Percentile(row.took, 50)), milliseconds(stats.Percentile(row.took, 99)))
+		text += fmt.Sprintf("%-35s%10.2f%10.2f\n", row.name, milliseconds(stats.Percentile(row.took, 50)),
+			milliseconds(stats.Percentile(row.took, 99)))
 	}
 	return in.print(text)
 }

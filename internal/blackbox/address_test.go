@@ -82,7 +82,10 @@ func TestSlugStaysWithTheNovel(t *testing.T) {
 	title := blackbox.Unique("Stays")
 	created := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 	for i := range 3 {
-		updated := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": strings.ToUpper(title), "author": fmt.Sprint(i)}).WantNovel(t, 200)
+		updated := p.Upsert(t, blackbox.Key(), blackbox.Fields{
+			"novel":  strings.ToUpper(title),
+			"author": fmt.Sprint(i),
+		}).WantNovel(t, 200)
 		if updated.Slug != created.Slug || updated.URL != created.URL {
 			t.Errorf("address %s %s, want %s %s", updated.Slug, updated.URL, created.Slug, created.URL)
 		}
@@ -91,7 +94,8 @@ func TestSlugStaysWithTheNovel(t *testing.T) {
 
 func wantAddress(t *testing.T, public, slug string, post blackbox.Post) {
 	t.Helper()
-	if want := fmt.Sprintf("%s/novels/%s/discussion?post=%s#post-%s", public, slug, post.PostID, post.PostID); post.URL != want {
+	if want := fmt.Sprintf("%s/novels/%s/discussion?post=%s#post-%s", public, slug, post.PostID,
+		post.PostID); post.URL != want {
 		t.Errorf("url of the post %s, want %s", post.URL, want)
 	}
 }

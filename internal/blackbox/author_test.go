@@ -29,14 +29,18 @@ func TestDisplayNameIsThatOfTheLatestTimestamp(t *testing.T) {
 	say("Too late again", "2023-12-31T00:00:00Z")
 
 	// A comment of somebody else shows that everything before it has been projected.
-	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"uuid": "marker", "username": "Marker"})).WantPost(t, 201)
+	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{
+		"uuid":     "marker",
+		"username": "Marker",
+	})).WantPost(t, 201)
 	p.Service.Projected(t, []any{&last}, byName, p.IntegrationID, "marker", "Marker")
 	p.Service.Projected(t, []any{&last}, byName, p.IntegrationID, "member", "Clara")
 	if first != second || second != third || third != last {
 		t.Errorf("authors %s, %s, %s, %s, want one identity", first, second, third, last)
 	}
 	var identities int
-	p.Service.Projected(t, []any{&identities}, "SELECT count(*) FROM analytics.authors WHERE integration_id = $1", p.IntegrationID)
+	p.Service.Projected(t, []any{&identities}, "SELECT count(*) FROM analytics.authors WHERE integration_id = $1",
+		p.IntegrationID)
 	if identities != 2 {
 		t.Errorf("%d identities, want 2", identities)
 	}
@@ -51,7 +55,10 @@ func TestReplayDoesNotRename(t *testing.T) {
 	replay := p.Import(t, "k", post.With(blackbox.Fields{"username": "Renamed", "timestamp": "2024-06-01T00:00:00Z"}))
 	replay.WantReplayed(t, true, true)
 	replay.WantPost(t, 200)
-	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"uuid": "marker", "username": "Marker"})).WantPost(t, 201)
+	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{
+		"uuid":     "marker",
+		"username": "Marker",
+	})).WantPost(t, 201)
 	var id string
 	p.Service.Projected(t, []any{&id}, byName, p.IntegrationID, "marker", "Marker")
 	p.Service.Projected(t, []any{&id}, byName, p.IntegrationID, "member", "Marlow")
@@ -67,7 +74,8 @@ func TestIdentityBelongsToTheIntegrationAndIsExact(t *testing.T) {
 		partner *blackbox.Partner
 		uuid    string
 	}{{p, "member"}, {p, "MEMBER"}, {p, " member"}, {p, "m\u00e9mber"}, {p, "me\u0301mber"}, {other, "member"}} {
-		author.partner.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"uuid": author.uuid})).WantPost(t, 201)
+		author.partner.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"uuid": author.uuid})).WantPost(
+			t, 201)
 		var id string
 		s.Projected(t, []any{&id}, byName, author.partner.IntegrationID, author.uuid, "Marlow")
 		ids[id] = true
@@ -80,7 +88,9 @@ func TestIdentityBelongsToTheIntegrationAndIsExact(t *testing.T) {
 func TestUsernameIsTrimmed(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
-	p.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("Trim")).With(blackbox.Fields{"uuid": "m", "username": " \tMarlow\u3000"})).WantPost(t, 201)
+	p.Import(t, blackbox.Key(),
+		blackbox.Comment(blackbox.Unique("Trim")).With(blackbox.Fields{"uuid": "m", "username": " \tMarlow\u3000"})).WantPost(
+		t, 201)
 	var id string
 	p.Service.Projected(t, []any{&id}, byName, p.IntegrationID, "m", "Marlow")
 }

@@ -17,15 +17,15 @@ var (
 	plain    = sync.OnceValues(func() (string, error) { return build("plain/novelgate", false) })
 )
 
-// Binary returns the path of cmd/novelgate, built once per test process. It carries the race detector when the tests do, and
-// counts coverage when GOCOVERDIR says where to leave the counters.
+// Binary returns the path of cmd/novelgate, built once per test process. It carries the race detector when the tests
+// do, and counts coverage when GOCOVERDIR says where to leave the counters.
 func Binary(t testing.TB) string {
 	t.Helper()
 	return built(t, binary)
 }
 
-// binaryFor returns the program for a command line: one without the race detector, which a short command spends most of its time on,
-// unless the command runs things side by side.
+// binaryFor returns the program for a command line: one without the race detector, which a short command spends most of
+// its time on, unless the command runs things side by side.
 func binaryFor(t testing.TB, args []string) string {
 	t.Helper()
 	sideBySide := []string{"analytics", "events", "ledger", "projection"}

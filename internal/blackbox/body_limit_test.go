@@ -63,14 +63,16 @@ func TestTwentyThousandCJKCharactersDoNotFit(t *testing.T) {
 	title := blackbox.Unique("長い")
 	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"content": strings.Repeat("語", 20_000)})).
 		WantProblem(t, 413, "payload_too_large")
-	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"content": strings.Repeat("語", 10_800)})).WantPost(t, 201)
+	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"content": strings.Repeat("語",
+		10_800)})).WantPost(t, 201)
 }
 
 func TestTwentyThousandLettersFit(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
 	content := strings.Repeat("twenty thousand ", 1250)
-	post := p.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("Long")).With(blackbox.Fields{"content": content})).WantPost(t, 201)
+	post := p.Import(t, blackbox.Key(),
+		blackbox.Comment(blackbox.Unique("Long")).With(blackbox.Fields{"content": content})).WantPost(t, 201)
 	var stored string
 	p.Service.Projected(t, []any{&stored}, "SELECT content FROM analytics.posts WHERE post_id = $1", post.PostID)
 	if stored != content {

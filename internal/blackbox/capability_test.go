@@ -26,7 +26,8 @@ func TestEachOperationNeedsItsCapability(t *testing.T) {
 			title := blackbox.Unique("Known")
 			s.Moderate(t, "publish", title)
 			p := s.NewPartnerWith(t, test.flags...)
-			wantStatus(t, p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("New")}), test.novels, "capability_disabled")
+			wantStatus(t, p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("New")}), test.novels,
+				"capability_disabled")
 			wantStatus(t, p.Import(t, blackbox.Key(), blackbox.Comment(title)), test.posts, "capability_disabled")
 		})
 	}
@@ -64,7 +65,9 @@ func TestDisabledIntegration(t *testing.T) {
 	blackbox.Eventually(t, blackbox.Soon, "the disabled integration is refused", func() bool {
 		return p.Import(t, blackbox.Key(), blackbox.Comment(title)).Status == http.StatusForbidden
 	})
-	for path, body := range map[string]blackbox.Fields{blackbox.NovelsPath: {"novel": title}, blackbox.PostsPath: blackbox.Comment(title)} {
+	for path, body := range map[string]blackbox.Fields{
+		blackbox.NovelsPath: {"novel": title}, blackbox.PostsPath: blackbox.Comment(title),
+	} {
 		problem := p.Service.Send(t, p.Request(path, "kept", body.JSON(t))).WantProblem(t, 403, "capability_disabled")
 		if !strings.Contains(strings.ToLower(problem.Detail), "integration is disabled") {
 			t.Errorf("detail %q does not say that the integration is disabled", problem.Detail)

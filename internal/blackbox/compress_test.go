@@ -11,14 +11,15 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestWhatIsCompressed asks the service for everything with Accept-Encoding: what the public reads is compressed, and hashes and the live
-// streams of auditors are not, so that every event of a stream arrives when it is sent.
+// TestWhatIsCompressed asks the service for everything with Accept-Encoding: what the public reads is compressed, and
+// hashes and the live streams of auditors are not, so that every event of a stream arrives when it is sent.
 func TestWhatIsCompressed(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	ada, p := s.NewStaff(t), s.NewPartner(t)
 	title := blackbox.Unique("Compressed")
-	novel := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title, "synopsis": strings.Repeat("A boy finds a watch. ", 200)}).WantNovel(t, 201)
+	novel := p.Upsert(t, blackbox.Key(),
+		blackbox.Fields{"novel": title, "synopsis": strings.Repeat("A boy finds a watch. ", 200)}).WantNovel(t, 201)
 	for path, want := range map[string]string{
 		"/novels/" + novel.Slug: "gzip", "/api/novels/" + novel.Slug: "gzip", "/openapi.yaml": "gzip",
 		"/ledger/checkpoint": "", "/ledger/tile/entries/000.p/1": "", "/healthz": "", "/api/novels/nothing": "",
@@ -36,7 +37,8 @@ func TestWhatIsCompressed(t *testing.T) {
 		}
 	}
 
-	stream := takingGzip(t, s.URL+"/api/events?follow=true&type=integration.registered.v1", ada.APIKey, "application/x-ndjson")
+	stream := takingGzip(t, s.URL+"/api/events?follow=true&type=integration.registered.v1", ada.APIKey,
+		"application/x-ndjson")
 	defer func() { _ = stream.Body.Close() }()
 	if got := stream.Header.Get("Content-Encoding"); got != "" || stream.StatusCode != http.StatusOK {
 		t.Errorf("the live stream is %d, encoded with %q", stream.StatusCode, got)
@@ -52,7 +54,8 @@ func TestWhatIsCompressed(t *testing.T) {
 	}
 }
 
-// takingGzip gets what comes over the wire: a header that is set is not the transport's own, which decompresses by itself.
+// takingGzip gets what comes over the wire: a header that is set is not the transport's own, which decompresses by
+// itself.
 func takingGzip(t *testing.T, url, key, accept string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

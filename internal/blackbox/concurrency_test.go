@@ -59,7 +59,8 @@ func TestConcurrentDuplicatesOfAPost(t *testing.T) {
 				for _, answer := range answers {
 					post := answer.WantPost(t, answer.Status)
 					answer.WantReplayed(t, answer.Status == http.StatusOK, false)
-					if post.PostID != first.PostID || post.ThreadID != first.ThreadID || post.Created != (answer.Status == http.StatusCreated) {
+					if post.PostID != first.PostID || post.ThreadID != first.ThreadID ||
+						post.Created != (answer.Status == http.StatusCreated) {
 						t.Errorf("%d %+v beside %+v", answer.Status, post, first)
 					}
 				}
@@ -96,7 +97,8 @@ func TestConcurrentUpsertsOfOneTitle(t *testing.T) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			title := blackbox.Unique("Raced")
-			answers := together(16, func(i int) blackbox.Response { return partners[i%2].Upsert(t, blackbox.Key(), everything(title)) })
+			answers := together(16,
+				func(i int) blackbox.Response { return partners[i%2].Upsert(t, blackbox.Key(), everything(title)) })
 			wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
 			owner := s.Novel(t, title).Owner
 			novels := map[string]bool{}
@@ -120,7 +122,8 @@ func TestConcurrentCommentsOnOneUnknownTitle(t *testing.T) {
 	s := blackbox.Shared(t)
 	partners := []*blackbox.Partner{s.NewPartner(t), s.NewPartner(t)}
 	title := blackbox.Unique("Crowd")
-	answers := together(32, func(i int) blackbox.Response { return partners[i%2].Import(t, blackbox.Key(), blackbox.Comment(title)) })
+	answers := together(32,
+		func(i int) blackbox.Response { return partners[i%2].Import(t, blackbox.Key(), blackbox.Comment(title)) })
 	threads, posts := map[string]bool{}, map[string]bool{}
 	for _, answer := range answers {
 		post := answer.WantPost(t, 201)

@@ -39,8 +39,8 @@ type loadedDescription struct {
 	router routers.Router
 }
 
-// holdAgainstDescription fails the test when the exchange is not what docs/openapi.yaml describes. The request is checked
-// when it has succeeded: a description that forbids what the service takes is as wrong as the contrary.
+// holdAgainstDescription fails the test when the exchange is not what docs/openapi.yaml describes. The request is
+// checked when it has succeeded: a description that forbids what the service takes is as wrong as the contrary.
 func (s *Service) holdAgainstDescription(t testing.TB, r Request, response Response) {
 	t.Helper()
 	loaded, err := description()
@@ -76,8 +76,8 @@ func (s *Service) holdAgainstDescription(t testing.TB, r Request, response Respo
 	}
 }
 
-// find returns the documented operation. For a path or method that is not documented it returns one that knows nothing but
-// the answers NotFound or MethodNotAllowed.
+// find returns the documented operation. For a path or method that is not documented it returns one that knows nothing
+// but the answers NotFound or MethodNotAllowed.
 func (d *loadedDescription) find(request *http.Request) (*routers.Route, map[string]string, error) {
 	tile, isTile := strings.CutPrefix(request.URL.Path, "/ledger/tile/")
 	if isTile { // has slashes, which no parameter of a path may have in OpenAPI
@@ -124,7 +124,8 @@ func (d *loadedDescription) checkResponse(request *openapi3filter.RequestValidat
 	}
 	// Headers that change what an answer means: each is documented for the status or absent.
 	for _, name := range []string{
-		"Allow", "Idempotency-Mismatch", "Idempotent-Replayed", "Location", "RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate",
+		"Allow", "Idempotency-Mismatch", "Idempotent-Replayed", "Location", "RateLimit", "RateLimit-Policy", "Retry-After",
+		"WWW-Authenticate",
 	} {
 		_, known := documented.Value.Headers[name]
 		if !known && slices.ContainsFunc(response.Header.Values(name), func(v string) bool { return v != "" }) {

@@ -22,8 +22,9 @@ const (
 	neighboursWord = "NeighboursWords"
 )
 
-// TestErasedForGood: what an author wrote is in no table and no dump afterwards, and no rebuild brings it back, while pages keep the place, and
-// histories that were exported before and after both verify, with our own tool and with that of an outsider.
+// TestErasedForGood: what an author wrote is in no table and no dump afterwards, and no rebuild brings it back, while
+// pages keep the place, and histories that were exported before and after both verify, with our own tool and with that
+// of an outsider.
 func TestErasedForGood(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Start(t, testdb.New(t))
@@ -33,7 +34,8 @@ func TestErasedForGood(t *testing.T) {
 	comment := blackbox.Comment(title).With(blackbox.Fields{"uuid": plantedUUID, "username": plantedName})
 	var posts []string
 	for _, number := range []string{"one", "two", "three"} {
-		posts = append(posts, p.Import(t, blackbox.Key(), comment.With(blackbox.Fields{"content": plantedWords + number})).WantPost(t, 201).PostID)
+		posts = append(posts,
+			p.Import(t, blackbox.Key(), comment.With(blackbox.Fields{"content": plantedWords + number})).WantPost(t, 201).PostID)
 	}
 	p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"content": neighboursWord})).WantPost(t, 201)
 	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/" + strings.ReplaceAll(plantedUUID, "/", "%2F")
@@ -41,7 +43,8 @@ func TestErasedForGood(t *testing.T) {
 	page := "/novels/" + strings.ReplaceAll(strings.ToLower(title), " ", "-") + "/discussion"
 	testdb.Eventually(t, "the page shows all comments", func() bool {
 		status, shown := get(t, s.URL+page)
-		return status == 200 && strings.Count(shown, plantedWords) == len(posts) && strings.Contains(shown, neighboursWord) && strings.Contains(shown, plantedMember)
+		return status == 200 && strings.Count(shown, plantedWords) == len(posts) && strings.Contains(shown, neighboursWord) &&
+			strings.Contains(shown, plantedMember)
 	})
 
 	personal := []string{plantedUUID, plantedName, plantedWords, plantedMember}
@@ -62,8 +65,10 @@ func TestErasedForGood(t *testing.T) {
 		t.Helper()
 		testdb.Eventually(t, "the page shows, "+when+", that the comments are erased", func() bool {
 			status, shown := get(t, s.URL+page)
-			return status == 200 && strings.Count(shown, "This comment was erased.") == len(posts) && strings.Contains(shown, neighboursWord) &&
-				!strings.Contains(shown, plantedWords) && !strings.Contains(shown, plantedName) && !strings.Contains(shown, plantedMember)
+			return status == 200 && strings.Count(shown, "This comment was erased.") == len(posts) &&
+				strings.Contains(shown, neighboursWord) &&
+				!strings.Contains(shown, plantedWords) && !strings.Contains(shown, plantedName) &&
+				!strings.Contains(shown, plantedMember)
 		})
 		for _, id := range posts {
 			if status, shown := get(t, s.URL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {

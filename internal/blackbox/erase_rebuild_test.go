@@ -15,13 +15,15 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// TestEraseBesideAnUnfinishedRebuild: what a rebuild that was interrupted has built keeps what an erased author wrote. The command says so, and
-// with which commands that goes.
+// TestEraseBesideAnUnfinishedRebuild: what a rebuild that was interrupted has built keeps what an erased author wrote.
+// The command says so, and with which commands that goes.
 func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Start(t, testdb.New(t))
 	p := hire(t, s.NewStaff(t), nil)
-	comment := blackbox.Comment(blackbox.Unique("Erased")).With(blackbox.Fields{"uuid": plantedUUID, "username": plantedName, "content": plantedWords})
+	comment := blackbox.Comment(blackbox.Unique("Erased")).With(blackbox.Fields{
+		"uuid": plantedUUID, "username": plantedName, "content": plantedWords,
+	})
 	p.Import(t, blackbox.Key(), comment).WantPost(t, 201)
 	testdb.Eventually(t, "the comment is in posts", func() bool {
 		return slices.Contains(testdb.Holding(t, s.DatabaseURL, plantedWords), "public.posts.content")
@@ -36,7 +38,8 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 
 	out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked")
 	if out.Code != 0 || strings.Count(out.Stderr, "\n") != 1 ||
-		!strings.Contains(out.Stderr, "novelgate projection rebuild posts") || !strings.Contains(out.Stderr, "novelgate projection discard posts") {
+		!strings.Contains(out.Stderr, "novelgate projection rebuild posts") ||
+		!strings.Contains(out.Stderr, "novelgate projection discard posts") {
 		t.Errorf("beside an unfinished rebuild: %+v", out)
 	}
 	if !holds() {
@@ -45,7 +48,8 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	if out := s.CLI(t, "projection", "rebuild", "posts"); out.Code != 0 {
 		t.Errorf("go on with the rebuild: %+v", out)
 	}
-	testdb.Eventually(t, "nothing is kept any more", func() bool { return len(testdb.Holding(t, s.DatabaseURL, plantedWords)) == 0 })
+	testdb.Eventually(t, "nothing is kept any more",
+		func() bool { return len(testdb.Holding(t, s.DatabaseURL, plantedWords)) == 0 })
 	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "again"); out.Code != 0 || out.Stderr != "" {
 		t.Errorf("without an unfinished rebuild: %+v", out)
 	}

@@ -8,7 +8,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestErasedAuthor follows an erasure from the request of staff to what readers, the partner and the log of the service show.
+// TestErasedAuthor follows an erasure from the request of staff to what readers, the partner and the log of the service
+// show.
 func TestErasedAuthor(t *testing.T) {
 	t.Parallel()
 	var log record
@@ -52,7 +53,8 @@ func TestErasedAuthor(t *testing.T) {
 	if out.Code != 0 || !strings.Contains(out.Stdout, `"comments"`) {
 		t.Errorf("the command line: %+v", out)
 	}
-	d.partner.Import(t, blackbox.Key(), blackbox.Comment(d.hosted).With(blackbox.Fields{"uuid": d.blocked})).WantProblem(t, 403, "author_blocked")
+	d.partner.Import(t, blackbox.Key(), blackbox.Comment(d.hosted).With(blackbox.Fields{"uuid": d.blocked})).WantProblem(t,
+		403, "author_blocked")
 	for _, planted := range []string{acceptedWords, d.linked, d.blocked} {
 		if strings.Contains(log.String(), planted) {
 			t.Errorf("the log of the service names %s", planted)

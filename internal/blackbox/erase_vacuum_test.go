@@ -13,35 +13,41 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestVacuumAfterErasure: --vacuum waits for the tables to forget, says so when they do not, and leaves nothing in them nor in the statistics
-// that were made of them before.
+// TestVacuumAfterErasure: --vacuum waits for the tables to forget, says so when they do not, and leaves nothing in them
+// nor in the statistics that were made of them before.
 func TestVacuumAfterErasure(t *testing.T) {
 	t.Parallel()
 	s, p := writtenAndAnalysed(t, blackbox.Fields{"uuid": "neighbour", "username": "Neighbour", "content": neighboursWord})
 	tables := func() []string {
-		return slices.DeleteFunc(testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords), func(place string) bool {
-			return strings.HasPrefix(place, "pg_dump of ")
-		})
+		return slices.DeleteFunc(testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords),
+			func(place string) bool {
+				return strings.HasPrefix(place, "pg_dump of ")
+			})
 	}
 	want := []string{
 		"public.authors.display_name", "public.authors.external_uuid", "public.events.personal", "public.posts.content",
-		"statistics of public.authors.display_name", "statistics of public.authors.external_uuid", "statistics of public.posts.content",
+		"statistics of public.authors.display_name", "statistics of public.authors.external_uuid",
+		"statistics of public.posts.content",
 	}
 	if diff := cmp.Diff(want, tables()); diff != "" {
 		t.Fatalf("before the erasure (-want +got)\n%s", diff)
 	}
 
 	onDatabase(t, s.DatabaseURL, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
+		_, err := conn.Exec(ctx,
+			`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
 		return err
 	})
 	testdb.Eventually(t, "a projection that has failed is the only one that is behind", func() bool {
 		refused := s.Refused(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked", "--vacuum")
-		return strings.Contains(refused.Stderr, "the author is erased, but the files were not freed, because these projections have not applied it yet: authors. ") &&
+		return strings.Contains(refused.Stderr,
+			"the author is erased, but the files were not freed, because these projections have not applied it "+
+				"yet: authors. ") &&
 			strings.Contains(refused.Stderr, "--vacuum once `novelgate projection list`") &&
 			strings.Contains(refused.Stderr, "`novelgate projection retry authors`")
 	})
-	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked"); out.Code != 0 || !strings.Contains(out.Stderr, "authors has stopped and shows what was erased") {
+	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked"); out.Code != 0 ||
+		!strings.Contains(out.Stderr, "authors has stopped and shows what was erased") {
 		t.Errorf("without --vacuum: %+v", out)
 	}
 	if out := s.CLI(t, "projection", "retry", "authors"); out.Code != 0 {
@@ -53,12 +59,14 @@ func TestVacuumAfterErasure(t *testing.T) {
 	if held := tables(); len(held) > 0 {
 		t.Errorf("what was erased is still in %v", held)
 	}
-	if held := testdb.Holding(t, s.DatabaseURL, neighboursWord); !slices.Contains(held, "statistics of public.posts.content") {
+	if held := testdb.Holding(t, s.DatabaseURL, neighboursWord); !slices.Contains(held,
+		"statistics of public.posts.content") {
 		t.Errorf("what a neighbour wrote is in %v only", held)
 	}
 }
 
-// TestVacuumOfAnEmptyTable: of a table that an erasure has left empty PostgreSQL keeps the statistics. A rebuild makes a table without.
+// TestVacuumOfAnEmptyTable: of a table that an erasure has left empty PostgreSQL keeps the statistics. A rebuild makes
+// a table without.
 func TestVacuumOfAnEmptyTable(t *testing.T) {
 	t.Parallel()
 	another := plantedUUID + "/another"
@@ -80,7 +88,8 @@ func TestVacuumOfAnEmptyTable(t *testing.T) {
 	}
 }
 
-// writtenAndAnalysed starts a service with comments of the planted author and of others, of which the database has made statistics.
+// writtenAndAnalysed starts a service with comments of the planted author and of others, of which the database has made
+// statistics.
 func writtenAndAnalysed(t *testing.T, others ...blackbox.Fields) (*blackbox.Service, *blackbox.Partner) {
 	t.Helper()
 	s := blackbox.Start(t, testdb.New(t))
@@ -92,7 +101,8 @@ func writtenAndAnalysed(t *testing.T, others ...blackbox.Fields) (*blackbox.Serv
 			p.Import(t, blackbox.Key(), comment.With(fields)).WantPost(t, 201)
 		}
 	}
-	s.Projected(t, []any{new(int)}, `SELECT 1 FROM projections HAVING bool_and((transaction_id, position) = (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`)
+	s.Projected(t, []any{new(int)},
+		`SELECT 1 FROM projections HAVING bool_and((transaction_id, position) = (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`)
 	onDatabase(t, s.DatabaseURL, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `ANALYZE`)
 		return err

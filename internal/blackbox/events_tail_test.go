@@ -22,7 +22,8 @@ func TestEventsTail(t *testing.T) {
 		}
 	}
 	publish("Before")
-	cmd := exec.CommandContext(t.Context(), blackbox.Binary(t), "events", "tail", "--json", "--from", "2000-01-01T00:00:00Z", "--type", "novel.created.v1")
+	cmd := exec.CommandContext(t.Context(), blackbox.Binary(t), "events", "tail", "--json", "--from",
+		"2000-01-01T00:00:00Z", "--type", "novel.created.v1")
 	cmd.Env = append(cmd.Environ(), "NOVELGATE_DATABASE_URL="+database)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -64,7 +65,8 @@ func TestEventsTail(t *testing.T) {
 	if err := json.Unmarshal([]byte(out.Stdout), &entries); err != nil {
 		t.Fatalf("%v: %s", err, out.Stdout)
 	}
-	if tail := entries[len(entries)-1]; tail.Route != "novelgate events tail" || tail.RowsReturned == nil || *tail.RowsReturned != 2 {
+	if tail := entries[len(entries)-1]; tail.Route != "novelgate events tail" || tail.RowsReturned == nil ||
+		*tail.RowsReturned != 2 {
 		t.Errorf("on record: %+v", tail)
 	}
 }

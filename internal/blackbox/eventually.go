@@ -14,7 +14,8 @@ import (
 // pollInterval is short beside everything that tests wait for.
 const pollInterval = 20 * time.Millisecond
 
-// Soon is how long a change by staff or a projection may take on a busy machine. That it is a second at most is proved where it is measured.
+// Soon is how long a change by staff or a projection may take on a busy machine. That it is a second at most is proved
+// where it is measured.
 const Soon = 30 * time.Second
 
 // Eventually polls until ok holds, and fails the test when it does not within the time.
@@ -31,9 +32,9 @@ func Eventually(t testing.TB, within time.Duration, what string, ok func() bool)
 	}
 }
 
-// Projected polls the analytics tables with the query until it returns a row, scans that row into into, and returns. Asynchronous
-// projections get a generous time: this is about what they hold, not how fast, and a transaction that another test holds open in the
-// same PostgreSQL delays them.
+// Projected polls the analytics tables with the query until it returns a row, scans that row into into, and returns.
+// Asynchronous projections get a generous time: this is about what they hold, not how fast, and a transaction that
+// another test holds open in the same PostgreSQL delays them.
 func (s *Service) Projected(t testing.TB, into []any, query string, args ...any) {
 	t.Helper()
 	ctx := context.Background()

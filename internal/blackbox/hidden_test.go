@@ -48,8 +48,8 @@ func (c clerk) do(t *testing.T, status int, method, path string, body blackbox.F
 	return answer
 }
 
-// TestStaffModerateAComment follows one comment and its author, whose identifier has a meaning in a path, through all that staff
-// can do about them. Every exchange is held against the description.
+// TestStaffModerateAComment follows one comment and its author, whose identifier has a meaning in a path, through all
+// that staff can do about them. Every exchange is held against the description.
 func TestStaffModerateAComment(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
@@ -61,7 +61,9 @@ func TestStaffModerateAComment(t *testing.T) {
 	author, post := "integrations/"+p.IntegrationID+"/authors/"+url.PathEscape(external), "posts/"+made.PostID
 	state := func() (string, any) {
 		t.Helper()
-		response := s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/api/integrations/deliveries/first?operation=posts", Bearer: p.APIKey})
+		response := s.Send(t, blackbox.Request{
+			Method: http.MethodGet, Path: "/api/integrations/deliveries/first?operation=posts", Bearer: p.APIKey,
+		})
 		var delivery map[string]any
 		if err := json.Unmarshal(response.Body, &delivery); err != nil || response.Status != http.StatusOK {
 			t.Fatalf("%d %s: %v", response.Status, response.Body, err)
@@ -72,14 +74,19 @@ func TestStaffModerateAComment(t *testing.T) {
 
 	c.do(t, 200, http.MethodPut, author+"/member", blackbox.Fields{"memberId": "member-1"})
 	var attributed int
-	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.posts WHERE post_id = $1 AND member_id = 'member-1'`, made.PostID)
-	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.authors WHERE external_uuid = $1 AND integration_id = $2 AND member_id = 'member-1'`, external, p.IntegrationID)
-	if shown := c.do(t, 200, http.MethodGet, author, nil); shown["displayName"] != "Marlow" || shown["memberId"] != "member-1" || shown["uuid"] != external {
+	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.posts WHERE post_id = $1 AND member_id = 'member-1'`,
+		made.PostID)
+	s.Projected(t, []any{&attributed},
+		`SELECT 1 FROM analytics.authors WHERE external_uuid = $1 AND integration_id = $2 AND member_id = 'member-1'`,
+		external, p.IntegrationID)
+	if shown := c.do(t, 200, http.MethodGet, author, nil); shown["displayName"] != "Marlow" ||
+		shown["memberId"] != "member-1" || shown["uuid"] != external {
 		t.Errorf("author: %v", shown)
 	}
 	c.do(t, 200, http.MethodPost, author+"/block", why)
 	p.Import(t, "second", comment).WantProblem(t, 403, "author_blocked")
-	p.Import(t, "third", comment.With(blackbox.Fields{"novel": blackbox.Unique("Unknown")})).WantProblem(t, 403, "author_blocked")
+	p.Import(t, "third", comment.With(blackbox.Fields{"novel": blackbox.Unique("Unknown")})).WantProblem(t, 403,
+		"author_blocked")
 	if again := p.Import(t, "first", comment).WantPost(t, 200); again.PostID != made.PostID {
 		t.Errorf("replayed as %s, want %s", again.PostID, made.PostID)
 	}
@@ -92,10 +99,12 @@ func TestStaffModerateAComment(t *testing.T) {
 	if seen, reason := state(); seen != "hidden" || reason != "because" {
 		t.Errorf("the partner sees %s, %v", seen, reason)
 	}
-	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.posts WHERE post_id = $1 AND hidden AND content IS NULL`, made.PostID)
+	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.posts WHERE post_id = $1 AND hidden AND content IS NULL`,
+		made.PostID)
 	c.do(t, 200, http.MethodPost, post+"/restore", why)
 	c.do(t, 200, http.MethodPost, author+"/hide-posts", why)
-	if shown := c.do(t, 200, http.MethodGet, post, nil); shown["state"] != "hidden" || shown["hiddenBy"] != "author" || shown["content"] != "A comment." || shown["chapterNumber"] != 1.5 {
+	if shown := c.do(t, 200, http.MethodGet, post, nil); shown["state"] != "hidden" || shown["hiddenBy"] != "author" ||
+		shown["content"] != "A comment." || shown["chapterNumber"] != 1.5 {
 		t.Errorf("post: %v", shown)
 	}
 	c.do(t, 200, http.MethodPost, author+"/restore-posts", why)
@@ -103,7 +112,8 @@ func TestStaffModerateAComment(t *testing.T) {
 	if seen, reason := state(); seen != "visible" || reason != nil {
 		t.Errorf("the partner sees %s, %v", seen, reason)
 	}
-	if list := c.do(t, 200, http.MethodGet, "integrations/"+p.IntegrationID+"/authors?linked=true&limit=1", nil); len(list["items"].([]any)) != 1 || list["nextCursor"] != nil {
+	if list := c.do(t, 200, http.MethodGet, "integrations/"+p.IntegrationID+"/authors?linked=true&limit=1", nil); len(
+		list["items"].([]any)) != 1 || list["nextCursor"] != nil {
 		t.Errorf("authors: %v", list)
 	}
 	c.do(t, 204, http.MethodDelete, author+"/member?reason=asked", nil)

@@ -60,12 +60,17 @@ func TestHostileUnicodeInTitles(t *testing.T) {
 			t.Parallel()
 			prefix := blackbox.Unique("T")
 			title := prefix + strings.Repeat(unit, (300-len(prefix))/len([]rune(unit)))
-			created := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title, "author": "a" + unit, "genres": []string{"g" + unit}}).WantNovel(t, 201)
-			again := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": strings.ToUpper(prefix) + title[len(prefix):]}).WantNovel(t, 200)
+			created := p.Upsert(t, blackbox.Key(),
+				blackbox.Fields{"novel": title, "author": "a" + unit, "genres": []string{"g" + unit}}).WantNovel(t, 201)
+			upper := strings.ToUpper(prefix) + title[len(prefix):]
+			again := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": upper}).WantNovel(t, 200)
 			if again.NovelID != created.NovelID {
 				t.Errorf("novel %s, want %s", again.NovelID, created.NovelID)
 			}
-			p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"uuid": unit, "username": "u" + unit})).WantPost(t, 201)
+			p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{
+				"uuid":     unit,
+				"username": "u" + unit,
+			})).WantPost(t, 201)
 		})
 	}
 }

@@ -16,7 +16,8 @@ func TestCreatedIntegrationIsShownAndListed(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	name := blackbox.Unique("Created")
-	created := s.CreateIntegration(t, name, "--capability", "posts", "--posts-per-minute", "7", "--novels-per-minute", "8", "--novel-updates-per-minute", "9", "--review")
+	created := s.CreateIntegration(t, name, "--capability", "posts", "--posts-per-minute", "7", "--novels-per-minute", "8",
+		"--novel-updates-per-minute", "9", "--review")
 	if secret, err := apikey.Parse(created.APIKey); err != nil || secret.Kind() != apikey.Partner {
 		t.Errorf("API key: %v", err)
 	}
@@ -30,7 +31,9 @@ func TestCreatedIntegrationIsShownAndListed(t *testing.T) {
 	if at < 0 {
 		t.Fatal("integration list leaves it out")
 	}
-	for where, got := range map[string]blackbox.Integration{"show by name": byName, "show by id": byID, "list": listed[at]} {
+	for where, got := range map[string]blackbox.Integration{
+		"show by name": byName, "show by id": byID, "list": listed[at],
+	} {
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(blackbox.Integration{}, "CreatedAt")); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", where, diff)
 		}

@@ -8,8 +8,8 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// TestPartnersDoNotSeeEachOther lets one partner ask for all that another has, where it does not have it itself, and where both used the same
-// Idempotency-Key. That no partner reaches keys and integrations is shown by TestPrincipals.
+// TestPartnersDoNotSeeEachOther lets one partner ask for all that another has, where it does not have it itself, and
+// where both used the same Idempotency-Key. That no partner reaches keys and integrations is shown by TestPrincipals.
 func TestPartnersDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
@@ -34,7 +34,8 @@ func TestPartnersDoNotSeeEachOther(t *testing.T) {
 			t.Errorf("%s: both deliveries of one key show novel %s", operation, own.NovelID)
 		}
 		if operation == "posts" && (own.PostID == foreign.PostID || foreign.PostID != shared.PostID) {
-			t.Errorf("deliveries of one key show posts %s and %s, want theirs to be %s", own.PostID, foreign.PostID, shared.PostID)
+			t.Errorf("deliveries of one key show posts %s and %s, want theirs to be %s", own.PostID, foreign.PostID,
+				shared.PostID)
 		}
 		asked := blackbox.Fields{"operation": operation, "idempotencyKeys": []string{"theirs", "shared"}}
 		for partner, missing := range map[*blackbox.Partner][]string{mine: {"theirs"}, theirs: {}} {
@@ -54,13 +55,15 @@ func TestPartnersDoNotSeeEachOther(t *testing.T) {
 	if me.IntegrationID != mine.IntegrationID || me.Name != mine.Name {
 		t.Errorf("me is %+v, want %s", me, mine.IntegrationID)
 	}
-	if novel := mine.Upsert(t, blackbox.Key(), everything(theirTitle)).WantNovel(t, 200); novel.Updated || novel.Canonical {
+	if novel := mine.Upsert(t, blackbox.Key(), everything(theirTitle)).WantNovel(t, 200); novel.Updated ||
+		novel.Canonical {
 		t.Errorf("their novel: %+v, want neither updated nor canonical", novel)
 	}
 	if got := s.Novel(t, theirTitle); got.Owner != theirs.IntegrationID || got.Author != "Unknown" {
 		t.Errorf("their novel has become %+v", got)
 	}
-	reply := mine.Import(t, blackbox.Key(), blackbox.Comment(theirTitle).With(blackbox.Fields{"parent_uuid": "theirs"})).WantPost(t, 201)
+	comment := blackbox.Comment(theirTitle).With(blackbox.Fields{"parent_uuid": "theirs"})
+	reply := mine.Import(t, blackbox.Key(), comment).WantPost(t, 201)
 	if reply.Parent() != "" || reply.ThreadID != parent.ThreadID {
 		t.Errorf("a reply to their comment, by their key: %+v, want the top level of thread %s", reply, parent.ThreadID)
 	}

@@ -42,7 +42,8 @@ func TestLedger(t *testing.T) {
 	var status ledger.Status
 	testdb.Eventually(t, "everything is signed", func() bool {
 		status = ledgerStatus(t, s)
-		return status.Size >= 3 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
+		return status.Size >= 3 && status.UnsealedEvents == 0 && status.CheckpointSize != nil &&
+			*status.CheckpointSize == status.Size
 	})
 	if status.Error != nil || *status.Origin != "ledger.example/novels" || len(status.VerifierKeys) != 1 {
 		t.Fatalf("status: %+v", status)
@@ -52,14 +53,21 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/checkpoint"}).Body
-	if _, err := note.Open(text, note.VerifierList(verifier)); err != nil || !strings.HasPrefix(string(text), "ledger.example/novels\n") {
+	if _, err := note.Open(text, note.VerifierList(verifier)); err != nil ||
+		!strings.HasPrefix(string(text), "ledger.example/novels\n") {
 		t.Errorf("checkpoint: %v\n%s", err, text)
 	}
-	if keys := s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/key"}).Body; string(keys) != status.VerifierKeys[0]+"\n" {
+	if keys := s.Send(t, blackbox.Request{
+		Method: http.MethodGet,
+		Path:   "/ledger/key",
+	}).Body; string(keys) != status.VerifierKeys[0]+"\n" {
 		t.Errorf("keys: %s", keys)
 	}
 	var p proof.TLogProof
-	if err := p.Unmarshal(s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=1"}).Body); err != nil {
+	if err := p.Unmarshal(s.Send(t, blackbox.Request{
+		Method: http.MethodGet,
+		Path:   "/ledger/proof?logIndex=1",
+	}).Body); err != nil {
 		t.Fatal(err)
 	}
 	code, bundle := get(t, s.URL+"/ledger/tile/entries/000.p/2")
@@ -78,9 +86,11 @@ func TestLedger(t *testing.T) {
 	if err := tlog.CheckRecord(hashes, status.Size, root, 1, tlog.RecordHash(entry)); err != nil {
 		t.Error(err)
 	}
-	s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=1000000"}).WantProblem(t, http.StatusNotFound, "not_found")
+	s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=1000000"}).WantProblem(t,
+		http.StatusNotFound, "not_found")
 	for query, field := range map[string]string{
-		"": "logIndex", "logIndex=first": "logIndex", "logIndex=-1": "logIndex", "logIndex=0&logIndex=1": "logIndex", "logIndex=0&treeSize=1": "treeSize", "%zz": "query",
+		"": "logIndex", "logIndex=first": "logIndex", "logIndex=-1": "logIndex", "logIndex=0&logIndex=1": "logIndex",
+		"logIndex=0&treeSize=1": "treeSize", "%zz": "query",
 	} {
 		s.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/ledger/proof?" + query}).WantInvalid(t, field)
 	}
@@ -97,7 +107,8 @@ func TestLedger(t *testing.T) {
 	s.Refused(t, "serve", "--ledger-publish-url", "ftp://example.com")
 }
 
-// TestLedgerOfTwoReplicas: the one without the key seals and serves, and says why it does not sign. A new key joins the old one.
+// TestLedgerOfTwoReplicas: the one without the key seals and serves, and says why it does not sign. A new key joins the
+// old one.
 func TestLedgerOfTwoReplicas(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
@@ -124,7 +135,8 @@ func TestLedgerOfTwoReplicas(t *testing.T) {
 	}
 }
 
-// TestVerifyReplaysProjections: what is changed by hand in a projected table of a running service is found, and located.
+// TestVerifyReplaysProjections: what is changed by hand in a projected table of a running service is found, and
+// located.
 func TestVerifyReplaysProjections(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
@@ -134,7 +146,8 @@ func TestVerifyReplaysProjections(t *testing.T) {
 	}
 	testdb.Eventually(t, "everything is signed", func() bool {
 		status := ledgerStatus(t, s)
-		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
+		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil &&
+			*status.CheckpointSize == status.Size
 	})
 	key := ledgerStatus(t, s).VerifierKeys[0]
 	verify := func(code int, says string, args ...string) {
@@ -161,7 +174,8 @@ func TestVerifyReplaysProjections(t *testing.T) {
 	verify(0, "everything agrees", "--no-projections")
 }
 
-// TestExportAndVerify: what the command line exports verifies, and so do the database and the running service; a changed byte does not.
+// TestExportAndVerify: what the command line exports verifies, and so do the database and the running service; a
+// changed byte does not.
 func TestExportAndVerify(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Start(t, testdb.New(t))
@@ -170,13 +184,17 @@ func TestExportAndVerify(t *testing.T) {
 	}
 	testdb.Eventually(t, "everything is signed", func() bool {
 		status := ledgerStatus(t, s)
-		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
+		return status.Size >= 1 && status.UnsealedEvents == 0 && status.CheckpointSize != nil &&
+			*status.CheckpointSize == status.Size
 	})
 	dir, key := filepath.Join(t.TempDir(), "bundle"), ledgerStatus(t, s).VerifierKeys[0]
-	if out := s.CLI(t, "events", "export", dir); out.Code != 0 || !strings.Contains(out.Stdout, "events from log index 0") {
+	if out := s.CLI(t, "events", "export", dir); out.Code != 0 ||
+		!strings.Contains(out.Stdout, "events from log index 0") {
 		t.Fatalf("export ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
 	}
-	for _, args := range [][]string{{dir}, {"--url", s.URL}, {"--database"}, {}, {dir, "--against", filepath.Join(dir, "checkpoint")}, {"--against", dir}} {
+	for _, args := range [][]string{
+		{dir}, {"--url", s.URL}, {"--database"}, {}, {dir, "--against", filepath.Join(dir, "checkpoint")}, {"--against", dir},
+	} {
 		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, args...)...)
 		if out.Code != 0 || !strings.Contains(out.Stdout, "everything agrees") || out.Stderr != "" {
 			t.Errorf("verify %v ended with %d: %s %s", args, out.Code, out.Stdout, out.Stderr)
@@ -185,7 +203,8 @@ func TestExportAndVerify(t *testing.T) {
 	if out := s.CLI(t, "events", "verify", dir); out.Code != 0 || !strings.Contains(out.Stderr, "own word") {
 		t.Errorf("verify without a key ended with %d: %s", out.Code, out.Stderr)
 	}
-	if out := s.CLI(t, "events", "access-log"); !strings.Contains(out.Stdout, "novelgate events export") || !strings.Contains(out.Stdout, "novelgate events verify") || !strings.Contains(out.Stdout, `"projections":"true"`) {
+	if out := s.CLI(t, "events", "access-log"); !strings.Contains(out.Stdout, "novelgate events export") ||
+		!strings.Contains(out.Stdout, "novelgate events verify") || !strings.Contains(out.Stdout, `"projections":"true"`) {
 		t.Errorf("the access log does not have it:\n%s", out.Stdout)
 	}
 	s.Refused(t, "events", "verify", dir, "--url", s.URL)
@@ -202,7 +221,8 @@ func TestExportAndVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := s.CLI(t, "events", "verify", dir, "--json")
-	if out.Code != 1 || !strings.Contains(out.Stdout, `"part": "data"`) || !strings.Contains(out.Stderr, "does not verify: data at log index 0") {
+	if out.Code != 1 || !strings.Contains(out.Stdout, `"part": "data"`) ||
+		!strings.Contains(out.Stderr, "does not verify: data at log index 0") {
 		t.Errorf("verify of a changed bundle ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
 	}
 }

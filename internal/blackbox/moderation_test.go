@@ -77,7 +77,8 @@ func TestAdoptionByTheHost(t *testing.T) {
 	thread := owner.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201).ThreadID
 
 	adopted := s.Moderate(t, "publish", title)
-	if adopted.NovelID != created.NovelID || adopted.Slug != created.Slug || adopted.State != "published" || adopted.Owner != "host" {
+	if adopted.NovelID != created.NovelID || adopted.Slug != created.Slug || adopted.State != "published" ||
+		adopted.Owner != "host" {
 		t.Errorf("adopted %+v, want the host's novel %s", adopted, created.NovelID)
 	}
 	replay := owner.Upsert(t, "create", everything(title))
@@ -107,7 +108,8 @@ func TestReviewMode(t *testing.T) {
 	pending.State = "pending"
 	wantStored(t, s, pending)
 
-	if novel := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title, "author": "New"}).WantNovel(t, 200); !novel.Updated {
+	if novel := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title, "author": "New"}).WantNovel(t,
+		200); !novel.Updated {
 		t.Errorf("update of a pending novel: %+v, want updated", novel)
 	}
 	pending.Author = "New"
@@ -125,7 +127,8 @@ func TestReviewMode(t *testing.T) {
 
 	s.Moderate(t, "approve", title)
 	p.Import(t, refused, blackbox.Comment(title)).WantPost(t, 201)
-	if replay := p.Upsert(t, "create", everything(title)).WantNovel(t, 200); replay.NovelID != created.NovelID || !replay.Updated {
+	if replay := p.Upsert(t, "create", everything(title)).WantNovel(t, 200); replay.NovelID != created.NovelID ||
+		!replay.Updated {
 		t.Errorf("replay %+v, want novel %s, updated", replay, created.NovelID)
 	}
 

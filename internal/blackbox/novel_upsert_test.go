@@ -12,16 +12,18 @@ import (
 // everything is a novel with every optional field.
 func everything(title string) blackbox.Fields {
 	return blackbox.Fields{
-		"novel": title, "author": "Ida Verne", "synopsis": "A boy finds a watch.\nIt runs backwards.", "coverUrl": "https://cdn.example.com/1.jpg",
-		"genres": []string{"Fantasy", "Mystery"}, "language": "en", "readingStatus": "ongoing",
+		"novel": title, "author": "Ida Verne", "synopsis": "A boy finds a watch.\nIt runs backwards.",
+		"coverUrl": "https://cdn.example.com/1.jpg",
+		"genres":   []string{"Fantasy", "Mystery"}, "language": "en", "readingStatus": "ongoing",
 	}
 }
 
 // stored is what everything looks like in `novel show`.
 func stored(title, owner string) blackbox.StoredNovel {
 	return blackbox.StoredNovel{
-		Novel: title, Author: "Ida Verne", Synopsis: "A boy finds a watch.\nIt runs backwards.", CoverURL: "https://cdn.example.com/1.jpg",
-		Genres: []string{"Fantasy", "Mystery"}, Language: "en", ReadingStatus: "ongoing", Owner: owner, State: "approved",
+		Novel: title, Author: "Ida Verne", Synopsis: "A boy finds a watch.\nIt runs backwards.",
+		CoverURL: "https://cdn.example.com/1.jpg",
+		Genres:   []string{"Fantasy", "Mystery"}, Language: "en", ReadingStatus: "ongoing", Owner: owner, State: "approved",
 	}
 }
 
@@ -54,7 +56,8 @@ func TestTitleAloneIsEnough(t *testing.T) {
 	p := blackbox.Shared(t).NewPartner(t)
 	title := blackbox.Unique("Alone")
 	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
-	wantStored(t, p.Service, blackbox.StoredNovel{Novel: title, Author: "Unknown", Owner: p.IntegrationID, State: "approved"})
+	wantStored(t, p.Service,
+		blackbox.StoredNovel{Novel: title, Author: "Unknown", Owner: p.IntegrationID, State: "approved"})
 }
 
 func TestOwnNovelAbsorbsTheFields(t *testing.T) {
@@ -67,14 +70,18 @@ func TestOwnNovelAbsorbsTheFields(t *testing.T) {
 		"nothing but the title": {blackbox.Fields{}, func(*blackbox.StoredNovel) {}},
 		"one field":             {blackbox.Fields{"author": "Jules"}, func(n *blackbox.StoredNovel) { n.Author = "Jules" }},
 		"null is omitted": {
-			blackbox.Fields{"author": nil, "synopsis": nil, "coverUrl": nil, "genres": nil, "language": nil, "readingStatus": nil},
+			blackbox.Fields{
+				"author": nil, "synopsis": nil, "coverUrl": nil, "genres": nil, "language": nil, "readingStatus": nil,
+			},
 			func(*blackbox.StoredNovel) {},
 		},
 		"an empty string clears": {
 			blackbox.Fields{"synopsis": "", "language": ""},
 			func(n *blackbox.StoredNovel) { n.Synopsis, n.Language = "", "" },
 		},
-		"genres are replaced": {blackbox.Fields{"genres": []string{"Horror"}}, func(n *blackbox.StoredNovel) { n.Genres = []string{"Horror"} }},
+		"genres are replaced": {
+			blackbox.Fields{"genres": []string{"Horror"}}, func(n *blackbox.StoredNovel) { n.Genres = []string{"Horror"} },
+		},
 		"genres keep their order": {
 			blackbox.Fields{"genres": []string{"Mystery", "Fantasy", "Adventure"}},
 			func(n *blackbox.StoredNovel) { n.Genres = []string{"Mystery", "Fantasy", "Adventure"} },
@@ -128,7 +135,8 @@ func TestForeignNovelIsLeftAlone(t *testing.T) {
 	want := created
 	want.Created = false
 	for range 2 { // stores nothing, and so simply repeats
-		response := other.Upsert(t, "foreign", blackbox.Fields{"novel": title, "author": "Somebody else", "genres": []string{}})
+		response := other.Upsert(t, "foreign",
+			blackbox.Fields{"novel": title, "author": "Somebody else", "genres": []string{}})
 		if diff := cmp.Diff(want, response.WantNovel(t, 200)); diff != "" {
 			t.Errorf("answer (-want +got)\n%s", diff)
 		}
@@ -148,7 +156,8 @@ func TestCanonicalNovelIsLeftAlone(t *testing.T) {
 	}
 	for range 2 {
 		novel := p.Upsert(t, "canonical", everything(title)).WantNovel(t, 200)
-		if novel.Created || novel.Updated || !novel.Canonical || novel.NovelID != published.NovelID || novel.Slug != published.Slug {
+		if novel.Created || novel.Updated || !novel.Canonical || novel.NovelID != published.NovelID ||
+			novel.Slug != published.Slug {
 			t.Errorf("answer %+v, want canonical alone and novel %s", novel, published.NovelID)
 		}
 	}

@@ -63,8 +63,10 @@ func details(example blackbox.Problem) map[problems.Code]string {
 	}
 	texts := map[problems.Code]string{}
 	for _, p := range []*problems.Error{
-		problems.NovelNotFound(), problems.NovelRejected(), problems.AuthorBlocked(), problems.RequestTimeout(), problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("text/plain"),
-		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.Gone(), problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
+		problems.NovelNotFound(), problems.NovelRejected(), problems.AuthorBlocked(), problems.RequestTimeout(),
+		problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("text/plain"),
+		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.Gone(),
+		problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
 	} {
 		texts[p.Code] = p.Detail
 	}

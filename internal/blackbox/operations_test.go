@@ -38,7 +38,8 @@ func TestMetricsAndProfilesStayOnTheOperationsListener(t *testing.T) {
 	}
 }
 
-// TestRouteLabelsAreDocumentedPaths reads the labels after requests to every route, and to one with a key that has slashes.
+// TestRouteLabelsAreDocumentedPaths reads the labels after requests to every route, and to one with a key that has
+// slashes.
 func TestRouteLabelsAreDocumentedPaths(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
@@ -49,7 +50,9 @@ func TestRouteLabelsAreDocumentedPaths(t *testing.T) {
 		if strings.HasPrefix(route.Path, "/novels/") {
 			slashed = "x-" // such an address is no page
 		}
-		request := blackbox.Request{Method: route.Method, Path: strings.NewReplacer("{", slashed, "}", "").Replace(route.Path)}
+		request := blackbox.Request{
+			Method: route.Method, Path: strings.NewReplacer("{", slashed, "}", "").Replace(route.Path),
+		}
 		request.Bearer = "none"
 		if response := s.Send(t, request); response.Status == http.StatusOK && routeClasses[route.String()].class != public {
 			t.Errorf("%s is 200 without a key", route)
@@ -57,7 +60,8 @@ func TestRouteLabelsAreDocumentedPaths(t *testing.T) {
 	}
 	_, metrics := get(t, s.OpsURL+"/metrics")
 	seen := map[string]bool{}
-	for _, found := range regexp.MustCompile(`(?m)^novelgate_http_request[^\n]*\broute="([^"]*)"`).FindAllStringSubmatch(metrics, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^novelgate_http_request[^\n]*\broute="([^"]*)"`).FindAllStringSubmatch(
+		metrics, -1) {
 		seen[found[1]] = true
 	}
 	for route := range seen {

@@ -45,7 +45,8 @@ type Partner struct {
 // NewPartner registers an integration with both capabilities and high limits. flags are added.
 func (s *Service) NewPartner(t testing.TB, flags ...string) *Partner {
 	t.Helper()
-	return s.NewPartnerWith(t, slices.Concat([]string{"--capability", "novels", "--capability", "posts"}, highLimits(), flags)...)
+	return s.NewPartnerWith(t,
+		slices.Concat([]string{"--capability", "novels", "--capability", "posts"}, highLimits(), flags)...)
 }
 
 // NewPostsPartner registers an integration that may import comments but not create novels, with high limits.
@@ -76,7 +77,9 @@ func Key() string { return "key-" + uuid.NewString() }
 
 // Request returns a complete request for the operation, to be changed and sent.
 func (p *Partner) Request(path, key string, body []byte) Request {
-	return Request{Method: http.MethodPost, Path: path, Bearer: p.APIKey, Key: key, ContentType: "application/json", Body: body}
+	return Request{
+		Method: http.MethodPost, Path: path, Bearer: p.APIKey, Key: key, ContentType: "application/json", Body: body,
+	}
 }
 
 // Upsert sends the novel.

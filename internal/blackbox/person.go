@@ -67,7 +67,8 @@ func (p *Person) Post(t testing.TB, path, key string, body Fields) Response {
 // Put sends a PUT.
 func (p *Person) Put(t testing.TB, path string, body Fields) Response {
 	t.Helper()
-	return p.Service.Send(t, Request{Method: http.MethodPut, Path: path, Bearer: p.APIKey, ContentType: "application/json", Body: body.JSON(t)})
+	return p.Service.Send(t,
+		Request{Method: http.MethodPut, Path: path, Bearer: p.APIKey, ContentType: "application/json", Body: body.JSON(t)})
 }
 
 // Delete sends a DELETE.

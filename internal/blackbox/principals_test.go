@@ -22,8 +22,8 @@ const (
 	audit   class = "audit" // of auditors, and of staff
 )
 
-// routeClasses says of every route of docs/openapi.yaml who it is for, and gives it a valid body. A route that is missing fails
-// TestEveryRouteHasAClass.
+// routeClasses says of every route of docs/openapi.yaml who it is for, and gives it a valid body. A route that is
+// missing fails TestEveryRouteHasAClass.
 var routeClasses = map[string]struct {
 	class class
 	body  func(*desk) blackbox.Fields // nil for none
@@ -45,9 +45,13 @@ var routeClasses = map[string]struct {
 	"GET /ledger/proof":                 {public, nil},
 	"GET /ledger/tile/{tile}":           {public, nil},
 
-	"POST /api/integrations/novels":  {partner, func(*desk) blackbox.Fields { return blackbox.Fields{"novel": blackbox.Unique("Any")} }},
-	"POST /api/integrations/posts":   {partner, func(d *desk) blackbox.Fields { return blackbox.Comment(d.hosted) }},
-	"POST /api/integrations/resolve": {partner, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.title} }},
+	"POST /api/integrations/novels": {
+		partner, func(*desk) blackbox.Fields { return blackbox.Fields{"novel": blackbox.Unique("Any")} },
+	},
+	"POST /api/integrations/posts": {partner, func(d *desk) blackbox.Fields { return blackbox.Comment(d.hosted) }},
+	"POST /api/integrations/resolve": {
+		partner, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.title} },
+	},
 
 	"GET /api/integrations/me":                          {partner, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {partner, nil},
@@ -60,29 +64,45 @@ var routeClasses = map[string]struct {
 	"GET /api/streams/{streamType}/{streamId}": {audit, nil},
 	"GET /api/access-log":                      {audit, nil},
 
-	"GET /api/admin/integrations":                                               {staff, nil},
-	"POST /api/admin/integrations":                                              {staff, func(d *desk) blackbox.Fields { return blackbox.Fields{"name": d.freeName} }},
-	"GET /api/admin/integrations/{integrationId}":                               {staff, nil},
-	"PATCH /api/admin/integrations/{integrationId}":                             {staff, func(*desk) blackbox.Fields { return blackbox.Fields{"postsPerMinute": 7} }},
-	"GET /api/admin/integrations/{integrationId}/keys":                          {staff, nil},
-	"POST /api/admin/integrations/{integrationId}/keys":                         {staff, func(*desk) blackbox.Fields { return blackbox.Fields{"expiresInSeconds": 3600} }},
-	"DELETE /api/admin/keys/{keyId}":                                            {staff, nil},
-	"POST /api/admin/keys/{keyId}/rotate":                                       {staff, func(*desk) blackbox.Fields { return blackbox.Fields{"overlapSeconds": 3600} }},
-	"GET /api/admin/novels":                                                     {staff, nil},
-	"POST /api/admin/novels":                                                    {staff, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.freeTitle} }},
-	"POST /api/admin/novels/reject":                                             {staff, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.freeTitle, "reason": "test"} }},
-	"PATCH /api/admin/novels/{novelId}":                                         {staff, func(*desk) blackbox.Fields { return blackbox.Fields{"author": "Test"} }},
-	"GET /api/admin/novels/{novelId}":                                           {staff, nil},
-	"POST /api/admin/novels/{novelId}/approve":                                  {staff, because},
-	"POST /api/admin/novels/{novelId}/reject":                                   {staff, because},
-	"POST /api/admin/novels/{novelId}/publish":                                  {staff, because},
-	"GET /api/admin/posts/{postId}":                                             {staff, nil},
-	"POST /api/admin/posts/{postId}/hide":                                       {staff, because},
-	"POST /api/admin/posts/{postId}/restore":                                    {staff, because},
-	"GET /api/admin/integrations/{integrationId}/authors":                       {staff, nil},
-	"GET /api/admin/integrations/{integrationId}/authors/{uuid}":                {staff, nil},
-	"DELETE /api/admin/integrations/{integrationId}/authors/{uuid}":             {staff, nil},
-	"PUT /api/admin/integrations/{integrationId}/authors/{uuid}/member":         {staff, func(*desk) blackbox.Fields { return blackbox.Fields{"memberId": "member-1"} }},
+	"GET /api/admin/integrations": {staff, nil},
+	"POST /api/admin/integrations": {
+		staff, func(d *desk) blackbox.Fields { return blackbox.Fields{"name": d.freeName} },
+	},
+	"GET /api/admin/integrations/{integrationId}": {staff, nil},
+	"PATCH /api/admin/integrations/{integrationId}": {
+		staff, func(*desk) blackbox.Fields { return blackbox.Fields{"postsPerMinute": 7} },
+	},
+	"GET /api/admin/integrations/{integrationId}/keys": {staff, nil},
+	"POST /api/admin/integrations/{integrationId}/keys": {
+		staff, func(*desk) blackbox.Fields { return blackbox.Fields{"expiresInSeconds": 3600} },
+	},
+	"DELETE /api/admin/keys/{keyId}": {staff, nil},
+	"POST /api/admin/keys/{keyId}/rotate": {
+		staff, func(*desk) blackbox.Fields { return blackbox.Fields{"overlapSeconds": 3600} },
+	},
+	"GET /api/admin/novels": {staff, nil},
+	"POST /api/admin/novels": {
+		staff, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.freeTitle} },
+	},
+	"POST /api/admin/novels/reject": {
+		staff, func(d *desk) blackbox.Fields { return blackbox.Fields{"novel": d.freeTitle, "reason": "test"} },
+	},
+	"PATCH /api/admin/novels/{novelId}": {
+		staff, func(*desk) blackbox.Fields { return blackbox.Fields{"author": "Test"} },
+	},
+	"GET /api/admin/novels/{novelId}":                               {staff, nil},
+	"POST /api/admin/novels/{novelId}/approve":                      {staff, because},
+	"POST /api/admin/novels/{novelId}/reject":                       {staff, because},
+	"POST /api/admin/novels/{novelId}/publish":                      {staff, because},
+	"GET /api/admin/posts/{postId}":                                 {staff, nil},
+	"POST /api/admin/posts/{postId}/hide":                           {staff, because},
+	"POST /api/admin/posts/{postId}/restore":                        {staff, because},
+	"GET /api/admin/integrations/{integrationId}/authors":           {staff, nil},
+	"GET /api/admin/integrations/{integrationId}/authors/{uuid}":    {staff, nil},
+	"DELETE /api/admin/integrations/{integrationId}/authors/{uuid}": {staff, nil},
+	"PUT /api/admin/integrations/{integrationId}/authors/{uuid}/member": {
+		staff, func(*desk) blackbox.Fields { return blackbox.Fields{"memberId": "member-1"} },
+	},
 	"DELETE /api/admin/integrations/{integrationId}/authors/{uuid}/member":      {staff, nil},
 	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/block":         {staff, because},
 	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock":       {staff, because},
@@ -126,13 +146,17 @@ func newStrangers(t *testing.T, ada *blackbox.Person) strangers {
 	revokedPartner, expiredPartner := s.NewPartner(t), s.NewPartner(t)
 	s.RevokeKey(t, revokedPartner.KeyID)
 	short := s.IssueKey(t, expiredPartner.IntegrationID, "--expires-in", "1s")
-	for _, key := range []blackbox.IssuedKey{short, {ExpiresAt: expiredStaff.ExpiresAt}, {ExpiresAt: expiredAuditor.ExpiresAt}} {
+	for _, key := range []blackbox.IssuedKey{
+		short, {ExpiresAt: expiredStaff.ExpiresAt}, {ExpiresAt: expiredAuditor.ExpiresAt},
+	} {
 		expired(t, key.ExpiresAt)
 	}
 	return strangers{
 		"no key": "", "no key's form": "swordfish", "wrong checksum": tamper(ada.APIKey),
-		"unknown partner": newKey(t, apikey.Partner), "unknown staff": newKey(t, apikey.Staff), "unknown auditor": newKey(t, apikey.Auditor),
-		"revoked partner": revokedPartner.APIKey, "revoked staff": revokedStaff.APIKey, "revoked auditor": revokedAuditor.APIKey,
+		"unknown partner": newKey(t, apikey.Partner), "unknown staff": newKey(t, apikey.Staff),
+		"unknown auditor": newKey(t, apikey.Auditor),
+		"revoked partner": revokedPartner.APIKey, "revoked staff": revokedStaff.APIKey,
+		"revoked auditor": revokedAuditor.APIKey,
 		"expired partner": short.APIKey, "expired staff": expiredStaff.APIKey, "expired auditor": expiredAuditor.APIKey,
 	}
 }
@@ -157,7 +181,8 @@ func TestEveryRouteHasAClass(t *testing.T) {
 	}
 }
 
-// TestPrincipals sends every route with every kind of key, first with those that are refused, which must change nothing.
+// TestPrincipals sends every route with every kind of key, first with those that are refused, which must change
+// nothing.
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)

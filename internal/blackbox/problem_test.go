@@ -15,8 +15,10 @@ func TestUnknownPaths(t *testing.T) {
 	s := blackbox.Shared(t)
 	p := s.NewPartner(t)
 	for _, path := range []string{
-		"/api", "/api/integrations", "/api/integrations/", "/api/integrations/novel", "/api/integrations/novels/", "/api/integrations/posts/1",
-		"/API/integrations/novels", "/api/integrations/Novels", "/api/integrations/novels%20", "/favicon.ico", "/.env", "/index.php",
+		"/api", "/api/integrations", "/api/integrations/", "/api/integrations/novel", "/api/integrations/novels/",
+		"/api/integrations/posts/1",
+		"/API/integrations/novels", "/api/integrations/Novels", "/api/integrations/novels%20", "/favicon.ico", "/.env",
+		"/index.php",
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +43,8 @@ func TestMethodsThatAPathDoesNotKnow(t *testing.T) {
 				t.Parallel()
 				response := s.Send(t, blackbox.Request{Method: method, Path: path})
 				response.WantProblem(t, 405, "method_not_allowed")
-				if allow := response.Header.Get("Allow"); !strings.Contains(allow, http.MethodPost) || strings.Contains(allow, method) {
+				if allow := response.Header.Get("Allow"); !strings.Contains(allow, http.MethodPost) ||
+					strings.Contains(allow, method) {
 					t.Errorf("Allow %q, want POST and not %s", allow, method)
 				}
 			})
@@ -64,8 +67,10 @@ func TestRequestIDIsEchoed(t *testing.T) {
 		"success": func() blackbox.Request {
 			return p.Request(blackbox.NovelsPath, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("ID")}.JSON(t))
 		},
-		"problem":      func() blackbox.Request { return p.Request(blackbox.NovelsPath, blackbox.Key(), []byte("{}")) },
-		"unauthorized": func() blackbox.Request { return blackbox.Request{Method: http.MethodPost, Path: blackbox.PostsPath} },
+		"problem": func() blackbox.Request { return p.Request(blackbox.NovelsPath, blackbox.Key(), []byte("{}")) },
+		"unauthorized": func() blackbox.Request {
+			return blackbox.Request{Method: http.MethodPost, Path: blackbox.PostsPath}
+		},
 		"unknown path": func() blackbox.Request { return blackbox.Request{Method: http.MethodGet, Path: "/nowhere"} },
 		"wrong method": func() blackbox.Request { return blackbox.Request{Method: http.MethodGet, Path: blackbox.PostsPath} },
 		"health":       func() blackbox.Request { return blackbox.Request{Method: http.MethodGet, Path: "/healthz"} },

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// Proxy stands between a service and its database, to take the database, or its notifications, away from that service alone.
+// Proxy stands between a service and its database, to take the database, or its notifications, away from that service
+// alone.
 type Proxy struct {
 	URL string // of the same database, through the proxy
 
@@ -113,7 +114,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Deafen swallows what the database says on connections that have sent LISTEN: they stay open, and no notification arrives.
+// Deafen swallows what the database says on connections that have sent LISTEN: they stay open, and no notification
+// arrives.
 func (p *Proxy) Deafen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

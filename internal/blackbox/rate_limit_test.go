@@ -255,7 +255,8 @@ func TestLimitsBelongToTheIntegration(t *testing.T) {
 	wantLimited(t, p.Import(t, blackbox.Key(), blackbox.Comment(title)), "posts")
 	wantLimited(t, second.Import(t, blackbox.Key(), blackbox.Comment(title)), "posts")
 
-	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("One")}).WantNovel(t, 201) // the other operation is free
+	// the other operation is free
+	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("One")}).WantNovel(t, 201)
 	wantLimited(t, second.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Two")}), "novels")
 
 	other.Import(t, blackbox.Key(), blackbox.Comment(title)).WantPost(t, 201)
@@ -272,7 +273,8 @@ func TestLimitsCanBeChanged(t *testing.T) {
 	refused := blackbox.Key()
 	wantLimited(t, p.Import(t, refused, blackbox.Comment(title)), "posts")
 
-	if shown := s.Integration(t, "limit", p.Name, "--posts-per-minute", "5"); shown.PostsPerMinute != 5 || shown.NovelsPerMinute != 60 {
+	if shown := s.Integration(t, "limit", p.Name, "--posts-per-minute", "5"); shown.PostsPerMinute != 5 ||
+		shown.NovelsPerMinute != 60 {
 		t.Errorf("limits %d and %d, want 5 and 60 as before", shown.PostsPerMinute, shown.NovelsPerMinute)
 	}
 	blackbox.Eventually(t, blackbox.Soon, "the raised limit is effective, for the refused key too", func() bool {
@@ -310,7 +312,8 @@ func TestUpdatesCanBeLimited(t *testing.T) {
 			NovelUpdates *struct{ PerMinute, Remaining int } `json:"novelUpdates"`
 		} `json:"limits"`
 	}
-	if p.Inquire(t, "/api/integrations/me").WantJSON(t, 200, &me); me.Limits.NovelUpdates == nil || me.Limits.NovelUpdates.PerMinute != 2 || me.Limits.NovelUpdates.Remaining != 0 {
+	if p.Inquire(t, "/api/integrations/me").WantJSON(t, 200, &me); me.Limits.NovelUpdates == nil ||
+		me.Limits.NovelUpdates.PerMinute != 2 || me.Limits.NovelUpdates.Remaining != 0 {
 		t.Errorf("limit of updates: %+v", me.Limits.NovelUpdates)
 	}
 

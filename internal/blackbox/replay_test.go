@@ -89,7 +89,8 @@ func TestSameCommandInOtherWords(t *testing.T) {
 	for _, body := range []string{
 		"{ \"content\": \"x\",\n\"chapterNumber\": 100, \"novel\": \"" + title + `", "username": "Marlow", "uuid": "m" }`,
 		`{"uuid":"\u006d","username":"Marlow","novel":"` + title + `","content":"\u0078","chapterNumber":100}`,
-		`{"uuid":"m","username":"Marlow","novel":"` + title + `","content":"x","chapterNumber":100,"timestamp":null,"parent_uuid":null}`,
+		`{"uuid":"m","username":"Marlow","novel":"` + title +
+			`","content":"x","chapterNumber":100,"timestamp":null,"parent_uuid":null}`,
 		`{"uuid":"m","username":"Marlow","novel":"` + title + `","content":"x","chapterNumber":1e2}`,
 		`{"uuid":"m","username":"Marlow","novel":"` + title + `","content":"x","chapterNumber":100.0}`,
 	} {
@@ -115,12 +116,16 @@ func TestReplayedNovelAppliesNothing(t *testing.T) {
 		body     blackbox.Fields
 		mismatch bool
 	}{
-		"creation":                {"create", everything(title), false},
-		"creation, other body":    {"create", everything(title).With(blackbox.Fields{"author": "Third"}), true},
-		"creation, title alone":   {"create", blackbox.Fields{"novel": title}, true},
-		"update":                  {"update", blackbox.Fields{"novel": title, "author": "Newer", "genres": []string{}}, false},
-		"update, genres omitted":  {"update", blackbox.Fields{"novel": title, "author": "Newer"}, true},
-		"update, null is omitted": {"update", blackbox.Fields{"novel": title, "author": "Newer", "genres": []string{}, "language": nil}, false},
+		"creation":              {"create", everything(title), false},
+		"creation, other body":  {"create", everything(title).With(blackbox.Fields{"author": "Third"}), true},
+		"creation, title alone": {"create", blackbox.Fields{"novel": title}, true},
+		"update": {
+			"update", blackbox.Fields{"novel": title, "author": "Newer", "genres": []string{}}, false,
+		},
+		"update, genres omitted": {"update", blackbox.Fields{"novel": title, "author": "Newer"}, true},
+		"update, null is omitted": {
+			"update", blackbox.Fields{"novel": title, "author": "Newer", "genres": []string{}, "language": nil}, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -63,7 +63,8 @@ func (s *Service) TrySend(t testing.TB, r Request) (Response, error) {
 	}
 	if r.Pause > 0 {
 		half := len(r.Body) / 2
-		request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.Body[:half]), pause(r.Pause), bytes.NewReader(r.Body[half:])))
+		request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.Body[:half]), pause(r.Pause),
+			bytes.NewReader(r.Body[half:])))
 		request.GetBody = nil
 	}
 	answer, err := s.http.Do(request)

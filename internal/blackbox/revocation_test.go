@@ -14,14 +14,16 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// everywhere is how fast a revocation holds on all replicas (docs/openapi.yaml: within a second), and what a busy machine adds.
+// everywhere is how fast a revocation holds on all replicas (docs/openapi.yaml: within a second), and what a busy
+// machine adds.
 const everywhere = time.Second + 1500*time.Millisecond
 
 // listening is how many connections of a replica wait for notifications. docs/operations.md, "Several replicas".
 const listening = 2
 
-// TestRevocationOnAnotherReplica takes keys away on one replica and watches them on another: as it should be, without the connection on which
-// the announcement comes, and with one that has gone silent, so that nothing but the time to live is left.
+// TestRevocationOnAnotherReplica takes keys away on one replica and watches them on another: as it should be, without
+// the connection on which the announcement comes, and with one that has gone silent, so that nothing but the time to
+// live is left.
 func TestRevocationOnAnotherReplica(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
@@ -72,7 +74,8 @@ func revokeAll(t *testing.T, how string, a, b *blackbox.Service) {
 	t.Helper()
 	ada := a.NewStaff(t)
 	me, admin := "/api/integrations/me", "/api/admin/novels?limit=1"
-	byHTTP, byCLI, replaced, staff, auditor := hire(t, ada, nil), hire(t, ada, nil), hire(t, ada, nil), a.NewStaff(t), a.NewAuditor(t)
+	byHTTP, byCLI, replaced, staff, auditor := hire(t, ada, nil), hire(t, ada, nil), hire(t, ada, nil), a.NewStaff(t),
+		a.NewAuditor(t)
 	var all sync.WaitGroup
 	for _, c := range []struct {
 		what          string
@@ -87,7 +90,8 @@ func revokeAll(t *testing.T, how string, a, b *blackbox.Service) {
 		}},
 		{"key on the command line", me, byCLI.APIKey, 200, 401, func() { a.RevokeKey(t, byCLI.KeyID) }},
 		{"key replaced without overlap", me, replaced.APIKey, 200, 401, func() {
-			ada.Post(t, "/api/admin/keys/"+replaced.KeyID+"/rotate", blackbox.Key(), blackbox.Fields{}).WantJSON(t, 201, &struct{}{})
+			ada.Post(t, "/api/admin/keys/"+replaced.KeyID+"/rotate", blackbox.Key(), blackbox.Fields{}).WantJSON(t, 201,
+				&struct{}{})
 		}},
 		{"staff key", admin, staff.APIKey, 200, 401, func() { staff.Revoke(t) }},
 		{"auditor key", admin, auditor.APIKey, 403, 401, func() { auditor.Revoke(t) }},
@@ -116,7 +120,8 @@ type watched struct {
 func watch(t *testing.T, s *blackbox.Service, request blackbox.Request, before, after int) *watched {
 	w := &watched{t: t, done: make(chan bool, 1)}
 	w.last = time.Now()
-	blackbox.Eventually(t, 30*time.Second, request.Path+" is answered before the revocation", func() bool { return s.Send(t, request).Status == before })
+	blackbox.Eventually(t, 30*time.Second, request.Path+" is answered before the revocation",
+		func() bool { return s.Send(t, request).Status == before })
 	go func() {
 		deadline := time.Now().Add(30 * time.Second)
 		for time.Now().Before(deadline) {
@@ -144,7 +149,8 @@ func watch(t *testing.T, s *blackbox.Service, request blackbox.Request, before, 
 	return w
 }
 
-// ended waits for the change and returns for how long after the time of the revocation requests were still answered as before.
+// ended waits for the change and returns for how long after the time of the revocation requests were still answered as
+// before.
 func (w *watched) ended(revoked time.Time) (time.Duration, bool) {
 	w.t.Helper()
 	ok := <-w.done
@@ -156,7 +162,8 @@ func listeners(t *testing.T, databaseURL string) []int32 {
 	t.Helper()
 	var found []int32
 	onDatabase(t, databaseURL, func(ctx context.Context, connection *pgx.Conn) error {
-		rows, err := connection.Query(ctx, `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN %'`)
+		rows, err := connection.Query(ctx,
+			`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE 'LISTEN %'`)
 		if err != nil {
 			return err
 		}
@@ -171,7 +178,8 @@ func terminate(t *testing.T, databaseURL string, sessions []int32) int {
 	t.Helper()
 	var ended int
 	onDatabase(t, databaseURL, func(ctx context.Context, connection *pgx.Conn) error {
-		return connection.QueryRow(ctx, `SELECT count(*) FILTER (WHERE pg_terminate_backend(s)) FROM unnest($1::int[]) AS s`, sessions).Scan(&ended)
+		return connection.QueryRow(ctx, `SELECT count(*) FILTER (WHERE pg_terminate_backend(s)) FROM unnest($1::int[]) AS s`,
+			sessions).Scan(&ended)
 	})
 	return ended
 }

@@ -22,8 +22,8 @@ type sent struct {
 // accepted tells whether the comment is stored. 200 is the answer to a repetition after 503.
 func (c sent) accepted() bool { return c.status == http.StatusCreated || c.status == http.StatusOK }
 
-// TestRotationUnderLoad rotates a key while comments come in with it. Some senders change to the new key during the overlap, the
-// others when they are refused.
+// TestRotationUnderLoad rotates a key while comments come in with it. Some senders change to the new key during the
+// overlap, the others when they are refused.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	const (
@@ -93,7 +93,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	var issued blackbox.IssuedKey
 	earliest := time.Now().Add(overlap)
-	ada.Post(t, "/api/admin/keys/"+old.KeyID+"/rotate", blackbox.Key(), blackbox.Fields{"overlapSeconds": int(overlap / time.Second)}).WantJSON(t, 201, &issued)
+	ada.Post(t, "/api/admin/keys/"+old.KeyID+"/rotate", blackbox.Key(),
+		blackbox.Fields{"overlapSeconds": int(overlap / time.Second)}).WantJSON(t, 201, &issued)
 	latest := time.Now().Add(overlap)
 	ends := expiryOf(t, ada, old)
 	if ends.Before(earliest.Truncate(time.Microsecond)) || ends.After(latest) {
@@ -128,7 +129,8 @@ func expiryOf(t *testing.T, ada *blackbox.Person, p *blackbox.Partner) time.Time
 	return time.Time{}
 }
 
-// wantRotation wants the old key to work until it ends and not after, and the new one always. Service and test share a clock.
+// wantRotation wants the old key to work until it ends and not after, and the new one always. Service and test share a
+// clock.
 func wantRotation(t *testing.T, all []sent, ends time.Time) {
 	t.Helper()
 	oldWorked, oldRefused, newWorked := 0, 0, 0

@@ -36,6 +36,7 @@ func Routes(t testing.TB) []Route {
 			routes = append(routes, Route{method, path, operation})
 		}
 	}
-	slices.SortFunc(routes, func(a, b Route) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) })
+	slices.SortFunc(routes,
+		func(a, b Route) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) })
 	return routes
 }

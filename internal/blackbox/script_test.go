@@ -17,9 +17,9 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestScripts runs each file of testdata/script on a database of its own, named by NOVELGATE_DATABASE_URL. The database is
-// migrated unless the file's name begins with "empty_". The command "settled" waits until readers of the log see all of it;
-// "exits CODE PROGRAM ..." runs a program and wants it to end with that exit code.
+// TestScripts runs each file of testdata/script on a database of its own, named by NOVELGATE_DATABASE_URL. The database
+// is migrated unless the file's name begins with "empty_". The command "settled" waits until readers of the log see all
+// of it; "exits CODE PROGRAM ..." runs a program and wants it to end with that exit code.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -72,7 +72,8 @@ func wantExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// awaitSettled waits until no transaction of another test, in the same cluster, holds back what was appended to a database.
+// awaitSettled waits until no transaction of another test, in the same cluster, holds back what was appended to a
+// database.
 func awaitSettled(databaseURL string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), testdb.UntilSettled)
 	defer cancel()

@@ -13,11 +13,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// mayHoldWords are the columns that people's words may be in: `personal` of the log, which can be erased, and the read models of comments
-// and their authors.
+// mayHoldWords are the columns that people's words may be in: `personal` of the log, which can be erased, and the read
+// models of comments and their authors.
 var mayHoldWords = []string{"public.events.personal", "public.posts.", "public.authors."}
 
-// wantTablesClean looks into every column of every table: keys are nowhere, refused words neither, and accepted words only where they belong.
+// wantTablesClean looks into every column of every table: keys are nowhere, refused words neither, and accepted words
+// only where they belong.
 func wantTablesClean(t *testing.T, databaseURL string, s *spy) {
 	t.Helper()
 	var columns, holding []string
@@ -45,11 +46,15 @@ func wantTablesClean(t *testing.T, databaseURL string, s *spy) {
 			}
 			holds := func(planted string) (bool, error) {
 				var held bool
-				err := connection.QueryRow(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE %s ~ $1)`, pgx.Identifier{c.Schema, c.Table}.Sanitize(), text), planted).Scan(&held)
+				err := connection.QueryRow(ctx,
+					fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE %s ~ $1)`, pgx.Identifier{c.Schema, c.Table}.Sanitize(), text),
+					planted).Scan(&held)
 				return held, err
 			}
 			for planted, report := range map[string]func(){
-				strings.Join(append(s.secrets(), refusedWords, headerWords), "|"): func() { t.Errorf("%s holds a key or refused words", name) },
+				strings.Join(append(s.secrets(), refusedWords, headerWords), "|"): func() {
+					t.Errorf("%s holds a key or refused words", name)
+				},
 				acceptedWords: func() { holding = append(holding, name) },
 			} {
 				held, err := holds(planted)

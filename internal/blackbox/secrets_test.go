@@ -19,14 +19,16 @@ import (
 // documentedPattern finds keys. docs/security.md and docs/openapi.yaml give it to secret scanners.
 const documentedPattern = `\bng[psa]_[0-9A-Za-z]{36}\b`
 
-// Words that are planted where people write. What is accepted may be stored where docs/architecture.md says, what is refused nowhere.
+// Words that are planted where people write. What is accepted may be stored where docs/architecture.md says, what is
+// refused nowhere.
 const (
 	acceptedWords = "PLANTED-ACCEPTED-"
 	refusedWords  = "PLANTED-REFUSED-"
 	headerWords   = "PLANTED-HEADER-"
 )
 
-// TestSecretsStaySecret plants keys, Authorization headers and comments of every fate, and then looks for them wherever they must not be.
+// TestSecretsStaySecret plants keys, Authorization headers and comments of every fate, and then looks for them wherever
+// they must not be.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
@@ -46,7 +48,10 @@ func TestSecretsStaySecret(t *testing.T) {
 	if !strings.Contains(log.String(), "level=DEBUG") {
 		t.Error("the log has nothing at level debug")
 	}
-	for where, text := range map[string]string{"the log": log.String(), "/metrics": metrics, "an answer": spy.answers.String(), "the command line": spy.printed.String()} {
+	for where, text := range map[string]string{
+		"the log": log.String(), "/metrics": metrics, "an answer": spy.answers.String(),
+		"the command line": spy.printed.String(),
+	} {
 		if text == "" {
 			t.Errorf("%s is empty", where)
 		}
@@ -107,7 +112,8 @@ func (s *spy) shown(args ...string) string {
 	return found[0]
 }
 
-// takeKeys makes keys in every way there is, uses most of them, and looks at everything that shows keys without showing them.
+// takeKeys makes keys in every way there is, uses most of them, and looks at everything that shows keys without showing
+// them.
 func (s *spy) takeKeys() (*blackbox.Partner, *blackbox.Person) {
 	t := s.t
 	t.Helper()
@@ -117,7 +123,8 @@ func (s *spy) takeKeys() (*blackbox.Partner, *blackbox.Person) {
 	ada := &blackbox.Person{APIKey: s.shown("staff", "create", "Ada"), Service: s.service}
 	auditor := s.shown("auditor", "create", "Bob", "--json")
 	partner := &blackbox.Partner{Service: s.service}
-	created := ada.Post(t, "/api/admin/integrations", "c", blackbox.Fields{"name": "Fan Site", "capabilities": []string{"novels", "posts"}, "postsPerMinute": 100000})
+	created := ada.Post(t, "/api/admin/integrations", "c",
+		blackbox.Fields{"name": "Fan Site", "capabilities": []string{"novels", "posts"}, "postsPerMinute": 100000})
 	created.WantJSON(t, 201, &partner.NewIntegration)
 	s.keys = append(s.keys, partner.APIKey)
 	s.shown("integration", "create", "Other Site", "--capability", "posts")
@@ -132,12 +139,18 @@ func (s *spy) takeKeys() (*blackbox.Partner, *blackbox.Person) {
 		var issued blackbox.IssuedKey
 		ada.Post(t, path, "c", body).WantJSON(t, 201, &issued)
 		s.keys = append(s.keys, issued.APIKey)
-		s.send(blackbox.Request{Method: http.MethodPost, Path: path, Bearer: ada.APIKey, Key: "c", ContentType: "application/json", Body: body.JSON(t)}).WantReplayed(t, true, false)
+		s.send(blackbox.Request{
+			Method: http.MethodPost, Path: path, Bearer: ada.APIKey, Key: "c", ContentType: "application/json",
+			Body: body.JSON(t),
+		}).WantReplayed(t, true, false)
 	}
-	s.send(blackbox.Request{Method: http.MethodGet, Path: "/api/integrations/me", Bearer: more}).WantJSON(t, 200, &struct{}{})
-	s.send(blackbox.Request{Method: http.MethodGet, Path: "/api/admin/integrations", Bearer: auditor}).WantProblem(t, 403, "forbidden")
+	s.send(blackbox.Request{Method: http.MethodGet, Path: "/api/integrations/me", Bearer: more}).WantJSON(t, 200,
+		&struct{}{})
+	s.send(blackbox.Request{Method: http.MethodGet, Path: "/api/admin/integrations", Bearer: auditor}).WantProblem(t, 403,
+		"forbidden")
 	for _, path := range []string{"", "/" + partner.IntegrationID, "/" + partner.IntegrationID + "/keys"} {
-		s.send(blackbox.Request{Method: http.MethodGet, Path: "/api/admin/integrations" + path, Bearer: ada.APIKey}).WantJSON(t, 200, &struct{}{})
+		s.send(blackbox.Request{Method: http.MethodGet, Path: "/api/admin/integrations" + path, Bearer: ada.APIKey}).WantJSON(
+			t, 200, &struct{}{})
 	}
 	for _, args := range [][]string{
 		{"integration", "list"},
@@ -168,8 +181,10 @@ func (s *spy) wrongHeaders(partner *blackbox.Partner, ada *blackbox.Person) {
 	wrong := tamper(partner.APIKey)
 	s.guesses = append(s.guesses, wrong)
 	for _, authorization := range []string{
-		"Bearer " + wrong, "Bearer " + s.guess(apikey.Partner), "Bearer " + s.guess(apikey.Staff), "Bearer " + s.guess(apikey.Auditor),
-		"Basic " + headerWords + partner.APIKey, "Bearer " + partner.APIKey + " " + headerWords, headerWords, "Bearer " + headerWords, partner.APIKey,
+		"Bearer " + wrong, "Bearer " + s.guess(apikey.Partner), "Bearer " + s.guess(apikey.Staff),
+		"Bearer " + s.guess(apikey.Auditor),
+		"Basic " + headerWords + partner.APIKey, "Bearer " + partner.APIKey + " " + headerWords, headerWords,
+		"Bearer " + headerWords, partner.APIKey,
 	} {
 		for _, path := range []string{blackbox.NovelsPath, blackbox.PostsPath, "/api/admin/novels", "/nowhere"} {
 			r := partner.Request(path, blackbox.Key(), blackbox.Comment("Any").JSON(s.t))
@@ -182,8 +197,12 @@ func (s *spy) wrongHeaders(partner *blackbox.Partner, ada *blackbox.Person) {
 	for _, r := range []blackbox.Request{
 		{Method: http.MethodGet, Path: "/api/integrations/me?access_token=" + partner.APIKey},
 		{Method: http.MethodGet, Path: "/api/integrations/me?access_token=" + ada.APIKey, Bearer: ada.APIKey},
-		{Method: http.MethodDelete, Path: "/api/admin/keys/" + partner.APIKey, Bearer: ada.APIKey}, // the key instead of its id
-		{Method: http.MethodGet, Path: "/api/integrations/deliveries/" + partner.APIKey + "?operation=posts", Bearer: partner.APIKey},
+		// the key instead of its id
+		{Method: http.MethodDelete, Path: "/api/admin/keys/" + partner.APIKey, Bearer: ada.APIKey},
+		{
+			Method: http.MethodGet, Path: "/api/integrations/deliveries/" + partner.APIKey + "?operation=posts",
+			Bearer: partner.APIKey,
+		},
 		{Method: http.MethodGet, Path: "/" + partner.APIKey},
 	} {
 		if response := s.send(r); response.Status < http.StatusBadRequest {
@@ -194,7 +213,10 @@ func (s *spy) wrongHeaders(partner *blackbox.Partner, ada *blackbox.Person) {
 
 // planted is a comment whose every part that a person wrote has the words.
 func planted(title, words string) blackbox.Fields {
-	return blackbox.Fields{"uuid": words + "uuid", "username": words + "name", "novel": title, "content": words + "content. It has several words."}
+	return blackbox.Fields{
+		"uuid": words + "uuid", "username": words + "name", "novel": title,
+		"content": words + "content. It has several words.",
+	}
 }
 
 // comments sends comments that are accepted and comments that are refused for every reason.
@@ -227,12 +249,22 @@ func (s *spy) comments(partner *blackbox.Partner) {
 		change  func(*blackbox.Request)
 		status  int
 	}{
-		"HTML":             {partner, refused.With(blackbox.Fields{"content": "<b>" + refusedWords + "</b>"}).JSON(t), nil, 400},
-		"too large":        {partner, refused.With(blackbox.Fields{"content": strings.Repeat(refusedWords, 2500)}).JSON(t), nil, 413},
-		"too long":         {partner, refused.With(blackbox.Fields{"content": strings.Repeat(refusedWords, 1300), "username": strings.Repeat(refusedWords, 4)}).JSON(t), nil, 400},
-		"invalid JSON":     {partner, cut(whole), nil, 400},
-		"no UTF-8":         {partner, bytes.ReplaceAll(whole, []byte("several"), []byte("\xff")), nil, 400},
-		"twice a member":   {partner, bytes.Replace(whole, []byte("{"), []byte(`{"content":"`+refusedWords+`",`), 1), nil, 400},
+		"HTML": {
+			partner, refused.With(blackbox.Fields{"content": "<b>" + refusedWords + "</b>"}).JSON(t), nil, 400,
+		},
+		"too large": {
+			partner, refused.With(blackbox.Fields{"content": strings.Repeat(refusedWords, 2500)}).JSON(t), nil, 413,
+		},
+		"too long": {
+			partner, refused.With(blackbox.Fields{
+				"content": strings.Repeat(refusedWords, 1300), "username": strings.Repeat(refusedWords, 4),
+			}).JSON(t), nil, 400,
+		},
+		"invalid JSON": {partner, cut(whole), nil, 400},
+		"no UTF-8":     {partner, bytes.ReplaceAll(whole, []byte("several"), []byte("\xff")), nil, 400},
+		"twice a member": {
+			partner, bytes.Replace(whole, []byte("{"), []byte(`{"content":"`+refusedWords+`",`), 1), nil, 400,
+		},
 		"wrong type":       {partner, refused.With(blackbox.Fields{"content": []string{refusedWords}}).JSON(t), nil, 400},
 		"no object":        {partner, []byte(`"` + refusedWords + `"`), nil, 400},
 		"unknown novel":    {posts, planted("Unknown Secrets", refusedWords).JSON(t), nil, 404},
@@ -255,8 +287,8 @@ func (s *spy) comments(partner *blackbox.Partner) {
 	}
 }
 
-// databaseAway takes the database away under comments on their way. Then a key with a wrong checksum is refused all the same, and with no
-// other: nobody had to be asked. In the end every comment is accepted.
+// databaseAway takes the database away under comments on their way. Then a key with a wrong checksum is refused all the
+// same, and with no other: nobody had to be asked. In the end every comment is accepted.
 func (s *spy) databaseAway(proxy *blackbox.Proxy, partner *blackbox.Partner) {
 	t := s.t
 	t.Helper()

@@ -34,13 +34,14 @@ type Service struct {
 	result error         // of the process; valid once exited is closed
 }
 
-// Attach returns a Service that somebody else runs at the URL, for its client alone: it cannot be stopped and has no database.
+// Attach returns a Service that somebody else runs at the URL, for its client alone: it cannot be stopped and has no
+// database.
 func Attach(url string) *Service {
 	return &Service{URL: url, stderr: &tail{}, http: newHTTPClient()}
 }
 
-// Start runs the service on the database and waits until it says that it listens. flags come after the ones that every test
-// needs. When the test ends the service gets SIGTERM and must exit with 0.
+// Start runs the service on the database and waits until it says that it listens. flags come after the ones that every
+// test needs. When the test ends the service gets SIGTERM and must exit with 0.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
 	return StartLogged(t, databaseURL, io.Discard, flags...)
@@ -130,8 +131,8 @@ func (s *Service) Kill(t testing.TB) {
 	<-s.exited
 }
 
-// Stop sends SIGTERM, waits, and fails the test unless the exit code is 0. A service that has ended already is only checked, and
-// one that was killed not even that.
+// Stop sends SIGTERM, waits, and fails the test unless the exit code is 0. A service that has ended already is only
+// checked, and one that was killed not even that.
 func (s *Service) Stop(t testing.TB) {
 	t.Helper()
 	s.http.CloseIdleConnections()

@@ -16,8 +16,8 @@ var lease struct {
 	service *Service
 }
 
-// Shared returns a service on a database of its own, shared with all other tests that call Shared. Isolation comes from an
-// integration per test, titles that are used once, and limits high enough to stay out of the way.
+// Shared returns a service on a database of its own, shared with all other tests that call Shared. Isolation comes from
+// an integration per test, titles that are used once, and limits high enough to stay out of the way.
 func Shared(t testing.TB) *Service {
 	t.Helper()
 	lease.mu.Lock()

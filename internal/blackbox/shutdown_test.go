@@ -9,8 +9,9 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestEverythingAcceptedIsAnswered sends SIGTERM in the middle of a stream of comments. Afterwards a second service tells, by replays,
-// which of them are stored: those must be exactly the ones that were answered with 201. Start's cleanup wants exit code 0.
+// TestEverythingAcceptedIsAnswered sends SIGTERM in the middle of a stream of comments. Afterwards a second service
+// tells, by replays, which of them are stored: those must be exactly the ones that were answered with 201. Start's
+// cleanup wants exit code 0.
 func TestEverythingAcceptedIsAnswered(t *testing.T) {
 	t.Parallel()
 	const senders, before = 16, 200 // answers before the signal
@@ -87,7 +88,8 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if got := again.WantPost(t, 200); got.PostID != post.PostID || got.ThreadID != post.ThreadID {
 		t.Errorf("post %+v, want %+v", got, post)
 	}
-	if got := p.Upsert(t, "n", everything("RESTART")).WantNovel(t, 200); got.NovelID != novel.NovelID || got.Slug != novel.Slug {
+	if got := p.Upsert(t, "n", everything("RESTART")).WantNovel(t, 200); got.NovelID != novel.NovelID ||
+		got.Slug != novel.Slug {
 		t.Errorf("novel %+v, want %+v", got, novel)
 	}
 	wantStored(t, p.Service, stored("Restart", p.IntegrationID))

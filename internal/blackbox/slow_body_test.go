@@ -9,14 +9,18 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestTrickledBodyIsNotTimedOut: the time-out is the service's own, for its own work; how long a partner takes to send does not
-// use it up.
+// TestTrickledBodyIsNotTimedOut: the time-out is the service's own, for its own work; how long a partner takes to send
+// does not use it up.
 func TestTrickledBodyIsNotTimedOut(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Start(t, testdb.New(t), "--request-timeout", "3s").NewPartner(t)
 	for path, body := range map[string]blackbox.Fields{
-		blackbox.NovelsPath: everything(blackbox.Unique("Trickled")).With(blackbox.Fields{"synopsis": strings.Repeat("滴", 5000)}),
-		blackbox.PostsPath:  blackbox.Comment(blackbox.Unique("Trickled")).With(blackbox.Fields{"content": strings.Repeat("滴", 5000)}),
+		blackbox.NovelsPath: everything(blackbox.Unique("Trickled")).With(blackbox.Fields{
+			"synopsis": strings.Repeat("滴", 5000),
+		}),
+		blackbox.PostsPath: blackbox.Comment(blackbox.Unique("Trickled")).With(blackbox.Fields{
+			"content": strings.Repeat("滴", 5000),
+		}),
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()

@@ -11,9 +11,9 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// desk is what a request of any route can be about: an integration under review with a key and a pending novel, a novel of the
-// host's with a comment and a hidden one, an author whom staff have linked and one whom they have blocked with all comments hidden,
-// and two names that nothing has yet.
+// desk is what a request of any route can be about: an integration under review with a key and a pending novel, a novel
+// of the host's with a comment and a hidden one, an author whom staff have linked and one whom they have blocked with
+// all comments hidden, and two names that nothing has yet.
 type desk struct {
 	ada     *blackbox.Person
 	partner *blackbox.Partner
@@ -34,7 +34,8 @@ type desk struct {
 func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 	t.Helper()
 	d := &desk{
-		ada: ada, title: blackbox.Unique("Pending"), hosted: blackbox.Unique("Hosted"), freeName: blackbox.Unique("free"), freeTitle: blackbox.Unique("Free"), delivered: "delivered/" + blackbox.Key(),
+		ada: ada, title: blackbox.Unique("Pending"), hosted: blackbox.Unique("Hosted"), freeName: blackbox.Unique("free"),
+		freeTitle: blackbox.Unique("Free"), delivered: "delivered/" + blackbox.Key(),
 	}
 	d.partner = hire(t, ada, blackbox.Fields{"review": true})
 	d.novelID = d.partner.Upsert(t, d.delivered, blackbox.Fields{"novel": d.title}).WantNovel(t, 201).NovelID
@@ -48,7 +49,9 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 	d.post, d.hiddenPost = d.comment(t, d.linked), d.comment(t, d.blocked)
 	authors := "/api/admin/integrations/" + d.partner.IntegrationID + "/authors/"
 	ada.Put(t, authors+d.linked+"/member", blackbox.Fields{"memberId": "member"}).WantJSON(t, 200, &struct{}{})
-	for _, path := range []string{authors + d.blocked + "/block", authors + d.blocked + "/hide-posts", "/api/admin/posts/" + d.hiddenPost + "/hide"} {
+	for _, path := range []string{
+		authors + d.blocked + "/block", authors + d.blocked + "/hide-posts", "/api/admin/posts/" + d.hiddenPost + "/hide",
+	} {
 		ada.Post(t, path, blackbox.Key(), because(d)).WantJSON(t, 200, &struct{}{})
 	}
 	for _, author := range []string{d.linked, d.blocked} { // their names come from a table that follows
@@ -65,7 +68,10 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 func hire(t testing.TB, ada *blackbox.Person, settings blackbox.Fields) *blackbox.Partner {
 	t.Helper()
 	p := &blackbox.Partner{Service: ada.Service}
-	wanted := blackbox.Fields{"name": blackbox.Unique("partner"), "capabilities": []string{"novels", "posts"}, "postsPerMinute": 100000, "novelsPerMinute": 100000}
+	wanted := blackbox.Fields{
+		"name": blackbox.Unique("partner"), "capabilities": []string{"novels", "posts"}, "postsPerMinute": 100000,
+		"novelsPerMinute": 100000,
+	}
 	ada.Post(t, "/api/admin/integrations", blackbox.Key(), wanted.With(settings)).WantJSON(t, 201, &p.NewIntegration)
 	return p
 }
@@ -73,14 +79,17 @@ func hire(t testing.TB, ada *blackbox.Person, settings blackbox.Fields) *blackbo
 // comment imports a comment of an author on the host's novel and returns its id.
 func (d *desk) comment(t testing.TB, author string) string {
 	t.Helper()
-	return d.partner.Import(t, blackbox.Key(), blackbox.Comment(d.hosted).With(blackbox.Fields{"uuid": author})).WantPost(t, 201).PostID
+	return d.partner.Import(t, blackbox.Key(), blackbox.Comment(d.hosted).With(blackbox.Fields{"uuid": author})).WantPost(
+		t, 201).PostID
 }
 
-// path fills the parameters of a documented path in. A parameter that it does not know fails the test: a new one needs a line here.
+// path fills the parameters of a documented path in. A parameter that it does not know fails the test: a new one needs
+// a line here.
 func (d *desk) path(t testing.TB, documented string) string {
 	t.Helper()
 	filled := strings.NewReplacer(
-		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post, "{uuid}", d.linked,
+		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post,
+		"{uuid}", d.linked,
 		"{streamType}", "integration", "{streamId}", d.partner.IntegrationID, "{logIndex}", "0",
 		"{slug}", d.slug, "{tile}", "entries/000.p/1",
 		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",

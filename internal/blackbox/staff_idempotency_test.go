@@ -13,7 +13,9 @@ import (
 )
 
 // staffPosts calls test with every POST for staff in docs/openapi.yaml.
-func staffPosts(t *testing.T, test func(t *testing.T, s *blackbox.Service, ada *blackbox.Person, route blackbox.Route)) {
+func staffPosts(
+	t *testing.T, test func(t *testing.T, s *blackbox.Service, ada *blackbox.Person, route blackbox.Route),
+) {
 	t.Helper()
 	s := blackbox.Shared(t)
 	ada := s.NewStaff(t)
@@ -43,7 +45,9 @@ func TestEveryCommandOfStaffNeedsAKey(t *testing.T) {
 		request := d.request(t, route, routeClasses[route.String()].body)
 		request.Bearer, request.Key = ada.APIKey, ""
 		before := d.standing(t)
-		for _, header := range []http.Header{nil, {"Idempotency-Key": {""}}, {"Idempotency-Key": {"a", "b"}}, {"Idempotency-Key": {strings.Repeat("k", 256)}}} {
+		for _, header := range []http.Header{
+			nil, {"Idempotency-Key": {""}}, {"Idempotency-Key": {"a", "b"}}, {"Idempotency-Key": {strings.Repeat("k", 256)}},
+		} {
 			request.Header = header
 			s.Send(t, request).WantProblem(t, 400, "invalid_idempotency_key")
 		}
@@ -175,7 +179,8 @@ func events(t *testing.T, s *blackbox.Service, key string) int {
 	}
 	defer func() { _ = connection.Close(t.Context()) }()
 	var count int
-	if err := connection.QueryRow(t.Context(), "SELECT count(*) FROM events WHERE event_id = $1", key).Scan(&count); err != nil {
+	if err := connection.QueryRow(t.Context(), "SELECT count(*) FROM events WHERE "+
+		"event_id = $1", key).Scan(&count); err != nil {
 		t.Fatalf("count events: %v", err)
 	}
 	return count

@@ -55,7 +55,8 @@ func TestRepetitionReportsToday(t *testing.T) {
 	}
 }
 
-// TestRacingMoves lets many make the same move, each for themselves: one does, and the others are told that it was made.
+// TestRacingMoves lets many make the same move, each for themselves: one does, and the others are told that it was
+// made.
 func TestRacingMoves(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)

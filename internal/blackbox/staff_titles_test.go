@@ -16,7 +16,8 @@ func TestStaffTitlesAsDescribed(t *testing.T) {
 	var desk struct {
 		APIKey string `json:"apiKey"`
 	}
-	if out := s.CLI(t, "staff", "create", blackbox.Unique("Ada"), "--json"); json.Unmarshal([]byte(out.Stdout), &desk) != nil || desk.APIKey == "" {
+	if out := s.CLI(t, "staff", "create", blackbox.Unique("Ada"), "--json"); json.Unmarshal([]byte(out.Stdout),
+		&desk) != nil || desk.APIKey == "" {
 		t.Fatalf("no staff key: %+v", out)
 	}
 	send := func(method, path, key, body string, status int) map[string]any {
@@ -44,26 +45,34 @@ func TestStaffTitlesAsDescribed(t *testing.T) {
 	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantProblem(t, 409, "novel_rejected")
 	p.Import(t, blackbox.Key(), blackbox.Comment(title)).WantProblem(t, 404, "novel_not_found")
 	again := s.Send(t, blackbox.Request{
-		Method: http.MethodPost, Path: novels + "/reject", Bearer: desk.APIKey, Key: key, ContentType: "application/json", Body: []byte(`{"novel":"` + title + `","reason":"never"}`),
+		Method: http.MethodPost, Path: novels + "/reject", Bearer: desk.APIKey, Key: key, ContentType: "application/json",
+		Body: []byte(`{"novel":"` + title + `","reason":"never"}`),
 	})
 	again.WantReplayed(t, true, true)
 
 	send(http.MethodPatch, novels+"/"+id, "", `{"author":"A"}`, http.StatusConflict)
 	send(http.MethodPost, novels, blackbox.Key(), `{"novel":"`+title+`"}`, http.StatusConflict)
-	if free := send(http.MethodPost, novels+"/"+id+"/approve", blackbox.Key(), `{"reason":"yes"}`, http.StatusOK); free["state"] != "free" {
+	if free := send(http.MethodPost, novels+"/"+id+"/approve", blackbox.Key(), `{"reason":"yes"}`,
+		http.StatusOK); free["state"] != "free" {
 		t.Errorf("free: %v", free)
 	}
-	if list, _ := send(http.MethodGet, novels+"?state=free&owner=none&text="+title[len("Barred "):], "", "", http.StatusOK)["items"].([]any); len(list) != 1 {
+	if list, _ := send(http.MethodGet, novels+"?state=free&owner=none&text="+title[len("Barred "):], "", "",
+		http.StatusOK)["items"].([]any); len(list) != 1 {
 		t.Errorf("list: %v", list)
 	}
-	if created := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201); created.NovelID != id || created.Slug != barred["slug"] {
+	if created := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201); created.NovelID != id ||
+		created.Slug != barred["slug"] {
 		t.Errorf("created %+v, barred as %v", created, barred)
 	}
-	adopted := send(http.MethodPost, novels, blackbox.Key(), `{"novel":"`+title+`","author":"Murasaki","genres":["court"],"coverUrl":"https://example.com/c","synopsis":null,"reason":"ours"}`, http.StatusCreated)
+	adopted := send(http.MethodPost, novels, blackbox.Key(),
+		`{"novel":"`+title+
+			`","author":"Murasaki","genres":["court"],"coverUrl":"https://example.com/c","synopsis":null,"reason":"ours"}`,
+		http.StatusCreated)
 	if adopted["author"] != "Murasaki" || adopted["owner"] != "host" || adopted["novelId"] != id {
 		t.Errorf("adopted: %v", adopted)
 	}
-	edited := send(http.MethodPatch, novels+"/"+id, "", `{"author":"Murasaki Shikibu","language":"ja","genres":[],"reason":"full name"}`, http.StatusOK)
+	edited := send(http.MethodPatch, novels+"/"+id, "",
+		`{"author":"Murasaki Shikibu","language":"ja","genres":[],"reason":"full name"}`, http.StatusOK)
 	if edited["author"] != "Murasaki Shikibu" || edited["language"] != "ja" {
 		t.Errorf("edited: %v", edited)
 	}
@@ -73,7 +82,8 @@ func TestStaffTitlesAsDescribed(t *testing.T) {
 	}
 
 	name := blackbox.Unique("Renamed")
-	made := send(http.MethodPost, "/api/admin/integrations", blackbox.Key(), `{"name":"`+blackbox.Unique("First")+`"}`, http.StatusCreated)
+	made := send(http.MethodPost, "/api/admin/integrations", blackbox.Key(), `{"name":"`+blackbox.Unique("First")+`"}`,
+		http.StatusCreated)
 	path := "/api/admin/integrations/" + made["integrationId"].(string)
 	if renamed := send(http.MethodPatch, path, "", `{"name":"`+name+`"}`, http.StatusOK); renamed["name"] != name {
 		t.Errorf("renamed: %v", renamed)

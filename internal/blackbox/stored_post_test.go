@@ -13,8 +13,10 @@ func TestChapterNumberIsAnExactDecimal(t *testing.T) {
 	p := blackbox.Shared(t).NewPartner(t)
 	title := blackbox.Unique("Chapters")
 	for sent, want := range map[string]string{
-		"0": "0", "0.0": "0", "-0": "0", "1": "1", "12.5": "12.5", "0.1": "0.1", "1e2": "100", "1E+6": "1000000", "25e-1": "2.5", "10.50": "10.5",
-		"999999.999999": "999999.999999", "0.30000000000000004": "0.30000000000000004", "123456.7890123456": "123456.7890123456",
+		"0": "0", "0.0": "0", "-0": "0", "1": "1", "12.5": "12.5", "0.1": "0.1", "1e2": "100", "1E+6": "1000000",
+		"25e-1": "2.5", "10.50": "10.5",
+		"999999.999999": "999999.999999", "0.30000000000000004": "0.30000000000000004",
+		"123456.7890123456": "123456.7890123456",
 	} {
 		t.Run(sent, func(t *testing.T) {
 			t.Parallel()
@@ -23,7 +25,8 @@ func TestChapterNumberIsAnExactDecimal(t *testing.T) {
 			var same bool
 			var got string
 			p.Service.Projected(t, []any{&same, &got},
-				"SELECT chapter_number = $2::text::numeric, chapter_number::text FROM analytics.posts WHERE post_id = $1", post.PostID, want)
+				"SELECT chapter_number = $2::text::numeric, chapter_number::text FROM analytics.posts WHERE post_id = $1",
+				post.PostID, want)
 			if !same {
 				t.Errorf("stored %s, want %s", got, want)
 			}
@@ -37,7 +40,8 @@ func TestOmittedChapterNumberIsNoChapter(t *testing.T) {
 	for _, fields := range []blackbox.Fields{{}, {"chapterNumber": nil}} {
 		post := p.Import(t, blackbox.Key(), blackbox.Comment(blackbox.Unique("No chapter")).With(fields)).WantPost(t, 201)
 		var none bool
-		p.Service.Projected(t, []any{&none}, "SELECT chapter_number IS NULL FROM analytics.posts WHERE post_id = $1", post.PostID)
+		p.Service.Projected(t, []any{&none}, "SELECT chapter_number IS NULL FROM analytics.posts WHERE post_id = $1",
+			post.PostID)
 		if !none {
 			t.Error("there is a chapter number")
 		}
@@ -57,7 +61,8 @@ func TestTimestampIsStoredAsAnInstant(t *testing.T) {
 	} {
 		t.Run(sent, func(t *testing.T) {
 			t.Parallel()
-			post := p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"timestamp": sent})).WantPost(t, 201)
+			post := p.Import(t, blackbox.Key(), blackbox.Comment(title).With(blackbox.Fields{"timestamp": sent})).WantPost(t,
+				201)
 			var got time.Time
 			p.Service.Projected(t, []any{&got}, "SELECT written_at FROM analytics.posts WHERE post_id = $1", post.PostID)
 			if text := got.UTC().Format(time.RFC3339Nano); text != want {
@@ -88,7 +93,8 @@ func TestStoredPostTellsWhereItBelongs(t *testing.T) {
 	novel := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 	parent := p.Import(t, "parent", blackbox.Comment(title)).WantPost(t, 201)
 	content := "  First line\r\n\tsecond line \u202eleft\u202c 🐉 \n"
-	reply := p.Import(t, "reply", blackbox.Comment(title).With(blackbox.Fields{"parent_uuid": "parent", "content": content})).WantPost(t, 201)
+	reply := p.Import(t, "reply",
+		blackbox.Comment(title).With(blackbox.Fields{"parent_uuid": "parent", "content": content})).WantPost(t, 201)
 
 	var thread, novelID, integration, above, text string
 	p.Service.Projected(t, []any{&thread, &novelID, &integration, &above, &text},

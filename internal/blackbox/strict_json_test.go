@@ -55,7 +55,8 @@ func TestNoFieldIsNamedWhenTheBodyIsNoObject(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
 	for _, body := range []string{"", "[]", `"x"`, "null", "x"} {
-		problem := p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), []byte(body))).WantProblem(t, 400, "invalid_request")
+		problem := p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), []byte(body))).WantProblem(t, 400,
+			"invalid_request")
 		if problem.Field != "" {
 			t.Errorf("body %q: field %q, want none", body, problem.Field)
 		}
@@ -93,7 +94,8 @@ func TestStrictMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			body := []byte(valid + "," + test.added + "}")
-			problem := p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), body)).WantProblem(t, 400, "invalid_request")
+			problem := p.Service.Send(t, p.Request(blackbox.PostsPath, blackbox.Key(), body)).WantProblem(t, 400,
+				"invalid_request")
 			if test.field != "" && !strings.Contains(problem.Detail, test.field) {
 				t.Errorf("the message %q does not name %s", problem.Detail, test.field)
 			}
@@ -108,7 +110,10 @@ func TestNULIsRefusedInEveryString(t *testing.T) {
 		body := blackbox.Fields{"novel": blackbox.Unique("NUL")}.With(blackbox.Fields{field: "https://a.example.com/\x00"})
 		p.Upsert(t, blackbox.Key(), body).WantInvalid(t, field)
 	}
-	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("NUL"), "genres": []string{"a", "b\x00"}}).WantInvalid(t, "genres[1]")
+	p.Upsert(t, blackbox.Key(), blackbox.Fields{
+		"novel":  blackbox.Unique("NUL"),
+		"genres": []string{"a", "b\x00"},
+	}).WantInvalid(t, "genres[1]")
 	for _, field := range []string{"uuid", "username", "novel", "content", "parent_uuid", "timestamp"} {
 		body := blackbox.Comment(blackbox.Unique("NUL")).With(blackbox.Fields{field: "a\x00b"})
 		p.Import(t, blackbox.Key(), body).WantInvalid(t, field)
@@ -176,7 +181,8 @@ func TestMediaTypes(t *testing.T) {
 	} {
 		t.Run(contentType, func(t *testing.T) {
 			t.Parallel()
-			request := p.Request(blackbox.NovelsPath, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Media type")}.JSON(t))
+			request := p.Request(blackbox.NovelsPath, blackbox.Key(),
+				blackbox.Fields{"novel": blackbox.Unique("Media type")}.JSON(t))
 			request.ContentType = contentType
 			response := p.Service.Send(t, request)
 			wantStatus(t, response, status, "unsupported_media_type")

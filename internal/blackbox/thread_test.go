@@ -51,7 +51,8 @@ func TestCommentOnAnUnknownTitleCreatesTheNovel(t *testing.T) {
 	post := p.Import(t, "k", blackbox.Comment(title)).WantPost(t, 201)
 	wantStored(t, s, blackbox.StoredNovel{Novel: title, Author: "Unknown", Owner: p.IntegrationID, State: "approved"})
 
-	if foreign := other.Upsert(t, blackbox.Key(), everything(title)).WantNovel(t, 200); foreign.Updated || foreign.Canonical {
+	if foreign := other.Upsert(t, blackbox.Key(), everything(title)).WantNovel(t, 200); foreign.Updated ||
+		foreign.Canonical {
 		t.Errorf("another integration's upsert: %+v, want neither updated nor canonical", foreign)
 	}
 	upsert := p.Upsert(t, "k", everything(title)) // the key of the comment is free for novels

@@ -80,12 +80,14 @@ func TestTitlesThatMatch(t *testing.T) {
 				suffix := blackbox.Unique("")
 				first, second := spellings[order[0]]+suffix, spellings[order[1]]+suffix
 				created := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": first}).WantNovel(t, 201)
-				if updated := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": second}).WantNovel(t, 200); updated.NovelID != created.NovelID {
+				if updated := p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": second}).WantNovel(t,
+					200); updated.NovelID != created.NovelID {
 					t.Errorf("%q is novel %s, %q is %s", first, created.NovelID, second, updated.NovelID)
 				}
 				p.Import(t, blackbox.Key(), blackbox.Comment(second)).WantPost(t, 201)
 				shown := p.Service.Novel(t, second)
-				if got, want := shown.Novel, strings.Join(strings.Fields(first), " "); shown.NovelID != created.NovelID || got != want {
+				if got, want := shown.Novel, strings.Join(strings.Fields(first), " "); shown.NovelID != created.NovelID ||
+					got != want {
 					t.Errorf("novel show %q: %q, want the first spelling %q", second, got, want)
 				}
 			}
@@ -116,7 +118,10 @@ func TestCommentsFindTheNovelInAnySpelling(t *testing.T) {
 	title := blackbox.Unique("Der Große Ödipus")
 	owner.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 	threads := map[string]bool{}
-	for _, spelling := range []string{title, strings.ToUpper(title), "  " + strings.ReplaceAll(title, " ", " \t") + "\n", strings.ReplaceAll(title, "ö", "o\u0308")} {
+	for _, spelling := range []string{
+		title, strings.ToUpper(title), "  " + strings.ReplaceAll(title, " ", " \t") + "\n",
+		strings.ReplaceAll(title, "ö", "o\u0308"),
+	} {
 		threads[other.Import(t, blackbox.Key(), blackbox.Comment(spelling)).WantPost(t, 201).ThreadID] = true
 	}
 	if len(threads) != 1 {

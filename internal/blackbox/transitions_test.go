@@ -22,8 +22,8 @@ var transitions = map[string]map[string]string{
 // aim is the state that a move leads to where it is allowed.
 var aim = map[string]string{"approve": "approved", "reject": "rejected", "publish": "published"}
 
-// view is how partners see a novel: the outcome of an upsert and of a dry run by its owner and by another, of a comment, and what
-// the owner's delivery says.
+// view is how partners see a novel: the outcome of an upsert and of a dry run by its owner and by another, of a
+// comment, and what the owner's delivery says.
 type view struct {
 	OwnerUpsert, OtherUpsert   string // updated, canonical, foreign, or the code of the refusal
 	OwnerResolve, OtherResolve string // the rule
@@ -47,7 +47,9 @@ func TestTransitions(t *testing.T) {
 	free, reviewed, other := hire(t, ada, nil), hire(t, ada, blackbox.Fields{"review": true}), hire(t, ada, nil)
 	for from, moves := range transitions {
 		for move, to := range moves {
-			for way, act := range map[string]func(*testing.T, *subject, string, string) int{"HTTP": overHTTP, "CLI": onTheCommandLine, "HTTP by title": byTitle} {
+			for way, act := range map[string]func(*testing.T, *subject, string, string) int{
+				"HTTP": overHTTP, "CLI": onTheCommandLine, "HTTP by title": byTitle,
+			} {
 				if way == "HTTP by title" && move != "publish" {
 					continue // only publishing goes by title
 				}
@@ -124,7 +126,8 @@ func (n *subject) bring(t *testing.T, state string) {
 	n.id = n.owner.Upsert(t, n.title[len(n.title)-16:], blackbox.Fields{"novel": n.title}).WantNovel(t, 201).NovelID
 	for move, reached := range aim {
 		if reached == state && state != "approved" {
-			n.ada.Post(t, "/api/admin/novels/"+n.id+"/"+move, blackbox.Key(), blackbox.Fields{"reason": "test"}).WantJSON(t, 200, &struct{}{})
+			n.ada.Post(t, "/api/admin/novels/"+n.id+"/"+move, blackbox.Key(), blackbox.Fields{"reason": "test"}).WantJSON(t, 200,
+				&struct{}{})
 		}
 	}
 	if got := n.show(t).State; got != state {
@@ -144,14 +147,17 @@ func (n *subject) view(t *testing.T) view {
 		func() { v.OtherResolve = resolveRule(t, n.other, n.title) },
 		func() {
 			response := n.other.Import(t, blackbox.Key(), blackbox.Comment(n.title))
-			v.Comment = outcome(t, response, func(post map[string]any) string { return map[bool]string{true: "created"}[post["created"] == true] })
+			v.Comment = outcome(t, response,
+				func(post map[string]any) string { return map[bool]string{true: "created"}[post["created"] == true] })
 		},
 		func() {
-			v.Delivery = outcome(t, n.owner.Inquire(t, "/api/integrations/deliveries/"+n.title[len(n.title)-16:]+"?operation=novels"), func(d map[string]any) string {
-				v.Reason, _ = d["reason"].(string)
-				state, _ := d["state"].(string)
-				return state
-			})
+			v.Delivery = outcome(t,
+				n.owner.Inquire(t, "/api/integrations/deliveries/"+n.title[len(n.title)-16:]+"?operation=novels"),
+				func(d map[string]any) string {
+					v.Reason, _ = d["reason"].(string)
+					state, _ := d["state"].(string)
+					return state
+				})
 		},
 	} {
 		all.Go(ask)
@@ -178,10 +184,12 @@ func upsertOutcome(t *testing.T, p *blackbox.Partner, title string) string {
 
 func resolveRule(t *testing.T, p *blackbox.Partner, title string) string {
 	t.Helper()
-	return outcome(t, p.Service.Send(t, p.Request("/api/integrations/resolve", "", blackbox.Fields{"novel": title}.JSON(t))), func(answer map[string]any) string {
-		rule, _ := answer["rule"].(string)
-		return rule
-	})
+	return outcome(t,
+		p.Service.Send(t, p.Request("/api/integrations/resolve", "", blackbox.Fields{"novel": title}.JSON(t))),
+		func(answer map[string]any) string {
+			rule, _ := answer["rule"].(string)
+			return rule
+		})
 }
 
 // outcome is what success says of the answer, or the code of the refusal.
@@ -194,8 +202,8 @@ func outcome(t *testing.T, response blackbox.Response, success func(map[string]a
 	return success(body)
 }
 
-// overHTTP and its siblings try a move that leads to another state, or is refused for the two states when to is empty. They return
-// how many moves the novel had made before.
+// overHTTP and its siblings try a move that leads to another state, or is refused for the two states when to is empty.
+// They return how many moves the novel had made before.
 func overHTTP(t *testing.T, n *subject, move, to string) int {
 	t.Helper()
 	before := n.show(t)
@@ -207,7 +215,8 @@ func overHTTP(t *testing.T, n *subject, move, to string) int {
 func byTitle(t *testing.T, n *subject, move, to string) int {
 	t.Helper()
 	before := n.show(t)
-	response := n.ada.Post(t, "/api/admin/novels", blackbox.Key(), blackbox.Fields{"novel": strings.ToUpper(n.title), "reason": "test"})
+	response := n.ada.Post(t, "/api/admin/novels", blackbox.Key(),
+		blackbox.Fields{"novel": strings.ToUpper(n.title), "reason": "test"})
 	n.wantMoved(t, response, http.StatusCreated, before.State, aim[move], to)
 	return len(before.moves())
 }

@@ -7,8 +7,8 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// A wrong command line ends with 80 before anything is done: here there is no database to do it with. What is wrong, and the usage, are on
-// standard error; a program that reads standard output finds nothing.
+// A wrong command line ends with 80 before anything is done: here there is no database to do it with. What is wrong,
+// and the usage, are on standard error; a program that reads standard output finds nothing.
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	const nowhere = "postgres://nobody@127.0.0.1:1/nothing"
@@ -28,9 +28,15 @@ func TestWrongUsage(t *testing.T) {
 		{"staff create Ada --expires-in 0s", "--expires-in: must be more than 0"},
 		{"auditor create Ada --expires-in 30", `--expires-in: must be a duration such as 720h or 90m, not "30"`},
 
-		{"integration limit Acme", "nothing to change: give --posts-per-minute, --novels-per-minute or --novel-updates-per-minute"},
+		{
+			"integration limit Acme",
+			"nothing to change: give --posts-per-minute, --novels-per-minute or --novel-updates-per-minute",
+		},
 		{"integration capability Acme", "nothing to change: give --enable or --disable"},
-		{"integration capability Acme --enable posts --disable novels --disable posts", "posts cannot be both enabled and disabled"},
+		{
+			"integration capability Acme --enable posts --disable novels --disable posts",
+			"posts cannot be both enabled and disabled",
+		},
 		{"novel edit Genji --reason why", "nothing to change: give --author, --synopsis, "},
 		{"projection rebuild posts --workers=0", "--workers: must be 1 or more"},
 		{"projection rebuild posts --workers=-1", "--workers: must be 1 or more"},

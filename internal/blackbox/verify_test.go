@@ -10,8 +10,8 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// TestVerifyContinuingBundle: where verification begins is said by whoever verifies, and not by the bundle; what was not verified
-// is said, too.
+// TestVerifyContinuingBundle: where verification begins is said by whoever verifies, and not by the bundle; what was
+// not verified is said, too.
 func TestVerifyContinuingBundle(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -34,10 +34,15 @@ func TestVerifyContinuingBundle(t *testing.T) {
 	l.Append(100)
 	novelgate(0, []string{"1004 events from log index 4096 on"}, "export", newer, "--since", older)
 	novelgate(0, []string{"everything agrees\n"}, "verify", older, newer)
-	novelgate(1, []string{"begins elsewhere: with log index 4096", "from log index 0 on", "bundles in front of it", "--first-log-index 4096"}, "verify", newer)
-	novelgate(1, []string{"begins elsewhere: with log index 4096", "from log index 8192 on"}, "verify", newer, "--first-log-index", "8192")
-	novelgate(1, []string{"begins elsewhere: with log index 0", "leave --first-log-index out"}, "verify", older, "--first-log-index", "4096")
-	novelgate(0, []string{"everything agrees from log index 4096 on", "4096 entries in front of log index 4096"}, "verify", newer, "--first-log-index", "4096")
+	novelgate(1, []string{
+		"begins elsewhere: with log index 4096", "from log index 0 on", "bundles in front of it", "--first-log-index 4096",
+	}, "verify", newer)
+	novelgate(1, []string{"begins elsewhere: with log index 4096", "from log index 8192 on"}, "verify", newer,
+		"--first-log-index", "8192")
+	novelgate(1, []string{"begins elsewhere: with log index 0", "leave --first-log-index out"}, "verify", older,
+		"--first-log-index", "4096")
+	novelgate(0, []string{"everything agrees from log index 4096 on", "4096 entries in front of log index 4096"}, "verify",
+		newer, "--first-log-index", "4096")
 	novelgate(0, []string{`"unverified": 4096`}, "verify", newer, "--first-log-index", "4096", "--json")
 
 	manifest := filepath.Join(older, "manifest.json")
@@ -45,7 +50,8 @@ func TestVerifyContinuingBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(manifest, []byte(strings.Replace(string(text), `"firstLogIndex": 0`, `"firstLogIndex": 4096`, 1)), 0o600); err != nil {
+	if err := os.WriteFile(manifest,
+		[]byte(strings.Replace(string(text), `"firstLogIndex": 0`, `"firstLogIndex": 4096`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	novelgate(1, []string{"begins elsewhere: with log index 4096"}, "verify", older)
@@ -60,11 +66,13 @@ func TestVerifyErasedWithoutRecord(t *testing.T) {
 	l.Exec(`UPDATE events SET personal = NULL, salt = NULL WHERE position IN (11, 12) AND personal IS NOT NULL`)
 	l.Exec(`ALTER TABLE events ENABLE TRIGGER USER`)
 	out := blackbox.RunCLI(t, l.URL, "events", "verify", "--no-projections")
-	if out.Code != 0 || !strings.Contains(out.Stdout, "WITHOUT A RECORD") || !strings.Contains(out.Stdout, "2 erased events, the first at log index 11,") {
+	if out.Code != 0 || !strings.Contains(out.Stdout, "WITHOUT A RECORD") ||
+		!strings.Contains(out.Stdout, "2 erased events, the first at log index 11,") {
 		t.Errorf("it ends with %d: %s%s", out.Code, out.Stdout, out.Stderr)
 	}
 	out = blackbox.RunCLI(t, l.URL, "events", "verify", "--no-projections", "--json")
-	if out.Code != 0 || !strings.Contains(out.Stdout, `"erasedWithoutRecord": 2`) || !strings.Contains(out.Stdout, `"firstErasedWithoutRecord": 11`) {
+	if out.Code != 0 || !strings.Contains(out.Stdout, `"erasedWithoutRecord": 2`) ||
+		!strings.Contains(out.Stdout, `"firstErasedWithoutRecord": 11`) {
 		t.Errorf("it ends with %d: %s%s", out.Code, out.Stdout, out.Stderr)
 	}
 }

@@ -9,16 +9,18 @@ import (
 	"novelgate/internal/testsize"
 )
 
-// cutSQL ends all connections of the service once one of them at least is in the middle of an append, and says how many of those there are.
+// cutSQL ends all connections of the service once one of them at least is in the middle of an append, and says how many
+// of those there are.
 const cutSQL = `WITH service AS MATERIALIZED (
-	SELECT pid, application_name = 'novelgate-append' AND backend_xid IS NOT NULL AS appending FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'
+	SELECT pid, application_name = 'novelgate-append' AND backend_xid IS NOT NULL AS appending FROM pg_stat_activity
+	    WHERE application_name LIKE 'novelgate%'
 ), cut AS MATERIALIZED (
 	SELECT s.appending, pg_terminate_backend(s.pid) FROM service AS s WHERE (SELECT bool_or(t.appending) FROM service AS t)
 )
 SELECT count(*) FILTER (WHERE appending) FROM cut`
 
-// TestConnectionsAreCut ends all connections of the service, again and again, wherever their transactions are: many a commit
-// succeeds and its answer is lost.
+// TestConnectionsAreCut ends all connections of the service, again and again, wherever their transactions are: many a
+// commit succeeds and its answer is lost.
 func TestConnectionsAreCut(t *testing.T) {
 	database := startServer(t)
 	service := serve(t, database.url())
@@ -50,8 +52,9 @@ func TestConnectionsAreCut(t *testing.T) {
 		cuts, appends, seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
 }
 
-// TestWritersGetStuck stops the processes of the database that the service writes through, in the middle of their transactions,
-// so that those keep their locks and hide what came after them from readers. The service can still connect.
+// TestWritersGetStuck stops the processes of the database that the service writes through, in the middle of their
+// transactions, so that those keep their locks and hide what came after them from readers. The service can still
+// connect.
 func TestWritersGetStuck(t *testing.T) {
 	database := startServer(t)
 	service := serve(t, database.url())

@@ -12,8 +12,9 @@ import (
 	"novelgate/internal/testsize"
 )
 
-// TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. What it has accepted it answers; what it
-// refuses, by taking no connection, it has not carried out: the other replica does so, as if for the first time.
+// TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. What it has accepted it answers;
+// what it refuses, by taking no connection, it has not carried out: the other replica does so, as if for the first
+// time.
 func TestDrainHandsOver(t *testing.T) {
 	database := startServer(t)
 	for round := range testsize.Of(2, 1) {
@@ -60,12 +61,14 @@ func TestDrainHandsOver(t *testing.T) {
 		took := time.Since(began)
 		again.Wait()
 		handed := refused.Load()
-		blackbox.Eventually(t, patience, "commands go to the other replica", func() bool { return refused.Load() >= handed+100 })
+		blackbox.Eventually(t, patience, "commands go to the other replica",
+			func() bool { return refused.Load() >= handed+100 })
 		ended.Store(true)
 		l.all.Wait()
 		seen := l.ledger.reconcile(t, l.partner, replicas[1], database.url())
 		if seen.unknown > 0 || answered.Load() == 0 {
-			t.Errorf("%d commands have no answer and %d were answered by the first replica, want none and some", seen.unknown, answered.Load())
+			t.Errorf("%d commands have no answer and %d were answered by the first replica, want none and some", seen.unknown,
+				answered.Load())
 		}
 		count := wantSoundLog(t, database.url())
 		replicas[1].metrics(t)
@@ -73,6 +76,7 @@ func TestDrainHandsOver(t *testing.T) {
 		if code := replicas[1].wait(t, patience); code != 0 {
 			t.Errorf("exit code %d after SIGTERM, want 0", code)
 		}
-		t.Logf("drained in %v: %d answered by the first replica, %d handed over; %d events", took, answered.Load(), refused.Load(), count)
+		t.Logf("drained in %v: %d answered by the first replica, %d handed over; %d events", took, answered.Load(),
+			refused.Load(), count)
 	}
 }

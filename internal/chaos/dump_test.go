@@ -16,8 +16,8 @@ import (
 	"novelgate/migrations"
 )
 
-// dumpAndRestore moves a database into the empty one of another cluster, as an operator does. Where PostgreSQL came without
-// pg_dump, the tables are copied by COPY.
+// dumpAndRestore moves a database into the empty one of another cluster, as an operator does. Where PostgreSQL came
+// without pg_dump, the tables are copied by COPY.
 func dumpAndRestore(t testing.TB, from, to *server) {
 	t.Helper()
 	dump, restore := tool(t, from, "pg_dump"), tool(t, to, "pg_restore")
@@ -65,7 +65,8 @@ func copyTables(t testing.TB, from, to string) {
 	if _, err := source.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ`); err != nil {
 		t.Fatalf("begin: %v", err)
 	}
-	rows, err := source.Query(ctx, `SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`)
+	rows, err := source.Query(ctx,
+		`SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`)
 	if err != nil {
 		t.Fatalf("list tables: %v", err)
 	}
@@ -74,7 +75,8 @@ func copyTables(t testing.TB, from, to string) {
 		t.Fatalf("list tables: %v", err)
 	}
 	guards := func(what string) string { return strings.Join(eachTable(tables, what), "; ") }
-	if _, err := target.Exec(ctx, guards(`ALTER TABLE %s DISABLE TRIGGER ALL`)+`; TRUNCATE `+strings.Join(tables, ", ")); err != nil {
+	if _, err := target.Exec(ctx, guards(`ALTER TABLE %s DISABLE TRIGGER ALL`)+`; TRUNCATE `+strings.Join(tables,
+		", ")); err != nil {
 		t.Fatalf("empty the tables: %v", err)
 	}
 	for _, table := range tables {
@@ -89,7 +91,8 @@ func copyTables(t testing.TB, from, to string) {
 	// The guards of the log and the ledger fire always; checks of foreign keys are as they come.
 	const alwaysSQL = `DO $do$ DECLARE g record; BEGIN
 		FOR g IN SELECT tgrelid::regclass AS of, tgname, tgisinternal FROM pg_trigger WHERE tgenabled = 'D' LOOP
-			EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', g.of, CASE WHEN g.tgisinternal THEN '' ELSE 'ALWAYS' END, g.tgname);
+			EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', g.of, CASE WHEN g.tgisinternal THEN '' ELSE 'ALWAYS' END,
+			    g.tgname);
 		END LOOP; END $do$`
 	if _, err := target.Exec(ctx, alwaysSQL); err != nil {
 		t.Fatalf("enable the triggers: %v", err)

@@ -75,7 +75,8 @@ func TestEmbeddedKilledWithItsService(t *testing.T) {
 		p.Service = service.Service
 		again := p.Import(t, "first", firstComment)
 		again.WantReplayed(t, true, false)
-		if got := again.WantPost(t, 200); got.PostID != first.PostID || got.ThreadID != first.ThreadID || got.URL != first.URL {
+		if got := again.WantPost(t, 200); got.PostID != first.PostID || got.ThreadID != first.ThreadID ||
+			got.URL != first.URL {
 			t.Errorf("after kill -9 the comment is %+v, want %+v", got, first)
 		}
 		p.Import(t, blackbox.Key(), plantedComment("later")).WantPost(t, 201)
@@ -131,8 +132,8 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 	wantPostgresLogClean(t, dir)
 }
 
-// TestEmbeddedServerIsFound runs staff commands and a second service beside the one that owns the embedded database, and then
-// kills the owner.
+// TestEmbeddedServerIsFound runs staff commands and a second service beside the one that owns the embedded database,
+// and then kills the owner.
 func TestEmbeddedServerIsFound(t *testing.T) {
 	dir := dataDir(t)
 	refused := blackbox.RunCLI(t, "", "integration", "list", "--data-dir", dir)
@@ -143,10 +144,13 @@ func TestEmbeddedServerIsFound(t *testing.T) {
 	p := demoPartner(t, owner)
 	listed := blackbox.RunCLI(t, "", "integration", "list", "--data-dir", dir, "--json")
 	var integrations []blackbox.Integration
-	if err := json.Unmarshal([]byte(listed.Stdout), &integrations); err != nil || len(integrations) != 1 || integrations[0].Name != "demo" {
-		t.Fatalf("integration list ends with %d and prints %s%s, want the demo integration (%v)", listed.Code, listed.Stdout, listed.Stderr, err)
+	if err := json.Unmarshal([]byte(listed.Stdout), &integrations); err != nil || len(integrations) != 1 ||
+		integrations[0].Name != "demo" {
+		t.Fatalf("integration list ends with %d and prints %s%s, want the demo integration (%v)", listed.Code, listed.Stdout,
+			listed.Stderr, err)
 	}
-	if raised := blackbox.RunCLI(t, "", "integration", "limit", "demo", "--posts-per-minute", "100000", "--data-dir", dir); raised.Code != 0 {
+	if raised := blackbox.RunCLI(t, "", "integration", "limit", "demo", "--posts-per-minute", "100000", "--data-dir",
+		dir); raised.Code != 0 {
 		t.Errorf("integration limit ends with %d\n%s", raised.Code, raised.Stderr)
 	}
 	migrated := blackbox.RunCLI(t, "", "migrate", "--data-dir", dir, "--json")

@@ -37,9 +37,10 @@ type eraseDesk struct {
 	staff       *staff.Staff
 }
 
-// TestKilledErasure kills the command line, or the service in the middle of the request, with SIGKILL while it erases one author after
-// another: at any moment, and in a transaction that waits for a lock. What is left is whole transactions, and no event is erased by half; a
-// second call erases the rest, and only that. With --vacuum nothing is left in statistics either.
+// TestKilledErasure kills the command line, or the service in the middle of the request, with SIGKILL while it erases
+// one author after another: at any moment, and in a transaction that waits for a lock. What is left is whole
+// transactions, and no event is erased by half; a second call erases the rest, and only that. With --vacuum nothing is
+// left in statistics either.
 func TestKilledErasure(t *testing.T) {
 	d := newEraseDesk(t)
 	d.write(t, "neighbour", 20)
@@ -48,7 +49,8 @@ func TestKilledErasure(t *testing.T) {
 	for round := range rounds {
 		author := fmt.Sprintf("%s/%d", planted, round)
 		d.write(t, author, ownComments)
-		if _, err := d.staff.LinkAuthor(t.Context(), staff.AuthorName{IntegrationID: d.integration, ExternalUUID: author}, "member of "+author, ""); err != nil {
+		if _, err := d.staff.LinkAuthor(t.Context(), staff.AuthorName{IntegrationID: d.integration, ExternalUUID: author},
+			"member of "+author, ""); err != nil {
 			t.Fatal(err)
 		}
 		awaitProjections(t, d.url, d.settled(t))
@@ -86,7 +88,8 @@ func TestKilledErasure(t *testing.T) {
 	}
 	awaitProjections(t, d.url, d.settled(t))
 	for what, sql := range map[string]string{
-		"posts show words":       `SELECT count(*) FROM posts WHERE content LIKE '%` + planted + `/%' OR author_id IN (SELECT author_id FROM authors WHERE external_uuid <> 'neighbour')`,
+		"posts show words": `SELECT count(*) FROM posts WHERE content LIKE '%` + planted +
+			`/%' OR author_id IN (SELECT author_id FROM authors WHERE external_uuid <> 'neighbour')`,
 		"words of the neighbour": `SELECT 20 - count(*) FROM posts AS p JOIN authors AS a USING (author_id) WHERE a.external_uuid = 'neighbour' AND p.content IS NOT NULL`,
 		"posts out of place":     fmt.Sprintf(`SELECT %d - count(*) FROM posts`, rounds*ownComments+20),
 	} {
@@ -94,7 +97,8 @@ func TestKilledErasure(t *testing.T) {
 			t.Errorf("%d %s", n, what)
 		}
 	}
-	if out := blackbox.RunCLI(t, d.url, "author", "erase", d.name, planted+"/0", "--reason", "asked", "--vacuum"); out.Code != 0 {
+	if out := blackbox.RunCLI(t, d.url, "author", "erase", d.name, planted+"/0", "--reason", "asked",
+		"--vacuum"); out.Code != 0 {
 		t.Errorf("vacuum ends with %d\n%s", out.Code, out.Stderr)
 	}
 	if held := testdb.Holding(t, d.url, planted+"/"); len(held) > 0 {
@@ -135,11 +139,13 @@ func (d *eraseDesk) write(t *testing.T, author string, n int) {
 	for i := range recorded {
 		key := fmt.Sprintf("%s #%d", uuid.NewString(), i)
 		recorded[i] = events.Recorded{
-			StreamType: events.PostStream, StreamID: events.PostID(d.integration, key), StreamVersion: 1, ID: key, Source: events.PostsSource(d.integration),
-			Salt: uuid.NullUUID{UUID: uuid.New(), Valid: true},
+			StreamType: events.PostStream, StreamID: events.PostID(d.integration, key), StreamVersion: 1, ID: key,
+			Source: events.PostsSource(d.integration),
+			Salt:   uuid.NullUUID{UUID: uuid.New(), Valid: true},
 			Event: events.PostImported{
-				IntegrationID: d.integration, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2}, WrittenAt: time.Unix(int64(i), 0).UTC(),
-				Comment: &events.Comment{ExternalUUID: author, Username: "a name", Content: planted + " of " + author},
+				IntegrationID: d.integration, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2},
+				WrittenAt: time.Unix(int64(i), 0).UTC(),
+				Comment:   &events.Comment{ExternalUUID: author, Username: "a name", Content: planted + " of " + author},
 			},
 		}
 	}
@@ -187,7 +193,8 @@ func (d *eraseDesk) eraseByRequest(t *testing.T, author string) (kill func()) {
 func (d *eraseDesk) request(author string) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	address := d.URL + "/api/admin/integrations/" + d.integration.String() + "/authors/" + url.PathEscape(author) + "?reason=asked"
+	address := d.URL + "/api/admin/integrations/" + d.integration.String() + "/authors/" + url.PathEscape(author) +
+		"?reason=asked"
 	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, address, http.NoBody)
 	if err != nil {
 		return 0, err
@@ -223,10 +230,12 @@ func (d *eraseDesk) finish(t *testing.T, author string, overHTTP bool) {
 // erased counts the comments of an author that are erased, and fails the test when a comment has lost only a half.
 func (d *eraseDesk) erased(t *testing.T, author string) int {
 	t.Helper()
-	if n := value[int](t, d.url, `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND (personal IS NULL) <> (salt IS NULL)`); n != 0 {
+	if n := value[int](t, d.url,
+		`SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND (personal IS NULL) <> (salt IS NULL)`); n != 0 {
 		t.Errorf("%d comments are erased by half", n)
 	}
-	left := value[int](t, d.url, `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal ->> 'uuid' = $1`, author)
+	left := value[int](t, d.url,
+		`SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal ->> 'uuid' = $1`, author)
 	return ownComments - left
 }
 
@@ -236,7 +245,8 @@ func (d *eraseDesk) hold(t *testing.T, author string, nth int) (release func()) 
 	connection := connect(t, d.url)
 	_, err := connection.Exec(t.Context(), `BEGIN`)
 	if err == nil {
-		_, err = connection.Exec(t.Context(), `SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts WHERE author_id = $1 ORDER BY post_id OFFSET $2 LIMIT 1) FOR UPDATE`,
+		_, err = connection.Exec(t.Context(),
+			`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts WHERE author_id = $1 ORDER BY post_id OFFSET $2 LIMIT 1) FOR UPDATE`,
 			events.AuthorID(d.integration, author), nth)
 	}
 	if err != nil {
@@ -251,6 +261,7 @@ func (d *eraseDesk) hold(t *testing.T, author string, nth int) (release func()) 
 func (d *eraseDesk) awaitBlocked(t *testing.T) {
 	t.Helper()
 	blackbox.Eventually(t, patience, "the erasure waits for a lock", func() bool {
-		return value[int](t, d.url, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%erase_author_events%' AND pid <> pg_backend_pid()`) > 0
+		return value[int](t, d.url,
+			`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%erase_author_events%' AND pid <> pg_backend_pid()`) > 0
 	})
 }

@@ -26,8 +26,9 @@ func failovers(t testing.TB, few int) int {
 	return n
 }
 
-// TestFailoverLosesEvents fails over to an asynchronous standby that lacks the newest events, under a living service. The new
-// primary uses the transaction ids of what is lost for other events: the read models must hold these, and nothing of what is lost.
+// TestFailoverLosesEvents fails over to an asynchronous standby that lacks the newest events, under a living service.
+// The new primary uses the transaction ids of what is lost for other events: the read models must hold these, and
+// nothing of what is lost.
 func TestFailoverLosesEvents(t *testing.T) {
 	primary := startServer(t)
 	proxy := blackbox.NewProxy(t, primary.url())
@@ -76,7 +77,8 @@ func TestFailoverLosesEvents(t *testing.T) {
 			SELECT FROM events AS e WHERE e.stream_id = p.post_id AND e.recorded_at = p.recorded_at)`); found != 0 {
 			t.Errorf("run %d: %d comments that are not in the log", run, found)
 		}
-		if found := value[int](t, primary.url(), `SELECT count(*) FROM posts WHERE event_id LIKE $1`, name+"-new-%"); found != 6 {
+		if found := value[int](t, primary.url(), `SELECT count(*) FROM posts WHERE event_id LIKE $1`,
+			name+"-new-%"); found != 6 {
 			t.Errorf("run %d: %d of 6 acknowledged comments are in the read models", run, found)
 		}
 		if t.Failed() {

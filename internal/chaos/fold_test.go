@@ -15,7 +15,8 @@ import (
 var foldQueries = map[string]string{
 	"title_lookup": `SELECT concat_ws('|', folded_title, novel_id, slug, title, state, coalesce(owner_id::text, '-'), stream_version,
 		coalesce(details->>'author', ''), coalesce(details->>'synopsis', ''), coalesce(details->>'coverUrl', ''),
-		coalesce((SELECT string_agg(g, ',' ORDER BY n) FROM jsonb_array_elements_text(details->'genres') WITH ORDINALITY AS x (g, n)), ''),
+		coalesce((SELECT string_agg(g, ',' ORDER BY n)
+		    FROM jsonb_array_elements_text(details->'genres') WITH ORDINALITY AS x (g, n)), ''),
 		coalesce(details->>'language', ''), coalesce(details->>'readingStatus', '')) FROM title_lookup`,
 	"threads":      `SELECT concat_ws('|', novel_id, thread_id) FROM threads`,
 	"integrations": `SELECT concat_ws('|', integration_id, name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, review, stream_version) FROM integrations`,
@@ -64,8 +65,9 @@ type foldedAuthor struct {
 // fold goes through the log event by event, and returns the rows of each table, sorted.
 func fold(recorded []events.Recorded) map[string][]string {
 	c := &catalogue{
-		novels: map[uuid.UUID]*foldedNovel{}, threads: map[uuid.UUID]uuid.UUID{}, integrations: map[uuid.UUID]*foldedIntegration{},
-		keys: map[uuid.UUID]*foldedKey{}, authors: map[uuid.UUID]*foldedAuthor{},
+		novels: map[uuid.UUID]*foldedNovel{}, threads: map[uuid.UUID]uuid.UUID{},
+		integrations: map[uuid.UUID]*foldedIntegration{},
+		keys:         map[uuid.UUID]*foldedKey{}, authors: map[uuid.UUID]*foldedAuthor{},
 	}
 	for i := range recorded {
 		r := &recorded[i]
@@ -95,7 +97,11 @@ func (c *catalogue) novel(r *events.Recorded) {
 		n.NovelCreated = e
 	case events.NovelUpdated:
 		for _, change := range []struct{ from, to *string }{
-			{e.Author, &n.Author}, {e.Synopsis, &n.Synopsis}, {e.CoverURL, &n.CoverURL}, {e.Language, &n.Language}, {e.ReadingStatus, &n.ReadingStatus},
+			{e.Author, &n.Author},
+			{e.Synopsis, &n.Synopsis},
+			{e.CoverURL, &n.CoverURL},
+			{e.Language, &n.Language},
+			{e.ReadingStatus, &n.ReadingStatus},
 		} {
 			if change.from != nil {
 				*change.to = *change.from
@@ -162,10 +168,14 @@ func (c *catalogue) post(r *events.Recorded) {
 		chapter = string(e.ChapterNumber)
 	}
 	id, at := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), e.WrittenAt.UnixMicro()
-	c.posts = append(c.posts, row(r.StreamID, e.ThreadID, e.NovelID, e.IntegrationID, id, parent, chapter, e.Comment.Content, at, r.RecordedAt.UnixMicro(), r.ID))
+	c.posts = append(c.posts,
+		row(r.StreamID, e.ThreadID, e.NovelID, e.IntegrationID, id, parent, chapter, e.Comment.Content, at,
+			r.RecordedAt.UnixMicro(), r.ID))
 	a := c.authors[id]
 	if a == nil {
-		a = &foldedAuthor{integration: e.IntegrationID, external: e.Comment.ExternalUUID, at: at, first: r.RecordedAt.UnixMicro()}
+		a = &foldedAuthor{
+			integration: e.IntegrationID, external: e.Comment.ExternalUUID, at: at, first: r.RecordedAt.UnixMicro(),
+		}
 		c.authors[id] = a
 	}
 	if at >= a.at {
@@ -181,14 +191,16 @@ func (c *catalogue) rows() map[string][]string {
 		if n.OwnerID != nil {
 			owner = n.OwnerID.String()
 		}
-		add("title_lookup", title.Fold(n.Title), n.id, n.Slug, n.Title, n.State, owner, n.version, n.Author, n.Synopsis, n.CoverURL,
+		add("title_lookup", title.Fold(n.Title), n.id, n.Slug, n.Title, n.State, owner, n.version, n.Author, n.Synopsis,
+			n.CoverURL,
 			strings.Join(n.Genres, ","), n.Language, n.ReadingStatus)
 	}
 	for novel, thread := range c.threads {
 		add("threads", novel, thread)
 	}
 	for id, i := range c.integrations {
-		add("integrations", id, i.name, sqlBool(i.enabled), sqlBool(i.novels), sqlBool(i.posts), i.postsPerMinute, i.perMinute, sqlBool(i.review), i.version)
+		add("integrations", id, i.name, sqlBool(i.enabled), sqlBool(i.novels), sqlBool(i.posts), i.postsPerMinute,
+			i.perMinute, sqlBool(i.review), i.version)
 	}
 	for id, k := range c.keys {
 		add("api_keys", id, hex.EncodeToString(k.SHA256), k.Prefix, k.integration, sqlBool(k.revoked))

@@ -33,7 +33,8 @@ func TestKilledUnderLoad(t *testing.T) {
 		t.Error("no kill met a command on its way: this test has shown nothing")
 	}
 	sent, _ := l.ledger.count()
-	t.Logf("%d kills: %d commands sent, %d acknowledged, %d without an answer, of which %d are on record; %d events; %d moves of checkpoints; answers %v",
+	t.Logf("%d kills: %d commands sent, %d acknowledged, %d without an answer, of which %d are on record; %d events; %d "+
+		"moves of checkpoints; answers %v",
 		kills, sent, seen.acknowledged, seen.unknown, seen.unknownStored, count, moves, l.ledger.statuses)
 }
 
@@ -63,6 +64,7 @@ func TestKilledBesideAnother(t *testing.T) {
 		t.Error("no kill met a command on its way: this test has shown nothing")
 	}
 	wantCompetition(t, all...)
-	t.Logf("%d kills: %d acknowledged, %d without an answer, of which %d are on record; %d events; %d moves of checkpoints; answers %v",
+	t.Logf("%d kills: %d acknowledged, %d without an answer, of which %d are on record; %d events; %d moves of "+
+		"checkpoints; answers %v",
 		kills, seen.acknowledged, seen.unknown, seen.unknownStored, count, moves, l.ledger.statuses)
 }

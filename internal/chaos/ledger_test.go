@@ -43,7 +43,8 @@ func (i *identifiers) stream() uuid.UUID {
 
 func (i *identifiers) equal(other *identifiers) bool {
 	a, b := *i, *other
-	parents := a.ParentPostID == nil && b.ParentPostID == nil || a.ParentPostID != nil && b.ParentPostID != nil && *a.ParentPostID == *b.ParentPostID
+	parents := a.ParentPostID == nil && b.ParentPostID == nil ||
+		a.ParentPostID != nil && b.ParentPostID != nil && *a.ParentPostID == *b.ParentPostID
 	a.ParentPostID, b.ParentPostID = nil, nil
 	return parents && a == b
 }

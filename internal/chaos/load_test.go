@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// load is a partner platform with some connections: comments on known novels and on new ones, replies, upserts. What gets no
-// answer is repeated with the same key half of the time, and left in the dark otherwise.
+// load is a partner platform with some connections: comments on known novels and on new ones, replies, upserts. What
+// gets no answer is repeated with the same key half of the time, and left in the dark otherwise.
 type load struct {
 	*partner
 	ledger *ledger
@@ -123,9 +123,11 @@ func (l *load) next(unique string, comments []*command) *command {
 // comment returns the members of a comment, with what must not leak planted in it.
 func comment(title, reader, unique string) map[string]any {
 	return map[string]any{
-		"uuid": planted + " " + reader, "username": planted + " " + unique, "novel": title, "content": planted + " says " + unique,
+		"uuid": planted + " " + reader, "username": planted + " " + unique, "novel": title,
+		"content":       planted + " says " + unique,
 		"chapterNumber": json.Number([]string{"0", "1", "2.5", "17", "1000000"}[rand.IntN(5)]),
-		"timestamp":     time.Date(2026, 1, 1, 0, 0, rand.IntN(1_000_000), rand.IntN(1000)*1_000_000, time.UTC).Format(time.RFC3339Nano),
+		"timestamp": time.Date(2026, 1, 1, 0, 0, rand.IntN(1_000_000), rand.IntN(1000)*1_000_000, time.UTC).Format(
+			time.RFC3339Nano),
 	}
 }
 

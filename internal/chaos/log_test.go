@@ -23,9 +23,9 @@ var readModels = []string{
 	"novels", "daily_authors", "daily_facts", "thread_activity", "integration_activity",
 }
 
-// wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a replay, both
-// through the projections and through the naive fold. It waits until the projections have caught up, and returns how many
-// events there are. Call it when nobody sends.
+// wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a
+// replay, both through the projections and through the naive fold. It waits until the projections have caught up, and
+// returns how many events there are. Call it when nobody sends.
 func wantSoundLog(t testing.TB, databaseURL string) int {
 	t.Helper()
 	for what, query := range map[string]string{
@@ -36,9 +36,10 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 		"streams of two types": `SELECT count(*) FROM (SELECT FROM events GROUP BY stream_id HAVING count(DISTINCT stream_type) > 1) AS e`,
 		"transactions with a gap before them in the ledger": `SELECT count(*) FROM (SELECT first_log_index, coalesce(lag(first_log_index + event_count)
 			OVER (ORDER BY transaction_id), 0) AS n FROM ledger_seals) AS s WHERE first_log_index <> n`,
-		"sealed transactions of another size": `SELECT count(*) FROM ledger_seals AS s WHERE event_count <> (SELECT count(*) FROM events AS e WHERE e.transaction_id = s.transaction_id)`,
-		"signed checkpoints beyond the tree":  `SELECT count(*) FROM ledger_checkpoints WHERE tree_size > (SELECT tree_size FROM ledger_state)`,
-		"novels with a title in common":       `SELECT count(*) - count(DISTINCT folded_title) FROM title_lookup`,
+		"sealed transactions of " +
+			"another size": `SELECT count(*) FROM ledger_seals AS s WHERE event_count <> (SELECT count(*) FROM events AS e WHERE e.transaction_id = s.transaction_id)`,
+		"signed checkpoints beyond the tree": `SELECT count(*) FROM ledger_checkpoints WHERE tree_size > (SELECT tree_size FROM ledger_state)`,
+		"novels with a title in common":      `SELECT count(*) - count(DISTINCT folded_title) FROM title_lookup`,
 	} {
 		if found := value[int](t, databaseURL, query); found != 0 {
 			t.Errorf("%d %s", found, what)
@@ -58,8 +59,8 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 	return len(recorded)
 }
 
-// settledLog reads the whole log when readers see all of it, which is soon after the last transaction that was there meanwhile. Call it
-// when nobody sends.
+// settledLog reads the whole log when readers see all of it, which is soon after the last transaction that was there
+// meanwhile. Call it when nobody sends.
 func settledLog(t testing.TB, databaseURL string) (recorded []events.Recorded) {
 	t.Helper()
 	blackbox.Eventually(t, patience, "readers see the whole log", func() bool {
@@ -97,7 +98,8 @@ func awaitProjections(t testing.TB, databaseURL string, recorded []events.Record
 	end := recorded[len(recorded)-1].Position.String()
 	var states string
 	blackbox.Eventually(t, patience, "every projection is at "+end, func() bool {
-		states = value[string](t, databaseURL, `SELECT coalesce(string_agg(DISTINCT state || ' ' || transaction_id || '/' || position, ', '), '') FROM projections`)
+		states = value[string](t, databaseURL,
+			`SELECT coalesce(string_agg(DISTINCT state || ' ' || transaction_id || '/' || position, ', '), '') FROM projections`)
 		return states == "running "+end
 	})
 	return time.Since(began)
@@ -134,7 +136,8 @@ func wantSame(t testing.TB, what string, want, got map[string][]string) {
 			continue
 		}
 		missing, extra := without(want[table], rows), without(rows, want[table])
-		t.Errorf("%s has %d rows, %s gives %d; the first of %d and %d that differ (-replay +table)\n%s", table, len(rows), what, len(want[table]),
+		t.Errorf("%s has %d rows, %s gives %d; the first of %d and %d that differ (-replay +table)\n%s", table, len(rows),
+			what, len(want[table]),
 			len(missing), len(extra), cmp.Diff(missing[:min(3, len(missing))], extra[:min(3, len(extra))]))
 	}
 }

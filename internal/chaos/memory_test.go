@@ -36,10 +36,13 @@ func residentPeak(t testing.TB, p *process) int {
 
 // largeComments appends comments of 31 KB, which compress well in the database and not at all on their way out of it.
 const largeComments = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
-SELECT n - 1, 'post', md5(n::text)::uuid, 1, 'large-' || n, 'integrations/01000000-0000-7000-8000-000000000001/posts', 'post.imported.v1',
-    json_build_object('integrationId', '01000000-0000-7000-8000-000000000001', 'novelId', '03000000-0000-7000-8000-000000000003', 'novelSlug', 'large',
+SELECT n - 1, 'post', md5(n::text)::uuid, 1, 'large-' || n, 'integrations/01000000-0000-7000-8000-000000000001/posts',
+    'post.imported.v1',
+    json_build_object('integrationId', '01000000-0000-7000-8000-000000000001', 'novelId',
+        '03000000-0000-7000-8000-000000000003', 'novelSlug', 'large',
         'threadId', '04000000-0000-7000-8000-000000000004', 'writtenAt', '2026-01-01T00:00:00Z'),
-    json_build_object('uuid', 'user-' || mod(n, 500), 'username', 'Name', 'content', n || repeat(' word', 6200)), gen_random_uuid(), '{}'
+    json_build_object('uuid', 'user-' || mod(n, 500), 'username', 'Name', 'content', n || repeat(' word', 6200)),
+        gen_random_uuid(), '{}'
 FROM generate_series(1, %d) AS n`
 
 // TestMemoryOfCatchingUp starts a service whose projections and ledger are 25,000 large comments behind: 800 MB in all.
@@ -67,12 +70,15 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	database := testdb.New(t)
 	r := serve(t, database, "--allow-unsafe-durability")
 	p := newPartner(t, database)
-	if a := p.send(r.URL, blackbox.PostsPath, "first", encode(comment("Large", "reader", "x")), false); a.status != http.StatusCreated {
+	if a := p.send(r.URL, blackbox.PostsPath, "first", encode(comment("Large", "reader", "x")),
+		false); a.status != http.StatusCreated {
 		t.Fatalf("the first comment is answered %d %v", a.status, a.err)
 	}
 	execute(t, database, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, written_at, recorded_at, event_id, parent_post_id, root_post_id, depth)
-		SELECT md5(n || '/' || r)::uuid, t.thread_id, t.novel_id, gen_random_uuid(), gen_random_uuid(), repeat('&', 31000), now() - n * interval '1 minute', now(),
-			n || '/' || r, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN 1 ELSE 0 END
+		SELECT md5(n || '/' || r)::uuid, t.thread_id, t.novel_id, gen_random_uuid(), gen_random_uuid(), repeat('&', 31000),
+		    now() - n * interval '1 minute', now(),
+			n || '/' || r, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE
+			    WHEN r > 0 THEN 1 ELSE 0 END
 		FROM threads AS t, generate_series(1, 100) AS n, generate_series(0, 11) AS r`)
 	address := strings.TrimPrefix(r.URL, "http://")
 	for range connections {
@@ -93,12 +99,14 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 		return n
 	}
 	testdb.Eventually(t, "every connection is answered or refused", func() bool {
-		return number("novelgate_readers_refused_total") > 0 && number(`novelgate_http_requests_total{code="unavailable",route="/novels/{slug}/discussion",status="503"}`)+
-			number("novelgate_readers") >= connections*9/10
+		return number("novelgate_readers_refused_total") > 0 &&
+			number(`novelgate_http_requests_total{code="unavailable",route="/novels/{slug}/discussion",status="503"}`)+
+				number("novelgate_readers") >= connections*9/10
 	})
 	// Others are served meanwhile.
 	for i := range 20 {
-		if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("meanwhile-", i), encode(comment("Large", "reader", "x")), false); a.status != http.StatusCreated {
+		if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("meanwhile-", i), encode(comment("Large", "reader", "x")),
+			false); a.status != http.StatusCreated {
 			t.Errorf("a comment is answered %d %v while readers do not read", a.status, a.err)
 		}
 	}

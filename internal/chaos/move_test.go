@@ -10,8 +10,8 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// TestMoveToAnotherCluster moves everything to a cluster that has handed out far fewer transaction ids, by dump and restore, and
-// goes on there: nothing is lost or projected twice, and the ledger is the same one.
+// TestMoveToAnotherCluster moves everything to a cluster that has handed out far fewer transaction ids, by dump and
+// restore, and goes on there: nothing is lost or projected twice, and the ledger is the same one.
 func TestMoveToAnotherCluster(t *testing.T) {
 	old, data := startServer(t), t.TempDir() // with the key of the ledger
 	before := servePatiently(t, old.url(), "--data-dir", data)
@@ -37,8 +37,9 @@ func TestMoveToAnotherCluster(t *testing.T) {
 			t.Fatalf("%v: %s", args, out.Stderr)
 		}
 	}
-	awaitProjections(t, old.url(), settledLog(t, old.url())) // none has to apply the erasure on the other side, before it can be verified
-	before.kill()                                            // whatever it has not sealed yet
+	// none has to apply the erasure on the other side, before it can be verified
+	awaitProjections(t, old.url(), settledLog(t, old.url()))
+	before.kill() // whatever it has not sealed yet
 	wantErased(t, old.url())
 
 	now := startServer(t)
@@ -57,7 +58,8 @@ func TestMoveToAnotherCluster(t *testing.T) {
 		t.Fatalf("%v\n%s", err, rebase.stdout)
 	}
 	stored := value[int64](t, old.url(), `SELECT count(*) FROM events`)
-	if report.Events != stored || report.Moved != stored || report.Sealed != entries || report.RootBefore != report.RootAfter || report.RootAfter == "" {
+	if report.Events != stored || report.Moved != stored || report.Sealed != entries ||
+		report.RootBefore != report.RootAfter || report.RootAfter == "" {
 		t.Errorf("%+v of %d events, %d of them sealed", report, stored, entries)
 	}
 	again := launch(t, "events", "rebase", "--database-url", now.url())
@@ -76,7 +78,8 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	more.stop()
 	wantReplayed(t, now.url())
 	blackbox.Eventually(t, patience, "everything is signed", func() bool {
-		return value[bool](t, now.url(), `SELECT (SELECT count(*) FROM events) = (SELECT max(tree_size) FROM ledger_checkpoints)`)
+		return value[bool](t, now.url(),
+			`SELECT (SELECT count(*) FROM events) = (SELECT max(tree_size) FROM ledger_checkpoints)`)
 	})
 	wantVerified(t, now.url(), kept)
 	if metrics := after.metrics(t); !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") {
@@ -104,7 +107,8 @@ func keep(t *testing.T, r *replica) string {
 func wantVerified(t *testing.T, databaseURL, kept string) {
 	t.Helper()
 	p := launch(t, "events", "verify", "--against", kept, "--database-url", databaseURL)
-	if code := p.wait(t, patience); code != 0 || !strings.Contains(p.stdout.String(), "everything agrees") || !strings.Contains(p.stdout.String(), "entries: agrees") {
+	if code := p.wait(t, patience); code != 0 || !strings.Contains(p.stdout.String(), "everything agrees") ||
+		!strings.Contains(p.stdout.String(), "entries: agrees") {
 		t.Errorf("verify: exit code %d\n%s%s", code, p.stdout, p.stderr)
 	}
 }
@@ -115,7 +119,8 @@ func wantErased(t *testing.T, databaseURL string) {
 	if n := value[int](t, databaseURL, `SELECT count(*) FROM events WHERE personal->>'uuid' LIKE '%gone'`); n != 0 {
 		t.Errorf("%d events of the erased author", n)
 	}
-	if n := value[int](t, databaseURL, `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal IS NULL`); n == 0 {
+	if n := value[int](t, databaseURL,
+		`SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal IS NULL`); n == 0 {
 		t.Error("nothing was erased")
 	}
 }
@@ -126,5 +131,6 @@ func wantReplayed(t *testing.T, databaseURL string) {
 	recorded := settledLog(t, databaseURL)
 	awaitProjections(t, databaseURL, recorded)
 	const rows = `SELECT t::text FROM %s AS t`
-	wantSame(t, "a replay through the projections", contents(t, rebuild(t, databaseURL, recorded), readModels, rows), contents(t, databaseURL, readModels, rows))
+	wantSame(t, "a replay through the projections", contents(t, rebuild(t, databaseURL, recorded), readModels, rows),
+		contents(t, databaseURL, readModels, rows))
 }

@@ -13,8 +13,8 @@ import (
 	"novelgate/projections"
 )
 
-// The service promises an answer within two seconds. A busy machine adds to what we measure: processes wait for their turn, ours and
-// those that it asks. What hangs takes far longer.
+// The service promises an answer within two seconds. A busy machine adds to what we measure: processes wait for their
+// turn, ours and those that it asks. What hangs takes far longer.
 const (
 	promised = 2 * time.Second
 	busy     = 1500 * time.Millisecond
@@ -57,7 +57,8 @@ func wantRefusals(t testing.TB, w *witness, answers []answer) (slowest time.Dura
 	for _, a := range answers {
 		slowest = max(slowest, a.took)
 		if !a.unavailable() {
-			t.Errorf("while the database is away a request is answered with %d after %v, want 503 unavailable with Retry-After (%v)\n%s", a.status, a.took, a.err, a.body)
+			t.Errorf("while the database is away a request is answered with %d after %v, want 503 unavailable with "+
+				"Retry-After (%v)\n%s", a.status, a.took, a.err, a.body)
 			break
 		}
 		if w.late(a) {
@@ -70,10 +71,12 @@ func wantRefusals(t testing.TB, w *witness, answers []answer) (slowest time.Dura
 // awaitRefusals waits until every connection of the load has met the absence of the database.
 func awaitRefusals(t testing.TB, w *witness, away time.Time) {
 	t.Helper()
-	blackbox.Eventually(t, patience, "requests are refused while the database is away", func() bool { return len(w.between(away, time.Now())) >= 16 })
+	blackbox.Eventually(t, patience, "requests are refused while the database is away",
+		func() bool { return len(w.between(away, time.Now())) >= 16 })
 }
 
-// measure waits until commands succeed again, and looks at how it came to that. back is when the database was there again.
+// measure waits until commands succeed again, and looks at how it came to that. back is when the database was there
+// again.
 func measure(t testing.TB, w *witness, away, back time.Time) outage {
 	t.Helper()
 	meanwhile := w.between(away, back)
@@ -118,17 +121,20 @@ func TestDatabaseCrashes(t *testing.T) {
 		recorded := readLog(t, database.url())
 		blackbox.Eventually(t, patience, "the projections go on", func() bool {
 			end := recorded[len(recorded)-1].Position
-			return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`, end.TransactionID, end.Ordinal) == len(projections.All())
+			return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`,
+				end.TransactionID, end.Ordinal) == len(projections.All())
 		})
 		o.projectedSoon = time.Since(started)
-		t.Logf("away for %v, recovery of PostgreSQL took %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v, projections %v",
+		t.Logf("away for %v, recovery of PostgreSQL took %v: %d requests refused, the slowest after %v; first success %v "+
+			"after the return, last refusal %v, projections %v",
 			back.Sub(away), started.Sub(back), o.refused, o.slowest, o.firstAfter, o.lastRefusal, o.projectedSoon)
 	}
 	l.stop()
 	seen := l.ledger.reconcile(t, l.partner, service, database.url())
 	count := wantSoundLog(t, database.url())
 	service.metrics(t)
-	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged,
+		seen.unknown, seen.unknownStored, count, l.ledger.statuses)
 }
 
 // wantDegraded looks at what does not need the database, and at what says that it is away.
@@ -140,16 +146,17 @@ func wantDegraded(t *testing.T, service *replica) {
 		}
 	}
 	service.Send(t, blackbox.Request{Method: http.MethodGet, Path: "/nowhere"}).WantProblem(t, 404, "not_found")
-	unavailable := service.Send(t, (&blackbox.Partner{NewIntegration: blackbox.NewIntegration{APIKey: "ngp_" + strings.Repeat("0", 36)}}).Request(
-		blackbox.PostsPath, "k", []byte(`{}`)))
+	unavailable := service.Send(t,
+		(&blackbox.Partner{NewIntegration: blackbox.NewIntegration{APIKey: "ngp_" + strings.Repeat("0", 36)}}).Request(
+			blackbox.PostsPath, "k", []byte(`{}`)))
 	unavailable.WantProblem(t, 401, "unauthorized") // malformed: no need to ask
 	if metrics := service.metrics(t); !strings.Contains(metrics, "novelgate_projections_up 0") {
 		t.Error("/metrics does not say that the state of the projections is unknown")
 	}
 }
 
-// TestDatabaseGoesSilent stops all processes of PostgreSQL for a while: connections stay open and new ones are taken, but there
-// are no answers.
+// TestDatabaseGoesSilent stops all processes of PostgreSQL for a while: connections stay open and new ones are taken,
+// but there are no answers.
 func TestDatabaseGoesSilent(t *testing.T) {
 	database := startServer(t)
 	service := serve(t, database.url())
@@ -175,5 +182,6 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	l.stop()
 	seen := l.ledger.reconcile(t, l.partner, service, database.url())
 	count := wantSoundLog(t, database.url())
-	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged, seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged,
+		seen.unknown, seen.unknownStored, count, l.ledger.statuses)
 }

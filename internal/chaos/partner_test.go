@@ -13,7 +13,8 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// partner sends requests with an API key. It is leaner than blackbox.Partner, which holds each exchange against the description.
+// partner sends requests with an API key. It is leaner than blackbox.Partner, which holds each exchange against the
+// description.
 type partner struct {
 	t    testing.TB
 	id   string
@@ -27,7 +28,8 @@ func newPartner(t testing.TB, databaseURL string, flags ...string) *partner {
 	staff := blackbox.Attach("")
 	staff.DatabaseURL = databaseURL
 	made := staff.CreateIntegration(t, blackbox.Unique("partner"), append([]string{
-		"--capability", "novels", "--capability", "posts", "--posts-per-minute", "10000000", "--novels-per-minute", "10000000",
+		"--capability", "novels", "--capability", "posts", "--posts-per-minute", "10000000", "--novels-per-minute",
+		"10000000",
 	}, flags...)...)
 	p := &partner{t: t, id: made.IntegrationID, key: made.APIKey, http: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience,
@@ -85,7 +87,9 @@ func (a answer) unavailable() bool {
 		bytes.Contains(a.body, []byte(`"code":"unavailable"`))
 }
 
-// refused reports whether the connection was not taken: nothing listens there any more, or one that was open has ended before an answer.
+// refused reports whether the connection was not taken: nothing listens there any more, or one that was open has ended
+// before an answer.
 func (a answer) refused() bool {
-	return a.status == 0 && errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNREFUSED) || errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
+	return a.status == 0 && errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNREFUSED) ||
+		errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
 }

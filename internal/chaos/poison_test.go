@@ -35,7 +35,8 @@ func TestPoisonEvent(t *testing.T) {
 		t.Helper()
 		for range 20 {
 			sent++
-			if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("key-", sent), encode(comment("Poisoned", fmt.Sprint("reader ", sent), "x")), false); a.status != http.StatusCreated {
+			if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("key-", sent),
+				encode(comment("Poisoned", fmt.Sprint("reader ", sent), "x")), false); a.status != http.StatusCreated {
 				t.Fatalf("comment %d is answered with %d %v\n%s", sent, a.status, a.err, a.body)
 			}
 		}
@@ -47,8 +48,14 @@ func TestPoisonEvent(t *testing.T) {
 		failed          []string // projections that stop
 		says            string
 	}{
-		"one projection cannot apply it": {"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts"}, "numeric"},
-		"nobody can decode it":           {"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`, []string{"posts", "authors", "activity"}, "post.imported.v1"},
+		"one projection cannot apply it": {
+			"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts"}, "numeric",
+		},
+		"nobody can decode it": {
+			"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`,
+			[]string{"posts", "authors", "activity"},
+			"post.imported.v1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			post()
@@ -69,7 +76,8 @@ func TestPoisonEvent(t *testing.T) {
 			metrics := r.metrics(t)
 			for _, projection := range r.Projections(t) {
 				stopped := strings.Contains(strings.Join(poison.failed, " "), projection.Name)
-				if want := fmt.Sprintf(`novelgate_projection_failed{projection="%s"} %d`, projection.Name, map[bool]int{true: 1}[stopped]); !strings.Contains(metrics, want) {
+				if want := fmt.Sprintf(`novelgate_projection_failed{projection="%s"} %d`, projection.Name,
+					map[bool]int{true: 1}[stopped]); !strings.Contains(metrics, want) {
 					t.Errorf("/metrics lacks %s", want)
 				}
 				if stopped {
@@ -104,7 +112,8 @@ func TestPoisonEvent(t *testing.T) {
 		blackbox.Eventually(t, patience, "the projections wait for a newer replica", func() bool {
 			out, all := r.CLI(t, "projection", "list", "--json"), len(projections.All())
 			waiting := all - 1 // novels does not look at comments
-			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == waiting && strings.Count(out.Stdout, `"running"`) == all
+			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == waiting &&
+				strings.Count(out.Stdout, `"running"`) == all
 		})
 		repair(t, database.url(), stream, `{`+body+`}`)
 		wantSoundLog(t, database.url())

@@ -11,8 +11,8 @@ import (
 	"novelgate/internal/testsize"
 )
 
-// TestCommandsComeFirst: on a server with few connections no command is refused for lack of one, whatever the background does, and it stays so
-// when the server has lost all of them.
+// TestCommandsComeFirst: on a server with few connections no command is refused for lack of one, whatever the
+// background does, and it stays so when the server has lost all of them.
 func TestCommandsComeFirst(t *testing.T) {
 	for _, connections := range []int{10, 15}[:testsize.Of(2, 1)] {
 		t.Run(strconv.Itoa(connections), func(t *testing.T) {
@@ -70,8 +70,8 @@ func migrated(t *testing.T, databaseURL string) string {
 	return databaseURL
 }
 
-// TestReadinessSaysWhatCommandsMeet makes a primary read-only while the service runs on it, in two ways, and writable again: commands
-// are refused with 503, /readyz and the metric say so and why, and all of it mends by itself.
+// TestReadinessSaysWhatCommandsMeet makes a primary read-only while the service runs on it, in two ways, and writable
+// again: commands are refused with 503, /readyz and the metric say so and why, and all of it mends by itself.
 func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 	t.Parallel()
 	database := startServer(t)
@@ -80,7 +80,8 @@ func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 	sent := 0
 	send := func() answer {
 		sent++
-		return p.send(service.URL, blackbox.PostsPath, fmt.Sprint("k-", sent), encode(comment("Title", "reader", "word")), false)
+		return p.send(service.URL, blackbox.PostsPath, fmt.Sprint("k-", sent), encode(comment("Title", "reader", "word")),
+			false)
 	}
 	if a := send(); !a.succeeded() {
 		t.Fatalf("%d %s", a.status, a.body)
@@ -102,7 +103,8 @@ func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 		execute(t, database.url(), statements.on...)
 		blackbox.Eventually(t, time.Minute, how+": /readyz says that the database is read-only", func() bool {
 			status, body := get(t, service.OpsURL+"/readyz")
-			return status == 503 && strings.Contains(body, "read-only") && strings.Contains(body, `"append"`) && strings.Contains(body, `"limits"`)
+			return status == 503 && strings.Contains(body, "read-only") && strings.Contains(body, `"append"`) &&
+				strings.Contains(body, `"limits"`)
 		})
 		if a := send(); !a.unavailable() {
 			t.Errorf("%s: a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)

@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// wantRefusedStart runs the service and wants it to end soon with the exit code, a message that holds each of the words, no stack,
-// and no password.
+// wantRefusedStart runs the service and wants it to end soon with the exit code, a message that holds each of the
+// words, no stack, and no password.
 func wantRefusedStart(t *testing.T, code int, words []string, flags ...string) {
 	t.Helper()
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, flags...)
@@ -60,10 +60,16 @@ func TestStartIsRefused(t *testing.T) {
 		words []string
 		flags []string
 	}{
-		"nothing listens":     {1, []string{"127.0.0.1:1", "connection refused"}, []string{"--database-url", user + "127.0.0.1:1/novelgate"}},
-		"nobody answers":      {1, []string{hole}, []string{"--database-url", user + hole + "/novelgate"}},
-		"no such socket":      {1, []string{"/nowhere"}, []string{"--database-url", "postgres://somebody:" + password + "@/novelgate?host=/nowhere"}},
-		"not a URL":           {1, []string{"database URL"}, []string{"--database-url", "postgres://somebody:" + password + "@[::1/novelgate"}},
+		"nothing listens": {
+			1, []string{"127.0.0.1:1", "connection refused"}, []string{"--database-url", user + "127.0.0.1:1/novelgate"},
+		},
+		"nobody answers": {1, []string{hole}, []string{"--database-url", user + hole + "/novelgate"}},
+		"no such socket": {
+			1, []string{"/nowhere"}, []string{"--database-url", "postgres://somebody:" + password + "@/novelgate?host=/nowhere"},
+		},
+		"not a URL": {
+			1, []string{"database URL"}, []string{"--database-url", "postgres://somebody:" + password + "@[::1/novelgate"},
+		},
 		"unknown flag":        {80, []string{"--nonsense"}, []string{"--nonsense"}},
 		"not a duration":      {80, []string{"request-timeout"}, []string{"--request-timeout", "soon"}},
 		"not a level":         {80, []string{"log-level"}, []string{"--log-level", "loud"}},
@@ -81,11 +87,16 @@ func TestStartIsRefused(t *testing.T) {
 		for _, flags := range [][]string{
 			{"--lanes", "-1"}, {"--request-timeout", "0s"}, {"--request-timeout=-1s"}, {"--public-url", "novels.example"},
 		} {
-			p := launch(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--database-url", database, unsafe}, flags...)...)
+			p := launch(t,
+				append([]string{
+					"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data-dir", t.TempDir(), "--database-url",
+					database, unsafe,
+				}, flags...)...)
 			if code := p.wait(t, patience); code != 1 && code != 80 {
 				t.Errorf("%v: exit code %d, want 1 or 80", flags, code)
 			}
-			if said := p.stderr.String(); strings.Contains(said, "goroutine ") || !strings.Contains(said, strings.TrimLeft(strings.Split(flags[0], "=")[0], "-")) {
+			if said := p.stderr.String(); strings.Contains(said, "goroutine ") ||
+				!strings.Contains(said, strings.TrimLeft(strings.Split(flags[0], "=")[0], "-")) {
 				t.Errorf("%v: the message does not name the flag:\n%s", flags, said)
 			}
 		}
@@ -101,7 +112,8 @@ func TestStartIsRefused(t *testing.T) {
 	t.Run("no such database", func(t *testing.T) {
 		t.Parallel()
 		database := testdb.New(t)
-		wantRefusedStart(t, 1, []string{"nosuchdatabase"}, unsafe, "--database-url", strings.Replace(database, "/novelgate_test", "/nosuchdatabase", 1))
+		wantRefusedStart(t, 1, []string{"nosuchdatabase"}, unsafe, "--database-url",
+			strings.Replace(database, "/novelgate_test", "/nosuchdatabase", 1))
 	})
 	t.Run("the log comes from the future", func(t *testing.T) {
 		t.Parallel()
@@ -123,13 +135,16 @@ func TestCommandsDoNotHang(t *testing.T) {
 	t.Parallel()
 	hole := blackHole(t)
 	for _, address := range []string{"127.0.0.1:1", hole} {
-		for _, command := range []string{"migrate", "integration list", "key list", "novel list", "projection list", "integration create x"} {
+		for _, command := range []string{
+			"migrate", "integration list", "key list", "novel list", "projection list", "integration create x",
+		} {
 			t.Run(fmt.Sprint(command, " ", address == hole), func(t *testing.T) {
 				t.Parallel()
 				began := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				p := launch(t, append(strings.Fields(command), "--database-url", "postgres://somebody:"+password+"@"+address+"/novelgate")...)
+				p := launch(t,
+					append(strings.Fields(command), "--database-url", "postgres://somebody:"+password+"@"+address+"/novelgate")...)
 				select {
 				case <-p.exited:
 				case <-ctx.Done():
@@ -168,22 +183,24 @@ func TestErrorsShowNothing(t *testing.T) {
 		body      []byte
 		want      int
 	}{
-		"malformed key":             {forged, blackbox.PostsPath, "k", encode(valid), 401},
-		"unknown key":               {unknown, blackbox.PostsPath, "k", encode(valid), 401},
-		"no capability":             {powerless, blackbox.PostsPath, "k", encode(valid), 403},
-		"over the limit":            {limited, blackbox.PostsPath, "k", encode(valid), 429},
-		"cut off":                   {p, blackbox.PostsPath, "k", encode(valid)[:200], 400},
-		"not JSON":                  {p, blackbox.PostsPath, "k", []byte(planted), 400},
-		"HTML":                      {p, blackbox.PostsPath, "k", with("content", planted+" <b>"+planted+"</b>"), 400},
-		"content of a number":       {p, blackbox.PostsPath, "k", with("content", []string{planted}), 400},
-		"long user name":            {p, blackbox.PostsPath, "k", with("username", strings.Repeat(planted, 9)), 400},
-		"long uuid":                 {p, blackbox.PostsPath, "k", with("uuid", strings.Repeat(planted, 99)), 400},
-		"NUL":                       {p, blackbox.PostsPath, "k", with("content", planted+"\x00"), 400},
-		"timestamp":                 {p, blackbox.PostsPath, "k", with("timestamp", "soon"), 400},
-		"chapter":                   {p, blackbox.PostsPath, "k", with("chapterNumber", planted), 400},
-		"member of wrong case":      {p, blackbox.PostsPath, "k", with("Content", planted), 400},
-		"too large":                 {p, blackbox.PostsPath, "k", with("content", strings.Repeat(planted, 2000)), 413},
-		"key of another title":      {p, blackbox.NovelsPath, "used", encode(map[string]any{"novel": "Other", "synopsis": planted}), 400},
+		"malformed key":        {forged, blackbox.PostsPath, "k", encode(valid), 401},
+		"unknown key":          {unknown, blackbox.PostsPath, "k", encode(valid), 401},
+		"no capability":        {powerless, blackbox.PostsPath, "k", encode(valid), 403},
+		"over the limit":       {limited, blackbox.PostsPath, "k", encode(valid), 429},
+		"cut off":              {p, blackbox.PostsPath, "k", encode(valid)[:200], 400},
+		"not JSON":             {p, blackbox.PostsPath, "k", []byte(planted), 400},
+		"HTML":                 {p, blackbox.PostsPath, "k", with("content", planted+" <b>"+planted+"</b>"), 400},
+		"content of a number":  {p, blackbox.PostsPath, "k", with("content", []string{planted}), 400},
+		"long user name":       {p, blackbox.PostsPath, "k", with("username", strings.Repeat(planted, 9)), 400},
+		"long uuid":            {p, blackbox.PostsPath, "k", with("uuid", strings.Repeat(planted, 99)), 400},
+		"NUL":                  {p, blackbox.PostsPath, "k", with("content", planted+"\x00"), 400},
+		"timestamp":            {p, blackbox.PostsPath, "k", with("timestamp", "soon"), 400},
+		"chapter":              {p, blackbox.PostsPath, "k", with("chapterNumber", planted), 400},
+		"member of wrong case": {p, blackbox.PostsPath, "k", with("Content", planted), 400},
+		"too large":            {p, blackbox.PostsPath, "k", with("content", strings.Repeat(planted, 2000)), 413},
+		"key of another title": {
+			p, blackbox.NovelsPath, "used", encode(map[string]any{"novel": "Other", "synopsis": planted}), 400,
+		},
 		"malformed idempotency key": {p, blackbox.PostsPath, "Bearer " + p.key + " é", encode(valid), 400},
 		"unknown path":              {p, "/api/integrations/" + "comments", "k", encode(valid), 404},
 	} {

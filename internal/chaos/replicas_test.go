@@ -51,8 +51,8 @@ func (p *pair) replays() int {
 	return n
 }
 
-// servePatiently starts a service for a test that is not about time: where a machine stands still for seconds no request and no start fails
-// of it.
+// servePatiently starts a service for a test that is not about time: where a machine stands still for seconds no
+// request and no start fails of it.
 func servePatiently(t testing.TB, databaseURL string, flags ...string) *replica {
 	t.Helper()
 	return serve(t, slowly(databaseURL), append(slices.Clone(patient), flags...)...)
@@ -75,8 +75,8 @@ func startTwo(t testing.TB, database string, flags ...string) [2]*replica {
 	return [2]*replica{first, servePatiently(t, database, flags...)}
 }
 
-// watchCheckpoints records every move of every checkpoint. The function that it returns wants each move to start where the one
-// before it ended: then no event was applied twice, and none was left out.
+// watchCheckpoints records every move of every checkpoint. The function that it returns wants each move to start where
+// the one before it ended: then no event was applied twice, and none was left out.
 func watchCheckpoints(t testing.TB, database string) (wantChain func() int) {
 	t.Helper()
 	execute(t, database,
@@ -99,7 +99,8 @@ func watchCheckpoints(t testing.TB, database string) (wantChain func() int) {
 	}
 }
 
-// wantCompetition wants that one of the replicas has found a checkpoint moved by another one. They say so at the level of debugging.
+// wantCompetition wants that one of the replicas has found a checkpoint moved by another one. They say so at the level
+// of debugging.
 func wantCompetition(t testing.TB, replicas ...*replica) {
 	t.Helper()
 	for _, r := range replicas {
@@ -110,8 +111,8 @@ func wantCompetition(t testing.TB, replicas ...*replica) {
 	t.Error("no replica has met another one at a checkpoint: this test has shown nothing")
 }
 
-// TestReplicasRace sends each of thousands of commands to two replicas at once: the same key on both, on titles that nobody has
-// seen before and on shared ones.
+// TestReplicasRace sends each of thousands of commands to two replicas at once: the same key on both, on titles that
+// nobody has seen before and on shared ones.
 func TestReplicasRace(t *testing.T) {
 	database := startServer(t)
 	replicas := startTwo(t, database.url())
@@ -153,7 +154,8 @@ func TestReplicasRace(t *testing.T) {
 	if conflicts == [2]string{"0", "0"} {
 		t.Error("no replica was faster than the other one: this test has shown nothing")
 	}
-	t.Logf("%d pairs, all once; %d events; %d moves of checkpoints; conflicts %v; answers %v", seen.acknowledged, count, moves, conflicts, l.ledger.statuses)
+	t.Logf("%d pairs, all once; %d events; %d moves of checkpoints; conflicts %v; answers %v", seen.acknowledged, count,
+		moves, conflicts, l.ledger.statuses)
 }
 
 // wantOneThreadPerNovel wants all comments on one title to name the same thread, and all upserts of it the same novel.
@@ -220,7 +222,8 @@ func TestLimitsAcrossReplicas(t *testing.T) {
 	}
 }
 
-// press sends 200 commands as fast as it can, and returns how many were accepted. The others must be refused for the limit.
+// press sends 200 commands as fast as it can, and returns how many were accepted. The others must be refused for the
+// limit.
 func (p *partner) press(t *testing.T, replicas [2]*replica, name, path string, body func(i int) []byte) (accepted int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -237,7 +240,8 @@ func (p *partner) press(t *testing.T, replicas [2]*replica, name, path string, b
 		switch {
 		case a.succeeded():
 			accepted++
-		case a.err != nil || a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" || !strings.Contains(string(a.body), "rate_limited"):
+		case a.err != nil || a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" ||
+			!strings.Contains(string(a.body), "rate_limited"):
 			t.Errorf("%s: status %d (%v), want 201 or 429 rate_limited\n%s", name, a.status, a.err, a.body)
 		}
 	}
@@ -250,25 +254,28 @@ func TestReplicasMigrateTogether(t *testing.T) {
 	began := time.Now()
 	var replicas []*replica
 	for range 4 {
-		replicas = append(replicas, begin(t, append(slices.Clone(patient), "--database-url", slowly(database), "--allow-unsafe-durability")...))
+		replicas = append(replicas,
+			begin(t, append(slices.Clone(patient), "--database-url", slowly(database), "--allow-unsafe-durability")...))
 	}
 	for _, r := range replicas {
 		r.await(t)
 	}
 	t.Logf("four replicas were up after %v", time.Since(began))
-	if twice := value[int](t, database, `SELECT count(*) FROM (SELECT FROM goose_db_version GROUP BY version_id HAVING count(*) > 1) AS v`); twice != 0 {
+	if twice := value[int](t, database,
+		`SELECT count(*) FROM (SELECT FROM goose_db_version GROUP BY version_id HAVING count(*) > 1) AS v`); twice != 0 {
 		t.Errorf("%d migrations are recorded more than once", twice)
 	}
 	p := newPartner(t, database)
 	for i, r := range replicas {
-		if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("key-", i), encode(comment("Four", "reader", "x")), false); a.status != http.StatusCreated {
+		if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("key-", i), encode(comment("Four", "reader", "x")),
+			false); a.status != http.StatusCreated {
 			t.Errorf("replica %d answers %d %v\n%s", i, a.status, a.err, a.body)
 		}
 	}
 }
 
-// TestStaffDecisionsReachAllReplicas changes what an integration may do and measures until every replica acts on it, also when the
-// connections that listen for changes were cut just before.
+// TestStaffDecisionsReachAllReplicas changes what an integration may do and measures until every replica acts on it,
+// also when the connections that listen for changes were cut just before.
 func TestStaffDecisionsReachAllReplicas(t *testing.T) {
 	database := testdb.New(t)
 	replicas := startTwo(t, database, "--allow-unsafe-durability")
@@ -298,16 +305,19 @@ func TestStaffDecisionsReachAllReplicas(t *testing.T) {
 				step.do()
 			})
 			if machine.exceeds(time.Second, changed, slowest) {
-				t.Errorf("%s (listening connections cut: %v): not everywhere within a second, but after %v", step.name, deaf, slowest)
+				t.Errorf("%s (listening connections cut: %v): not everywhere within a second, but after %v", step.name, deaf,
+					slowest)
 			}
 			t.Logf("%s (listening connections cut: %v): everywhere after %v", step.name, deaf, slowest)
 		}
 	}
 }
 
-// spread keeps sending to both replicas while change happens, and returns when that had ended, and how long after it the last request was
-// sent whose answer was not yet the wanted one. Once wanted, the answer must stay.
-func spread(t testing.TB, replicas [2]*replica, p *partner, want int, change func()) (at time.Time, slowest time.Duration) {
+// spread keeps sending to both replicas while change happens, and returns when that had ended, and how long after it
+// the last request was sent whose answer was not yet the wanted one. Once wanted, the answer must stay.
+func spread(
+	t testing.TB, replicas [2]*replica, p *partner, want int, change func(),
+) (at time.Time, slowest time.Duration) {
 	t.Helper()
 	var changed atomic.Pointer[time.Time]
 	var latest, reached, answers atomic.Int64
@@ -349,7 +359,8 @@ func spread(t testing.TB, replicas [2]*replica, p *partner, want int, change fun
 	change()
 	at = time.Now()
 	changed.Store(&at)
-	blackbox.Eventually(t, patience, "the change is everywhere", func() bool { return reached.Load() == int64(len(replicas)) })
+	blackbox.Eventually(t, patience, "the change is everywhere",
+		func() bool { return reached.Load() == int64(len(replicas)) })
 	time.Sleep(600 * time.Millisecond) // an answer is believed for half a second: does it stay?
 	blackbox.Eventually(t, patience, "both replicas answer", sent(20))
 	close(stop)

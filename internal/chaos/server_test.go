@@ -52,8 +52,8 @@ func (s *server) stopAtEnd(t testing.TB) {
 	})
 }
 
-// dataDir returns a directory with a path short enough for a socket. It is deleted when the test has ended, and the server of a
-// killed service, which ends by itself, has left it.
+// dataDir returns a directory with a path short enough for a socket. It is deleted when the test has ended, and the
+// server of a killed service, which ends by itself, has left it.
 func dataDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "novelgate-chaos-") //nolint:usetesting // the name of the test would make the path too long for a socket
@@ -75,7 +75,8 @@ func dataDir(t testing.TB) string {
 func (s *server) start(t testing.TB) {
 	t.Helper()
 	var err error
-	if s.ours, err = pgserver.Start(t.Context(), pgserver.Config{DataDir: s.dir, Settings: s.settings, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if s.ours, err = pgserver.Start(t.Context(),
+		pgserver.Config{DataDir: s.dir, Settings: s.settings, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatalf("start PostgreSQL: %v", err)
 	}
 }
@@ -98,8 +99,8 @@ func (s *server) crash(t testing.TB) {
 	}
 }
 
-// freeze stops all processes of the server, so that it takes connections (the kernel does) and answers nothing. The function
-// that it returns lets them go on.
+// freeze stops all processes of the server, so that it takes connections (the kernel does) and answers nothing. The
+// function that it returns lets them go on.
 func (s *server) freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	connection := connect(t, s.url())
@@ -109,8 +110,8 @@ func (s *server) freeze(t testing.TB) (thaw func()) {
 	return func() { first(); others() }
 }
 
-// freezeWriters stops the processes that serve the committers, one of them at least in the middle of its transaction. All others go on,
-// and new ones are born.
+// freezeWriters stops the processes that serve the committers, one of them at least in the middle of its transaction.
+// All others go on, and new ones are born.
 func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 	t.Helper()
 	connection := connect(t, s.url())
@@ -130,7 +131,8 @@ func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 // backends lists processes of the server, without the one that is asked.
 func backends(t testing.TB, connection *pgx.Conn, condition string) []int {
 	t.Helper()
-	rows, err := connection.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
+	rows, err := connection.Query(t.Context(),
+		`SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
 	if err != nil {
 		t.Fatalf("list processes: %v", err)
 	}
@@ -170,8 +172,8 @@ func postmaster(t testing.TB, dir string) int {
 	return pid
 }
 
-// livingPostmaster returns the process of the server on a data directory and whether the server has written that it is ready.
-// The process is 0 when there is none: a killed one leaves its file behind.
+// livingPostmaster returns the process of the server on a data directory and whether the server has written that it is
+// ready. The process is 0 when there is none: a killed one leaves its file behind.
 func livingPostmaster(dir string) (pid int, ready bool) {
 	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
 	if err != nil || len(files) == 0 {
@@ -216,7 +218,8 @@ func value[T any](t testing.TB, url, query string, args ...any) T {
 	connection := connect(t, url)
 	defer func() { _ = connection.Close(context.Background()) }()
 	var v T
-	if err := connection.QueryRow(context.Background(), query, args...).Scan(&v); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	if err := connection.QueryRow(context.Background(), query, args...).Scan(&v); err != nil &&
+		!errors.Is(err, pgx.ErrNoRows) {
 		t.Fatalf("%v\n%s", err, query)
 	}
 	return v

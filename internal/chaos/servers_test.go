@@ -30,9 +30,11 @@ type host struct {
 	address string // of TCP
 }
 
-// variant is a database as an operator may have set it up, and what becomes of a service on it. docs/operations.md has the same table.
+// variant is a database as an operator may have set it up, and what becomes of a service on it. docs/operations.md has
+// the same table.
 type variant struct {
-	// statements set the database @DB up, and its owner @ROLE, who is no superuser. Those that begin with "IN DB " are run in it.
+	// statements set the database @DB up, and its owner @ROLE, who is no superuser. Those that begin with "IN DB " are run
+	// in it.
 	statements []string
 	owner      string // if it is not @ROLE
 	create     string // options of the database
@@ -46,7 +48,8 @@ type variant struct {
 }
 
 const elsewhere = `novelgate: migrate: the tables are not in schema public but in "@ROLE": stop every replica, and let the owner run ` +
-	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`, or see \"Tables in another schema\" in docs/operations.md"
+	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`, or see \"Tables in another schema\" in " +
+	"docs/operations.md"
 
 // variants are set up on one server.
 var variants = map[string]variant{
@@ -58,18 +61,28 @@ var variants = map[string]variant{
 	"a search_path of the database": {statements: []string{
 		`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET search_path = elsewhere`,
 	}},
-	"a client encoding of LATIN1":     {statements: []string{`ALTER ROLE @ROLE SET client_encoding = 'LATIN1'`}},
-	"settings in the URL":             {query: "search_path=elsewhere&client_encoding=LATIN1&timezone=Asia/Kathmandu&datestyle=German"},
-	"Turkish by ICU":                  {create: `LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' TEMPLATE template0`},
-	"serializable by default":         {statements: []string{`ALTER DATABASE @DB SET default_transaction_isolation = 'serializable'`}},
+	"a client encoding of LATIN1": {statements: []string{`ALTER ROLE @ROLE SET client_encoding = 'LATIN1'`}},
+	"settings in the URL": {
+		query: "search_path=elsewhere&client_encoding=LATIN1&timezone=Asia/Kathmandu&datestyle=German",
+	},
+	"Turkish by ICU": {create: `LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' TEMPLATE template0`},
+	"serializable by default": {
+		statements: []string{`ALTER DATABASE @DB SET default_transaction_isolation = 'serializable'`},
+	},
 	"a statement_timeout of the role": {statements: []string{`ALTER ROLE @ROLE SET statement_timeout = '500ms'`}},
 	"TLS required":                    {tcp: true, query: "sslmode=require"},
 	"pgbouncer in session mode":       {tcp: true, pooled: "session"},
-	"ten connections of the role":     {statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 10`}, warned: "has 10 of 10 connections left for this replica"},
+	"ten connections of the role": {
+		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 10`},
+		warned:     "has 10 of 10 connections left for this replica",
+	},
 	"tables in a schema of the role": {
-		statements: []string{`IN DB ALTER SCHEMA public RENAME TO @ROLE`, `IN DB CREATE SCHEMA public AUTHORIZATION @ROLE`, `IN DB ALTER SCHEMA @ROLE OWNER TO @ROLE`},
-		refused:    elsewhere,
-		then:       []string{`IN DB DROP SCHEMA public`, `IN DB ALTER SCHEMA @ROLE RENAME TO public`},
+		statements: []string{
+			`IN DB ALTER SCHEMA public RENAME TO @ROLE`, `IN DB CREATE SCHEMA public AUTHORIZATION @ROLE`,
+			`IN DB ALTER SCHEMA @ROLE OWNER TO @ROLE`,
+		},
+		refused: elsewhere,
+		then:    []string{`IN DB DROP SCHEMA public`, `IN DB ALTER SCHEMA @ROLE RENAME TO public`},
 	},
 	"SQL_ASCII": {
 		create:  `ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`,
@@ -86,12 +99,14 @@ var variants = map[string]variant{
 	"no right to make tables": {
 		statements: []string{`GRANT CONNECT, CREATE ON DATABASE @DB TO @ROLE`},
 		owner:      "postgres",
-		refused:    "novelgate: migrate: the role of the service lacks a right: `GRANT CREATE ON SCHEMA public TO \"@ROLE\"`, or make it the owner of the database",
+		refused: "novelgate: migrate: the role of the service lacks a right: `GRANT CREATE ON SCHEMA public TO " +
+			"\"@ROLE\"`, or make it the owner of the database",
 	},
 	"no right to make schemas": {
 		statements: []string{`IN DB GRANT CREATE ON SCHEMA public TO @ROLE`},
 		owner:      "postgres",
-		refused:    "novelgate: migrate: the role of the service lacks a right: `GRANT CREATE ON DATABASE \"@DB\" TO \"@ROLE\"`, or make it the owner of the database",
+		refused: "novelgate: migrate: the role of the service lacks a right: `GRANT CREATE ON DATABASE \"@DB\" TO " +
+			"\"@ROLE\"`, or make it the owner of the database",
 	},
 	"five connections of the role": {
 		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 5`},
@@ -108,8 +123,8 @@ var variants = map[string]variant{
 	},
 }
 
-// TestServers starts the service on databases that operators may have. Where it works it stores, shows, projects, rebuilds and verifies;
-// else it is refused at the start in one sentence.
+// TestServers starts the service on databases that operators may have. Where it works it stores, shows, projects,
+// rebuilds and verifies; else it is refused at the start in one sentence.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
@@ -129,7 +144,8 @@ func TestServers(t *testing.T) {
 		t.Parallel()
 		primary := startServer(t)
 		standby := startStandby(t, primary)
-		wantOneSentence(t, standby.url(), `novelgate: check the database: the database server is a standby: connect to the primary`)
+		wantOneSentence(t, standby.url(),
+			`novelgate: check the database: the database server is a standby: connect to the primary`)
 	})
 	for _, connections := range []int{10, 15} {
 		t.Run(fmt.Sprintf("%d connections", connections), func(t *testing.T) {
@@ -150,7 +166,10 @@ func startHost(t *testing.T) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{address: address, server: startServerWith(t, map[string]string{"fsync": "off", "listen_addresses": "127.0.0.1", "port": port})}
+	h := &host{
+		address: address,
+		server:  startServerWith(t, map[string]string{"fsync": "off", "listen_addresses": "127.0.0.1", "port": port}),
+	}
 	clusters, err := filepath.Glob(filepath.Join(h.dir, "pg*", "PG_VERSION"))
 	if err != nil || len(clusters) != 1 {
 		t.Fatal(clusters, err)
@@ -158,7 +177,8 @@ func startHost(t *testing.T) *host {
 	cluster := filepath.Dir(clusters[0])
 	certificate, key := selfSigned(t)
 	for name, content := range map[string]string{
-		"server.crt": certificate, "server.key": key, "pg_hba.conf": "local all all trust\nhostssl all all 127.0.0.1/32 trust\n",
+		"server.crt": certificate, "server.key": key,
+		"pg_hba.conf": "local all all trust\nhostssl all all 127.0.0.1/32 trust\n",
 	} {
 		if err := os.WriteFile(filepath.Join(cluster, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -166,7 +186,8 @@ func startHost(t *testing.T) *host {
 	}
 	handOver(t, cluster, clusters[0])
 	execute(t, h.url(), `ALTER SYSTEM SET ssl = on`, `SELECT pg_reload_conf()`)
-	blackbox.Eventually(t, time.Minute, "the server speaks TLS", func() bool { return value[string](t, h.url(), `SHOW ssl`) == "on" })
+	blackbox.Eventually(t, time.Minute, "the server speaks TLS",
+		func() bool { return value[string](t, h.url(), `SHOW ssl`) == "on" })
 	return h
 }
 
@@ -251,10 +272,12 @@ func inDatabase(t *testing.T, server, name, role string) string {
 	return u.String()
 }
 
-// wantOneSentence wants a start to be refused with exit code 1 and a message of one line, which is or ends with the sentence.
+// wantOneSentence wants a start to be refused with exit code 1 and a message of one line, which is or ends with the
+// sentence.
 func wantOneSentence(t *testing.T, databaseURL, sentence string) {
 	t.Helper()
-	p := launch(t, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--allow-unsafe-durability", "--lanes", "2",
+	p := launch(t, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--allow-unsafe-durability",
+		"--lanes", "2",
 		"--data-dir", t.TempDir(), "--database-url", databaseURL)
 	if code := p.wait(t, time.Minute); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
@@ -265,7 +288,8 @@ func wantOneSentence(t *testing.T, databaseURL, sentence string) {
 	}
 }
 
-// wantWorks takes a comment in, shows it, projects it, rebuilds its projection and verifies everything. observer is a URL of a superuser.
+// wantWorks takes a comment in, shows it, projects it, rebuilds its projection and verifies everything. observer is a
+// URL of a superuser.
 func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 	t.Helper()
 	const title, words = "Größe 漢字 ı İ", "Größe 漢字 ı İ: ß, 🂡"
@@ -281,7 +305,8 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 		}
 	}
 	// The same title in other case and composition.
-	if a := partner.send(r.URL, blackbox.PostsPath, "k-3", encode(comment("GRÖSSE 漢字 ı i̇", "reader-1", words)), false); a.status != 201 {
+	if a := partner.send(r.URL, blackbox.PostsPath, "k-3", encode(comment("GRÖSSE 漢字 ı i̇", "reader-1", words)),
+		false); a.status != 201 {
 		t.Fatalf("a comment: %d %v\n%s", a.status, a.err, a.body)
 	}
 	if status, body := get(t, r.URL+"/readyz"); status != 200 {
@@ -303,11 +328,13 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 	if titles := value[string](t, observer, `SELECT string_agg(title, ' | ') FROM analytics.novels`); titles != title {
 		t.Errorf("the titles are %q, want %q", titles, title)
 	}
-	if tables := value[int](t, observer, `SELECT count(*) FROM pg_class WHERE relname IN ('events', 'posts') AND relkind = 'r' AND relnamespace <> 'public'::regnamespace`); tables != 0 {
+	if tables := value[int](t, observer,
+		`SELECT count(*) FROM pg_class WHERE relname IN ('events', 'posts') AND relkind = 'r' AND relnamespace <> 'public'::regnamespace`); tables != 0 {
 		t.Errorf("%d tables are not in schema public", tables)
 	}
 	blackbox.Eventually(t, time.Minute, "everything is sealed and signed", func() bool {
-		return value[bool](t, observer, `SELECT (SELECT count(*) FROM public.events) = (SELECT coalesce(max(tree_size), 0) FROM public.ledger_checkpoints)`)
+		return value[bool](t, observer,
+			`SELECT (SELECT count(*) FROM public.events) = (SELECT coalesce(max(tree_size), 0) FROM public.ledger_checkpoints)`)
 	})
 	r.signal(t, syscall.SIGTERM)
 	if code := r.wait(t, time.Minute); code != 0 {
@@ -338,7 +365,8 @@ func startBouncer(t *testing.T, mode, server string) string {
 	for i := range len(variants) {
 		users += fmt.Sprintf("\"v%d_role\" \"\"\n", i)
 	}
-	config := fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %s\nunix_socket_dir =\nauth_type = trust\n"+
+	config := fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = %s\nlisten_port = "+
+		"%s\nunix_socket_dir =\nauth_type = trust\n"+
 		"auth_file = %s\npool_mode = %s\ndefault_pool_size = 60\nmax_client_conn = 200\nserver_tls_sslmode = require\n",
 		to, toPort, listen, listenPort, filepath.Join(dir, "users"), mode)
 	for name, content := range map[string]string{"users": users, "ini": config} {
@@ -396,7 +424,9 @@ func selfSigned(t *testing.T) (certificate, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
 	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ func TestFoldOfWhatStaffDo(t *testing.T) {
 	t.Cleanup(pool.Close)
 	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 	fields := novel.Fields{Author: new("A"), Genres: new([]string{"a", "b"}), Language: new("ja")}
-	made, err := s.CreateIntegration(t.Context(), "One", integration.Change{Capabilities: map[integration.Capability]bool{integration.Posts: true}})
+	made, err := s.CreateIntegration(t.Context(), "One",
+		integration.Change{Capabilities: map[integration.Capability]bool{integration.Posts: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func TestFoldOfWhatStaffDo(t *testing.T) {
 	}
 	recorded := settledLog(t, databaseURL)
 	tables := []string{"title_lookup", "integrations"}
-	wantSame(t, "a replay through the projections", contents(t, rebuild(t, databaseURL, recorded), tables, `SELECT t::text FROM %s AS t`),
+	wantSame(t, "a replay through the projections",
+		contents(t, rebuild(t, databaseURL, recorded), tables, `SELECT t::text FROM %s AS t`),
 		contents(t, databaseURL, tables, `SELECT t::text FROM %s AS t`))
 	naive := map[string][]string{}
 	for _, table := range tables {

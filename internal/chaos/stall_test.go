@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stalls are times for which this process, and so most likely everything else, stood still. What is promised of a service cannot be wanted
-// of that time.
+// stalls are times for which this process, and so most likely everything else, stood still. What is promised of a
+// service cannot be wanted of that time.
 type stalls struct {
 	mu   sync.Mutex
 	list []stall

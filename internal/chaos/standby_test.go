@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// startStandby starts a hot standby that streams from a running server, asynchronously. Where PostgreSQL came without pg_basebackup
-// the test is skipped.
+// startStandby starts a hot standby that streams from a running server, asynchronously. Where PostgreSQL came without
+// pg_basebackup the test is skipped.
 func startStandby(t testing.TB, primary *server) *server {
 	t.Helper()
 	program := tool(t, primary, "pg_basebackup")
@@ -97,11 +97,13 @@ func primaryOf(t testing.TB, servers ...*server) string {
 		}
 		hosts[i], ports[i] = u.Query().Get("host"), u.Query().Get("port")
 	}
-	u.RawQuery = fmt.Sprintf("host=%s&port=%s&target_session_attrs=read-write", strings.Join(hosts, ","), strings.Join(ports, ","))
+	u.RawQuery = fmt.Sprintf("host=%s&port=%s&target_session_attrs=read-write", strings.Join(hosts, ","),
+		strings.Join(ports, ","))
 	return u.String()
 }
 
-// TestStandbyKit holds the kit to what tests rely on: what was written before the cut is there after a failover, the rest is lost.
+// TestStandbyKit holds the kit to what tests rely on: what was written before the cut is there after a failover, the
+// rest is lost.
 func TestStandbyKit(t *testing.T) {
 	primary := startServer(t)
 	execute(t, primary.url(), `CREATE TABLE kept (n int)`)

@@ -16,8 +16,9 @@ import (
 // outcome is how the commands of a ledger have ended.
 type outcome struct{ acknowledged, unknown, unknownStored int }
 
-// reconcile holds the ledger against the log, and then against replays of every command: what was acknowledged is on record
-// once with the identifiers that were answered, the rest once or not at all, and nothing else is. Call it when nobody sends.
+// reconcile holds the ledger against the log, and then against replays of every command: what was acknowledged is on
+// record once with the identifiers that were answered, the rest once or not at all, and nothing else is. Call it when
+// nobody sends.
 func (l *ledger) reconcile(t testing.TB, p *partner, r *replica, databaseURL string) outcome {
 	t.Helper()
 	stored := deliveries(t, databaseURL, p.id)
@@ -38,7 +39,8 @@ func (l *ledger) reconcile(t testing.TB, p *partner, r *replica, databaseURL str
 		default:
 			seen.acknowledged++
 		}
-		if c.parent != nil && c.answered != nil && (c.answered.ParentPostID == nil || *c.answered.ParentPostID != c.parent.answered.PostID) {
+		if c.parent != nil && c.answered != nil &&
+			(c.answered.ParentPostID == nil || *c.answered.ParentPostID != c.parent.answered.PostID) {
 			t.Errorf("the parent of %s is %v, want %s", c.key, c.answered.ParentPostID, c.parent.answered.PostID)
 		}
 		if t.Failed() {
@@ -67,10 +69,12 @@ func (l *ledger) replay(t testing.TB, p *partner, r *replica, stored map[string]
 					a = p.send(r.URL, c.path, c.key, c.body, false)
 				}
 				was := len(stored[c.path+" "+c.key]) == 1
-				isReplay := a.status == http.StatusOK && a.header.Get("Idempotent-Replayed") == "true" && a.header.Get("Idempotency-Mismatch") == ""
+				isReplay := a.status == http.StatusOK && a.header.Get("Idempotent-Replayed") == "true" &&
+					a.header.Get("Idempotency-Mismatch") == ""
 				isNew := (a.status == http.StatusCreated || a.status == http.StatusOK) && a.header.Get("Idempotent-Replayed") == ""
 				if a.err != nil || was && !isReplay || !was && !isNew && (!repeated || !isReplay) {
-					t.Errorf("replay of %s %s, on record before: %v, is answered with %d %v %v\n%s", c.path, c.key, was, a.status, a.header, a.err, a.body)
+					t.Errorf("replay of %s %s, on record before: %v, is answered with %d %v %v\n%s", c.path, c.key, was, a.status,
+						a.header, a.err, a.body)
 				}
 				l.enter(c, a) // compares the identifiers
 			}
@@ -93,7 +97,8 @@ func deliveries(t testing.TB, databaseURL, integrationID string) map[string][]uu
 	defer func() { _ = connection.Close(context.Background()) }()
 	source := "integrations/" + integrationID
 	rows, err := connection.Query(context.Background(),
-		`SELECT event_id, event_source, stream_id FROM events WHERE event_source IN ($1, $2)`, source+"/posts", source+"/novels")
+		`SELECT event_id, event_source, stream_id FROM events WHERE event_source IN ($1, $2)`, source+"/posts",
+		source+"/novels")
 	if err != nil {
 		t.Fatalf("read deliveries: %v", err)
 	}

@@ -16,25 +16,32 @@ const minVersion = 150000
 var (
 	ErrTooOld     = errors.New("the database server is too old: PostgreSQL 15 or newer is needed")
 	ErrNotDurable = errors.New("the database may lose acknowledged commands")
-	ErrRestored   = errors.New("the event log carries transaction ids from the future: it was restored from a logical dump into another cluster; `novelgate events rebase` makes it readable here")
-	ErrEncoding   = errors.New("the database does not store UTF8")
-	ErrStandby    = errors.New("the database server is a standby: connect to the primary")
-	ErrReadOnly   = errors.New("the database is read-only: default_transaction_read_only is on for the server, the database or the role")
-	ErrPooled     = errors.New("a pooler lets connections share sessions of the database server: set it to session mode, or connect directly")
-	ErrElsewhere  = errors.New("the tables are not in schema public")
-	ErrNoRight    = errors.New("the role of the service lacks a right")
+	ErrRestored   = errors.New("the event log carries transaction ids from the future: it was restored from a logical " +
+		"dump into another cluster; `novelgate events rebase` makes it readable here")
+	ErrEncoding = errors.New("the database does not store UTF8")
+	ErrStandby  = errors.New("the database server is a standby: connect to the primary")
+	ErrReadOnly = errors.New(
+		"the database is read-only: default_transaction_read_only is on for the server, the database or the role")
+	ErrPooled = errors.New(
+		"a pooler lets connections share sessions of the database server: set it to session mode, or connect directly")
+	ErrElsewhere = errors.New("the tables are not in schema public")
+	ErrNoRight   = errors.New("the role of the service lacks a right")
 )
 
 const serverSQL = `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
        current_setting('synchronous_commit'), current_setting('full_page_writes'),
        current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// schemaSQL finds out whether the tables are in schema public, in which other schema a migration has made them, and what the role may make.
+// schemaSQL finds out whether the tables are in schema public, in which other schema a migration has made them, and
+// what the role may make.
 const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
        coalesce((SELECT min(n.nspname) FROM pg_namespace AS n
-                 WHERE n.nspname <> 'public' AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'events')
-                   AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid AND c.relname = 'goose_db_version')), ''),
-       coalesce(has_schema_privilege(to_regnamespace('public')::oid, 'CREATE'), false), has_database_privilege(current_database(), 'CREATE'),
+                 WHERE n.nspname <> 'public' AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid
+                     AND c.relname = 'events')
+                   AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid
+                       AND c.relname = 'goose_db_version')), ''),
+       coalesce(has_schema_privilege(to_regnamespace('public')::oid, 'CREATE'), false),
+           has_database_privilege(current_database(), 'CREATE'),
        current_user, current_database()`
 
 // A transaction id that this cluster has not handed out yet would stay invisible to readers, and appends would be
@@ -46,21 +53,23 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// CheckServer refuses a server that is too old (ErrTooOld) or a standby (ErrStandby), a database that stores another encoding than UTF8
-// (ErrEncoding) or is read-only (ErrReadOnly), and, unless allowUnsafe, settings that do not make a commit durable (ErrNotDurable). db is a
-// connection that appends, or a pool of them.
+// CheckServer refuses a server that is too old (ErrTooOld) or a standby (ErrStandby), a database that stores another
+// encoding than UTF8 (ErrEncoding) or is read-only (ErrReadOnly), and, unless allowUnsafe, settings that do not make a
+// commit durable (ErrNotDurable). db is a connection that appends, or a pool of them.
 func CheckServer(ctx context.Context, db rowQuerier, allowUnsafe bool) error {
 	var version int
 	var fsync, synchronousCommit, fullPageWrites, encoding string
 	var standby, readOnly bool
-	err := db.QueryRow(ctx, serverSQL, pgx.QueryExecModeExec).Scan(&version, &fsync, &synchronousCommit, &fullPageWrites, &encoding, &standby, &readOnly)
+	err := db.QueryRow(ctx, serverSQL, pgx.QueryExecModeExec).Scan(&version, &fsync, &synchronousCommit, &fullPageWrites,
+		&encoding, &standby, &readOnly)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read server settings: %w", err)
 	case version < minVersion:
 		return fmt.Errorf("%w, this is %d.%d", ErrTooOld, version/10000, version%10000)
 	case encoding != "UTF8":
-		return fmt.Errorf("%w but %s: use one that was created with ENCODING 'UTF8' TEMPLATE template0", ErrEncoding, encoding)
+		return fmt.Errorf("%w but %s: use one that was created with ENCODING 'UTF8' TEMPLATE template0", ErrEncoding,
+			encoding)
 	case standby:
 		return ErrStandby
 	case readOnly:
@@ -78,31 +87,35 @@ func CheckServer(ctx context.Context, db rowQuerier, allowUnsafe bool) error {
 	return nil
 }
 
-// CheckSchema refuses a database whose tables a role with a search_path of its own has made outside of schema public (ErrElsewhere), and
-// an empty one in which the role may not make what it needs (ErrNoRight).
+// CheckSchema refuses a database whose tables a role with a search_path of its own has made outside of schema public
+// (ErrElsewhere), and an empty one in which the role may not make what it needs (ErrNoRight).
 func CheckSchema(ctx context.Context, db rowQuerier) error {
 	var made, mayMakeTables, mayMakeSchemas bool
 	var elsewhere, role, name string
-	if err := db.QueryRow(ctx, schemaSQL).Scan(&made, &elsewhere, &mayMakeTables, &mayMakeSchemas, &role, &name); err != nil {
+	if err := db.QueryRow(ctx, schemaSQL).Scan(&made, &elsewhere, &mayMakeTables, &mayMakeSchemas, &role,
+		&name); err != nil {
 		return fmt.Errorf("look for the tables: %w", err)
 	}
 	quote := func(name string) string { return pgx.Identifier{name}.Sanitize() }
 	switch {
 	case made:
 	case elsewhere != "":
-		return fmt.Errorf("%w but in %s: stop every replica, and let the owner run `DROP SCHEMA public; ALTER SCHEMA %s RENAME TO public`, or see \"Tables in another schema\" in docs/operations.md",
+		return fmt.Errorf("%w but in %s: stop every replica, and let the owner run `DROP SCHEMA public; ALTER SCHEMA %s "+
+			"RENAME TO public`, or see \"Tables in another schema\" in docs/operations.md",
 			ErrElsewhere, quote(elsewhere), quote(elsewhere))
 	case !mayMakeTables:
-		return fmt.Errorf("%w: `GRANT CREATE ON SCHEMA public TO %s`, or make it the owner of the database", ErrNoRight, quote(role))
+		return fmt.Errorf("%w: `GRANT CREATE ON SCHEMA public TO %s`, or make it the owner of the database", ErrNoRight,
+			quote(role))
 	case !mayMakeSchemas:
-		return fmt.Errorf("%w: `GRANT CREATE ON DATABASE %s TO %s`, or make it the owner of the database", ErrNoRight, quote(name), quote(role))
+		return fmt.Errorf("%w: `GRANT CREATE ON DATABASE %s TO %s`, or make it the owner of the database", ErrNoRight,
+			quote(name), quote(role))
 	}
 	return nil
 }
 
-// CheckSessions refuses a pooler between the service and the server that gives sessions to transactions, not to connections (ErrPooled):
-// settings, prepared statements and LISTEN would get lost. It finds out when the pooler gives two connections of pool the same session, as it
-// does while nobody else uses it.
+// CheckSessions refuses a pooler between the service and the server that gives sessions to transactions, not to
+// connections (ErrPooled): settings, prepared statements and LISTEN would get lost. It finds out when the pooler gives
+// two connections of pool the same session, as it does while nobody else uses it.
 func CheckSessions(ctx context.Context, pool *pgxpool.Pool) error {
 	const sessionSQL = `SELECT pg_backend_pid()`
 	var first, second int

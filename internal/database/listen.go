@@ -14,7 +14,9 @@ const relistenPause = 250 * time.Millisecond
 
 // Listen calls the handler of a channel for each of its notifications until ctx ends. After every (re)connection it
 // calls all handlers once with an empty payload: something may have been missed. Handlers must not block.
-func Listen(ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, handlers map[string]func(payload string)) {
+func Listen(
+	ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, handlers map[string]func(payload string),
+) {
 	for ctx.Err() == nil {
 		if err := listen(ctx, config, handlers); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "listening connection lost", slog.Any("error", err))

@@ -28,7 +28,8 @@ func TestListen(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		database.Listen(ctx, pool.Config().ConnConfig, slog.New(slog.DiscardHandler), map[string]func(string){"one": handle("one"), `Tw"o`: handle("two")})
+		database.Listen(ctx, pool.Config().ConnConfig, slog.New(slog.DiscardHandler),
+			map[string]func(string){"one": handle("one"), `Tw"o`: handle("two")})
 	}()
 	expect := func(want ...string) {
 		t.Helper()

@@ -20,36 +20,43 @@ type statement struct {
 
 var statements = []statement{
 	{
-		file: "commands/committer/read_keys.sql", parameters: "text[], text[]", arguments: "ARRAY['key-1','no-key'], ARRAY['source','source']",
-		indexes: []string{"events_id_key"},
+		file: "commands/committer/read_keys.sql", parameters: "text[], text[]",
+		arguments: "ARRAY['key-1','no-key'], ARRAY['source','source']",
+		indexes:   []string{"events_id_key"},
 	},
 	{
-		file: "commands/committer/read_titles.sql", parameters: "text[], boolean[]", arguments: "ARRAY['title 1','no title'], ARRAY[true,false]",
-		indexes: []string{"title_lookup_pkey", "threads_pkey"},
+		file: "commands/committer/read_titles.sql", parameters: "text[], boolean[]",
+		arguments: "ARRAY['title 1','no title'], ARRAY[true,false]",
+		indexes:   []string{"title_lookup_pkey", "threads_pkey"},
 	},
 	{
 		file: "commands/committer/read_news.sql", parameters: "xid8, integer, text[], uuid[], oid, text",
 		arguments: "'0', 32, ARRAY['no title'], ARRAY[gen_random_uuid()], to_regclass('title_lookup')::oid, NULL",
-		indexes:   []string{"events_novel_decisions", "title_lookup_novel_key", "settings_pkey", "author_decisions_blocked_idx"},
+		indexes: []string{
+			"events_novel_decisions", "title_lookup_novel_key", "settings_pkey", "author_decisions_blocked_idx",
+		},
 	},
 	{
 		file: "commands/committer/read_slugs.sql", parameters: "text[]", arguments: "ARRAY['slug-1','no-slug']",
 		indexes: []string{"title_lookup_slug_key"},
 	},
 	{
-		file: "commands/committer/read_blocked.sql", parameters: "uuid[]", arguments: "ARRAY[md5('1')::uuid,md5('2')::uuid,gen_random_uuid()]",
-		indexes: []string{"author_decisions_blocked_idx"},
+		file: "commands/committer/read_blocked.sql", parameters: "uuid[]",
+		arguments: "ARRAY[md5('1')::uuid,md5('2')::uuid,gen_random_uuid()]",
+		indexes:   []string{"author_decisions_blocked_idx"},
 	},
 	{
-		file: "projections/titles_insert.sql", parameters: "text[], uuid[], text[], text[], text[], uuid[], integer[], text[]",
+		file:       "projections/titles_insert.sql",
+		parameters: "text[], uuid[], text[], text[], text[], uuid[], integer[], text[]",
 		arguments: `ARRAY['new 1','new 2'], ARRAY[gen_random_uuid(),gen_random_uuid()], ARRAY['new-1','new-2'], ARRAY['New 1','New 2'],
 			ARRAY['approved','pending'], ARRAY[NULL,NULL]::uuid[], ARRAY[1,1], ARRAY['{}','{}']`,
 		indexes: []string{"title_lookup_novel_key"},
 	},
 	{
 		file: "projections/titles_update.sql", parameters: "uuid[], text[], text[], uuid[], boolean[], integer[], text[]",
-		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['','Title'], ARRAY['rejected',''], ARRAY[NULL,NULL]::uuid[], ARRAY[false,false], ARRAY[2,2], ARRAY['{}','{}']",
-		indexes:   []string{"title_lookup_novel_key"}, filters: true,
+		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['','Title'], ARRAY['rejected',''], " +
+			"ARRAY[NULL,NULL]::uuid[], ARRAY[false,false], ARRAY[2,2], ARRAY['{}','{}']",
+		indexes: []string{"title_lookup_novel_key"}, filters: true,
 	},
 	{
 		file: "projections/threads_insert.sql", parameters: "uuid[], uuid[]",
@@ -104,7 +111,9 @@ func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE "+name(s)+" ("+s.arguments+")", pgx.QueryExecModeSimpleProtocol)
+	rows, err := tx.Query(t.Context(),
+		"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE "+name(s)+" ("+s.arguments+")",
+		pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +129,8 @@ func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 	}
 	for _, index := range s.indexes {
 		// An index that answers alone is a probe, too, and so is a bitmap.
-		if !strings.Contains(plan, "Index Scan using "+index+" on ") && !strings.Contains(plan, "Index Only Scan using "+index+" on ") &&
+		if !strings.Contains(plan, "Index Scan using "+index+" on ") &&
+			!strings.Contains(plan, "Index Only Scan using "+index+" on ") &&
 			!strings.Contains(plan, "Bitmap Index Scan on "+index) {
 			t.Errorf("%s, %s: index %s is not probed:\n%s", s.file, when, index, plan)
 		}

@@ -92,8 +92,8 @@ var readSettings = map[string]string{
 	"application_name":              "novelgate-read",
 }
 
-// historySettings are for walks along the log, which follow an index from where they are. A plan that was made while the
-// log was empty would sort all of it once it has grown.
+// historySettings are for walks along the log, which follow an index from where they are. A plan that was made while
+// the log was empty would sort all of it once it has grown.
 var historySettings = map[string]string{
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off",
@@ -111,8 +111,8 @@ var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
-// ledgerSettings: like those of the committer, the statements are few and must be index probes and scans in order from the
-// first row on. Log and ledger grow while the plans are kept.
+// ledgerSettings: like those of the committer, the statements are few and must be index probes and scans in order from
+// the first row on. Log and ledger grow while the plans are kept.
 var ledgerSettings = map[string]string{
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off",
@@ -126,8 +126,9 @@ var ledgerSettings = map[string]string{
 // ledgerConnections: the sealer reads and stores at the same time, the signer and publishers come on top.
 const ledgerConnections = 4
 
-// Open connects. lanes is how many batches the committer keeps in flight. The connections that commands need are opened first and kept; it
-// fails with ErrTooFew when the server has too few for them, and makes all pools smaller when it has too few for everything.
+// Open connects. lanes is how many batches the committer keeps in flight. The connections that commands need are opened
+// first and kept; it fails with ErrTooFew when the server has too few for them, and makes all pools smaller when it has
+// too few for everything.
 func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 	config, err := ParseConfig(url, generalSettings)
 	if err != nil {
@@ -150,8 +151,8 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		{&p.History, share{1, historyConnections}, historySettings, true, false},
 		{&p.General, share{2, 10}, generalSettings, true, false},
 		{&p.Ledger, share{3, ledgerConnections}, ledgerSettings, true, false},
-		// Those for commands come last, as they connect at once, and may call makeRoom. The committer finds out by itself that a connection is
-		// dead, and within its own time.
+		// Those for commands come last, as they connect at once, and may call makeRoom. The committer finds out by itself
+		// that a connection is dead, and within its own time.
 		{&p.Append, share{lanes, lanes + 1}, appendSettings, false, true},
 		{&p.Limits, share{1, 3}, limitsSettings, true, true},
 		{&p.Access, share{1, accessConnections}, accessSettings, true, true},
@@ -195,7 +196,8 @@ func (p *Pools) Close() {
 // Named returns the pools by the names that metrics use.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
 	return map[string]*pgxpool.Pool{
-		"append": p.Append, "limits": p.Limits, "access": p.Access, "queries": p.Queries, "read": p.Read, "history": p.History, "general": p.General, "ledger": p.Ledger,
+		"append": p.Append, "limits": p.Limits, "access": p.Access, "queries": p.Queries, "read": p.Read,
+		"history": p.History, "general": p.General, "ledger": p.Ledger,
 	}
 }
 
@@ -222,20 +224,22 @@ func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, options{size: historyConnections, settings: historySettings, ping: true})
 }
 
-// connectTimeout bounds the making of a connection where the URL has no connect_timeout: a request that waits for one must be answered in time.
+// connectTimeout bounds the making of a connection where the URL has no connect_timeout: a request that waits for one
+// must be answered in time.
 const connectTimeout = time.Second
 
-// pingTimeout bounds the wait for the answer to a ping, unless the URL has a pool_ping_timeout. A request has time for three dead
-// connections, and for a new one then. A server that takes as long to answer loses a good connection, which is made again: so slow, it
-// could not have carried out the request in time either.
+// pingTimeout bounds the wait for the answer to a ping, unless the URL has a pool_ping_timeout. A request has time for
+// three dead connections, and for a new one then. A server that takes as long to answer loses a good connection, which
+// is made again: so slow, it could not have carried out the request in time either.
 const pingTimeout = 500 * time.Millisecond
 
-// farewellTimeout is how long a connection that was given up may keep its place in the pool. pgx lets it have 15 seconds to end
-// what it was doing, and when all connections of a pool have gone silent at once nobody could have a new one meanwhile.
+// farewellTimeout is how long a connection that was given up may keep its place in the pool. pgx lets it have 15
+// seconds to end what it was doing, and when all connections of a pool have gone silent at once nobody could have a new
+// one meanwhile.
 const farewellTimeout = time.Second
 
-// keepInterval is how soon lost connections of commands are opened again when nobody asks for them, and scarceIdleTime how long others stay
-// open for nobody where connections are scarce.
+// keepInterval is how soon lost connections of commands are opened again when nobody asks for them, and scarceIdleTime
+// how long others stay open for nobody where connections are scarce.
 const (
 	keepInterval   = time.Second
 	scarceIdleTime = 5 * time.Second
@@ -282,7 +286,8 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// cutFarewell ends the goodbye to a connection that was given up in the middle of something, unless the server answers it.
+// cutFarewell ends the goodbye to a connection that was given up in the middle of something, unless the server answers
+// it.
 func cutFarewell(conn *pgx.Conn) {
 	if !conn.IsClosed() {
 		return

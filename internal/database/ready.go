@@ -21,8 +21,9 @@ const probeTimeout = time.Second
 
 const writableSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// Probe asks each pool that commands need for a connection, and whether that can write. It returns for each of these pools ErrNoAnswer,
-// ErrFull, ErrStandby, ErrReadOnly, or nil when nothing is the matter with it. It takes a second at most.
+// Probe asks each pool that commands need for a connection, and whether that can write. It returns for each of these
+// pools ErrNoAnswer, ErrFull, ErrStandby, ErrReadOnly, or nil when nothing is the matter with it. It takes a second at
+// most.
 func (p *Pools) Probe() map[string]error {
 	found, _, _ := p.probes.Do("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
@@ -65,7 +66,8 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // readyDesc describes what ReadyCollector exports.
-var readyDesc = prometheus.NewDesc("novelgate_ready", "Whether commands get what they need of the pool: a connection that can write.", []string{"pool"}, nil)
+var readyDesc = prometheus.NewDesc("novelgate_ready",
+	"Whether commands get what they need of the pool: a connection that can write.", []string{"pool"}, nil)
 
 // ReadyCollector exports what Probe finds to Prometheus.
 type ReadyCollector struct{ pools *Pools }

@@ -16,8 +16,8 @@ var ErrTooFew = errors.New("the database server lets this role have too few conn
 // tooManyConnections is the SQLSTATE of a server, a role or a database that has no connection left.
 const tooManyConnections = "53300"
 
-// Connections that are not in a pool: those that poll the log, one for each projection; what reads ahead while one catches up; what listens;
-// and a rebuild.
+// Connections that are not in a pool: those that poll the log, one for each projection; what reads ahead while one
+// catches up; what listens; and a rebuild.
 const (
 	polls         = 4
 	unpooled      = 14
@@ -27,20 +27,23 @@ const (
 // room is how many connections the role may have on its database: of itself, and now that others have theirs.
 type room struct{ most, left, maxConnections int }
 
-// roomSQL: neither reserved connections nor limits of a role or a database hold for superusers. The session that asks is not counted.
+// roomSQL: neither reserved connections nor limits of a role or a database hold for superusers. The session that asks
+// is not counted.
 const roomSQL = `WITH used AS (
     SELECT count(*) - 1 AS all_of_them, count(*) FILTER (WHERE a.datname = current_database()) - 1 AS of_database,
            count(*) FILTER (WHERE a.usename = session_user) - 1 AS of_role
     FROM pg_stat_activity AS a WHERE a.datid IS NOT NULL
 ), limits AS (
     SELECT current_setting('max_connections')::int - CASE WHEN r.rolsuper THEN 0 ELSE
-               current_setting('superuser_reserved_connections')::int + coalesce(current_setting('reserved_connections', true)::int, 0) END AS of_server,
+               current_setting('superuser_reserved_connections')::int + coalesce(current_setting('reserved_connections',
+                   true)::int, 0) END AS of_server,
            CASE WHEN NOT r.rolsuper AND d.datconnlimit >= 0 THEN d.datconnlimit END AS of_database,
            CASE WHEN NOT r.rolsuper AND r.rolconnlimit >= 0 THEN r.rolconnlimit END AS of_role
     FROM pg_roles AS r, pg_database AS d WHERE r.rolname = session_user AND d.datname = current_database()
 )
 SELECT least(l.of_server, l.of_database, l.of_role),
-       greatest(least(l.of_server - u.all_of_them, l.of_database - u.of_database, l.of_role - u.of_role), 0), current_setting('max_connections')::int
+       greatest(least(l.of_server - u.all_of_them, l.of_database - u.of_database, l.of_role - u.of_role), 0),
+           current_setting('max_connections')::int
 FROM limits AS l, used AS u`
 
 func measureRoom(ctx context.Context, config *pgx.ConnConfig) (r room, err error) {
@@ -57,15 +60,17 @@ func measureRoom(ctx context.Context, config *pgx.ConnConfig) (r room, err error
 
 // refuse says that commands need so many connections.
 func (r room) refuse(commands int) error {
-	return fmt.Errorf("%w: commands need %d, and %d of %d are left: raise max_connections (%d), or the connection limit of the role or the database, or lower --lanes",
+	return fmt.Errorf("%w: commands need %d, and %d of %d are left: raise max_connections (%d), or the connection limit "+
+		"of the role or the database, or lower --lanes",
 		ErrTooFew, commands, r.left, r.most, r.maxConnections)
 }
 
-// share is how many connections a pool should have: at least what its work needs to go on at all, at most what is of use to it.
+// share is how many connections a pool should have: at least what its work needs to go on at all, at most what is of
+// use to it.
 type share struct{ least, most int }
 
-// divide returns the sizes of pools in a room. Where it does not hold the most of all of them, what is beyond the least is divided in
-// proportion. scarce tells that.
+// divide returns the sizes of pools in a room. Where it does not hold the most of all of them, what is beyond the least
+// is divided in proportion. scarce tells that.
 func (r room) divide(shares []share) (sizes []int, scarce bool) {
 	least, most := leastUnpooled, unpooled
 	for _, s := range shares {
@@ -113,8 +118,10 @@ func (p *Pools) Scarcity() string {
 	if !p.scarce && p.room.left >= p.ideal {
 		return ""
 	}
-	return fmt.Sprintf("The database server has %d of %d connections left for this replica, which can use %d: commands keep theirs; projections, ledger, "+
-		"readers and rebuilds get what remains and may stand still. Raise max_connections (%d), or the connection limit of the role or the database.",
+	return fmt.Sprintf("The database server has %d of %d connections left for this replica, which can use %d: commands "+
+		"keep theirs; projections, ledger, "+
+		"readers and rebuilds get what remains and may stand still. Raise max_connections (%d), or the connection limit of "+
+		"the role or the database.",
 		p.room.left, p.room.most, p.ideal, p.room.maxConnections)
 }
 

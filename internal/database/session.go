@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sessionSettings hold in every session, whatever the server, the database, the role or the URL say: they decide where names lead, how text
-// and time travel, what a transaction sees, and how long things may take. Whether a session is read-only is not among them: an operator
-// may have decided so.
+// sessionSettings hold in every session, whatever the server, the database, the role or the URL say: they decide where
+// names lead, how text and time travel, what a transaction sees, and how long things may take. Whether a session is
+// read-only is not among them: an operator may have decided so.
 var sessionSettings = map[string]string{
 	"search_path":                         "public",
 	"client_encoding":                     "UTF8",
@@ -34,11 +34,11 @@ var sessionSettings = map[string]string{
 	"idle_in_transaction_session_timeout": "0",
 }
 
-// ParseConfig returns the configuration for connections to a database. Every connection of the program is made with it, or with a copy:
-// its session has sessionSettings, then settings; and both ends notice silence.
+// ParseConfig returns the configuration for connections to a database. Every connection of the program is made with it,
+// or with a copy: its session has sessionSettings, then settings; and both ends notice silence.
 //
-// The settings are made in one round trip after the start of a session, not with it: poolers refuse sessions that begin with settings
-// which they do not know.
+// The settings are made in one round trip after the start of a session, not with it: poolers refuse sessions that begin
+// with settings which they do not know.
 func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -71,8 +71,8 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 
 const applicationName = "application_name"
 
-// setSQL returns a statement that makes settings for a session. Those that the server does not know are left out: newer ones have more
-// time-outs.
+// setSQL returns a statement that makes settings for a session. Those that the server does not know are left out: newer
+// ones have more time-outs.
 func setSQL(settings map[string]string) string {
 	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -85,8 +85,8 @@ WHERE pg_catalog.current_setting(name, true) IS NOT NULL`
 // readOnlyTransaction is the SQLSTATE of a write in a session that is read-only.
 const readOnlyTransaction = "25006"
 
-// closeReadOnly closes a session in which a write was refused because it is read-only. A new one may be on another server, or begin after
-// the operator has made the database writable again.
+// closeReadOnly closes a session in which a write was refused because it is read-only. A new one may be on another
+// server, or begin after the operator has made the database writable again.
 func closeReadOnly(config *pgx.ConnConfig) {
 	handle := config.OnPgError
 	config.OnPgError = func(session *pgconn.PgConn, refused *pgconn.PgError) bool {

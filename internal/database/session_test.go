@@ -34,8 +34,8 @@ var pinned = []struct{ name, want, other string }{
 	{"idle_in_transaction_session_timeout", "0", "1234s"},
 }
 
-// strangeRole returns the URL of a database of a role that has other settings than the server, and a schema with a table and functions
-// of names that the code uses.
+// strangeRole returns the URL of a database of a role that has other settings than the server, and a schema with a
+// table and functions of names that the code uses.
 func strangeRole(t *testing.T) string {
 	t.Helper()
 	direct := testdb.NewEmpty(t)
@@ -103,7 +103,8 @@ func TestEverySessionIsPinned(t *testing.T) {
 	settings := map[string]func(name string) (string, error){}
 	all := pools.Named()
 	for name, open := range map[string]func(context.Context, string) (*pgxpool.Pool, error){
-		"commands'": database.OpenGeneral, "ledger of a command": database.OpenLedger, "history of a command": database.OpenHistory,
+		"commands'": database.OpenGeneral, "ledger of a command": database.OpenLedger,
+		"history of a command": database.OpenHistory,
 	} {
 		pool, err := open(t.Context(), strange)
 		if err != nil {
@@ -141,7 +142,8 @@ func TestEverySessionIsPinned(t *testing.T) {
 	}
 }
 
-// TestReadOnlySessionsAreLeft: a session that began while the operator had made the database read-only does not outlive that.
+// TestReadOnlySessionsAreLeft: a session that began while the operator had made the database read-only does not outlive
+// that.
 func TestReadOnlySessionsAreLeft(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)

@@ -57,8 +57,8 @@ func TestIdleConnectionsThatHaveGoneSilent(t *testing.T) {
 	}
 }
 
-// TestBusyConnectionsThatHaveGoneSilent: whoever waits for an answer gives up, and what took its place in the pool makes room for a new
-// connection long before the 15 seconds that pgx would wait for the silent one.
+// TestBusyConnectionsThatHaveGoneSilent: whoever waits for an answer gives up, and what took its place in the pool
+// makes room for a new connection long before the 15 seconds that pgx would wait for the silent one.
 func TestBusyConnectionsThatHaveGoneSilent(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t)
@@ -80,7 +80,8 @@ func TestBusyConnectionsThatHaveGoneSilent(t *testing.T) {
 	}
 }
 
-// TestSilenceWhileASessionIsSetUp: a server that goes silent between the start of a session and its settings keeps nobody waiting for long.
+// TestSilenceWhileASessionIsSetUp: a server that goes silent between the start of a session and its settings keeps
+// nobody waiting for long.
 func TestSilenceWhileASessionIsSetUp(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -115,8 +116,8 @@ func TestSilenceWhileASessionIsSetUp(t *testing.T) {
 	}
 }
 
-// TestServersAreAskedToNoticeSilence: what the URL says about it holds. Sessions on a unix socket have no such settings to look at, so this
-// looks at what they are asked for.
+// TestServersAreAskedToNoticeSilence: what the URL says about it holds. Sessions on a unix socket have no such settings
+// to look at, so this looks at what they are asked for.
 func TestServersAreAskedToNoticeSilence(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ parameters, want string }{
@@ -138,7 +139,8 @@ func TestServersAreAskedToNoticeSilence(t *testing.T) {
 	}
 }
 
-// TestOnlyTheServiceIsCutOff: its transactions must not stay open when it is gone. Whoever reads a command's output may stop for a while.
+// TestOnlyTheServiceIsCutOff: its transactions must not stay open when it is gone. Whoever reads a command's output may
+// stop for a while.
 func TestOnlyTheServiceIsCutOff(t *testing.T) {
 	t.Parallel()
 	const setting = "tcp_user_timeout"

@@ -29,5 +29,6 @@ func (t Turn) Await(ctx context.Context) error {
 	}
 }
 
-// Pass lets the next turn begin. It is called once, and not at all where the next ones must not begin any more: their context has to end then.
+// Pass lets the next turn begin. It is called once, and not at all where the next ones must not begin any more: their
+// context has to end then.
 func (t Turn) Pass() { close(t.passed) }

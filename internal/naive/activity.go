@@ -17,7 +17,9 @@ type activity struct {
 }
 
 func newActivity() activity {
-	return activity{days: map[dayKey]*dayCount{}, threads: map[uuid.UUID]*threadCount{}, integrations: map[uuid.UUID]*integrationCount{}}
+	return activity{
+		days: map[dayKey]*dayCount{}, threads: map[uuid.UUID]*threadCount{}, integrations: map[uuid.UUID]*integrationCount{},
+	}
 }
 
 type (
@@ -94,7 +96,10 @@ func (a *activity) post(r *events.Recorded, e events.PostImported) {
 	a.counted(r)
 	t := a.threads[e.ThreadID]
 	if t == nil {
-		t = &threadCount{novel: e.NovelID, authors: set{}, first: r.StreamID, firstAt: e.WrittenAt, lastAt: e.WrittenAt, firstReceived: r.RecordedAt}
+		t = &threadCount{
+			novel: e.NovelID, authors: set{}, first: r.StreamID, firstAt: e.WrittenAt, lastAt: e.WrittenAt,
+			firstReceived: r.RecordedAt,
+		}
 		a.threads[e.ThreadID] = t
 	}
 	i, d := a.integration(e.IntegrationID, r.RecordedAt), a.day(e.WrittenAt, e.IntegrationID, e.NovelID)

@@ -51,21 +51,25 @@ type integrationActivityRow struct {
 }
 
 func (a *activity) write(w *writer) {
-	for _, table := range []string{"activity_applied", "daily_authors", "daily_facts", "thread_activity", "integration_activity"} {
+	for _, table := range []string{
+		"activity_applied", "daily_authors", "daily_facts", "thread_activity", "integration_activity",
+	} {
 		w.begin(table)
 	}
 	if a.applied != nil {
 		w.add("activity_applied", a.applied)
 	}
 	for key, d := range a.days {
-		w.add("daily_facts", dailyFactsRow{key.day, key.integration, key.novel, d.posts, len(d.authors), d.created, d.updated})
+		w.add("daily_facts",
+			dailyFactsRow{key.day, key.integration, key.novel, d.posts, len(d.authors), d.created, d.updated})
 		for author := range d.authors {
 			w.add("daily_authors", dailyAuthorRow{author, key.novel, key.day, key.integration})
 		}
 	}
 	for id, t := range a.threads {
 		w.add("thread_activity", threadActivityRow{
-			id, t.novel, t.posts, t.replies, len(t.authors), t.first, at(t.firstAt), t.last, at(t.lastAt), at(t.firstReceived), at(t.lastReceived),
+			id, t.novel, t.posts, t.replies, len(t.authors), t.first, at(t.firstAt), t.last, at(t.lastAt), at(t.firstReceived),
+			at(t.lastReceived),
 		})
 	}
 	for id, i := range a.integrations {

@@ -23,9 +23,11 @@ type Fold struct {
 // New returns the fold of an empty log.
 func New() *Fold {
 	return &Fold{
-		titles: map[uuid.UUID]*titleRow{}, novels: map[uuid.UUID]*novelRow{}, threads: map[uuid.UUID]*threadRow{}, posts: map[uuid.UUID]*postRow{},
-		authors: map[uuid.UUID]*authorRow{}, decisions: map[uuid.UUID]*decisionRow{}, integrations: map[uuid.UUID]*integrationRow{},
-		keys: map[uuid.UUID]*keyRow{}, persons: map[uuid.UUID]*personKeyRow{}, activity: newActivity(),
+		titles: map[uuid.UUID]*titleRow{}, novels: map[uuid.UUID]*novelRow{}, threads: map[uuid.UUID]*threadRow{},
+		posts:   map[uuid.UUID]*postRow{},
+		authors: map[uuid.UUID]*authorRow{}, decisions: map[uuid.UUID]*decisionRow{},
+		integrations: map[uuid.UUID]*integrationRow{},
+		keys:         map[uuid.UUID]*keyRow{}, persons: map[uuid.UUID]*personKeyRow{}, activity: newActivity(),
 	}
 }
 
@@ -41,7 +43,8 @@ func Of(log []events.Recorded) *Fold {
 // Add folds the next event of the log.
 func (f *Fold) Add(r *events.Recorded) {
 	switch e := r.Event.(type) {
-	case events.NovelCreated, events.NovelUpdated, events.NovelPublished, events.NovelApproved, events.NovelRejected, events.NovelBarred, events.NovelUnbarred:
+	case events.NovelCreated, events.NovelUpdated, events.NovelPublished, events.NovelApproved, events.NovelRejected,
+		events.NovelBarred, events.NovelUnbarred:
 		f.title(r)
 		f.novel(r)
 		f.activity.novel(r)
@@ -55,7 +58,8 @@ func (f *Fold) Add(r *events.Recorded) {
 		f.moderate(r, true)
 	case events.PostRestored:
 		f.moderate(r, false)
-	case events.AuthorLinked, events.AuthorUnlinked, events.AuthorBlocked, events.AuthorUnblocked, events.AuthorPostsHidden, events.AuthorPostsRestored:
+	case events.AuthorLinked, events.AuthorUnlinked, events.AuthorBlocked, events.AuthorUnblocked,
+		events.AuthorPostsHidden, events.AuthorPostsRestored:
 		f.decide(r)
 	case events.AuthorErased:
 		f.decide(r)

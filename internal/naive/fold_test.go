@@ -29,13 +29,17 @@ func history(list ...events.Recorded) []events.Recorded {
 func comment(key, author, name string, written int, parent string) events.Recorded {
 	e := events.PostImported{
 		IntegrationID: partner, NovelID: uuid.UUID{1}, ThreadID: uuid.UUID{2}, ChapterNumber: jsontext.Value("1.50e1"),
-		WrittenAt: time.Date(2026, 1, 1, written, 0, 0, 0, time.UTC), Comment: &events.Comment{ExternalUUID: author, Username: name, Content: "text"},
+		WrittenAt: time.Date(2026, 1, 1, written, 0, 0, 0, time.UTC),
+		Comment:   &events.Comment{ExternalUUID: author, Username: name, Content: "text"},
 	}
 	if parent != "" {
 		id := events.PostID(partner, parent)
 		e.ParentPostID = &id
 	}
-	return events.Recorded{StreamType: events.PostStream, StreamID: events.PostID(partner, key), ID: key, Source: events.PostsSource(partner), Event: e}
+	return events.Recorded{
+		StreamType: events.PostStream, StreamID: events.PostID(partner, key), ID: key, Source: events.PostsSource(partner),
+		Event: e,
+	}
 }
 
 func tables(t *testing.T, log []events.Recorded) map[string]naive.Rows {
@@ -64,7 +68,8 @@ func column(t *testing.T, rows naive.Rows, name string) []string {
 
 func TestRepliesStandBelowOneAnother(t *testing.T) {
 	t.Parallel()
-	posts := tables(t, history(comment("a", "u", "U", 1, ""), comment("b", "u", "U", 1, "a"), comment("c", "u", "U", 1, "b")))["posts"]
+	posts := tables(t,
+		history(comment("a", "u", "U", 1, ""), comment("b", "u", "U", 1, "a"), comment("c", "u", "U", 1, "b")))["posts"]
 	got := map[string]string{}
 	for i, key := range column(t, posts, "event_id") {
 		got[key] = column(t, posts, "depth")[i] + " " + column(t, posts, "root_post_id")[i]
@@ -80,7 +85,8 @@ func TestRepliesStandBelowOneAnother(t *testing.T) {
 
 func TestTheLatestCommentGivesTheName(t *testing.T) {
 	t.Parallel()
-	log := history(comment("a", "u", "First", 5, ""), comment("b", "u", "Backdated", 1, ""), comment("c", "u", "Same instant", 5, ""))
+	log := history(comment("a", "u", "First", 5, ""), comment("b", "u", "Backdated", 1, ""),
+		comment("c", "u", "Same instant", 5, ""))
 	if diff := cmp.Diff([]string{`"Same instant"`}, column(t, tables(t, log)["authors"], "display_name")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -89,7 +95,10 @@ func TestTheLatestCommentGivesTheName(t *testing.T) {
 // An author who is erased is gone from everything, and may begin anew.
 func TestErasure(t *testing.T) {
 	t.Parallel()
-	erased := events.Recorded{StreamType: events.AuthorStream, StreamID: events.AuthorID(partner, "u"), Source: "staff", Event: events.AuthorErased{IntegrationID: partner}}
+	erased := events.Recorded{
+		StreamType: events.AuthorStream, StreamID: events.AuthorID(partner, "u"), Source: "staff",
+		Event: events.AuthorErased{IntegrationID: partner},
+	}
 	log := []events.Recorded{comment("a", "u", "U", 1, ""), comment("b", "other", "Other", 2, ""), erased}
 	after := tables(t, history(log...))
 	for table, want := range map[string]int{"posts": 2, "authors": 1, "daily_authors": 1, "author_decisions": 1} {
@@ -112,7 +121,8 @@ func TestErasure(t *testing.T) {
 func TestDigests(t *testing.T) {
 	t.Parallel()
 	a, b := naive.Rows{"1", "2"}, naive.Rows{"1", "3"}
-	if a.Digest() == b.Digest() || a.Digest() == (naive.Rows{"12"}).Digest() || a.Digest() != (naive.Rows{"1", "2"}).Digest() {
+	if a.Digest() == b.Digest() || a.Digest() == (naive.Rows{"12"}).Digest() ||
+		a.Digest() != (naive.Rows{"1", "2"}).Digest() {
 		t.Error("a digest does not tell rows apart, or tells equal ones apart")
 	}
 	for name, c := range map[string]struct {

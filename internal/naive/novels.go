@@ -69,11 +69,13 @@ func (f *Fold) title(r *events.Recorded) {
 		named(e.Title, e.Slug, e.State)
 		t.OwnerID = e.OwnerID
 		t.Details = map[string]any{
-			"author": e.Author, "synopsis": e.Synopsis, "coverUrl": e.CoverURL, "genres": e.Genres, "language": e.Language, "readingStatus": e.ReadingStatus,
+			"author": e.Author, "synopsis": e.Synopsis, "coverUrl": e.CoverURL, "genres": e.Genres, "language": e.Language,
+			"readingStatus": e.ReadingStatus,
 		}
 	case events.NovelUpdated:
 		for member, text := range map[string]*string{
-			"author": e.Author, "synopsis": e.Synopsis, "coverUrl": e.CoverURL, "language": e.Language, "readingStatus": e.ReadingStatus,
+			"author": e.Author, "synopsis": e.Synopsis, "coverUrl": e.CoverURL, "language": e.Language,
+			"readingStatus": e.ReadingStatus,
 		} {
 			if text != nil {
 				t.Details[member] = *text
@@ -96,7 +98,8 @@ func (f *Fold) title(r *events.Recorded) {
 func (f *Fold) novel(r *events.Recorded) {
 	if e, ok := r.Event.(events.NovelCreated); ok {
 		f.novels[r.StreamID] = &novelRow{
-			NovelID: r.StreamID, Title: e.Title, Slug: e.Slug, Author: e.Author, Synopsis: e.Synopsis, CoverURL: e.CoverURL, Genres: e.Genres,
+			NovelID: r.StreamID, Title: e.Title, Slug: e.Slug, Author: e.Author, Synopsis: e.Synopsis, CoverURL: e.CoverURL,
+			Genres:   e.Genres,
 			Language: e.Language, ReadingStatus: e.ReadingStatus, State: e.State, OwnerID: e.OwnerID, CreatedBy: e.OwnerID,
 			CreatedAt: at(r.RecordedAt), StreamVersion: r.StreamVersion,
 		}
@@ -111,7 +114,11 @@ func (f *Fold) novel(r *events.Recorded) {
 	switch e := r.Event.(type) {
 	case events.NovelUpdated:
 		for _, change := range []struct{ from, to *string }{
-			{e.Author, &n.Author}, {e.Synopsis, &n.Synopsis}, {e.CoverURL, &n.CoverURL}, {e.Language, &n.Language}, {e.ReadingStatus, &n.ReadingStatus},
+			{e.Author, &n.Author},
+			{e.Synopsis, &n.Synopsis},
+			{e.CoverURL, &n.CoverURL},
+			{e.Language, &n.Language},
+			{e.ReadingStatus, &n.ReadingStatus},
 		} {
 			if change.from != nil {
 				*change.to = *change.from

@@ -46,7 +46,8 @@ type authorRow struct {
 
 func (f *Fold) post(r *events.Recorded, e events.PostImported) {
 	p := &postRow{
-		PostID: r.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID, ParentPostID: e.ParentPostID,
+		PostID: r.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID,
+		ParentPostID:  e.ParentPostID,
 		ChapterNumber: numeric(e.ChapterNumber), WrittenAt: at(e.WrittenAt), RecordedAt: at(r.RecordedAt), EventID: r.ID,
 	}
 	if e.Comment != nil {
@@ -78,7 +79,10 @@ func (f *Fold) author(r *events.Recorded, e events.PostImported) {
 	id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
 	a := f.authors[id]
 	if a == nil {
-		a = &authorRow{AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID, FirstSeenAt: at(r.RecordedAt), named: e.WrittenAt}
+		a = &authorRow{
+			AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID, FirstSeenAt: at(r.RecordedAt),
+			named: e.WrittenAt,
+		}
 		f.authors[id] = a
 	}
 	if !e.WrittenAt.Before(a.named) {
@@ -88,7 +92,8 @@ func (f *Fold) author(r *events.Recorded, e events.PostImported) {
 	}
 }
 
-// numeric is a JSON number as PostgreSQL keeps it: 1.50e1 is 15.0, with as many digits behind the point as it was written with.
+// numeric is a JSON number as PostgreSQL keeps it: 1.50e1 is 15.0, with as many digits behind the point as it was
+// written with.
 func numeric(number jsontext.Value) jsontext.Value {
 	if number == nil {
 		return nil

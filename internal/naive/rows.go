@@ -25,7 +25,8 @@ func (r Rows) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// FirstDifference returns the first row that the others lack, and the first of theirs that is lacking here; "" for none.
+// FirstDifference returns the first row that the others lack, and the first of theirs that is lacking here; "" for
+// none.
 func (r Rows) FirstDifference(other Rows) (own, others string) {
 	return r.firstWithout(other), other.firstWithout(r)
 }

@@ -96,7 +96,8 @@ func (f *Fold) integration(r *events.Recorded) {
 		i.Review = e.Review
 	case events.KeyIssued:
 		f.keys[e.KeyID] = &keyRow{
-			KeyID: e.KeyID, KeyHash: bytesText(e.SHA256), Prefix: e.Prefix, IntegrationID: r.StreamID, IssuedAt: at(e.IssuedAt), ExpiresAt: atOrNull(e.ExpiresAt),
+			KeyID: e.KeyID, KeyHash: bytesText(e.SHA256), Prefix: e.Prefix, IntegrationID: r.StreamID, IssuedAt: at(e.IssuedAt),
+			ExpiresAt: atOrNull(e.ExpiresAt),
 		}
 	case events.KeyExpirySet:
 		f.keys[e.KeyID].ExpiresAt = at(e.ExpiresAt)

@@ -1,5 +1,5 @@
-// Package outsider verifies a bundle as somebody can who has docs/audit.md, docs/ledger.md and none of this project's code: it
-// imports the standard library and golang.org/x/mod/sumdb alone, and is kept apart from what it checks.
+// Package outsider verifies a bundle as somebody can who has docs/audit.md, docs/ledger.md and none of this project's
+// code: it imports the standard library and golang.org/x/mod/sumdb alone, and is kept apart from what it checks.
 package outsider
 
 import (

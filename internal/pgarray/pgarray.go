@@ -1,6 +1,7 @@
-// Package pgarray sends columns of values as array parameters. It writes the bytes that pgx would write, in PostgreSQL's binary
-// format for arrays, but all elements into one buffer of the right size: pgx makes an interface value of each element and
-// looks up how to encode it, which for the eleven columns of an append is most of the cost of sending it.
+// Package pgarray sends columns of values as array parameters. It writes the bytes that pgx would write, in
+// PostgreSQL's binary format for arrays, but all elements into one buffer of the right size: pgx makes an interface
+// value of each element and looks up how to encode it, which for the eleven columns of an append is most of the cost of
+// sending it.
 package pgarray
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Register makes a connection send the types below in this way wherever PostgreSQL expects the array in question. All other
-// types, and reading, stay with pgx.
+// Register makes a connection send the types below in this way wherever PostgreSQL expects the array in question. All
+// other types, and reading, stay with pgx.
 //
 //	uuid[]         []uuid.UUID, []pgtype.UUID and pgtype.FlatArray of it
 //	text[]         []string, pgtype.FlatArray[pgtype.Text]
@@ -23,7 +24,9 @@ import (
 //	integer[]      []int32 and pgtype.FlatArray of it
 //	timestamptz[]  pgtype.FlatArray[time.Time]
 func Register(m *pgtype.Map) {
-	for _, oid := range []uint32{pgtype.UUIDArrayOID, pgtype.TextArrayOID, pgtype.JSONArrayOID, pgtype.Int4ArrayOID, pgtype.TimestamptzArrayOID} {
+	for _, oid := range []uint32{
+		pgtype.UUIDArrayOID, pgtype.TextArrayOID, pgtype.JSONArrayOID, pgtype.Int4ArrayOID, pgtype.TimestamptzArrayOID,
+	} {
 		registered, ok := m.TypeForOID(oid)
 		if !ok {
 			continue
@@ -70,7 +73,8 @@ type plan struct{ element uint32 }
 func (p plan) Encode(value any, buf []byte) ([]byte, error) {
 	switch items := value.(type) {
 	case []uuid.UUID:
-		return column(buf, p.element, items, 16*len(items), func(buf []byte, id uuid.UUID) ([]byte, bool) { return append(buf, id[:]...), true }), nil
+		return column(buf, p.element, items, 16*len(items),
+			func(buf []byte, id uuid.UUID) ([]byte, bool) { return append(buf, id[:]...), true }), nil
 	case []pgtype.UUID:
 		return column(buf, p.element, items, 16*len(items), appendUUID), nil
 	case pgtype.FlatArray[pgtype.UUID]:
@@ -80,19 +84,22 @@ func (p plan) Encode(value any, buf []byte) ([]byte, error) {
 		for _, s := range items {
 			size += len(s)
 		}
-		return column(buf, p.element, items, size, func(buf []byte, s string) ([]byte, bool) { return append(buf, s...), true }), nil
+		return column(buf, p.element, items, size,
+			func(buf []byte, s string) ([]byte, bool) { return append(buf, s...), true }), nil
 	case pgtype.FlatArray[pgtype.Text]:
 		size := 0
 		for i := range items {
 			size += len(items[i].String)
 		}
-		return column(buf, p.element, items, size, func(buf []byte, t pgtype.Text) ([]byte, bool) { return append(buf, t.String...), t.Valid }), nil
+		return column(buf, p.element, items, size,
+			func(buf []byte, t pgtype.Text) ([]byte, bool) { return append(buf, t.String...), t.Valid }), nil
 	case [][]byte:
 		size := 0
 		for _, b := range items {
 			size += len(b)
 		}
-		return column(buf, p.element, items, size, func(buf, b []byte) ([]byte, bool) { return append(buf, b...), b != nil }), nil
+		return column(buf, p.element, items, size, func(buf, b []byte) ([]byte, bool) { return append(buf, b...), b != nil }),
+			nil
 	case []int32:
 		return column(buf, p.element, items, 4*len(items), appendInt), nil
 	case pgtype.FlatArray[int32]:
@@ -122,9 +129,11 @@ func appendTime(buf []byte, t time.Time) ([]byte, bool) {
 // lengthOfNull stands for the length of an element that is NULL.
 const lengthOfNull = math.MaxUint32
 
-// column appends an array of one dimension whose elements take size bytes together. appendElement returns false for NULL; what it
-// has appended then is dropped. A nil slice is a NULL array: nil.
-func column[T any](buf []byte, element uint32, items []T, size int, appendElement func([]byte, T) ([]byte, bool)) []byte {
+// column appends an array of one dimension whose elements take size bytes together. appendElement returns false for
+// NULL; what it has appended then is dropped. A nil slice is a NULL array: nil.
+func column[T any](
+	buf []byte, element uint32, items []T, size int, appendElement func([]byte, T) ([]byte, bool),
+) []byte {
 	if items == nil {
 		return nil
 	}

@@ -26,15 +26,43 @@ var arrays = map[string]struct {
 	oid    uint32
 	values []any
 }{
-	"uuids":            {pgtype.UUIDArrayOID, []any{[]uuid.UUID{first, second}, []uuid.UUID{}, []uuid.UUID(nil)}},
-	"pgtype uuids":     {pgtype.UUIDArrayOID, []any{[]pgtype.UUID{{Bytes: first, Valid: true}, {Bytes: second}, {}}, []pgtype.UUID{}, []pgtype.UUID(nil)}},
-	"flat uuids":       {pgtype.UUIDArrayOID, []any{pgtype.FlatArray[pgtype.UUID]{{Bytes: first, Valid: true}, {}}, pgtype.FlatArray[pgtype.UUID]{}, pgtype.FlatArray[pgtype.UUID](nil)}},
-	"strings":          {pgtype.TextArrayOID, []any{[]string{"a", "", `"{é},NULL\`}, []string{}, []string(nil)}},
-	"flat texts":       {pgtype.TextArrayOID, []any{pgtype.FlatArray[pgtype.Text]{{String: "NULL", Valid: true}, {String: "dropped"}, {}}, pgtype.FlatArray[pgtype.Text]{}, pgtype.FlatArray[pgtype.Text](nil)}},
-	"json":             {pgtype.JSONArrayOID, []any{[][]byte{[]byte(`{"a": [1]}`), nil, []byte(`null`)}, [][]byte{}, [][]byte(nil)}},
-	"integers":         {pgtype.Int4ArrayOID, []any{[]int32{-1 << 31, -1, 0, 1<<31 - 1}, []int32{}, []int32(nil)}},
-	"flat integers":    {pgtype.Int4ArrayOID, []any{pgtype.FlatArray[int32]{7}, pgtype.FlatArray[int32]{}, pgtype.FlatArray[int32](nil)}},
-	"flat times":       {pgtype.TimestamptzArrayOID, []any{pgtype.FlatArray[time.Time]{moment, moment.In(time.FixedZone("", 3600)), time.Unix(0, 0)}, pgtype.FlatArray[time.Time]{}, pgtype.FlatArray[time.Time](nil)}},
+	"uuids": {pgtype.UUIDArrayOID, []any{[]uuid.UUID{first, second}, []uuid.UUID{}, []uuid.UUID(nil)}},
+	"pgtype uuids": {
+		pgtype.UUIDArrayOID,
+		[]any{[]pgtype.UUID{{Bytes: first, Valid: true}, {Bytes: second}, {}}, []pgtype.UUID{}, []pgtype.UUID(nil)},
+	},
+	"flat uuids": {
+		pgtype.UUIDArrayOID,
+		[]any{
+			pgtype.FlatArray[pgtype.UUID]{{Bytes: first, Valid: true}, {}},
+			pgtype.FlatArray[pgtype.UUID]{},
+			pgtype.FlatArray[pgtype.UUID](nil),
+		},
+	},
+	"strings": {pgtype.TextArrayOID, []any{[]string{"a", "", `"{é},NULL\`}, []string{}, []string(nil)}},
+	"flat texts": {
+		pgtype.TextArrayOID,
+		[]any{
+			pgtype.FlatArray[pgtype.Text]{{String: "NULL", Valid: true}, {String: "dropped"}, {}},
+			pgtype.FlatArray[pgtype.Text]{},
+			pgtype.FlatArray[pgtype.Text](nil),
+		},
+	},
+	"json": {
+		pgtype.JSONArrayOID, []any{[][]byte{[]byte(`{"a": [1]}`), nil, []byte(`null`)}, [][]byte{}, [][]byte(nil)},
+	},
+	"integers": {pgtype.Int4ArrayOID, []any{[]int32{-1 << 31, -1, 0, 1<<31 - 1}, []int32{}, []int32(nil)}},
+	"flat integers": {
+		pgtype.Int4ArrayOID, []any{pgtype.FlatArray[int32]{7}, pgtype.FlatArray[int32]{}, pgtype.FlatArray[int32](nil)},
+	},
+	"flat times": {
+		pgtype.TimestamptzArrayOID,
+		[]any{
+			pgtype.FlatArray[time.Time]{moment, moment.In(time.FixedZone("", 3600)), time.Unix(0, 0)},
+			pgtype.FlatArray[time.Time]{},
+			pgtype.FlatArray[time.Time](nil),
+		},
+	},
 	"not sent here":    {pgtype.TextArrayOID, []any{[]*string{nil, new("x")}}},
 	"of another array": {pgtype.Int8ArrayOID, []any{[]int32{1, 2}}},
 }
@@ -83,8 +111,10 @@ func TestRoundTrip(t *testing.T) {
 		Ints  []int32
 		Times []time.Time
 	}
-	rows, err := conn.Query(ctx, `SELECT $1::uuid[], $2::text[], $3::json[]::text[], $4::integer[], $5::timestamptz[]`, []uuid.UUID{first, second},
-		pgtype.FlatArray[pgtype.Text]{{String: `"{é},NULL\`, Valid: true}, {}}, [][]byte{[]byte(`{"a": [1]}`), nil}, []int32{-1, 2}, pgtype.FlatArray[time.Time]{moment})
+	rows, err := conn.Query(ctx, `SELECT $1::uuid[], $2::text[], $3::json[]::text[], $4::integer[], $5::timestamptz[]`,
+		[]uuid.UUID{first, second},
+		pgtype.FlatArray[pgtype.Text]{{String: `"{é},NULL\`, Valid: true}, {}}, [][]byte{[]byte(`{"a": [1]}`), nil},
+		[]int32{-1, 2}, pgtype.FlatArray[time.Time]{moment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +122,13 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := row{[]uuid.UUID{first, second}, []*string{new(`"{é},NULL\`), nil}, []*string{new(`{"a": [1]}`), nil}, []int32{-1, 2}, []time.Time{moment}}
+	want := row{
+		[]uuid.UUID{first, second},
+		[]*string{new(`"{é},NULL\`), nil},
+		[]*string{new(`{"a": [1]}`), nil},
+		[]int32{-1, 2},
+		[]time.Time{moment},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-sent +read):\n%s", diff)
 	}

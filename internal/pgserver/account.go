@@ -45,7 +45,8 @@ func chooseAccount(cluster string) (account, error) {
 		}
 		return account{name: name, uid: uid, gid: gid, drop: true}, nil
 	}
-	return account{}, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody to run it as")
+	return account{},
+		errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody to run it as")
 }
 
 func accountName(uid uint32) string {

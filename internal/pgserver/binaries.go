@@ -92,7 +92,8 @@ func noBinaries(want int, refusals []error) error {
 			}
 		}
 	}
-	return fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, errors.Join(refusals...), installCommand(want))
+	return fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, errors.Join(refusals...),
+		installCommand(want))
 }
 
 // candidates yields directories in the order of preference, without duplicates.
@@ -193,5 +194,6 @@ func (b binaries) fits(want int) error {
 	if want == 0 || b.major == want {
 		return nil
 	}
-	return fmt.Errorf("%w: the data is of PostgreSQL %d, %s is PostgreSQL %d", ErrVersionMismatch, want, b.postgres(), b.major)
+	return fmt.Errorf("%w: the data is of PostgreSQL %d, %s is PostgreSQL %d", ErrVersionMismatch, want, b.postgres(),
+		b.major)
 }

@@ -95,20 +95,23 @@ func TestTooOldIsRefused(t *testing.T) {
 // fakePrograms makes programs that know their version and nothing else.
 func fakePrograms(t *testing.T, dir, version string) {
 	t.Helper()
-	script := "#!/bin/sh\n[ \"$1\" = --version ] && echo \"postgres (PostgreSQL) " + version + ".1\" && exit\necho ${0##*/} of " + version + " >&2\nexit 1\n"
+	script := "#!/bin/sh\n[ \"$1\" = --version ] && echo \"postgres (PostgreSQL) " + version +
+		".1\" && exit\necho ${0##*/} of " + version + " >&2\nexit 1\n"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"postgres", "initdb"} {
 		// Written by a child: a fork elsewhere in this process would make a script that we write "text file busy".
-		write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh", filepath.Join(dir, name), script)
+		write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh",
+			filepath.Join(dir, name), script)
 		if out, err := write.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
 }
 
-// offline is what npm says when it gets nothing from the registry: it is away, or shows a certificate that npm does not trust.
+// offline is what npm says when it gets nothing from the registry: it is away, or shows a certificate that npm does not
+// trust.
 var offline = regexp.MustCompile(`SELF_SIGNED|CERT_|_CERT|UNABLE_TO_|ERR_TLS|ERR_SSL|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|EPROTO|ERR_SOCKET_TIMEOUT|network timeout|socket hang up|E429|E50[0-9]`)
 
 // TestNPM installs PostgreSQL with npm and runs it. The download stays in a cache for the next run.
@@ -163,7 +166,8 @@ done
 echo "postgres (PostgreSQL) 18.1" >"$native/lib/version.1"
 echo '[{"source":"native/lib/version.1","target":"native/lib/version"}]' >"$native/pg-symlinks.json"
 `
-	write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh", filepath.Join(path, "npm"), script)
+	write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh",
+		filepath.Join(path, "npm"), script)
 	if out, err := write.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

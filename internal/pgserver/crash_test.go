@@ -88,7 +88,8 @@ func TestKilledServerWithABusyBackend(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(syscall.Kill(backend, syscall.SIGSTOP), syscall.Kill(postmaster(t, dir), syscall.SIGKILL)); err != nil {
+	if err := errors.Join(syscall.Kill(backend, syscall.SIGSTOP),
+		syscall.Kill(postmaster(t, dir), syscall.SIGKILL)); err != nil {
 		t.Fatal(err)
 	}
 	ended(t, first)

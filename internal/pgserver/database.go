@@ -21,7 +21,8 @@ func createDatabase(ctx context.Context, url string) error {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	var exists bool
-	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`,
+		name).Scan(&exists); err != nil {
 		return fmt.Errorf("look for database: %w", err)
 	}
 	if exists {

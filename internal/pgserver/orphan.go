@@ -47,7 +47,8 @@ func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for an earlier PostgreSQL (process %d) on %s to stop: %w", file.pid, cluster, context.Cause(ctx))
+			return fmt.Errorf("wait for an earlier PostgreSQL (process %d) on %s to stop: %w", file.pid, cluster,
+				context.Cause(ctx))
 		case <-started.C:
 			if !told && file.status != "stopping" {
 				cfg.Logger.WarnContext(ctx, "stopping a PostgreSQL that has lost its owner", slog.Int("pid", file.pid))

@@ -23,7 +23,8 @@ func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) err
 		return fmt.Errorf("user %s cannot run %s: %w", who.name, bin.postgres(), err)
 	}
 	if err := ensurePassage(ctx, cfg, who, bin, cfg.DataDir, cfg.DataDir); err != nil {
-		return fmt.Errorf("user %s, as whom root runs PostgreSQL, cannot enter the data directory %s: %w", who.name, cfg.DataDir, err)
+		return fmt.Errorf("user %s, as whom root runs PostgreSQL, cannot enter the data directory %s: %w", who.name,
+			cfg.DataDir, err)
 	}
 	return nil
 }
@@ -49,7 +50,8 @@ func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, d
 		if err := grantPassage(ancestor, who.uid); err != nil {
 			return fmt.Errorf("%s, and user %s cannot be let through (%w): %w", blocked, who.name, err, failure)
 		}
-		cfg.Logger.WarnContext(ctx, "let the user of PostgreSQL pass through a directory", slog.String("directory", ancestor), slog.String("user", who.name))
+		cfg.Logger.WarnContext(ctx, "let the user of PostgreSQL pass through a directory", slog.String("directory", ancestor),
+			slog.String("user", who.name))
 	}
 	return runIn(ctx, who, bin, dir)
 }

@@ -211,7 +211,8 @@ func TestConcurrentStartsHaveOneOwner(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	server := start(t, pgserver.Config{DataDir: dataDir(t), Settings: map[string]string{"fsync": "off", "max_connections": "17"}})
+	server := start(t,
+		pgserver.Config{DataDir: dataDir(t), Settings: map[string]string{"fsync": "off", "max_connections": "17"}})
 	got := query(t, server.URL(), `SELECT current_setting('fsync'), current_setting('max_connections')`)
 	if diff := cmp.Diff([]string{"off", "17"}, got); diff != "" {
 		t.Error(diff)
@@ -244,7 +245,8 @@ func TestLongDataDirHasAShortSocket(t *testing.T) {
 
 func TestFailedStartQuotesTheLog(t *testing.T) {
 	t.Parallel()
-	_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), Settings: map[string]string{"no_such_setting": "1"}})
+	_, err := pgserver.Start(t.Context(),
+		pgserver.Config{DataDir: dataDir(t), Settings: map[string]string{"no_such_setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), `unrecognized configuration parameter "no_such_setting"`) {
 		t.Errorf("error = %v", err)
 	}
@@ -278,7 +280,8 @@ func TestStopEscalates(t *testing.T) {
 	}
 }
 
-// TestStopDoesNotWaitForClients: a shutdown that waits for clients to leave (SIGTERM, smart) would have to be ended by force.
+// TestStopDoesNotWaitForClients: a shutdown that waits for clients to leave (SIGTERM, smart) would have to be ended by
+// force.
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	t.Parallel()
 	server := start(t, pgserver.Config{DataDir: dataDir(t), StopTimeout: 5 * time.Minute})

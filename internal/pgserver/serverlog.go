@@ -55,9 +55,10 @@ func (s *Server) watchLog(ctx context.Context, who account) {
 	}
 }
 
-// emptyLog copies a log that has grown, or its end if it has grown far, to the place of the one before, and empties it. The server
-// writes on to the same file, which it has open: renaming it would change nothing. It appends, so it begins at the beginning again. What it
-// writes between the last look at the file and the moment when that is emptied, is lost.
+// emptyLog copies a log that has grown, or its end if it has grown far, to the place of the one before, and empties it.
+// The server writes on to the same file, which it has open: renaming it would change nothing. It appends, so it begins
+// at the beginning again. What it writes between the last look at the file and the moment when that is emptied, is
+// lost.
 func emptyLog(path string, owner account) error {
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

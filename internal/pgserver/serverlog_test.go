@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// A server that runs for months says much: most of all, of every unique violation, who has violated what. It is the log of a running server
-// that is kept within bounds, and the server goes on writing to it.
+// A server that runs for months says much: most of all, of every unique violation, who has violated what. It is the log
+// of a running server that is kept within bounds, and the server goes on writing to it.
 func TestLogIsKeptWithinBounds(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20

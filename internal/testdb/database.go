@@ -41,7 +41,8 @@ func NewEmpty(t testing.TB) string {
 	return create(t, ServerURL(t), emptyTemplate)
 }
 
-// Copy returns the URL of a copy of a database that New has returned: a backup, restored. Nobody may be connected to it meanwhile.
+// Copy returns the URL of a copy of a database that New has returned: a backup, restored. Nobody may be connected to it
+// meanwhile.
 func Copy(t testing.TB, database string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -83,7 +84,8 @@ func create(t testing.TB, server, template string) string {
 // createStatement copies files instead of replaying every page through the log: the template is small
 // and nobody writes to it.
 func createStatement(name, template string) string {
-	statement := `CREATE DATABASE ` + pgx.Identifier{name}.Sanitize() + ` TEMPLATE ` + pgx.Identifier{template}.Sanitize() + ` STRATEGY FILE_COPY`
+	statement := `CREATE DATABASE ` + pgx.Identifier{name}.Sanitize() + ` TEMPLATE ` +
+		pgx.Identifier{template}.Sanitize() + ` STRATEGY FILE_COPY`
 	if template == emptyTemplate {
 		statement += ` ENCODING 'UTF8' LOCALE 'C'`
 	}
@@ -135,7 +137,8 @@ func databaseURL(server, database string) (string, error) {
 	}
 	parsed.Path = "/" + database
 	query := parsed.Query()
-	query.Set("connect_timeout", strconv.Itoa(int(patience/time.Second))) // a busy machine may take seconds to fork a process
+	// a busy machine may take seconds to fork a process
+	query.Set("connect_timeout", strconv.Itoa(int(patience/time.Second)))
 	parsed.RawQuery = query.Encode()
 	return parsed.String(), nil
 }

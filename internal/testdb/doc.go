@@ -24,8 +24,8 @@
 //
 // # A server of your own
 //
-// With NOVELGATE_TEST_DATABASE_URL set to the URL of a maintenance database, tests use that server
-// (PostgreSQL 15 or newer, a role with CREATEDB and CREATEROLE). Templates stay there, named
-// novelgate_template_<hash>; databases of tests that were killed stay too, named novelgate_test_…. Set autovacuum to off there: its
-// statistics keep samples of what some tests erase and then look for.
+// With NOVELGATE_TEST_DATABASE_URL set to the URL of a maintenance database, tests use that server (PostgreSQL 15 or
+// newer, a role with CREATEDB and CREATEROLE). Templates stay there, named novelgate_template_<hash>; databases of
+// tests that were killed stay too, named novelgate_test_…. Set autovacuum to off there: its statistics keep samples of
+// what some tests erase and then look for.
 package testdb

@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Dump returns what pg_dump writes of a database: plain text, all schemas. It is the pg_dump beside the server's own programs, or one on PATH;
-// false when there is none that is at least as new as the server.
+// Dump returns what pg_dump writes of a database: plain text, all schemas. It is the pg_dump beside the server's own
+// programs, or one on PATH; false when there is none that is at least as new as the server.
 func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -82,7 +82,8 @@ func major(number string) int {
 	return n / 10_000
 }
 
-// holdingDump names the tables in whose data a dump holds one of the words, as they are or as bytes are dumped, in hexadecimal digits.
+// holdingDump names the tables in whose data a dump holds one of the words, as they are or as bytes are dumped, in
+// hexadecimal digits.
 func holdingDump(dump []byte, words []string) (held []string) {
 	sought := make([][]byte, 0, 2*len(words))
 	for _, word := range words {
@@ -94,7 +95,8 @@ func holdingDump(dump []byte, words []string) (held []string) {
 			name, _, _ := strings.Cut(string(rest), " ")
 			table = name
 		}
-		if slices.ContainsFunc(sought, func(word []byte) bool { return bytes.Contains(line, word) }) && !slices.Contains(held, "pg_dump of "+table) {
+		if slices.ContainsFunc(sought, func(word []byte) bool { return bytes.Contains(line, word) }) &&
+			!slices.Contains(held, "pg_dump of "+table) {
 			held = append(held, "pg_dump of "+table)
 		}
 		if bytes.HasPrefix(line, []byte(`\.`)) {

@@ -57,7 +57,8 @@ func holdServer(ctx context.Context, c control, report *os.File) error {
 	if users != nil {
 		defer func() { _ = users.Close() }() // after the holder's lock: those who wait for it find none
 	}
-	return errors.Join(err, os.Remove(c.url()), server.Stop(context.WithoutCancel(ctx)), os.RemoveAll(data), holder.Close())
+	return errors.Join(err, os.Remove(c.url()), server.Stop(context.WithoutCancel(ctx)), os.RemoveAll(data),
+		holder.Close())
 }
 
 // serve announces the server and returns when nobody needs it any more, with the lock that keeps new
@@ -109,7 +110,8 @@ func settings() map[string]string {
 	}
 }
 
-// removeLeftover deletes the data of a holder that was killed. Its server may still be writing there: it ends by itself.
+// removeLeftover deletes the data of a holder that was killed. Its server may still be writing there: it ends by
+// itself.
 func removeLeftover(data string) error {
 	const patience = 10 * time.Second
 	deadline := time.Now().Add(patience)

@@ -11,7 +11,8 @@ import (
 // columnsSQL lists every column in which something is stored, and whether it holds bytes.
 const columnsSQL = `SELECT n.nspname, c.relname, a.attname, a.atttypid = 'bytea'::regtype
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'm') AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+WHERE c.relkind IN ('r', 'p', 'm') AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname <> 'information_schema'
+    AND n.nspname !~ '^pg_'
 ORDER BY 1, 2, 3`
 
 type column struct {
@@ -19,18 +20,20 @@ type column struct {
 	Bytes               bool
 }
 
-// sampledSQL lists the columns and expressions of which the planner's statistics hold one of the words, as they are or as bytes are printed.
-// $1: words.
+// sampledSQL lists the columns and expressions of which the planner's statistics hold one of the words, as they are or
+// as bytes are printed. $1: words.
 const sampledSQL = `SELECT format('statistics of %s.%s.%s', s.schemaname, s.tablename, s.attname)
-FROM pg_stats AS s, concat_ws(' ', s.most_common_vals::text, s.histogram_bounds::text, s.most_common_elems::text) AS samples
+FROM pg_stats AS s, concat_ws(' ', s.most_common_vals::text, s.histogram_bounds::text,
+    s.most_common_elems::text) AS samples
 WHERE s.schemaname <> 'information_schema' AND s.schemaname !~ '^pg_' AND EXISTS (
     SELECT FROM unnest($1::text[]) AS word
     WHERE strpos(samples, word) > 0 OR strpos(samples, encode(convert_to(word, 'UTF8'), 'hex')) > 0)
 ORDER BY 1`
 
-// Holding names where a database holds one of the words: every column of every table, as schema.table.column; what ANALYZE has kept of one, as
-// "statistics of schema.table.column"; and every table in what pg_dump makes of it, as "pg_dump of schema.table". Words are printable ASCII
-// without a backslash. Where there is no pg_dump that knows the server (see Dump), dumps are not searched.
+// Holding names where a database holds one of the words: every column of every table, as schema.table.column; what
+// ANALYZE has kept of one, as "statistics of schema.table.column"; and every table in what pg_dump makes of it, as
+// "pg_dump of schema.table". Words are printable ASCII without a backslash. Where there is no pg_dump that knows the
+// server (see Dump), dumps are not searched.
 func Holding(t testing.TB, databaseURL string, words ...string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -70,7 +73,8 @@ func holdingColumns(ctx context.Context, conn *pgx.Conn, words []string) (held [
 			match = `position(convert_to(word, 'UTF8') IN ` + pgx.Identifier{c.Name}.Sanitize() + `) > 0`
 		}
 		var found bool
-		sql := `SELECT EXISTS (SELECT FROM ` + pgx.Identifier{c.Schema, c.Table}.Sanitize() + `, unnest($1::text[]) AS word WHERE ` + match + `)`
+		sql := `SELECT EXISTS (SELECT FROM ` + pgx.Identifier{c.Schema, c.Table}.Sanitize() +
+			`, unnest($1::text[]) AS word WHERE ` + match + `)`
 		if err := conn.QueryRow(ctx, sql, words).Scan(&found); err != nil {
 			return nil, fmt.Errorf("search %s.%s.%s: %w", c.Schema, c.Table, c.Name, err)
 		}

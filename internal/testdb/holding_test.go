@@ -9,7 +9,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestHolding finds a word in text, JSON and bytes, in any schema, and in what ANALYZE has kept of them; and nothing where there is none.
+// TestHolding finds a word in text, JSON and bytes, in any schema, and in what ANALYZE has kept of them; and nothing
+// where there is none.
 func TestHolding(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewEmpty(t)
@@ -20,10 +21,12 @@ func TestHolding(t *testing.T) {
 	defer func() { _ = conn.Close(t.Context()) }()
 	if _, err := conn.Exec(t.Context(), `CREATE SCHEMA other;
 		CREATE TABLE plain (id integer, words text); INSERT INTO plain VALUES (1, 'it is Planted here');
-		CREATE TABLE other.bytes (id integer, held bytea); INSERT INTO other.bytes VALUES (1, convert_to('it is Planted here', 'UTF8'));
+		CREATE TABLE other.bytes (id integer, held bytea); INSERT INTO other.bytes
+		    VALUES (1, convert_to('it is Planted here', 'UTF8'));
 		CREATE TABLE other.object (held json); INSERT INTO other.object VALUES ('{"words":"too/planted"}');
 		CREATE TABLE sampled (common text, scattered text, bytes bytea, list text[]);
-		INSERT INTO sampled SELECT 'Planted', CASE n WHEN 1 THEN 'Planted' ELSE n::text END, convert_to('Planted', 'UTF8'), '{Planted,as,one,of,many}'
+		INSERT INTO sampled SELECT 'Planted', CASE n WHEN 1 THEN 'Planted' ELSE n::text END, convert_to('Planted', 'UTF8'),
+		    '{Planted,as,one,of,many}'
 			FROM generate_series(1, 200) AS n;
 		ANALYZE sampled; DELETE FROM sampled;
 		CREATE TABLE innocent (words text); INSERT INTO innocent VALUES ('planted, Plante'), ('planted, Plante'); ANALYZE innocent`); err != nil {
@@ -31,7 +34,8 @@ func TestHolding(t *testing.T) {
 	}
 	want := []string{
 		"other.bytes.held", "other.object.held", "public.plain.words",
-		"statistics of public.sampled.bytes", "statistics of public.sampled.common", "statistics of public.sampled.list", "statistics of public.sampled.scattered",
+		"statistics of public.sampled.bytes", "statistics of public.sampled.common", "statistics of public.sampled.list",
+		"statistics of public.sampled.scattered",
 	}
 	if _, ok := testdb.Dump(t, url); ok {
 		want = append(want, "pg_dump of other.bytes", "pg_dump of other.object", "pg_dump of public.plain")

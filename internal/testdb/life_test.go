@@ -32,8 +32,8 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// tempDir is a TMPDIR for children. It is deleted when the test has ended, and the holder of their server has: that goes on using
-// its files until it has seen that they are gone.
+// tempDir is a TMPDIR for children. It is deleted when the test has ended, and the holder of their server has: that
+// goes on using its files until it has seen that they are gone.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	tmp := t.TempDir()
@@ -67,7 +67,8 @@ func startChild(t *testing.T, tmp string, command ...string) *child {
 	if len(command) == 0 {
 		command = []string{os.Args[0]}
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], append(command[1:], "-test.run=^TestChild$")...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0],
+		append(command[1:], "-test.run=^TestChild$")...)
 	cmd.Env = append(os.Environ(), childVariable+"=hold", "TMPDIR="+tmp, testdb.DatabaseURLVariable+"=")
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

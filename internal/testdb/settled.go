@@ -10,8 +10,8 @@ import (
 
 const settledSQL = `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`
 
-// AwaitSettled waits until readers of the log see all that was appended to a database: transactions of other tests on the same server
-// hide it for a while. It fails after UntilSettled.
+// AwaitSettled waits until readers of the log see all that was appended to a database: transactions of other tests on
+// the same server hide it for a while. It fails after UntilSettled.
 func AwaitSettled(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },

@@ -24,7 +24,9 @@ type templateCache struct {
 }
 
 // get returns the name of the template for hash, after building it with migrate if nobody has.
-func (c *templateCache) get(ctx context.Context, server, hash string, migrate func(ctx context.Context, url string) error) (string, error) {
+func (c *templateCache) get(
+	ctx context.Context, server, hash string, migrate func(ctx context.Context, url string) error,
+) (string, error) {
 	c.Lock()
 	defer c.Unlock()
 	key := server + " " + hash
@@ -41,7 +43,9 @@ func (c *templateCache) get(ctx context.Context, server, hash string, migrate fu
 
 // ensureTemplate builds the template under a lock that all test processes share. It is marked as a
 // template only when it is complete: an unmarked one is what a killed process has left.
-func ensureTemplate(ctx context.Context, server, name string, migrate func(ctx context.Context, url string) error) error {
+func ensureTemplate(
+	ctx context.Context, server, name string, migrate func(ctx context.Context, url string) error,
+) error {
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return fmt.Errorf("connect to test server: %w", err)
@@ -94,7 +98,8 @@ func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error
 func awaitLastConnection(ctx context.Context, conn *pgx.Conn, database string) error {
 	for {
 		var busy int
-		if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1`, database).Scan(&busy); err != nil {
+		if err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = $1`,
+			database).Scan(&busy); err != nil {
 			return fmt.Errorf("count connections: %w", err)
 		}
 		if busy == 0 {

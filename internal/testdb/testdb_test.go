@@ -81,7 +81,8 @@ func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 	if len(name) > 63 || !strings.HasPrefix(name, "novelgate_test_testdatabaseisdropped") {
 		t.Errorf("name %q", name)
 	}
-	if got := query(t, testdb.ServerURL(t), `SELECT count(*)::text FROM pg_database WHERE datname = $1`, name); got != "0" {
+	if got := query(t, testdb.ServerURL(t), `SELECT count(*)::text FROM pg_database WHERE datname = $1`,
+		name); got != "0" {
 		t.Errorf("%s is still there", name)
 	}
 }
@@ -102,7 +103,8 @@ func TestServerIsFastNotDurable(t *testing.T) {
 	if os.Getenv(testdb.DatabaseURLVariable) != "" {
 		return // somebody's own server, with settings of their own
 	}
-	got := query(t, server, `SELECT concat_ws(' ', current_setting('fsync'), current_setting('max_connections'), current_setting('synchronous_commit'))`)
+	got := query(t, server,
+		`SELECT concat_ws(' ', current_setting('fsync'), current_setting('max_connections'), current_setting('synchronous_commit'))`)
 	if diff := cmp.Diff("off 400 on", got); diff != "" {
 		t.Error(diff)
 	}

@@ -152,7 +152,8 @@ func foldBy(pairs map[rune]string, s string) string {
 // text draws strings from alphabets in which folding and normalisation meet.
 func text() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		alphabet := []rune(" \t\u00a0\u200b.aAbBiIİıßẞſςσΣﬁµÅÅåéÉ\u0300\u0301\u0307\u0308\u0323\u0345ᾳᾼΐΰǰŉᎠꭰᏰᏸ한\u1112\u1161\u11abK\uf900𐐀𐐨")
+		alphabet := []rune(
+			" \t\u00a0\u200b.aAbBiIİıßẞſςσΣﬁµÅÅåéÉ\u0300\u0301\u0307\u0308\u0323\u0345ᾳᾼΐΰǰŉᎠꭰᏰᏸ한\u1112\u1161\u11abK\uf900𐐀𐐨")
 		if rapid.Bool().Draw(t, "any") {
 			return rapid.StringN(-1, 20, -1).Draw(t, "text")
 		}
@@ -213,7 +214,9 @@ func longMarks(s string) bool {
 }
 
 func FuzzFold(f *testing.F) {
-	for _, seed := range []string{"The Wandering Inn", " a\u0301\u0345 ", "Ꭰꭰ", "İ", "\xff\xc3", "e" + strings.Repeat("\u0301\u0323", 40)} {
+	for _, seed := range []string{
+		"The Wandering Inn", " a\u0301\u0345 ", "Ꭰꭰ", "İ", "\xff\xc3", "e" + strings.Repeat("\u0301\u0323", 40),
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

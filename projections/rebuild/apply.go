@@ -87,9 +87,12 @@ func (r *rebuild) applyChunk(ctx context.Context, chunk *eventlog.Chunk, with fu
 	}, func(tx pgx.Tx, batch []events.Recorded) error { return r.applyIn(ctx, tx, batch) })
 }
 
-// surely writes the events of a chunk, without those that are skipped. When one of them is the reason that it cannot, it
-// finds out which: try writes some of them in a transaction that is rolled back.
-func (r *rebuild) surely(ctx context.Context, chunk *eventlog.Chunk, write func([]events.Recorded) error, try func(pgx.Tx, []events.Recorded) error) error {
+// surely writes the events of a chunk, without those that are skipped. When one of them is the reason that it cannot,
+// it finds out which: try writes some of them in a transaction that is rolled back.
+func (r *rebuild) surely(
+	ctx context.Context, chunk *eventlog.Chunk, write func([]events.Recorded) error,
+	try func(pgx.Tx, []events.Recorded) error,
+) error {
 	for {
 		err := r.refuseUndecodable(chunk)
 		if err == nil {
@@ -128,7 +131,8 @@ func (r *rebuild) withoutSkipped(batch []events.Recorded) []events.Recorded {
 	if len(skipped) == 0 {
 		return batch
 	}
-	return slices.DeleteFunc(slices.Clone(batch), func(e events.Recorded) bool { return skipped[projections.DeliveryOf(&e)] })
+	return slices.DeleteFunc(slices.Clone(batch),
+		func(e events.Recorded) bool { return skipped[projections.DeliveryOf(&e)] })
 }
 
 // skips returns the events that were skipped on record when it was last looked at.

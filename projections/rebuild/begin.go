@@ -48,14 +48,16 @@ func (r *rebuild) begin(ctx context.Context) error {
 
 // mayResume reports whether what an earlier process has built is a part of what this one would.
 func (r *rebuild) mayResume(found *record, structure string) bool {
-	if found == nil || found.phase == Finished || found.generation != r.Projection.Generation() || found.structure != structure {
+	if found == nil || found.phase == Finished || found.generation != r.Projection.Generation() ||
+		found.structure != structure {
 		return false
 	}
 	_, bulk := r.Projection.(projections.Bulk)
 	return bulk || found.phase == Following
 }
 
-// logHas reports whether the log, which may have been set back, has events at these positions. The beginning of the log is no event.
+// logHas reports whether the log, which may have been set back, has events at these positions. The beginning of the log
+// is no event.
 func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (bool, error) {
 	positions = slices.DeleteFunc(positions, func(p events.Position) bool { return p == events.Position{} })
 	found, err := eventlog.ReadAt(ctx, r.pool, positions, eventlog.NewPortion(len(positions)))
@@ -94,7 +96,8 @@ func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string
 			return fmt.Errorf("forget the earlier rebuild: %w", err)
 		}
 		rec := &r.record
-		_, err := tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.phase, rec.structure, r.builder,
+		_, err := tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.phase, rec.structure,
+			r.builder,
 			rec.target.TransactionID, rec.target.Ordinal, rec.total)
 		if err != nil {
 			return fmt.Errorf("record the rebuild: %w", err)

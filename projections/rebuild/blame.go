@@ -30,8 +30,11 @@ var errTried = errors.New("rolled back, as planned")
 
 // blame finds the first event because of which a batch cannot be written. Errors that are no event's fault are returned
 // as they are.
-func (r *rebuild) blame(ctx context.Context, batch []events.Recorded, cause error, try func(pgx.Tx, []events.Recorded) error) error {
-	if ctx.Err() != nil || errors.Is(cause, ErrTakenOver) || errors.Is(cause, errSkippedMeanwhile) || !eventlog.BlamesData(cause) {
+func (r *rebuild) blame(
+	ctx context.Context, batch []events.Recorded, cause error, try func(pgx.Tx, []events.Recorded) error,
+) error {
+	if ctx.Err() != nil || errors.Is(cause, ErrTakenOver) || errors.Is(cause, errSkippedMeanwhile) ||
+		!eventlog.BlamesData(cause) {
 		return cause
 	}
 	var other error

@@ -20,8 +20,8 @@ const (
 	Comparing = "comparing"
 )
 
-// ErrNotComparable means that there is nothing to compare the live tables with: the log cannot be replayed as it is, or other
-// code has written them.
+// ErrNotComparable means that there is nothing to compare the live tables with: the log cannot be replayed as it is, or
+// other code has written them.
 var ErrNotComparable = errors.New("the tables cannot be compared")
 
 // ErrMayNotCreate means that the database does not let this role create a schema to replay into, or is a standby.
@@ -34,10 +34,11 @@ var (
 
 // Comparison says whether the live tables of a projection are what the log leads to.
 type Comparison struct {
-	Name     string            `json:"name"`
-	Position string            `json:"position"` // in the log, up to which events are in the live tables and were replayed
-	Events   int               `json:"events"`   // that were replayed: those of the kinds of stream that the projection looks at
-	Tables   []TableComparison `json:"tables"`
+	Name     string `json:"name"`
+	Position string `json:"position"` // in the log, up to which events are in the live tables and were replayed
+	// that were replayed: those of the kinds of stream that the projection looks at
+	Events int               `json:"events"`
+	Tables []TableComparison `json:"tables"`
 }
 
 // comparison is one run. Its new tables are thrown away.
@@ -49,13 +50,14 @@ type comparison struct {
 	result    Comparison
 }
 
-// approaches is how often the new tables are brought to where the live ones are before the snapshot: each time less is left to do while
-// it is open.
+// approaches is how often the new tables are brought to where the live ones are before the snapshot: each time less is
+// left to do while it is open.
 const approaches = 4
 
-// Compare replays the log with the projection's own code into tables of a schema of its own, and compares them with the live ones, row by
-// row, while those are in use. What they hold is looked at in one read-only snapshot, up to whose position in the log the replay
-// goes, so nothing is missed or ahead. It fails with ErrNotComparable. Of the configuration Workers and RangeSize are of no use.
+// Compare replays the log with the projection's own code into tables of a schema of its own, and compares them with the
+// live ones, row by row, while those are in use. What they hold is looked at in one read-only snapshot, up to whose
+// position in the log the replay goes, so nothing is missed or ahead. It fails with ErrNotComparable. Of the
+// configuration Workers and RangeSize are of no use.
 func Compare(ctx context.Context, config Config) (Comparison, error) {
 	config.Workers = 2 // with the connection of the lock four: one reads and one writes, or both are compared
 	r, err := newRebuild(ctx, config)
@@ -181,10 +183,12 @@ func (c *comparison) approach(ctx context.Context) error {
 	return c.replay(ctx, conn, end)
 }
 
-// catchUpWith begins the snapshot in which the live tables are looked at, and replays up to exactly where they are in it.
+// catchUpWith begins the snapshot in which the live tables are looked at, and replays up to exactly where they are in
+// it.
 func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 	// No SELECT before the lock: so the snapshot is a later one, and no rebuild exchanges the tables behind its back.
-	if _, err := live.Exec(ctx, `LOCK TABLE `+strings.Join(c.identifiers("public"), ", ")+` IN ACCESS SHARE MODE`); err != nil {
+	if _, err := live.Exec(ctx, `LOCK TABLE `+strings.Join(c.identifiers("public"),
+		", ")+` IN ACCESS SHARE MODE`); err != nil {
 		return fmt.Errorf("lock tables: %w", err)
 	}
 	structure, err := structureOf(ctx, live, c.Projection.Tables())
@@ -199,7 +203,8 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 	}
 	var end events.Position
 	if c.Inline {
-		// Whoever appends writes these tables in the same transaction: they hold every event that can be seen, settled or not.
+		// Whoever appends writes these tables in the same transaction: they hold every event that can be seen, settled or
+		// not.
 		if end, err = eventlog.Last(ctx, live); err != nil {
 			return err
 		}
@@ -266,7 +271,9 @@ func (c *comparison) replay(ctx context.Context, q eventlog.Querier, upTo events
 }
 
 // read reads a range while what came before is applied.
-func (c *comparison) read(ctx context.Context, q eventlog.Querier, part eventlog.Range, chunks chan<- eventlog.Chunk) error {
+func (c *comparison) read(
+	ctx context.Context, q eventlog.Querier, part eventlog.Range, chunks chan<- eventlog.Chunk,
+) error {
 	portion := eventlog.NewPortion(chunkSize)
 	for part.After.Compare(part.UpTo) < 0 {
 		chunk, err := eventlog.ReadFirst(ctx, q, part, portion, projections.Streams(c.Projection))

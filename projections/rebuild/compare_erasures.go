@@ -15,12 +15,14 @@ import (
 )
 
 var (
-	errErased  = fmt.Errorf("%w: the log has lost the words of an author, and the projection has yet to apply that erasure: compare again when `novelgate serve` has run", ErrNotComparable)
-	errErasing = fmt.Errorf("%w: an author is being erased, and the log has lost some of their words before that is on record: compare again when `novelgate author erase` has ended", ErrNotComparable)
+	errErased = fmt.Errorf("%w: the log has lost the words of an author, and the projection has yet to apply that "+
+		"erasure: compare again when `novelgate serve` has run", ErrNotComparable)
+	errErasing = fmt.Errorf("%w: an author is being erased, and the log has lost some of their words before that is on "+
+		"record: compare again when `novelgate author erase` has ended", ErrNotComparable)
 )
 
-// An erasure is waited for, for a while: one that a projection has yet to apply, and one that is under way. Where a service runs, a
-// projection follows in no time.
+// An erasure is waited for, for a while: one that a projection has yet to apply, and one that is under way. Where a
+// service runs, a projection follows in no time.
 const (
 	erasurePatience = 10 * time.Second
 	erasurePoll     = 50 * time.Millisecond
@@ -64,8 +66,8 @@ func (c *comparison) awaitErasures(ctx context.Context) error {
 
 const erasedBehindSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
 
-// wantErasuresApplied fails with errErased when an author was erased behind a position: the live tables were made of more than the log
-// has now.
+// wantErasuresApplied fails with errErased when an author was erased behind a position: the live tables were made of
+// more than the log has now.
 func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
 	if !c.forgetsAuthors() {
 		return nil
@@ -85,8 +87,9 @@ func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end e
 const erasedSinceSQL = `SELECT EXISTS (SELECT FROM events
 WHERE transaction_id >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(transaction_id, $1::text::pg_snapshot) AND event_type = $2)`
 
-// wantNoErasureUnderWay fails with errErasing when something differs and an erasure was under way in the snapshot that was compared: it takes
-// words out of the log before it is on record. One that has ended since has been recorded behind the snapshot. So the order of the two looks matters.
+// wantNoErasureUnderWay fails with errErasing when something differs and an erasure was under way in the snapshot that
+// was compared: it takes words out of the log before it is on record. One that has ended since has been recorded behind
+// the snapshot. So the order of the two looks matters.
 func (c *comparison) wantNoErasureUnderWay(ctx context.Context) error {
 	differs := slices.ContainsFunc(c.result.Tables, func(t TableComparison) bool { return t.DifferenceCount > 0 })
 	if !differs || !c.forgetsAuthors() {

@@ -23,8 +23,8 @@ const (
 // MaxDifferences is how many differing rows of a table are named. All are counted.
 const MaxDifferences = 5
 
-// TableComparison says whether a live table is what the log leads to. A digest is the SHA-256 of the SHA-256 of all rows, in the order
-// of their keys; of equal rows it is the same in every database.
+// TableComparison says whether a live table is what the log leads to. A digest is the SHA-256 of the SHA-256 of all
+// rows, in the order of their keys; of equal rows it is the same in every database.
 type TableComparison struct {
 	Name            string       `json:"name"`
 	Rows            int64        `json:"rows"`
@@ -90,7 +90,8 @@ func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableCompar
 	result := TableComparison{Name: t.name, Differences: []Difference{}}
 	differs := func(kind string, key []byte) {
 		if result.DifferenceCount++; len(result.Differences) < MaxDifferences {
-			result.Differences = append(result.Differences, Difference{Kind: kind, Key: t.says(string(key)), Columns: []string{}, key: string(key)})
+			result.Differences = append(result.Differences,
+				Difference{Kind: kind, Key: t.says(string(key)), Columns: []string{}, key: string(key)})
 		}
 	}
 	for is.key != nil || want.key != nil {

@@ -105,7 +105,8 @@ func (t *table) rowSQL() string {
 	for i, c := range t.key {
 		where[i] = fmt.Sprintf("%s = $%d::text::%s", c.of(), i+1, c.dataType)
 	}
-	return fmt.Sprintf(`SELECT ARRAY[%s] FROM %s AS t WHERE %s`, strings.Join(all, ", "), t.identifier(), strings.Join(where, " AND "))
+	return fmt.Sprintf(`SELECT ARRAY[%s] FROM %s AS t WHERE %s`, strings.Join(all, ", "), t.identifier(),
+		strings.Join(where, " AND "))
 }
 
 // says names a row by its key.

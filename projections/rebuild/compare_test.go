@@ -33,15 +33,29 @@ func everyKind() []events.Recorded {
 	}{
 		{integration, integrationID, 1, events.IntegrationRegistered{Name: "Acme", RegisteredAt: at}},
 		{integration, integrationID, 2, events.CapabilityEnabled{Capability: "posts"}},
-		{integration, integrationID, 3, events.KeyIssued{KeyID: uuid.UUID{1}, SHA256: make([]byte, 32), Prefix: "ngp_a", IssuedAt: at}},
+		{
+			integration, integrationID, 3,
+			events.KeyIssued{KeyID: uuid.UUID{1}, SHA256: make([]byte, 32), Prefix: "ngp_a", IssuedAt: at},
+		},
 		{integration, integrationID, 4, events.KeyRevoked{KeyID: uuid.UUID{1}, RevokedAt: at}},
-		{person, uuid.UUID{2}, 1, events.PersonKeyIssued{KeyID: uuid.UUID{3}, SHA256: make([]byte, 32), Prefix: "nga_a", Role: "auditor", Name: "Otto", IssuedAt: at}},
-		{events.AuthorStream, events.AuthorID(integrationID, "user-1"), 1, events.AuthorBlocked{AuthorRef: ref, Reason: "spam"}},
+		{
+			person,
+			uuid.UUID{2},
+			1,
+			events.PersonKeyIssued{
+				KeyID: uuid.UUID{3}, SHA256: make([]byte, 32), Prefix: "nga_a", Role: "auditor", Name: "Otto", IssuedAt: at,
+			},
+		},
+		{
+			events.AuthorStream, events.AuthorID(integrationID, "user-1"), 1,
+			events.AuthorBlocked{AuthorRef: ref, Reason: "spam"},
+		},
 	}
 	recorded := make([]events.Recorded, len(history))
 	for i, h := range history {
 		recorded[i] = events.Recorded{
-			StreamType: h.streamType, StreamID: h.streamID, StreamVersion: h.version, ID: fmt.Sprint("kind ", i), Source: "tests", Event: h.event,
+			StreamType: h.streamType, StreamID: h.streamID, StreamVersion: h.version, ID: fmt.Sprint("kind ", i),
+			Source: "tests", Event: h.event,
 		}
 	}
 	return recorded
@@ -86,7 +100,8 @@ func tryCompare(pool *pgxpool.Pool, name string) (rebuild.Comparison, error) {
 	if err != nil {
 		return rebuild.Comparison{}, err
 	}
-	return rebuild.Compare(context.Background(), rebuild.Config{Pool: pool, Projection: p, Inline: inline, Logger: quiet()})
+	return rebuild.Compare(context.Background(),
+		rebuild.Config{Pool: pool, Projection: p, Inline: inline, Logger: quiet()})
 }
 
 // differences says briefly what was found: table, kind, key and columns.
@@ -94,9 +109,11 @@ func differences(c rebuild.Comparison) string {
 	var found []string
 	for _, table := range c.Tables {
 		for _, d := range table.Differences {
-			found = append(found, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", table.Name, d.Kind, d.Key, strings.Join(d.Columns, ","))))
+			found = append(found,
+				strings.TrimSpace(fmt.Sprintf("%s %s %s %s", table.Name, d.Kind, d.Key, strings.Join(d.Columns, ","))))
 		}
-		if equal := table.Digest == table.ReplayedDigest && table.Rows == table.ReplayedRows; equal != (table.DifferenceCount == 0) {
+		equal := table.Digest == table.ReplayedDigest && table.Rows == table.ReplayedRows
+		if equal != (table.DifferenceCount == 0) {
 			found = append(found, fmt.Sprintf("%s has %+v", table.Name, table))
 		}
 	}
@@ -111,7 +128,8 @@ func names() []string {
 	return all
 }
 
-// Whatever is changed, deleted or put into a projected table by hand is found and located; what was not touched compares equal.
+// Whatever is changed, deleted or put into a projected table by hand is found and located; what was not touched
+// compares equal.
 func TestCompareLocatesTampering(t *testing.T) {
 	t.Parallel()
 	pool, stop := inUse(t)
@@ -139,19 +157,49 @@ func TestCompareLocatesTampering(t *testing.T) {
 		columns                string
 		insert                 string // the columns with other values, of a copy of a row
 	}{
-		{"posts", "posts", "post_id", "content = content || '!', depth = depth + 1", "content,depth", "gen_random_uuid() AS post_id"},
-		{"authors", "authors", "author_id", "display_name = 'Mallory'", "display_name", "gen_random_uuid() AS author_id, 'm' || gen_random_uuid() AS external_uuid"},
+		{
+			"posts", "posts", "post_id", "content = content || '!', depth = depth + 1", "content,depth",
+			"gen_random_uuid() AS post_id",
+		},
+		{
+			"authors", "authors", "author_id", "display_name = 'Mallory'", "display_name",
+			"gen_random_uuid() AS author_id, 'm' || gen_random_uuid() AS external_uuid",
+		},
 		{"novels", "novels", "novel_id", "genres = '{\"a,b\"}'", "genres", "gen_random_uuid() AS novel_id"},
 		{"activity", "activity_applied", "one_row", "position = position + 1", "position", ""},
-		{"activity", "daily_authors", "author_id novel_id day", "integration_id = gen_random_uuid()", "integration_id", "gen_random_uuid() AS author_id"},
+		{
+			"activity", "daily_authors", "author_id novel_id day", "integration_id = gen_random_uuid()", "integration_id",
+			"gen_random_uuid() AS author_id",
+		},
 		{"activity", "daily_facts", "day integration_id novel_id", "authors = authors + 1", "authors", "day + 1000 AS day"},
-		{"activity", "thread_activity", "thread_id", "participants = participants - 1", "participants", "gen_random_uuid() AS thread_id"},
-		{"activity", "integration_activity", "integration_id", "last_activity_at = last_activity_at + interval '1 microsecond'", "last_activity_at", "gen_random_uuid() AS integration_id"},
-		{"titles", "title_lookup", "folded_title", "details = details || '{\"author\": \"Mallory\"}'", "details", "'forged' AS folded_title, gen_random_uuid() AS novel_id, 'forged' AS slug"},
-		{"threads", "threads", "novel_id", "thread_id = gen_random_uuid()", "thread_id", "gen_random_uuid() AS novel_id, gen_random_uuid() AS thread_id"},
-		{"integrations", "integrations", "integration_id", "posts_per_minute = 1000000", "posts_per_minute", "gen_random_uuid() AS integration_id, 'Mallory' AS name"},
-		{"integrations", "api_keys", "key_id", "revoked_at = NULL", "revoked_at", "gen_random_uuid() AS key_id, sha256('x') AS key_hash"},
-		{"persons", "person_keys", "key_id", "role = 'staff'", "role", "gen_random_uuid() AS key_id, sha256('x') AS key_hash"},
+		{
+			"activity", "thread_activity", "thread_id", "participants = participants - 1", "participants",
+			"gen_random_uuid() AS thread_id",
+		},
+		{
+			"activity", "integration_activity", "integration_id",
+			"last_activity_at = last_activity_at + interval '1 microsecond'", "last_activity_at",
+			"gen_random_uuid() AS integration_id",
+		},
+		{
+			"titles", "title_lookup", "folded_title", "details = details || '{\"author\": \"Mallory\"}'", "details",
+			"'forged' AS folded_title, gen_random_uuid() AS novel_id, 'forged' AS slug",
+		},
+		{
+			"threads", "threads", "novel_id", "thread_id = gen_random_uuid()", "thread_id",
+			"gen_random_uuid() AS novel_id, gen_random_uuid() AS thread_id",
+		},
+		{
+			"integrations", "integrations", "integration_id", "posts_per_minute = 1000000", "posts_per_minute",
+			"gen_random_uuid() AS integration_id, 'Mallory' AS name",
+		},
+		{
+			"integrations", "api_keys", "key_id", "revoked_at = NULL", "revoked_at",
+			"gen_random_uuid() AS key_id, sha256('x') AS key_hash",
+		},
+		{
+			"persons", "person_keys", "key_id", "role = 'staff'", "role", "gen_random_uuid() AS key_id, sha256('x') AS key_hash",
+		},
 		{"author_decisions", "author_decisions", "author_id", "blocked = false", "blocked", "gen_random_uuid() AS author_id"},
 	} {
 		// The row in question, and its key as a difference names it.
@@ -174,11 +222,13 @@ func TestCompareLocatesTampering(t *testing.T) {
 			}
 			exec(fmt.Sprintf(`DELETE FROM %[1]s; INSERT INTO %[1]s SELECT * FROM sound`, test.table))
 			// The row has moved.
-			if err := pool.QueryRow(t.Context(), fmt.Sprintf(`SELECT ctid::text FROM %s WHERE %s = $1`, test.table, says), key).Scan(&place); err != nil {
+			if err := pool.QueryRow(t.Context(), fmt.Sprintf(`SELECT ctid::text FROM %s WHERE %s = $1`, test.table, says),
+				key).Scan(&place); err != nil {
 				t.Fatal(err)
 			}
 		}
-		try(fmt.Sprintf(`UPDATE %s SET %s WHERE ctid = '%s'`, test.table, test.change, place), test.table+" changed "+key+" "+test.columns)
+		try(fmt.Sprintf(`UPDATE %s SET %s WHERE ctid = '%s'`, test.table, test.change, place),
+			test.table+" changed "+key+" "+test.columns)
 		try(fmt.Sprintf(`DELETE FROM %s WHERE ctid = '%s'`, test.table, place), test.table+" missing "+key)
 		if test.insert != "" {
 			exec(fmt.Sprintf(`CREATE TABLE forged AS SELECT * FROM %s WHERE ctid = '%s'`, test.table, place))
@@ -206,7 +256,8 @@ func TestCompareCountsDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := compare(t, pool, "posts").Tables[0]
-	if len(table.Differences) != rebuild.MaxDifferences || table.DifferenceCount != 300 || table.Rows != 0 || table.ReplayedRows != 300 {
+	if len(table.Differences) != rebuild.MaxDifferences || table.DifferenceCount != 300 || table.Rows != 0 ||
+		table.ReplayedRows != 300 {
 		t.Errorf("%+v", table)
 	}
 	for i := 1; i < len(table.Differences); i++ {
@@ -216,7 +267,8 @@ func TestCompareCountsDifferences(t *testing.T) {
 	}
 }
 
-// Live tables compare equal while they are written, and a comparison holds up neither those who append nor the projections.
+// Live tables compare equal while they are written, and a comparison holds up neither those who append nor the
+// projections.
 func TestCompareWhileInUse(t *testing.T) {
 	t.Parallel()
 	pool, _ := inUse(t)
@@ -264,7 +316,8 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	insertRaw(t, pool, "poison", `,"chapterNumber":"abc"`)
 	append1(t, pool, comments(random, "after", 30)...)
 	follow(t, pool, projections.Posts{})
-	testdb.Eventually(t, "the projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+	testdb.Eventually(t, "the projection has failed",
+		func() bool { return status(t, pool, "posts").State == projections.Failed })
 	c := compare(t, pool, "posts")
 	if found := differences(c); found != "" || c.Tables[0].Rows != 30 || c.Events != 30 {
 		t.Errorf("stopped: %+v", c)
@@ -280,11 +333,13 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	// The checkpoint moved over the event, with nothing on record.
 	stamp := `UPDATE projections SET (transaction_id, position) = (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`
 	insertRaw(t, pool, "poison 2", `,"chapterNumber":"abc"`)
-	testdb.Eventually(t, "the projection has failed again", func() bool { return status(t, pool, "posts").State == projections.Failed })
+	testdb.Eventually(t, "the projection has failed again",
+		func() bool { return status(t, pool, "posts").State == projections.Failed })
 	if _, err := pool.Exec(t.Context(), stamp); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) || !strings.Contains(err.Error(), `"poison 2"`) {
+	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) ||
+		!strings.Contains(err.Error(), `"poison 2"`) {
 		t.Errorf("not on record: %v", err)
 	}
 }
@@ -297,7 +352,8 @@ func TestCompareRefuses(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `UPDATE projections SET generation = 99 WHERE name = 'posts'`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) || !strings.Contains(err.Error(), "generation 99") {
+	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) ||
+		!strings.Contains(err.Error(), "generation 99") {
 		t.Errorf("another generation: %v", err)
 	}
 	config := pool.Config()

@@ -18,7 +18,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// The test binary, started with these variables, rebuilds until so many events are done, says so, and waits to be killed.
+// The test binary, started with these variables, rebuilds until so many events are done, says so, and waits to be
+// killed.
 const (
 	childVariable  = "NOVELGATE_TEST_REBUILD"
 	childDatabase  = "NOVELGATE_TEST_REBUILD_DATABASE"
@@ -90,7 +91,8 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 			var result rebuild.Result
 			testdb.Eventually(t, "the lock of the killed process is free", func() bool {
 				var err error
-				result, err = rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: c.projection, RangeSize: childRangeSize, Logger: quiet()})
+				result, err = rebuild.Run(t.Context(),
+					rebuild.Config{Pool: pool, Projection: c.projection, RangeSize: childRangeSize, Logger: quiet()})
 				if err != nil && !errors.Is(err, rebuild.ErrUnderWay) {
 					t.Fatal(err)
 				}
@@ -100,7 +102,8 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 				t.Errorf("%+v: want it to go on and read %d events at most", result, c.most)
 			}
 			rebuilt := digest(t, pool, c.projection)
-			if result = mustRun(t, rebuild.Config{Pool: pool, Projection: c.projection}); result.Resumed || result.Events < total {
+			if result = mustRun(t, rebuild.Config{Pool: pool, Projection: c.projection}); result.Resumed ||
+				result.Events < total {
 				t.Errorf("a rebuild after that: %+v", result)
 			}
 			if diff := cmp.Diff(digest(t, pool, c.projection), rebuilt); diff != "" {
@@ -149,7 +152,8 @@ func TestKilledComparisonLeavesNothing(t *testing.T) {
 func kill(t *testing.T, pool *pgxpool.Pool, name string, until int, phase string, environment ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+name, childDatabase+"="+pool.Config().ConnString(), fmt.Sprintf("%s=%d", childUntil, until))
+	cmd.Env = append(os.Environ(), childVariable+"="+name, childDatabase+"="+pool.Config().ConnString(),
+		fmt.Sprintf("%s=%d", childUntil, until))
 	cmd.Env = append(cmd.Env, environment...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

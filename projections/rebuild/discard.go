@@ -26,8 +26,9 @@ type Discarded struct {
 // A process that was killed holds no advisory lock any more, but the server may still be at its last statement.
 const discardSettings = `SET LOCAL lock_timeout = '5s'`
 
-// Discard gives an unfinished rebuild of a projection up, whatever code has begun it: its tables and its record are gone, and the next Run
-// begins anew. The live tables stay as they are. It fails with ErrUnderWay while a process is at it, and with ErrNothingToDiscard.
+// Discard gives an unfinished rebuild of a projection up, whatever code has begun it: its tables and its record are
+// gone, and the next Run begins anew. The live tables stay as they are. It fails with ErrUnderWay while a process is at
+// it, and with ErrNothingToDiscard.
 func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (Discarded, error) {
 	r, err := newRebuild(ctx, Config{Pool: pool, Projection: projection, Workers: 1})
 	if err != nil {
@@ -54,7 +55,8 @@ func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	if err != nil {
 		return Discarded{}, fmt.Errorf("discard rebuild of projection %s: %w", projection.Name(), err)
 	}
-	return Discarded{Name: projection.Name(), Generation: found.generation, Phase: found.phase, EventsDone: found.done}, nil
+	return Discarded{Name: projection.Name(), Generation: found.generation, Phase: found.phase, EventsDone: found.done},
+		nil
 }
 
 func (r *rebuild) discard(ctx context.Context, tx pgx.Tx) error {

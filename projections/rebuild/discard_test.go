@@ -14,7 +14,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// TestDiscard gives up rebuilds that were killed in each phase, and finds that nothing of them is left and nothing else has changed.
+// TestDiscard gives up rebuilds that were killed in each phase, and finds that nothing of them is left and nothing else
+// has changed.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -55,7 +56,8 @@ func TestDiscard(t *testing.T) {
 				}
 				return err == nil
 			})
-			if discarded.Name != name || discarded.Phase != c.phase || discarded.Generation != c.projection.Generation() || discarded.EventsDone == 0 {
+			if discarded.Name != name || discarded.Phase != c.phase || discarded.Generation != c.projection.Generation() ||
+				discarded.EventsDone == 0 {
 				t.Errorf("discarded %+v", discarded)
 			}
 			if left := buildSchemas(t, pool); len(left) > 0 {
@@ -112,7 +114,8 @@ func TestDiscardWhileUnderWay(t *testing.T) {
 // buildSchemas lists the schemas in which tables are built.
 func buildSchemas(t testing.TB, pool *pgxpool.Pool) (names []string) {
 	t.Helper()
-	err := pool.QueryRow(context.Background(), `SELECT coalesce(array_agg(nspname ORDER BY nspname), '{}') FROM pg_namespace WHERE nspname ~ '_[0-9]+(_old)?$' AND nspname !~ '^pg_'`).Scan(&names)
+	err := pool.QueryRow(context.Background(),
+		`SELECT coalesce(array_agg(nspname ORDER BY nspname), '{}') FROM pg_namespace WHERE nspname ~ '_[0-9]+(_old)?$' AND nspname !~ '^pg_'`).Scan(&names)
 	if err != nil {
 		t.Fatal(err)
 	}

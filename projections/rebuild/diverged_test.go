@@ -10,8 +10,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// A projection that has applied an event which the log does not have stops, says so, and is built anew; also when the log has another
-// event in the place of that one.
+// A projection that has applied an event which the log does not have stops, says so, and is built anew; also when the
+// log has another event in the place of that one.
 func TestDivergedProjectionIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -30,14 +30,17 @@ func TestDivergedProjectionIsRebuilt(t *testing.T) {
 			follow(t, pool, projections.Posts{})
 			caughtUp(t, pool, "posts")
 			testdb.Lose(t, pool, `event_id = 'kept-0' OR `+test.lose)
-			if _, err := pool.Exec(context.Background(), `UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE event_id LIKE 'lost%'`); err != nil {
+			if _, err := pool.Exec(context.Background(),
+				`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE event_id LIKE 'lost%'`); err != nil {
 				t.Fatal(err)
 			}
 			testdb.Eventually(t, "diverged", func() bool { return status(t, pool, "posts").State == projections.Diverged })
-			if s := status(t, pool, "posts"); s.Error == nil || !strings.Contains(*s.Error, "does not have event") || s.FailedAt != nil {
+			if s := status(t, pool, "posts"); s.Error == nil || !strings.Contains(*s.Error, "does not have event") ||
+				s.FailedAt != nil {
 				t.Errorf("status of a projection that has diverged: %+v", s)
 			}
-			rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{projections.Posts{}}, Logger: quiet()})
+			rebuild.Upgrade(t.Context(),
+				rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{projections.Posts{}}, Logger: quiet()})
 			if s := status(t, pool, "posts"); s.State != projections.Running || s.Error != nil {
 				t.Errorf("status after the rebuild: %+v", s)
 			}

@@ -6,7 +6,8 @@
 //	load     projections.Bulk only: several workers copy ranges of the old log into them, while they have no index
 //	index    indexes and constraints, made concurrently; then the events that change what others added, in order
 //	follow   the events since, in log order
-//	switch   one transaction: hold the checkpoint, apply what is left, exchange the tables, repoint the views, drop the old
+//	switch   one transaction: hold the checkpoint, apply what is left, exchange the tables, repoint the views, drop the
+//	         old ones
 //
 // Every writing transaction is short, because the oldest one running holds back all readers of the log. Each
 // records how far it got, so a rebuild that was interrupted, by kill -9 too, goes on from there.
@@ -14,9 +15,9 @@
 // # Readers
 //
 // A statement that names a table or a view sees the rows of one generation: before the switch commits it reads the old
-// tables, or waits for the lock; afterwards the same name means the new ones. Views are bound to tables, not to names; they
-// are replaced in the same transaction and keep their owner, grants and comments. The switch waits for locks for
-// a moment only and then lets everybody pass before it tries again, so nobody waits long behind it.
+// tables, or waits for the lock; afterwards the same name means the new ones. Views are bound to tables, not to names;
+// they are replaced in the same transaction and keep their owner, grants and comments. The switch waits for locks for a
+// moment only and then lets everybody pass before it tries again, so nobody waits long behind it.
 //
 // # Who may build
 //
@@ -25,11 +26,13 @@
 //
 // # Comparing
 //
-// Compare builds tables in the same way, in log order, and switches nothing: it compares them with the live ones and drops them.
+// Compare builds tables in the same way, in log order, and switches nothing: it compares them with the live ones and
+// drops them.
 //
 //	create   a schema of its own (posts_replayed) with tables and indexes; what a crash has left there is dropped before
 //	replay   the log up to where the live tables are, which go on: so a few times, as less and less is left
-//	snapshot a read-only transaction that sees the live tables at one position; the replay goes up to exactly that, as the
-//	         transaction sees the log. Nobody else writes the new tables, so they need not be seen by the same snapshot
+//	snapshot a read-only transaction that sees the live tables at one position; the replay goes up to exactly that, as
+//	         the transaction sees the log. Nobody else writes the new tables, so they need not be seen by the same
+//	         snapshot
 //	compare  both tables row by row, in the order of their keys
 package rebuild

@@ -78,7 +78,8 @@ func (r *rebuild) index(ctx context.Context) error {
 	return nil
 }
 
-// applyRest applies a portion of the events that were left for when all is loaded, the oldest, and reports whether there were any.
+// applyRest applies a portion of the events that were left for when all is loaded, the oldest, and reports whether
+// there were any.
 func (r *rebuild) applyRest(ctx context.Context, portion *eventlog.Portion) (bool, error) {
 	rows, err := r.pool.Query(ctx, readRestSQL, r.Projection.Name(), portion.Ask())
 	if err != nil {

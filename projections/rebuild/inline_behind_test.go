@@ -14,8 +14,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// While a transaction that is open elsewhere hides a long piece of the log, an inline switch does not apply that piece with appends held: it
-// waits for the transaction, and ends with it.
+// While a transaction that is open elsewhere hides a long piece of the log, an inline switch does not apply that piece
+// with appends held: it waits for the transaction, and ends with it.
 func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -48,7 +48,8 @@ func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 	}
 	ended := make(chan outcome, 1)
 	go func() {
-		result, err := rebuild.Run(context.Background(), rebuild.Config{Pool: pool, Projection: projections.Titles{}, Inline: true, Logger: slog.New(&waits)})
+		result, err := rebuild.Run(context.Background(),
+			rebuild.Config{Pool: pool, Projection: projections.Titles{}, Inline: true, Logger: slog.New(&waits)})
 		ended <- outcome{result, err}
 	}()
 	testdb.Eventually(t, "the switch says that it waits", func() bool {

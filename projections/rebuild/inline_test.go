@@ -20,7 +20,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// Projections that are written by those who append are rebuilt while they do: nothing is lost, and no append fails for good.
+// Projections that are written by those who append are rebuilt while they do: nothing is lost, and no append fails for
+// good.
 func TestRebuildInlineUnderAppends(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -76,20 +77,24 @@ func novel(random *rand.Rand, title string) []events.Recorded {
 	var recorded []events.Recorded
 	for i, event := range history {
 		recorded = append(recorded, events.Recorded{
-			StreamType: events.NovelStream, StreamID: id, StreamVersion: i + 1, ID: fmt.Sprintf("%s v%d", title, i+1), Source: "tests", Event: event,
+			StreamType: events.NovelStream, StreamID: id, StreamVersion: i + 1, ID: fmt.Sprintf("%s v%d", title, i+1),
+			Source: "tests", Event: event,
 		})
 	}
 	return append(recorded, events.Recorded{
-		StreamType: events.ThreadStream, StreamID: events.ThreadID(id), StreamVersion: 1, ID: title + " thread", Source: "tests", Event: events.ThreadOpened{NovelID: id},
+		StreamType: events.ThreadStream, StreamID: events.ThreadID(id), StreamVersion: 1, ID: title + " thread",
+		Source: "tests", Event: events.ThreadOpened{NovelID: id},
 	})
 }
 
-// appendUntilDone appends as the committer does: with its inline projections, under a short lock_timeout, again after a conflict.
+// appendUntilDone appends as the committer does: with its inline projections, under a short lock_timeout, again after a
+// conflict.
 func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorded) {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		var batch pgx.Batch
 		batch.Queue("SET LOCAL lock_timeout = '20ms'")
-		if err := errors.Join(eventlog.Queue(&batch, recorded), projections.QueueInline(context.Background(), &batch, recorded)); err != nil {
+		if err := errors.Join(eventlog.Queue(&batch, recorded),
+			projections.QueueInline(context.Background(), &batch, recorded)); err != nil {
 			t.Error(err)
 			return
 		}

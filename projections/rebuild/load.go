@@ -43,8 +43,8 @@ func (r *rebuild) load(ctx context.Context, bulk projections.Bulk) error {
 	}
 }
 
-// loadRanges loads the ranges that are not on record yet, side by side. They are committed in order, because each may rely on what
-// those before it add.
+// loadRanges loads the ranges that are not on record yet, side by side. They are committed in order, because each may
+// rely on what those before it add.
 func (r *rebuild) loadRanges(ctx context.Context, bulk projections.Bulk) error {
 	ranges, err := eventlog.Split(ctx, r.pool, r.record.target, r.RangeSize)
 	if err != nil {
@@ -153,7 +153,8 @@ func (r *rebuild) loadChunk(ctx context.Context, l *rangeLoad, chunk *eventlog.C
 	return nil
 }
 
-// writePart copies the rows that the events of a part of a range add, and records it with the events that do anything else.
+// writePart copies the rows that the events of a part of a range add, and records it with the events that do anything
+// else.
 func (r *rebuild) writePart(ctx context.Context, l *rangeLoad, part eventlog.Range, batch []events.Recorded) error {
 	if err := l.loading.Await(ctx); err != nil {
 		return err

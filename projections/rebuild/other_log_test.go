@@ -13,15 +13,16 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// A rebuild that has begun on one log does not go on, from what it remembers, on another one: the next rebuild does, from what is on
-// record there.
+// A rebuild that has begun on one log does not go on, from what it remembers, on another one: the next rebuild does,
+// from what is on record there.
 func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	append1(t, pool, comments(seeded(1), "key", 60)...)
 	settle(t, pool)
 	config := pool.Config()
-	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true } // a connection that was cut is replaced unnoticed
+	// a connection that was cut is replaced unnoticed
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true }
 	patient, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -58,16 +59,22 @@ func TestRebuildOfALostEventBeginsAgain(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "key", 60)...)
 	settle(t, pool)
 	ctx, interrupt := context.WithCancel(t.Context())
-	_, err := rebuild.Run(ctx, rebuild.Config{Pool: pool, Projection: projections.Authors{}, Logger: quiet(), Progress: func(p rebuild.Progress) {
-		if p.Done > 0 {
-			interrupt()
-		}
-	}})
+	_, err := rebuild.Run(ctx, rebuild.Config{
+		Pool: pool, Projection: projections.Authors{}, Logger: quiet(),
+		Progress: func(p rebuild.Progress) {
+			if p.Done > 0 {
+				interrupt()
+			}
+		},
+	})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("the rebuild ended with %v", err)
 	}
 	testdb.Lose(t, pool, `position >= 30`)
-	if result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}, Logger: quiet()}); result.Resumed || result.Events != 30 {
+	if result := mustRun(t, rebuild.Config{
+		Pool: pool, Projection: projections.Authors{},
+		Logger: quiet(),
+	}); result.Resumed || result.Events != 30 {
 		t.Errorf("%+v", result)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// When a rebuild yields. A rebuild at full speed takes as much of the processors as it gets; whoever waits for an answer comes first.
+// When a rebuild yields. A rebuild at full speed takes as much of the processors as it gets; whoever waits for an
+// answer comes first.
 const (
 	lookEvery   = 200 * time.Millisecond
 	busyAppends = 100 // events a second from which somebody is taken to wait for answers
@@ -80,8 +81,8 @@ func (r *rebuild) yield(ctx context.Context, work func() error) error {
 	return r.yieldIf(ctx, func(time.Duration) bool { return true }, work)
 }
 
-// yieldAndOvertake is yield for some of the events that are appended meanwhile: it rests only if the work, rests included, is done
-// faster than there is more to do.
+// yieldAndOvertake is yield for some of the events that are appended meanwhile: it rests only if the work, rests
+// included, is done faster than there is more to do.
 func (r *rebuild) yieldAndOvertake(ctx context.Context, events int, work func() error) error {
 	return r.yieldIf(ctx, func(took time.Duration) bool {
 		return float64(r.pace.rate.Load())*(1+restFactor)*took.Seconds() < float64(events)*overtaking

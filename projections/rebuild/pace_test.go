@@ -56,7 +56,8 @@ func (y yielding) Handle(_ context.Context, record slog.Record) error {
 
 func (y yielding) WithAttrs([]slog.Attr) slog.Handler { return y }
 
-// On a clock on which every piece of work takes an hour, a rebuild that yields gets nowhere, and one that need not ends.
+// On a clock on which every piece of work takes an hour, a rebuild that yields gets nowhere, and one that need not
+// ends.
 func TestRebuildYieldsToThoseWhoAppend(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -120,11 +121,15 @@ func TestRebuildWhileOthersAppend(t *testing.T) {
 			follow(t, pool, p)
 			stop := appending(t, pool)
 			defer stop()
-			mustRun(t, rebuild.Config{Pool: pool, Projection: p, Workers: 4, RangeSize: 10, Now: time.Now, Progress: func(progress rebuild.Progress) {
-				if progress.Phase != rebuild.Loading && progress.Done >= 2000 { // not before: it must come so far while they append
-					stop()
-				}
-			}})
+			mustRun(t, rebuild.Config{
+				Pool: pool, Projection: p, Workers: 4, RangeSize: 10, Now: time.Now,
+				Progress: func(progress rebuild.Progress) {
+					// not before: it must come so far while they append
+					if progress.Phase != rebuild.Loading && progress.Done >= 2000 {
+						stop()
+					}
+				},
+			})
 			stop()
 			caughtUp(t, pool, p.Name())
 			built := digest(t, pool, p)

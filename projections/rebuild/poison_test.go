@@ -27,8 +27,8 @@ func insertRaw(t *testing.T, pool *pgxpool.Pool, key, chapter string) {
 	}
 }
 
-// A rebuild that meets an event which it cannot apply names it and changes nothing; once the event is skipped on record, every
-// rebuild leaves it out.
+// A rebuild that meets an event which it cannot apply names it and changes nothing; once the event is skipped on
+// record, every rebuild leaves it out.
 func TestPoisonAndSkip(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ chapter, says string }{
@@ -44,18 +44,21 @@ func TestPoisonAndSkip(t *testing.T) {
 			insertRaw(t, pool, "poison", c.chapter)
 			append1(t, pool, comments(random, "after", 30)...)
 			stop := follow(t, pool, p)
-			testdb.Eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+			testdb.Eventually(t, "the live projection has failed",
+				func() bool { return status(t, pool, "posts").State == projections.Failed })
 			failed := status(t, pool, "posts")
 
 			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, RangeSize: 20, Logger: quiet()})
 			var poison *rebuild.PoisonError
-			if !errors.As(err, &poison) || poison.Position.String() != *failed.FailedAt || poison.Delivery != (projections.Delivery{ID: "poison", Source: "test"}) || !strings.Contains(err.Error(), c.says) {
+			if !errors.As(err, &poison) || poison.Position.String() != *failed.FailedAt ||
+				poison.Delivery != (projections.Delivery{ID: "poison", Source: "test"}) || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("the rebuild says %v, the live projection has failed at %s", err, *failed.FailedAt)
 			}
 			if n := count(t, pool, "posts"); n != 30 {
 				t.Errorf("%d posts", n)
 			}
-			if s := status(t, pool, "posts"); s.Rebuild == nil || s.Rebuild.Error == nil || !strings.Contains(*s.Rebuild.Error, poison.Position.String()) {
+			if s := status(t, pool, "posts"); s.Rebuild == nil || s.Rebuild.Error == nil ||
+				!strings.Contains(*s.Rebuild.Error, poison.Position.String()) {
 				t.Errorf("status: %+v", s.Rebuild)
 			}
 
@@ -85,7 +88,8 @@ func TestPoisonAndSkip(t *testing.T) {
 	}
 }
 
-// What replies to a comment that is skipped stands at the top, in whichever range it is loaded, and whenever the skip comes.
+// What replies to a comment that is skipped stands at the top, in whichever range it is loaded, and whenever the skip
+// comes.
 func TestRepliesToWhatIsSkipped(t *testing.T) {
 	t.Parallel()
 	for name, during := range map[string]bool{"before the rebuild goes on": false, "while it loads": true} {
@@ -113,7 +117,8 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 			}
 			append1(t, pool, replies...)
 			stop := follow(t, pool, p)
-			testdb.Eventually(t, "the live projection has failed", func() bool { return status(t, pool, "posts").State == projections.Failed })
+			testdb.Eventually(t, "the live projection has failed",
+				func() bool { return status(t, pool, "posts").State == projections.Failed })
 			skip := func() {
 				if _, err := projections.Skip(t.Context(), pool, "posts", "staff:test", "damaged"); err != nil {
 					t.Error(err)
@@ -141,7 +146,8 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 				t.Errorf("%d posts", n)
 			}
 			var below int
-			if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM posts WHERE root_post_id = $1 OR parent_post_id = $1 AND depth > 0`, poison).Scan(&below); err != nil || below > 0 {
+			if err := pool.QueryRow(t.Context(),
+				`SELECT count(*) FROM posts WHERE root_post_id = $1 OR parent_post_id = $1 AND depth > 0`, poison).Scan(&below); err != nil || below > 0 {
 				t.Errorf("%d comments stand below what was skipped, %v", below, err)
 			}
 		})
@@ -182,13 +188,16 @@ func TestPoisonAtTheEnd(t *testing.T) {
 	append1(t, pool, comments(random, "first", 20)...)
 	settle(t, pool)
 	appended := false
-	_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: s, Logger: quiet(), Progress: func(p rebuild.Progress) {
-		if p.Done == 20 && !appended {
-			appended = true
-			append1(t, pool, comments(random, "last", 5)...)
-			settle(t, pool)
-		}
-	}})
+	_, err := rebuild.Run(t.Context(), rebuild.Config{
+		Pool: pool, Projection: s, Logger: quiet(),
+		Progress: func(p rebuild.Progress) {
+			if p.Done == 20 && !appended {
+				appended = true
+				append1(t, pool, comments(random, "last", 5)...)
+				settle(t, pool)
+			}
+		},
+	})
 	var poison *rebuild.PoisonError
 	if !errors.As(err, &poison) || poison.Delivery.ID != "last-3" {
 		t.Errorf("got %v", err)

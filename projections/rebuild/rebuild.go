@@ -51,8 +51,8 @@ type Config struct {
 	Workers int
 	// RangeSize is how many events a worker loads in one transaction. Default: DefaultRangeSize.
 	RangeSize int
-	// Now is the clock by which the rebuild yields to others while they append: fewer workers, each of which rests two thirds of the time.
-	// Default: it does not yield.
+	// Now is the clock by which the rebuild yields to others while they append: fewer workers, each of which rests two
+	// thirds of the time. Default: it does not yield.
 	Now func() time.Time
 	// Progress is called as the work proceeds, by one goroutine at a time. Default: nothing.
 	Progress func(Progress)
@@ -93,8 +93,8 @@ type rebuild struct {
 	done, read int
 }
 
-// Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the live
-// tables are what they were, and the next Run goes on where this one ended.
+// Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the
+// live tables are what they were, and the next Run goes on where this one ended.
 func Run(ctx context.Context, config Config) (Result, error) {
 	r, err := newRebuild(ctx, config)
 	if err != nil {
@@ -114,7 +114,8 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		return Result{}, err
 	}
 	return Result{
-		Name: r.Projection.Name(), Generation: r.Projection.Generation(), Build: r.record.build, Resumed: r.resumed, Events: r.read,
+		Name: r.Projection.Name(), Generation: r.Projection.Generation(), Build: r.record.build, Resumed: r.resumed,
+		Events: r.read,
 	}, nil
 }
 
@@ -186,8 +187,8 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	return r, nil
 }
 
-// wantLog fails with eventlog.ErrOtherLog unless this is the log that the first connection has led to: what was read there must not be
-// written elsewhere. The next rebuild goes on from what is on record here.
+// wantLog fails with eventlog.ErrOtherLog unless this is the log that the first connection has led to: what was read
+// there must not be written elsewhere. The next rebuild goes on from what is on record here.
 func (r *rebuild) wantLog(identity eventlog.Identity) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// However the history goes and wherever it is cut, a rebuild comes to the same rows as following it did, also where events change
-// what others have added.
+// However the history goes and wherever it is cut, a rebuild comes to the same rows as following it did, also where
+// events change what others have added.
 func TestRebuildEqualsFollowing(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -37,7 +37,8 @@ func TestRebuildEqualsFollowing(t *testing.T) {
 		caughtUp(t, pool, which.Name())
 		want := digestWithout(t, pool, which)
 		mustRun(t, rebuild.Config{
-			Pool: pool, Projection: which, Workers: rapid.IntRange(1, 4).Draw(rt, "workers"), RangeSize: rapid.IntRange(1, 200).Draw(rt, "range"),
+			Pool: pool, Projection: which, Workers: rapid.IntRange(1, 4).Draw(rt, "workers"),
+			RangeSize: rapid.IntRange(1, 200).Draw(rt, "range"),
 		})
 		if diff := cmp.Diff(want, digestWithout(t, pool, which)); diff != "" {
 			rt.Fatalf("%s (-followed +rebuilt):\n%s", which.Name(), diff)
@@ -63,13 +64,16 @@ func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 	first := true
 	ended := make(chan error, 1)
 	go func() {
-		_, err := rebuild.Run(context.Background(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet(), Progress: func(rebuild.Progress) {
-			if first {
-				first = false
-				close(entered)
-				<-leave
-			}
-		}})
+		_, err := rebuild.Run(context.Background(), rebuild.Config{
+			Pool: pool, Projection: projections.Posts{},
+			Logger: quiet(), Progress: func(rebuild.Progress) {
+				if first {
+					first = false
+					close(entered)
+					<-leave
+				}
+			},
+		})
 		ended <- err
 	}()
 	<-entered
@@ -91,17 +95,23 @@ func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 // A builder that has lost its place to another one, without knowing, writes nothing more.
 func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 	t.Parallel()
-	for name, p := range map[string]projections.Projection{"bulk": projections.Posts{}, "in order": projections.Authors{}} {
+	for name, p := range map[string]projections.Projection{
+		"bulk":     projections.Posts{},
+		"in order": projections.Authors{},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
 			append1(t, pool, comments(seeded(1), "a", 100)...)
 			settle(t, pool)
-			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, Workers: 1, RangeSize: 10, Logger: quiet(), Progress: func(rebuild.Progress) {
-				if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
-					t.Error(err)
-				}
-			}})
+			_, err := rebuild.Run(t.Context(), rebuild.Config{
+				Pool: pool, Projection: p, Workers: 1, RangeSize: 10,
+				Logger: quiet(), Progress: func(rebuild.Progress) {
+					if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
+						t.Error(err)
+					}
+				},
+			})
 			if !errors.Is(err, rebuild.ErrTakenOver) {
 				t.Errorf("got %v", err)
 			}
@@ -119,14 +129,17 @@ func TestMigrationDuringARebuild(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "a", 100)...)
 	settle(t, pool)
 	altered := false
-	_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet(), Progress: func(rebuild.Progress) {
-		if !altered {
-			altered = true
-			if _, err := pool.Exec(t.Context(), `ALTER TABLE posts ADD COLUMN note text NOT NULL DEFAULT 'none'`); err != nil {
-				t.Error(err)
+	_, err := rebuild.Run(t.Context(), rebuild.Config{
+		Pool: pool, Projection: projections.Posts{}, Logger: quiet(),
+		Progress: func(rebuild.Progress) {
+			if !altered {
+				altered = true
+				if _, err := pool.Exec(t.Context(), `ALTER TABLE posts ADD COLUMN note text NOT NULL DEFAULT 'none'`); err != nil {
+					t.Error(err)
+				}
 			}
-		}
-	}})
+		},
+	})
 	if !errors.Is(err, rebuild.ErrStructure) {
 		t.Errorf("got %v", err)
 	}
@@ -134,7 +147,8 @@ func TestMigrationDuringARebuild(t *testing.T) {
 		t.Error("the next one went on with old tables")
 	}
 	var noted int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM posts WHERE note = 'none'`).Scan(&noted); err != nil || noted != 100 {
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM posts WHERE note = 'none'`).Scan(&noted); err != nil ||
+		noted != 100 {
 		t.Errorf("%d rows with the new column, %v", noted, err)
 	}
 }

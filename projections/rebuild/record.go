@@ -21,7 +21,8 @@ type record struct {
 
 const (
 	readRecordSQL = `SELECT build, generation, phase, structure, transaction_id, position, target_transaction_id, target_position,
-       events_done + coalesce((SELECT sum(g.events) FROM projection_rebuild_ranges AS g WHERE g.name = r.name), 0)::bigint, events_total
+       events_done + coalesce((SELECT sum(g.events) FROM projection_rebuild_ranges AS g WHERE g.name = r.name),
+           0)::bigint, events_total
 FROM projection_rebuilds AS r WHERE name = $1`
 
 	takeOverSQL = `UPDATE projection_rebuilds SET builder = $2, error = NULL WHERE name = $1`

@@ -79,12 +79,15 @@ func comment(random *rand.Rand, key string) events.Recorded {
 		e.ParentPostID = &parent
 	}
 	if random.IntN(3) > 0 {
-		numbers := []string{"0", "7", "12.50", "1000000", "0.001", "1e2", "1.50e1", "25E-1", "123456789012345678901234567890.5"}
+		numbers := []string{
+			"0", "7", "12.50", "1000000", "0.001", "1e2", "1.50e1", "25E-1", "123456789012345678901234567890.5",
+		}
 		e.ChapterNumber = jsontext.Value(numbers[random.IntN(len(numbers))])
 	}
 	return events.Recorded{
 		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1,
-		ID: key, Source: events.PostsSource(integrationID), Event: e, Metadata: events.Metadata{Actor: "integration:" + integrationID.String()},
+		ID: key, Source: events.PostsSource(integrationID), Event: e,
+		Metadata: events.Metadata{Actor: "integration:" + integrationID.String()},
 	}
 }
 
@@ -145,7 +148,8 @@ func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) {
 
 func count(t testing.TB, pool *pgxpool.Pool, table string) (n int) {
 	t.Helper()
-	if err := pool.QueryRow(context.Background(), "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
+	if err := pool.QueryRow(context.Background(),
+		"SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
 		t.Fatalf("count %s: %v", table, err)
 	}
 	return n
@@ -165,7 +169,8 @@ func digest(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 func digestOf(t testing.TB, pool *pgxpool.Pool, query string) (digest string) {
 	t.Helper()
 	err := pool.QueryRow(context.Background(), fmt.Sprintf(
-		`SELECT count(*) || ' ' || coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text COLLATE "C")), '') FROM (%s) AS r`, query)).Scan(&digest)
+		`SELECT count(*) || ' ' || coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text COLLATE "C")), '') FROM (%s) AS r`,
+		query)).Scan(&digest)
 	if err != nil {
 		t.Fatalf("digest of %s: %v", query, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"novelgate/projections"
 )
 
-// stamped is a projection whose rows say which generation of it has written them. A comment adds a row, an approval of a novel
-// under the identifier of a comment marks its row: so most of it can be loaded in bulk, and some of it cannot.
+// stamped is a projection whose rows say which generation of it has written them. A comment adds a row, an approval of
+// a novel under the identifier of a comment marks its row: so most of it can be loaded in bulk, and some of it cannot.
 type stamped struct {
 	name       string
 	generation int
@@ -32,7 +32,8 @@ func (s stamped) Apply(ctx context.Context, tx projections.Execer, batch []event
 		}
 		switch batch[i].Event.(type) {
 		case events.PostImported:
-			_, err := tx.Exec(ctx, fmt.Sprintf(`INSERT INTO %s (post_id, generation) VALUES ($1, $2) ON CONFLICT (post_id) DO NOTHING`, s.name),
+			_, err := tx.Exec(ctx,
+				fmt.Sprintf(`INSERT INTO %s (post_id, generation) VALUES ($1, $2) ON CONFLICT (post_id) DO NOTHING`, s.name),
 				pgtype.UUID{Bytes: batch[i].StreamID, Valid: true}, s.generation)
 			if err != nil {
 				return err
@@ -67,7 +68,8 @@ func (s inBulk) Load(batch []events.Recorded) ([]projections.Rows, []events.Reco
 			rest = append(rest, batch[i])
 		}
 	}
-	return []projections.Rows{{Table: s.name, Columns: []string{"post_id", "generation"}, Values: pgx.CopyFromRows(rows)}}, rest, nil
+	return []projections.Rows{{Table: s.name, Columns: []string{"post_id", "generation"}, Values: pgx.CopyFromRows(rows)}},
+		rest, nil
 }
 
 // newStamped makes the table of a stamped projection, with all that may hang on one.
@@ -75,9 +77,11 @@ func newStamped(t testing.TB, pool *pgxpool.Pool, name string) stamped {
 	t.Helper()
 	for _, statement := range []string{
 		`CREATE TABLE %[1]s (
-			post_id uuid NOT NULL, gone integer, generation integer NOT NULL CHECK (generation > 0), marks integer NOT NULL DEFAULT 0,
+			post_id uuid NOT NULL, gone integer, generation integer NOT NULL CHECK (generation > 0),
+			    marks integer NOT NULL DEFAULT 0,
 			n bigint GENERATED ALWAYS AS IDENTITY, double integer GENERATED ALWAYS AS (marks * 2) STORED,
-			CONSTRAINT %[1]s_key PRIMARY KEY (post_id) INCLUDE (marks), CONSTRAINT %[1]s_n UNIQUE (n) DEFERRABLE INITIALLY DEFERRED
+			CONSTRAINT %[1]s_key PRIMARY KEY (post_id) INCLUDE (marks),
+			    CONSTRAINT %[1]s_n UNIQUE (n) DEFERRABLE INITIALLY DEFERRED
 		) WITH (fillfactor = 81, autovacuum_vacuum_scale_factor = 0.5)`,
 		`ALTER TABLE %[1]s DROP COLUMN gone`,
 		`CREATE INDEX "%[1]s by Mark" ON %[1]s (marks DESC, abs(generation)) WITH (fillfactor = 77) WHERE marks > 0`,
@@ -104,7 +108,8 @@ func newStamped(t testing.TB, pool *pgxpool.Pool, name string) stamped {
 // approval of a novel under the identifier of a comment.
 func approval(post events.Recorded, version int) events.Recorded {
 	return events.Recorded{
-		StreamType: events.NovelStream, StreamID: post.StreamID, StreamVersion: version, ID: fmt.Sprintf("%s v%d", post.ID, version), Source: "tests",
+		StreamType: events.NovelStream, StreamID: post.StreamID, StreamVersion: version,
+		ID: fmt.Sprintf("%s v%d", post.ID, version), Source: "tests",
 		Event: events.NovelApproved{Reason: "why not"},
 	}
 }

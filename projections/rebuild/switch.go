@@ -16,9 +16,10 @@ import (
 	"novelgate/projections"
 )
 
-// How the switch waits for locks. While it waits for one, readers and writers that come later wait behind it. So it waits for a moment
-// only; where queries of more than a moment never end, that does not do, and it waits longer from attempt to attempt. But always less
-// than PostgreSQL's deadlock_timeout of a second, so that if somebody must give way, it is the switch.
+// How the switch waits for locks. While it waits for one, readers and writers that come later wait behind it. So it
+// waits for a moment only; where queries of more than a moment never end, that does not do, and it waits longer from
+// attempt to attempt. But always less than PostgreSQL's deadlock_timeout of a second, so that if somebody must give
+// way, it is the switch.
 const (
 	firstLockWait = 50 * time.Millisecond // doubling every fourth attempt up to
 	lastLockWait  = 800 * time.Millisecond
@@ -39,20 +40,24 @@ var errTooFarBehind = errors.New("the log has grown too much for the switch")
 const (
 	lockLiveSQL = `SELECT transaction_id, position, state FROM projections WHERE name = $1 FOR NO KEY UPDATE`
 
-	// behindSQL counts what can be seen behind ($1, $2), settled or not, up to $4: all, and what is of the kinds of stream $3, NULL for all.
+	// behindSQL counts what can be seen behind ($1, $2), settled or not, up to $4: all, and what is of the kinds of stream
+	// $3, NULL for all.
 	behindSQL = `SELECT count(*), count(*) FILTER (WHERE $3::text[] IS NULL OR e.stream_type = ANY ($3)) FROM (
-    SELECT stream_type FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $4
+    SELECT stream_type FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
+        position LIMIT $4
 ) AS e`
 
 	lockLogSQL = `LOCK TABLE events IN SHARE MODE`
 
 	switchCheckpointSQL = `UPDATE projections
-SET generation = $2, transaction_id = $3, position = $4, state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
+SET generation = $2, transaction_id = $3, position = $4, state = 'running', error = NULL, failed_transaction_id = NULL,
+    failed_position = NULL,
     unknown_type = NULL, updated_at = statement_timestamp()
 WHERE name = $1`
 
 	finishSQL = `UPDATE projection_rebuilds
-SET phase = 'finished', transaction_id = $3, position = $4, events_done = events_done + $5, finished_at = statement_timestamp(), error = NULL
+SET phase = 'finished', transaction_id = $3, position = $4, events_done = events_done + $5,
+    finished_at = statement_timestamp(), error = NULL
 WHERE name = $1 AND builder = $2`
 )
 
@@ -74,14 +79,17 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case errors.Is(err, errTooFarBehind):
 			attempt-- // nobody had to wait for it
 			if hidden++; hidden == hiddenFor && r.Inline {
-				r.Logger.WarnContext(ctx, "The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides a part of it")
+				r.Logger.WarnContext(ctx,
+					"The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides "+
+						"a part of it")
 			}
 			if r.Inline && !eventlog.Sleep(ctx, lookEvery) {
 				return ctx.Err()
 			}
 		case eventlog.IsConflict(err) && !eventlog.BlamesData(err):
 			if attempt%patience == 0 {
-				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones", slog.Any("error", err))
+				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones",
+					slog.Any("error", err))
 			}
 			pause := min(firstPause<<min(attempt-1, 10), lastPause)
 			if !eventlog.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
@@ -102,15 +110,17 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	}
 }
 
-// wantCloseBehind fails with errTooFarBehind while so much of the log is still to be applied that an inline switch would hold appends for
-// longer than a moment. Following does not get there as long as a transaction, anywhere on the cluster, keeps the log from settling.
+// wantCloseBehind fails with errTooFarBehind while so much of the log is still to be applied that an inline switch
+// would hold appends for longer than a moment. Following does not get there as long as a transaction, anywhere on the
+// cluster, keeps the log from settling.
 func (r *rebuild) wantCloseBehind(ctx context.Context) error {
 	if !r.Inline {
 		return nil
 	}
 	var all, own int
 	at := r.record.position
-	err := r.pool.QueryRow(ctx, behindSQL, at.TransactionID, at.Ordinal, projections.Streams(r.Projection), scanSize).Scan(&all, &own)
+	err := r.pool.QueryRow(ctx, behindSQL, at.TransactionID, at.Ordinal, projections.Streams(r.Projection), scanSize).Scan(
+		&all, &own)
 	if err != nil {
 		return fmt.Errorf("look how far the log has come: %w", err)
 	}
@@ -149,8 +159,8 @@ func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 	})
 }
 
-// lockOutVacuum waits for a lock that is in nobody's way but that of what maintains tables. The next lock is waited for so briefly that
-// an autovacuum would not give way: it does for one who has waited for deadlock_timeout.
+// lockOutVacuum waits for a lock that is in nobody's way but that of what maintains tables. The next lock is waited for
+// so briefly that an autovacuum would not give way: it does for one who has waited for deadlock_timeout.
 func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, vacuumWait.Milliseconds())); err != nil {
 		return fmt.Errorf("set lock_timeout: %w", err)
@@ -168,7 +178,8 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 	if !r.Inline {
 		var live events.Position
 		var state string
-		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal, &state); err != nil {
+		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal,
+			&state); err != nil {
 			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
 		}
 		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tail, streams)
@@ -200,7 +211,8 @@ func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) e
 	}
 	name, end := r.Projection.Name(), tail.End
 	if !r.Inline {
-		if _, err := tx.Exec(ctx, switchCheckpointSQL, name, r.Projection.Generation(), end.TransactionID, end.Ordinal); err != nil {
+		if _, err := tx.Exec(ctx, switchCheckpointSQL, name, r.Projection.Generation(), end.TransactionID,
+			end.Ordinal); err != nil {
 			return fmt.Errorf("switch checkpoint: %w", err)
 		}
 	}

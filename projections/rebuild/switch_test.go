@@ -16,8 +16,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// While tables are rebuilt again and again, under writes, no read fails, none sees rows of two generations or of none, and none sees
-// fewer rows than one before it.
+// While tables are rebuilt again and again, under writes, no read fails, none sees rows of two generations or of none,
+// and none sees fewer rows than one before it.
 func TestReadersSeeOneGeneration(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -98,7 +98,8 @@ func watch(t *testing.T, pool *pgxpool.Pool, reader int, sql string, stop <-chan
 			return
 		}
 		if generations != 1 || generation < lastGeneration || rows < lastRows {
-			t.Errorf("reader %d: %d generations, generation %d after %d, %d rows after %d", reader, generations, generation, lastGeneration, rows, lastRows)
+			t.Errorf("reader %d: %d generations, generation %d after %d, %d rows after %d", reader, generations, generation,
+				lastGeneration, rows, lastRows)
 			return
 		}
 		lastGeneration, lastRows = generation, rows
@@ -108,18 +109,24 @@ func watch(t *testing.T, pool *pgxpool.Pool, reader int, sql string, stop <-chan
 
 // describeSQL prints what belongs to a table and its views, by name.
 const describeSQL = `SELECT string_agg(line, E'\n' ORDER BY line COLLATE "C") FROM (
-	SELECT format('%s %s %s %s %s %s', c.oid::regclass, c.relkind, c.reloptions, c.relacl, obj_description(c.oid, 'pg_class'), pg_get_userbyid(c.relowner)) AS line
+	SELECT format('%s %s %s %s %s %s', c.oid::regclass, c.relkind, c.reloptions, c.relacl,
+	    obj_description(c.oid, 'pg_class'), pg_get_userbyid(c.relowner)) AS line
 	FROM pg_class AS c WHERE c.relname LIKE $1 AND c.relkind <> 'S'
-	UNION ALL SELECT format('%s.%s %s %s %s %s', c.oid::regclass, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attacl, col_description(c.oid, a.attnum))
-	FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped WHERE c.relname LIKE $1 AND c.relkind IN ('r', 'v')
-	UNION ALL SELECT format('%s %s', x.conname, pg_get_constraintdef(x.oid)) || coalesce(obj_description(x.oid, 'pg_constraint'), '')
+	UNION ALL SELECT format('%s.%s %s %s %s %s', c.oid::regclass, a.attname, format_type(a.atttypid, a.atttypmod),
+	    a.attnotnull, a.attacl, col_description(c.oid, a.attnum))
+	FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+	    WHERE c.relname LIKE $1 AND c.relkind IN ('r', 'v')
+	UNION ALL SELECT format('%s %s', x.conname, pg_get_constraintdef(x.oid))
+	    || coalesce(obj_description(x.oid, 'pg_constraint'), '')
 	FROM pg_class AS c JOIN pg_constraint AS x ON x.conrelid = c.oid WHERE c.relname LIKE $1
-	UNION ALL SELECT pg_get_indexdef(i.indexrelid) FROM pg_class AS c JOIN pg_index AS i ON i.indrelid = c.oid WHERE c.relname LIKE $1
+	UNION ALL SELECT pg_get_indexdef(i.indexrelid) FROM pg_class AS c JOIN pg_index AS i ON i.indrelid = c.oid
+	    WHERE c.relname LIKE $1
 	UNION ALL SELECT pg_get_viewdef(c.oid) FROM pg_class AS c WHERE c.relname LIKE $1 AND c.relkind = 'v'
 	UNION ALL SELECT nspname::text FROM pg_namespace
 ) AS lines`
 
-// TestTablesStayWhatTheyWere: names, indexes, constraints, storage parameters, comments, grants, views and views of views.
+// TestTablesStayWhatTheyWere: names, indexes, constraints, storage parameters, comments, grants, views and views of
+// views.
 func TestTablesStayWhatTheyWere(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -133,7 +140,9 @@ func TestTablesStayWhatTheyWere(t *testing.T) {
 	before := describe()
 	append1(t, pool, comments(seeded(1), "a", 50)...)
 	settle(t, pool)
-	for name, projection := range map[string]projections.Projection{"in order": p, "in bulk": inBulk{p}, "in bulk again": inBulk{p}} {
+	for name, projection := range map[string]projections.Projection{
+		"in order": p, "in bulk": inBulk{p}, "in bulk again": inBulk{p},
+	} {
 		mustRun(t, rebuild.Config{Pool: pool, Projection: projection})
 		if diff := cmp.Diff(before, describe()); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", name, diff)
@@ -159,7 +168,8 @@ func TestSwitchWaitsForReaders(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := rebuild.Run(context.Background(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()})
+		_, err := rebuild.Run(context.Background(),
+			rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()})
 		ended <- err
 	}()
 	var slowest time.Duration

@@ -36,7 +36,8 @@ type executor interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// structureOf returns a digest of the structure of the live tables. It leaves the transaction with the search_path qualified.
+// structureOf returns a digest of the structure of the live tables. It leaves the transaction with the search_path
+// qualified.
 func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error) {
 	if _, err := db.Exec(ctx, qualified); err != nil {
 		return "", fmt.Errorf("set search_path: %w", err)
@@ -83,8 +84,8 @@ func createTables(ctx context.Context, tx executor, schema string, tables []stri
 	return execute(ctx, tx, append(statements, options...))
 }
 
-// qualified makes PostgreSQL print definitions with the schema of everything, until the end of the transaction or, outside of
-// one, of the statement.
+// qualified makes PostgreSQL print definitions with the schema of everything, until the end of the transaction or,
+// outside of one, of the statement.
 const qualified = `SET LOCAL search_path = pg_catalog`
 
 // index is one that the new tables lack.
@@ -93,10 +94,11 @@ type index struct {
 	remains, valid, exclusion bool
 }
 
-// createIndexes makes the indexes and constraints that the live tables have. Concurrently takes no transaction id while an index is
-// built, and needs a connection outside of a transaction.
+// createIndexes makes the indexes and constraints that the live tables have. Concurrently takes no transaction id while
+// an index is built, and needs a connection outside of a transaction.
 func createIndexes(ctx context.Context, db executor, schema string, tables []string, concurrently bool) error {
-	if _, err := db.Exec(ctx, strings.Replace(qualified, "LOCAL ", map[bool]string{false: "LOCAL "}[concurrently], 1)); err != nil {
+	if _, err := db.Exec(ctx, strings.Replace(qualified, "LOCAL ", map[bool]string{false: "LOCAL "}[concurrently],
+		1)); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	rows, err := db.Query(ctx, indexesSQL, schema, tables)

@@ -46,9 +46,10 @@ func Watch(ctx context.Context, config UpgradeConfig) {
 	}
 }
 
-// Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built, and those that have
-// diverged from the log. It returns when there are none, or when ctx ends. One that cannot be rebuilt holds up none of the others; it is tried again with all that are
-// left. Of several replicas one rebuilds; the others wait until it has, or until it has gone away.
+// Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built,
+// and those that have diverged from the log. It returns when there are none, or when ctx ends. One that cannot be
+// rebuilt holds up none of the others; it is tried again with all that are left. Of several replicas one rebuilds; the
+// others wait until it has, or until it has gone away.
 //
 // Tables of a later generation are left alone: this program is the older one.
 func Upgrade(ctx context.Context, config UpgradeConfig) {
@@ -70,9 +71,11 @@ func Upgrade(ctx context.Context, config UpgradeConfig) {
 	}
 }
 
-// upgradeEach tries each projection once. It returns those that are left, and how soon they are worth another try: one that failed is not tried
-// again sooner because another one is under way elsewhere.
-func (c *UpgradeConfig) upgradeEach(ctx context.Context, all []projections.Projection) (left []projections.Projection, wait time.Duration) {
+// upgradeEach tries each projection once. It returns those that are left, and how soon they are worth another try: one
+// that failed is not tried again sooner because another one is under way elsewhere.
+func (c *UpgradeConfig) upgradeEach(
+	ctx context.Context, all []projections.Projection,
+) (left []projections.Projection, wait time.Duration) {
 	wait = underWayWait
 	for _, projection := range all {
 		err := c.upgrade(ctx, projection)
@@ -98,16 +101,19 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 		return nil
 	}
 	if err == nil {
-		logger.InfoContext(ctx, "The tables of a projection are built anew while the old ones are in use", slog.String("reason", reason))
+		logger.InfoContext(ctx, "The tables of a projection are built anew while the old ones are in use",
+			slog.String("reason", reason))
 		var result Result
-		result, err = Run(ctx, Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now, Logger: c.Logger})
+		result, err = Run(ctx,
+			Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now, Logger: c.Logger})
 		if err == nil {
 			logger.InfoContext(ctx, "A projection was built anew", slog.Int("events", result.Events))
 			return nil
 		}
 	}
 	if ctx.Err() == nil && !errors.Is(err, ErrUnderWay) {
-		logger.ErrorContext(ctx, "A projection could not be built anew; trying again. Its old tables are still in use", slog.Any("error", err))
+		logger.ErrorContext(ctx, "A projection could not be built anew; trying again. Its old tables are still in use",
+			slog.Any("error", err))
 	}
 	return err
 }

@@ -10,7 +10,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// When replicas with newer code start, one of them rebuilds; the older code goes on until the switch and writes nothing after it.
+// When replicas with newer code start, one of them rebuilds; the older code goes on until the switch and writes nothing
+// after it.
 func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -26,7 +27,8 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	for range 2 {
 		follow(t, pool, inBulk{newer})
 		replicas.Go(func() {
-			rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{inBulk{newer}}, Logger: quiet()})
+			rebuild.Upgrade(t.Context(),
+				rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{inBulk{newer}}, Logger: quiet()})
 		})
 	}
 	for i := range 20 {
@@ -39,7 +41,8 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	if s := status(t, pool, "changed"); s.Generation != 2 || s.State != projections.Running {
 		t.Errorf("%+v", s)
 	}
-	if got, want := digestOf(t, pool, `SELECT generation, count(*) FROM changed GROUP BY 1`), digestOf(t, pool, `SELECT 2, 600`); got != want {
+	if got, want := digestOf(t, pool, `SELECT generation, count(*) FROM changed GROUP BY 1`), digestOf(t, pool,
+		`SELECT 2, 600`); got != want {
 		t.Errorf("rows by generation: %s, want %s", got, want)
 	}
 	var builds int
@@ -48,7 +51,8 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	}
 
 	// A replica of the older code that starts again leaves the tables alone.
-	rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{older}, Logger: quiet()})
+	rebuild.Upgrade(t.Context(),
+		rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{older}, Logger: quiet()})
 	if s := status(t, pool, "changed"); s.Generation != 2 {
 		t.Errorf("%+v", s)
 	}
@@ -82,13 +86,15 @@ func TestUpgradePastOneThatFails(t *testing.T) {
 			Pool: pool, Projections: []projections.Projection{stuck, sound}, FailedWait: time.Second, Logger: quiet(),
 		})
 	}()
-	testdb.Eventually(t, "the projection behind the one that fails is rebuilt", func() bool { return status(t, pool, "sound").Generation == 2 })
+	testdb.Eventually(t, "the projection behind the one that fails is rebuilt",
+		func() bool { return status(t, pool, "sound").Generation == 2 })
 	if s := status(t, pool, "stuck"); s.Generation != 1 || s.Rebuild != nil {
 		t.Errorf("%+v", s)
 	}
 	if _, err := pool.Exec(t.Context(), `DROP PUBLICATION of_the_stuck`); err != nil {
 		t.Fatal(err)
 	}
-	testdb.Eventually(t, "the one that failed is rebuilt, too", func() bool { return status(t, pool, "stuck").Generation == 2 })
+	testdb.Eventually(t, "the one that failed is rebuilt, too",
+		func() bool { return status(t, pool, "stuck").Generation == 2 })
 	<-ended
 }

@@ -40,7 +40,10 @@ func TestAutovacuumGivesWay(t *testing.T) {
 	settle(t, pool)
 	build := func() {
 		t.Helper()
-		if _, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()}); err != nil {
+		if _, err := rebuild.Run(t.Context(), rebuild.Config{
+			Pool: pool, Projection: projections.Posts{},
+			Logger: quiet(),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +58,8 @@ func TestAutovacuumGivesWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	testdb.Eventually(t, "an autovacuum", func() (found bool) {
-		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE relid = 'posts'::regclass)`).Scan(&found)
+		err := pool.QueryRow(t.Context(),
+			`SELECT EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE relid = 'posts'::regclass)`).Scan(&found)
 		if err != nil {
 			t.Fatal(err)
 		}

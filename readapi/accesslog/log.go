@@ -1,7 +1,7 @@
 // Package accesslog keeps who read the event history. It is a table of its own and no part of the history.
 //
-// An entry is written before the first byte of an answer, and an answer without an entry is not given. What is known at the
-// end only, the number of rows, is added then; it stays empty when that fails or the process dies.
+// An entry is written before the first byte of an answer, and an answer without an entry is not given. What is known at
+// the end only, the number of rows, is added then; it stays empty when that fails or the process dies.
 package accesslog
 
 import (
@@ -70,7 +70,8 @@ func (l *Log) Begin(ctx context.Context, r *Read) (int64, error) {
 		return 0, fmt.Errorf("encode parameters of a read: %w", err)
 	}
 	var id int64
-	if err := l.DB.QueryRow(ctx, beginSQL, r.Person.Role, r.Person.Name, r.Person.PersonID, r.Person.KeyID, r.RequestID, r.Route, parameters).Scan(&id); err != nil {
+	if err := l.DB.QueryRow(ctx, beginSQL, r.Person.Role, r.Person.Name, r.Person.PersonID, r.Person.KeyID, r.RequestID,
+		r.Route, parameters).Scan(&id); err != nil {
 		return 0, fmt.Errorf("write access log: %w", err)
 	}
 	return id, nil
@@ -98,7 +99,8 @@ func (l *Log) List(ctx context.Context, before int64, limit int) ([]Entry, error
 	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Entry, error) {
 		var e Entry
 		var parameters []byte
-		err := row.Scan(&e.ID, &e.BeganAt, &e.Role, &e.Name, &e.PersonID, &e.KeyID, &e.RequestID, &e.Route, &parameters, &e.RowsReturned, &e.EndedAt)
+		err := row.Scan(&e.ID, &e.BeganAt, &e.Role, &e.Name, &e.PersonID, &e.KeyID, &e.RequestID, &e.Route, &parameters,
+			&e.RowsReturned, &e.EndedAt)
 		e.Parameters = parameters
 		return e, err
 	})

@@ -17,7 +17,8 @@ func NewAddresses(public *url.URL) Addresses {
 	return Addresses{public.String(), strings.TrimSuffix(public.EscapedPath(), "/")}
 }
 
-// Base is the path of the public address: what links within the platform begin with. It is empty or begins with a slash.
+// Base is the path of the public address: what links within the platform begin with. It is empty or begins with a
+// slash.
 func (a Addresses) Base() string { return a.base }
 
 // Start is the address of the start page.

@@ -14,15 +14,19 @@ import (
 func BenchmarkCompress(b *testing.B) {
 	var page strings.Builder
 	for i := 0; page.Len() < 40_000; i++ {
-		fmt.Fprintf(&page, "<article id=\"post-%08x\"><p>Comment %d of %x, which says nothing much.</p></article>\n", i*2654435761, i, i*i*40503)
+		fmt.Fprintf(&page, "<article id=\"post-%08x\"><p>Comment %d of %x, which says nothing much.</p></article>\n",
+			i*2654435761, i, i*i*40503)
 	}
 	body := []byte(page.String())
-	send := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer.Send(w, r, "text/html; charset=utf-8", body) })
+	send := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer.Send(w, r, "text/html; charset=utf-8", body)
+	})
 	for name, c := range map[string]struct {
 		handler  http.Handler
 		encoding string
 	}{
-		"without": {send, ""}, "not asked for": {answer.Compress(send), ""}, "gzip": {answer.Compress(send), "gzip, deflate, br"},
+		"without": {send, ""}, "not asked for": {answer.Compress(send), ""},
+		"gzip": {answer.Compress(send), "gzip, deflate, br"},
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", http.NoBody)

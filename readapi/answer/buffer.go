@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// keptBuffer is the largest buffer that is used again. A few larger answers, kept for later ones that are not, would be most of the memory that
-// the service takes.
+// keptBuffer is the largest buffer that is used again. A few larger answers, kept for later ones that are not, would be
+// most of the memory that the service takes.
 const keptBuffer = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

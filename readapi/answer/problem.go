@@ -22,7 +22,8 @@ func Problem(err error) *problem.Error {
 	case errors.Is(err, reading.ErrCursor):
 		return problem.InvalidRequest(problem.FieldError{Field: "cursor", Message: reading.ErrCursor.Error()})
 	case eventlog.IsAway(err):
-		return problem.Unavailable(time.Second).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
+		return problem.Unavailable(time.Second).WithDetail(
+			"The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
 	default:
 		return problem.Internal(err)
 	}

@@ -10,12 +10,12 @@ import (
 	"novelgate/commands/problem"
 )
 
-// takeTime is how long a reader may take for an answer, behind the time in which the service makes it. Half a megabyte in that time is a connection
-// of 400 kbit/s.
+// takeTime is how long a reader may take for an answer, behind the time in which the service makes it. Half a megabyte
+// in that time is a connection of 400 kbit/s.
 const takeTime = 10 * time.Second
 
-// Readers bounds how many requests of readers are answered at a time, until the last byte is on its way: a client that does not read holds a page
-// in memory. Create it with NewReaders.
+// Readers bounds how many requests of readers are answered at a time, until the last byte is on its way: a client that
+// does not read holds a page in memory. Create it with NewReaders.
 type Readers struct {
 	slots     chan struct{}
 	rendering chan struct{}
@@ -24,15 +24,19 @@ type Readers struct {
 	current   prometheus.GaugeFunc
 }
 
-// NewReaders returns Readers that answer so many requests at a time. Each is made within the timeout, and taken by the client within ten seconds
-// more.
+// NewReaders returns Readers that answer so many requests at a time. Each is made within the timeout, and taken by the
+// client within ten seconds more.
 func NewReaders(most int, timeout time.Duration) *Readers {
-	r := &Readers{slots: make(chan struct{}, most), rendering: make(chan struct{}, (runtime.GOMAXPROCS(0)+1)/2), timeout: timeout}
+	r := &Readers{
+		slots: make(chan struct{}, most), rendering: make(chan struct{}, (runtime.GOMAXPROCS(0)+1)/2), timeout: timeout,
+	}
 	r.refused = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "novelgate_readers_refused_total", Help: "Requests of readers that were refused with 503 because as many as may be were being answered.",
+		Name: "novelgate_readers_refused_total",
+		Help: "Requests of readers that were refused with 503 because as many as may be were being answered.",
 	})
 	r.current = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "novelgate_readers", Help: "Requests of readers that are being answered, until the client has taken the answer.",
+		Name: "novelgate_readers",
+		Help: "Requests of readers that are being answered, until the client has taken the answer.",
 	}, func() float64 { return float64(len(r.slots)) })
 	return r
 }
@@ -47,11 +51,14 @@ func (r *Readers) Collect(ch chan<- prometheus.Metric) {
 }
 
 // errBusy tells a reader that there are too many.
-var errBusy = problem.Unavailable(time.Second).WithDetail("Too many readers are being answered. Repeat the request after the time in Retry-After.")
+var errBusy = problem.Unavailable(time.Second).WithDetail(
+	"Too many readers are being answered. Repeat the request after the time in Retry-After.")
 
-// Limit lets next answer while there is room, and refuse otherwise. It belongs around Compress, whose encoders take memory, too. Without Readers
-// there is no limit.
-func (r *Readers) Limit(next http.Handler, refuse func(w http.ResponseWriter, request *http.Request, busy *problem.Error)) http.Handler {
+// Limit lets next answer while there is room, and refuse otherwise. It belongs around Compress, whose encoders take
+// memory, too. Without Readers there is no limit.
+func (r *Readers) Limit(
+	next http.Handler, refuse func(w http.ResponseWriter, request *http.Request, busy *problem.Error),
+) http.Handler {
 	if r == nil {
 		return next
 	}
@@ -70,8 +77,9 @@ func (r *Readers) Limit(next http.Handler, refuse func(w http.ResponseWriter, re
 	})
 }
 
-// Render lets render run, on half of the processors at a time: it does not wait for anything, and takes several times the memory of the answer.
-// Without that bound 64 large pages at once took all that the collector allows, and commands waited for seconds.
+// Render lets render run, on half of the processors at a time: it does not wait for anything, and takes several times
+// the memory of the answer. Without that bound 64 large pages at once took all that the collector allows, and commands
+// waited for seconds.
 func (r *Readers) Render(render func() error) error {
 	if r != nil {
 		r.rendering <- struct{}{}

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// caching lets browsers and proxies keep an answer for a few seconds: so long may a comment that staff hid still be seen.
+// caching lets browsers and proxies keep an answer for a few seconds: so long may a comment that staff hid still be
+// seen.
 const caching = "public, max-age=5"
 
-// Send answers with body, or with 304 when the client has it already. The ETag is a digest of the bytes, the same on all replicas, and a weak
-// one, because what Compress makes of them has it too.
+// Send answers with body, or with 304 when the client has it already. The ETag is a digest of the bytes, the same on
+// all replicas, and a weak one, because what Compress makes of them has it too.
 func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
 	digest := sha256.Sum256(body)
 	var quoted [4 + 22]byte // 128 bits of it

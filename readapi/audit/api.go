@@ -121,7 +121,8 @@ func toProblem(err error) *problem.Error {
 	case errors.Is(err, history.ErrElsewhere):
 		return invalid("cursor", history.ErrElsewhere.Error())
 	case eventlog.IsConflict(err), eventlog.IsAway(err):
-		return problem.Unavailable(time.Second).WithDetail("The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
+		return problem.Unavailable(time.Second).WithDetail(
+			"The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
 	default:
 		return problem.Internal(err)
 	}

@@ -17,7 +17,9 @@ func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
 	a.seal(t)
-	for _, path := range []string{"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log"} {
+	for _, path := range []string{
+		"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log",
+	} {
 		for name, c := range map[string]struct {
 			key    string
 			status int
@@ -30,7 +32,8 @@ func TestPrincipals(t *testing.T) {
 			"partner": {a.partner, http.StatusForbidden, "forbidden"},
 		} {
 			got := a.get(t, c.key, path)
-			if got.status != c.status || got.str("code") != c.code || got.header.Get("Content-Type") != "application/problem+json" {
+			if got.status != c.status || got.str("code") != c.code ||
+				got.header.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("%s with %s: %d %s", path, name, got.status, got.text)
 			}
 		}
@@ -88,11 +91,14 @@ func TestOneEvent(t *testing.T) {
 	}
 	a.seal(t)
 	got := a.get(t, a.otto, "/api/events/0")
-	if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/cloudevents+json" || got.str("logindex") != "0" ||
+	if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/cloudevents+json" ||
+		got.str("logindex") != "0" ||
 		got.str("type") != "person.key_issued.v1" || got.str("actor") != "staff:setup" {
 		t.Errorf("%d %s", got.status, got.text)
 	}
-	for _, path := range []string{"/api/events/999999", "/api/events/-1", "/api/events/x", "/api/events/99999999999999999999"} {
+	for _, path := range []string{
+		"/api/events/999999", "/api/events/-1", "/api/events/x", "/api/events/99999999999999999999",
+	} {
 		if got := a.get(t, a.otto, path); got.status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, got.status, got.text)
 		}
@@ -111,12 +117,17 @@ func TestOneStream(t *testing.T) {
 	if got := a.get(t, a.otto, path+"?type=integration.key_issued.v1"); len(got.ids(t)) != 1 {
 		t.Errorf("%d %s", got.status, got.text)
 	}
-	for _, missing := range []string{"integration/" + uuid.NewString(), "integration/" + n.NovelID.String(), "integration/x", "novel/" + a.partnerID.String()} {
+	for _, missing := range []string{
+		"integration/" + uuid.NewString(), "integration/" + n.NovelID.String(), "integration/x",
+		"novel/" + a.partnerID.String(),
+	} {
 		if got := a.get(t, a.otto, "/api/streams/"+missing); got.status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", missing, got.status, got.text)
 		}
 	}
-	for name, want := range map[string]int{"novel=" + n.NovelID.String(): 1, "integration=" + a.partnerID.String(): 2, "streamType=" + events.NovelStream: 1} {
+	for name, want := range map[string]int{
+		"novel=" + n.NovelID.String(): 1, "integration=" + a.partnerID.String(): 2, "streamType=" + events.NovelStream: 1,
+	} {
 		if got := a.get(t, a.otto, "/api/events?"+name); len(got.ids(t)) != want {
 			t.Errorf("%s: %s", name, got.text)
 		}
@@ -156,7 +167,8 @@ func TestBadRequests(t *testing.T) {
 		"/api/access-log?cursor=x":                 "cursor",
 		"/api/access-log?type=x":                   "type",
 	} {
-		if got := a.get(t, a.otto, path); got.status != http.StatusBadRequest || got.str("code") != "invalid_request" || got.str("field") != field {
+		if got := a.get(t, a.otto, path); got.status != http.StatusBadRequest || got.str("code") != "invalid_request" ||
+			got.str("field") != field {
 			t.Errorf("%s: %d %s", path, got.status, got.text)
 		}
 	}
@@ -170,7 +182,8 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("refused reads are on record: %v", list)
 	}
 	// 4000000000000/0 is a cursor of another database, which only shows while reading: that is on record.
-	if got := a.get(t, a.otto, "/api/events?cursor=NDAwMDAwMDAwMDAwMC8w"); got.status != http.StatusBadRequest || got.str("field") != "cursor" {
+	if got := a.get(t, a.otto, "/api/events?cursor=NDAwMDAwMDAwMDAwMC8w"); got.status != http.StatusBadRequest ||
+		got.str("field") != "cursor" {
 		t.Errorf("cursor of another database: %d %s", got.status, got.text)
 	}
 	if list := a.entries(t); len(list) != 1 {
@@ -202,7 +215,8 @@ func TestEveryReadIsOnRecord(t *testing.T) {
 	var got []string
 	for _, e := range a.entriesEnded(t) {
 		got = append(got, fmt.Sprintf("%s %s %s %s %d", e.Role, e.Name, e.Route, e.Parameters, *e.RowsReturned))
-		if e.PersonID == nil || e.KeyID == nil || e.RequestID == "" || e.EndedAt.Before(e.BeganAt) || e.Name == "otto" && *e.KeyID != a.ottosKeyID {
+		if e.PersonID == nil || e.KeyID == nil || e.RequestID == "" || e.EndedAt.Before(e.BeganAt) ||
+			e.Name == "otto" && *e.KeyID != a.ottosKeyID {
 			t.Errorf("incomplete: %+v", e)
 		}
 	}
@@ -210,7 +224,8 @@ func TestEveryReadIsOnRecord(t *testing.T) {
 		`auditor otto /api/events {"limit":"3","type":"person.key_issued.v1"} 3`,
 		`staff ada /api/events/{logIndex} {"{logIndex}":"1"} 1`,
 		`auditor otto /api/events/{logIndex} {"{logIndex}":"12345"} 0`,
-		`auditor otto /api/streams/{streamType}/{streamId} {"{streamId}":"` + a.partnerID.String() + `","{streamType}":"integration"} 2`,
+		`auditor otto /api/streams/{streamType}/{streamId} {"{streamId}":"` + a.partnerID.String() +
+			`","{streamType}":"integration"} 2`,
 		`auditor otto /api/events {"limit":"5"} 5`,
 		`auditor otto /api/access-log {"limit":"4"} 4`,
 	}
@@ -227,7 +242,9 @@ func TestNoAnswerWithoutAnEntry(t *testing.T) {
 	if _, err := a.pool.Exec(t.Context(), `ALTER TABLE access_log ADD CONSTRAINT refuse CHECK (false) NOT VALID`); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log"} {
+	for _, path := range []string{
+		"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log",
+	} {
 		for _, accept := range []string{"", ndjson} {
 			response := a.open(t.Context(), t, a.otto, path, accept)
 			if response.status != http.StatusInternalServerError {
@@ -244,7 +261,8 @@ func TestAccessLogIsAppendOnly(t *testing.T) {
 	a.get(t, a.otto, "/api/events")
 	a.entriesEnded(t)
 	for _, statement := range []string{
-		`UPDATE access_log SET rows_returned = 0`, `UPDATE access_log SET name = 'nobody'`, `UPDATE access_log SET parameters = '{}'`,
+		`UPDATE access_log SET rows_returned = 0`, `UPDATE access_log SET name = 'nobody'`,
+		`UPDATE access_log SET parameters = '{}'`,
 		`UPDATE access_log SET rows_returned = NULL, ended_at = NULL`, `DELETE FROM access_log`, `TRUNCATE access_log`,
 		`SET session_replication_role = replica; DELETE FROM access_log`,
 	} {

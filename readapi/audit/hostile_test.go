@@ -14,7 +14,9 @@ func TestWhatIsNoText(t *testing.T) {
 	a := newArchive(t, nil)
 	a.publish(t, "One")
 	a.seal(t)
-	bads := map[string]string{"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80"}
+	bads := map[string]string{
+		"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80",
+	}
 	for name, inside := range map[string]string{"NUL in a cursor": "a\x00", "invalid UTF-8 in a cursor": "\xff/\xff"} {
 		bads[name] = base64.RawURLEncoding.EncodeToString([]byte(inside))
 	}
@@ -59,7 +61,8 @@ func TestZeroIsGiven(t *testing.T) {
 			t.Errorf("%s: %d %s", query, got.status, got.text)
 		}
 	}
-	if got := a.get(t, a.otto, "/api/events?from=0001-01-01T00:00:00Z"); got.status != http.StatusOK || len(got.ids(t)) == 0 {
+	if got := a.get(t, a.otto, "/api/events?from=0001-01-01T00:00:00Z"); got.status != http.StatusOK ||
+		len(got.ids(t)) == 0 {
 		t.Errorf("from the first moment on: %d %s", got.status, got.text)
 	}
 	c := a.open(t.Context(), t, a.otto, "/api/events?follow=true&to=0001-01-01T00:00:00Z", ndjson)

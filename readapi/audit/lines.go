@@ -11,7 +11,8 @@ import (
 	"novelgate/readapi/history"
 )
 
-// lines answers with a stream: one event on each line. It ends at the end of the log as it was when the request came, or never.
+// lines answers with a stream: one event on each line. It ends at the end of the log as it was when the request came,
+// or never.
 func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
 	defer cancel()
@@ -37,7 +38,9 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 		defer stop()
 		s.Signal = signals
 	}
-	out := &lineWriter{api: a, w: w, control: http.NewResponseController(w), request: rd.Request, follow: o.follow, allowedAt: a.Now()}
+	out := &lineWriter{
+		api: a, w: w, control: http.NewResponseController(w), request: rd.Request, follow: o.follow, allowedAt: a.Now(),
+	}
 	err = out.unlimited()
 	if err == nil {
 		err = s.Run(rd.Context(), o.cursor, out.events, out.idle)
@@ -49,7 +52,8 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 	case !out.begun:
 		return err
 	case rd.Context().Err() == nil && !errors.Is(err, errClient):
-		a.Logger.WarnContext(rd.Context(), "a stream of the history broke off", slog.String("requestId", rd.entry.RequestID), slog.Any("error", err))
+		a.Logger.WarnContext(rd.Context(), "a stream of the history broke off", slog.String("requestId", rd.entry.RequestID),
+			slog.Any("error", err))
 	}
 	// The client must not take what it has got for all there is.
 	panic(http.ErrAbortHandler)
@@ -75,8 +79,8 @@ type lineWriter struct {
 	allowedAt time.Time // when the key was good
 }
 
-// unlimited takes away the time within which a request must arrive: it has, and net/http would cancel its context then. Not
-// every writer has deadlines: those of tests have none.
+// unlimited takes away the time within which a request must arrive: it has, and net/http would cancel its context then.
+// Not every writer has deadlines: those of tests have none.
 func (l *lineWriter) unlimited() error {
 	if err := l.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errors.Join(errClient, err)
@@ -111,8 +115,8 @@ func (l *lineWriter) events(list []history.Event) error {
 	return nil
 }
 
-// idle sends the header of an answer that has none yet, so that the client knows that it listens, and an empty line when nothing
-// was sent for a while.
+// idle sends the header of an answer that has none yet, so that the client knows that it listens, and an empty line
+// when nothing was sent for a while.
 func (l *lineWriter) idle() error {
 	if !l.begun {
 		return l.send(nil)
@@ -126,8 +130,8 @@ func (l *lineWriter) idle() error {
 	return nil
 }
 
-// allowed is asked before everything that is sent: a client that takes its time makes hundreds of events last. It ends the stream when its key
-// opens nothing any more, and one that follows the log when the process shuts down.
+// allowed is asked before everything that is sent: a client that takes its time makes hundreds of events last. It ends
+// the stream when its key opens nothing any more, and one that follows the log when the process shuts down.
 func (l *lineWriter) allowed() error {
 	if l.follow && l.api.Draining() {
 		return errDraining
@@ -144,14 +148,16 @@ func (l *lineWriter) allowed() error {
 	return nil
 }
 
-// recheck is how often it is asked whether the key of a stream was revoked. With the waits of a stream and the memory of package
-// access this keeps a revocation effective within a second, but for what is being sent: a slow client has WriteTimeout to take that.
+// recheck is how often it is asked whether the key of a stream was revoked. With the waits of a stream and the memory
+// of package access this keeps a revocation effective within a second, but for what is being sent: a slow client has
+// WriteTimeout to take that.
 const recheck = 100 * time.Millisecond
 
 func (l *lineWriter) send(text []byte) error {
 	now := l.api.Now()
 	// The server's own deadline is for a whole answer.
-	if err := l.control.SetWriteDeadline(now.Add(orDefault(l.api.WriteTimeout, defaultWriteTimeout))); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := l.control.SetWriteDeadline(now.Add(orDefault(l.api.WriteTimeout, defaultWriteTimeout))); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
 		return errors.Join(errClient, err)
 	}
 	if !l.begun {

@@ -42,7 +42,8 @@ func (a *archive) entriesEnded(t *testing.T) []accesslog.Entry {
 func (a *archive) fill(t *testing.T, count int) {
 	t.Helper()
 	const sql = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-SELECT n, 'post', gen_random_uuid(), 1, gen_random_uuid()::text, 'test', 'post.imported.v1', json_build_object('text', repeat('x', 1000)), '{"actor":"test"}'
+SELECT n, 'post', gen_random_uuid(), 1, gen_random_uuid()::text, 'test', 'post.imported.v1',
+    json_build_object('text', repeat('x', 1000)), '{"actor":"test"}'
 FROM generate_series(0, $1::int - 1) n`
 	for ; count > 0; count -= 1000 {
 		if _, err := a.pool.Exec(t.Context(), sql, min(count, 1000)); err != nil {
@@ -148,7 +149,8 @@ func TestBrokenStreamsLookBroken(t *testing.T) {
 	}
 	// Before the first byte it is an answer like any other.
 	db.left.Store(0)
-	if response := a.open(t.Context(), t, a.otto, "/api/events", ndjson); response.status != http.StatusServiceUnavailable {
+	if response := a.open(t.Context(), t, a.otto, "/api/events",
+		ndjson); response.status != http.StatusServiceUnavailable {
 		t.Errorf("status %d", response.status)
 	}
 	list := a.entriesEnded(t)
@@ -210,13 +212,15 @@ func TestWhoGetsLines(t *testing.T) {
 		ndjson + ";q=0.000, */*":            "application/json",
 		"application/json, " + ndjson + " ": ndjson,
 	} {
-		if c := a.open(t.Context(), t, a.otto, "/api/events", accept); c.status != http.StatusOK || c.header.Get("Content-Type") != want {
+		if c := a.open(t.Context(), t, a.otto, "/api/events", accept); c.status != http.StatusOK ||
+			c.header.Get("Content-Type") != want {
 			t.Errorf("Accept %q: %d %s, want %s", accept, c.status, c.header.Get("Content-Type"), want)
 		}
 	}
 }
 
-// TestSetBack: a cursor behind an event that the log has lost is refused, by pages and streams, and a stream that has sent it breaks off.
+// TestSetBack: a cursor behind an event that the log has lost is refused, by pages and streams, and a stream that has
+// sent it breaks off.
 func TestSetBack(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -232,14 +236,16 @@ func TestSetBack(t *testing.T) {
 
 	// What a restored log has in this place is another event.
 	const sql = `ALTER TABLE events DISABLE TRIGGER ALL;
-UPDATE events SET recorded_at = recorded_at + interval '1 minute', event_id = 'another' WHERE stream_id = (SELECT stream_id FROM events ORDER BY recorded_at DESC LIMIT 1);
+UPDATE events SET recorded_at = recorded_at + interval '1 minute', event_id = 'another'
+    WHERE stream_id = (SELECT stream_id FROM events ORDER BY recorded_at DESC LIMIT 1);
 ALTER TABLE events ENABLE TRIGGER ALL`
 	if _, err := a.pool.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)
 	}
 	path := "/api/events?cursor=" + page.str("cursor")
 	refused := a.get(t, a.otto, path)
-	if refused.status != http.StatusBadRequest || refused.str("code") != "invalid_request" || refused.str("field") != "cursor" ||
+	if refused.status != http.StatusBadRequest || refused.str("code") != "invalid_request" ||
+		refused.str("field") != "cursor" ||
 		!strings.Contains(refused.str("detail"), "set back") || !strings.Contains(refused.str("detail"), "log index") {
 		t.Errorf("%d %s", refused.status, refused.text)
 	}

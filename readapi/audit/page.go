@@ -139,7 +139,9 @@ func (a *API) event(w http.ResponseWriter, rd *read) error {
 }
 
 // send answers with what render returns. The read is recorded meanwhile: there is no answer without an entry.
-func (a *API) send(w http.ResponseWriter, rd *read, mediaType string, render func(ctx context.Context) ([]byte, int64, error)) error {
+func (a *API) send(
+	w http.ResponseWriter, rd *read, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
+) error {
 	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
 	defer cancel()
 	var body []byte
@@ -179,6 +181,7 @@ func (a *API) end(rd *read, entry, rows int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), endTimeout)
 	defer cancel()
 	if err := a.log().End(ctx, entry, rows); err != nil {
-		a.Logger.WarnContext(ctx, "the rows of a read were not counted", slog.Int64("entry", entry), slog.Int64("rows", rows), slog.Any("error", err))
+		a.Logger.WarnContext(ctx, "the rows of a read were not counted", slog.Int64("entry", entry), slog.Int64("rows", rows),
+			slog.Any("error", err))
 	}
 }

@@ -27,8 +27,8 @@ type options struct {
 	follow bool
 }
 
-// parse reads the parameters of a request for events. Every parameter must be known: a filter with a typing error must not
-// look like one that lets everything through.
+// parse reads the parameters of a request for events. Every parameter must be known: a filter with a typing error must
+// not look like one that lets everything through.
 func parse(rd *read) (*options, error) {
 	o := &options{lines: answer.Names(rd.Request, lineMediaType)}
 	for name, text := range rd.query {

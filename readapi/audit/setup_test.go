@@ -51,7 +51,9 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	a := &archive{pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake()}
+	a := &archive{
+		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake(),
+	}
 	keys := access.New(pool, time.Now)
 	a.api = &audit.API{
 		DB: pool, Wake: a.wake, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
@@ -61,7 +63,8 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 				return accesslog.Person{}, err
 			}
 			return accesslog.Person{
-				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.PersonID, Valid: true}, KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
+				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.PersonID, Valid: true},
+				KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
 			}, nil
 		},
 		Refuse: commands.Refuse, RequestID: commands.RequestID, Draining: a.draining.Load,
@@ -122,7 +125,8 @@ func (a *archive) publish(t *testing.T, title string) staff.Novel {
 	return n
 }
 
-// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back, too.
+// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back,
+// too.
 func (a *archive) settle(t *testing.T) {
 	t.Helper()
 	for settled := false; !settled; time.Sleep(time.Millisecond) {
@@ -134,7 +138,8 @@ func (a *archive) settle(t *testing.T) {
 }
 
 const sealSQL = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
-SELECT transaction_id, coalesce(sum(count(*)) OVER (ORDER BY transaction_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0), count(*)
+SELECT transaction_id, coalesce(sum(count(*)) OVER (ORDER BY transaction_id ROWS BETWEEN UNBOUNDED PRECEDING
+    AND 1 PRECEDING), 0), count(*)
 FROM events GROUP BY transaction_id`
 
 // seal gives all events a log index, as the ledger does.

@@ -30,7 +30,8 @@ func (s *slowClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestSlowClients: a key that is revoked, or a shutdown, ends a stream before the next part of a page, not when a slow client has taken all of it.
+// TestSlowClients: a key that is revoked, or a shutdown, ends a stream before the next part of a page, not when a slow
+// client has taken all of it.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

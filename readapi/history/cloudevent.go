@@ -19,8 +19,8 @@ const timeFormat = "2006-01-02T15:04:05.999999Z07:00"
 
 // AppendCloudEvent appends an event to a buffer as a CloudEvent 1.0 in JSON, on one line. data are the stored bytes.
 //
-// Extension attributes are simple values, so what is personal travels as text: the stored JSON in a string. The log index
-// is text too, since integers of CloudEvents have 32 bits.
+// Extension attributes are simple values, so what is personal travels as text: the stored JSON in a string. The log
+// index is text too, since integers of CloudEvents have 32 bits.
 func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 	w := attributes{buffer: append(buffer, '{')}
 	w.text("specversion", "1.0")
@@ -105,7 +105,8 @@ func (w *attributes) raw(name string, value []byte) {
 func ParseTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z") // Go's own words are about its layout
+		// Go's own words are about its layout
+		return time.Time{}, errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z")
 	}
 	return t, nil
 }

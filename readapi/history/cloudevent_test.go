@@ -17,11 +17,14 @@ import (
 func sample() history.Event {
 	index := int64(3_000_000_000) // more than an integer of CloudEvents holds
 	return history.Event{
-		Position: events.Position{TransactionID: 7, Ordinal: 1}, LogIndex: &index, StreamType: "post", StreamID: uuid.MustParse("01000000-0000-7000-8000-000000000001"),
-		StreamVersion: 2, ID: "evt-100", Source: "integrations/x/posts", Type: "post.imported.v1", Data: []byte(`{"b":1.50,"a":"\u00e9"}`),
+		Position: events.Position{TransactionID: 7, Ordinal: 1}, LogIndex: &index, StreamType: "post",
+		StreamID:      uuid.MustParse("01000000-0000-7000-8000-000000000001"),
+		StreamVersion: 2, ID: "evt-100", Source: "integrations/x/posts", Type: "post.imported.v1",
+		Data:     []byte(`{"b":1.50,"a":"\u00e9"}`),
 		Personal: []byte(`{"uuid":"u","username":"Ada"}`), RecordedAt: time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC),
 		Metadata: events.Metadata{
-			Actor: "integration:x", KeyID: "k", RequestID: "r", Causation: "c", Batch: uuid.MustParse("01000000-0000-7000-8000-000000000002"),
+			Actor: "integration:x", KeyID: "k", RequestID: "r", Causation: "c",
+			Batch:       uuid.MustParse("01000000-0000-7000-8000-000000000002"),
 			TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Fingerprint: "secret",
 		},
 	}
@@ -75,7 +78,9 @@ func TestCloudEventsAreValid(t *testing.T) {
 		e.StreamVersion = rapid.IntRange(1, 1<<31-1).Draw(rt, "version")
 		e.Metadata.Actor = text.Draw(rt, "actor")
 		e.Metadata.Correlation = rapid.SampledFrom([]string{"", "c"}).Draw(rt, "correlation")
-		inner, err := json.Marshal(map[string]any{text.Draw(rt, "name"): text.Draw(rt, "value"), "n": rapid.Float64().Draw(rt, "n")})
+		inner, err := json.Marshal(map[string]any{
+			text.Draw(rt, "name"): text.Draw(rt, "value"), "n": rapid.Float64().Draw(rt, "n"),
+		})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -98,7 +103,8 @@ func TestCloudEventsAreValid(t *testing.T) {
 			rt.Fatalf("%v: %s", err, got)
 		}
 		extensions := parsed.Extensions()
-		if parsed.ID() != e.ID || extensions["personal"] != string(e.Personal) || extensions["streamversion"] != int32(e.StreamVersion) ||
+		if parsed.ID() != e.ID || extensions["personal"] != string(e.Personal) ||
+			extensions["streamversion"] != int32(e.StreamVersion) ||
 			extensions["actor"] != e.Metadata.Actor || extensions["logindex"] != "3000000000" {
 			rt.Fatalf("read as %v", parsed)
 		}
@@ -107,7 +113,9 @@ func TestCloudEventsAreValid(t *testing.T) {
 
 func TestCursorsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"%", "x", "Ny8", "Ny8x=", "Ny8x\n", "LTEvMQ", "Ny8rMQ", "NyAvMQ", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5LzE"} {
+	for _, text := range []string{
+		"%", "x", "Ny8", "Ny8x=", "Ny8x\n", "LTEvMQ", "Ny8rMQ", "NyAvMQ", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5LzE",
+	} {
 		if c, err := history.ParseCursor(text); err == nil {
 			t.Errorf("%q is %v", text, c)
 		}

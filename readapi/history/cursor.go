@@ -16,28 +16,34 @@ import (
 
 // Cursor is a place in the log; reading goes on behind it. The zero Cursor is before the first event.
 //
-// A cursor is the position of an event and a digest of that event. Transaction ids come again after a failover or a restore that has lost
-// events, and another log has them too, so the position may be that of another event: going on there would pass over those in front of it.
-// A log that has the very event has kept all that settled in front of it, and has given every later event a later position.
+// A cursor is the position of an event and a digest of that event. Transaction ids come again after a failover or a
+// restore that has lost events, and another log has them too, so the position may be that of another event: going on
+// there would pass over those in front of it. A log that has the very event has kept all that settled in front of it,
+// and has given every later event a later position.
 type Cursor struct {
 	events.Position
 
 	digest digest
-	moved  int32 // in the form without a digest: how many events had moved to another cluster; 0 for a place among them, which stays
+	// in the form without a digest: how many events had moved to another cluster; 0 for a place among them, which stays
+	moved int32
 }
 
-// digest tells an event from every other one, whatever is erased of it. It is zero in cursors of before there were digests.
+// digest tells an event from every other one, whatever is erased of it. It is zero in cursors of before there were
+// digests.
 type digest [8]byte
 
-// digestSQL is the digest of an event e. An append has a batch id in its metadata, and a command that is repeated another recorded_at.
+// digestSQL is the digest of an event e. An append has a batch id in its metadata, and a command that is repeated
+// another recorded_at.
 const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.stream_version, e.event_id, e.event_source, e.event_type,
            extract(epoch FROM e.recorded_at), e.metadata), 'UTF8')) FOR 8)`
 
 // ErrCursor refuses a text that is no cursor.
 var ErrCursor = errors.New("is not a cursor that this service has given")
 
-// ErrElsewhere refuses a cursor behind an event that the log does not have, or no longer has: reading on from there would pass over events.
-var ErrElsewhere = errors.New("is behind an event that this log does not have there: the log was set back by a failover or a restore, " +
+// ErrElsewhere refuses a cursor behind an event that the log does not have, or no longer has: reading on from there
+// would pass over events.
+var ErrElsewhere = errors.New("is behind an event that this log does not have there: the log was set back by a " +
+	"failover or a restore, " +
 	"has moved to another cluster, or is another one; go on from a log index (after)")
 
 // String returns the cursor as clients see it: text that they do not look into.
@@ -114,7 +120,8 @@ const checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()), ` + movedSQL +
 // movedSQL counts the events that have moved to another cluster: their positions are dense.
 const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
 
-// check reads the row of checkSQL. It fails with ErrElsewhere unless the log that answers, as it is now, has given cursor and horizon.
+// check reads the row of checkSQL. It fails with ErrElsewhere unless the log that answers, as it is now, has given
+// cursor and horizon.
 func (c Cursor) check(horizon Horizon, row pgx.Row) error {
 	var xmin uint64
 	var moved int32

@@ -21,7 +21,8 @@ import (
 // moveSQL moves all events as a move to another cluster does.
 const moveSQL = `ALTER TABLE events DISABLE TRIGGER ALL;
 UPDATE events AS e SET transaction_id = '2', position = m.position
-FROM (SELECT stream_id, stream_version, row_number() OVER (ORDER BY transaction_id, position) - 1 AS position FROM events) AS m
+FROM (SELECT stream_id, stream_version, row_number() OVER (ORDER BY transaction_id, position) - 1 AS position
+    FROM events) AS m
 WHERE e.stream_id = m.stream_id AND e.stream_version = m.stream_version;
 ALTER TABLE events ENABLE TRIGGER ALL`
 
@@ -68,8 +69,8 @@ func wantIDs(t testing.TB, pool *pgxpool.Pool, cursor string, limit int, want ..
 	return page.Next.String()
 }
 
-// TestCursorsAndMoves: a cursor that a move has made meaningless is refused, whatever transaction ids the new cluster has come to;
-// one among the events that had moved before goes on to count.
+// TestCursorsAndMoves: a cursor that a move has made meaningless is refused, whatever transaction ids the new cluster
+// has come to; one among the events that had moved before goes on to count.
 func TestCursorsAndMoves(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -133,8 +134,8 @@ func read(t testing.TB, pool *pgxpool.Pool) []history.Event {
 	return list
 }
 
-// storeAt appends an event in a transaction of the past, as a log does that was set back: a restored backup and a promoted standby
-// give transaction ids again.
+// storeAt appends an event in a transaction of the past, as a log does that was set back: a restored backup and a
+// promoted standby give transaction ids again.
 func storeAt(t testing.TB, pool *pgxpool.Pool, transaction uint64, r row) {
 	t.Helper()
 	const sql = `UPDATE events SET transaction_id = $1 WHERE event_id = $2`
@@ -174,8 +175,8 @@ func remove(t testing.TB, pool *pgxpool.Pool, id string) {
 	}
 }
 
-// TestCursorsOfALogThatWasSetBack reads a log to its end, restores a backup from before its last events, and appends others in the
-// transaction ids that they had.
+// TestCursorsOfALogThatWasSetBack reads a log to its end, restores a backup from before its last events, and appends
+// others in the transaction ids that they had.
 func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -272,9 +273,11 @@ func TestParseCursor(t *testing.T) {
 	t.Parallel()
 	for text, sound := range map[string]bool{
 		"7/0": true, "7/3/5": true, "2/3": true, "18446744073709551615/2147483647/2147483647": true,
-		"7": false, "7/": false, "/7": false, "7/0/0": false, "7/0/": false, "7/0/x": false, "7/0/-1": false, "7/0/1/1": false, "2/3/5": false,
+		"7": false, "7/": false, "/7": false, "7/0/0": false, "7/0/": false, "7/0/x": false, "7/0/-1": false,
+		"7/0/1/1": false, "2/3/5": false,
 		"+7/0": false, "07/0": false, "7/2147483648": false, "7/0/2147483648": false, "0/0": false,
-		"7/0#12345678": true, "2/3#12345678": true, "7/0#########": true, "7/0#1234567": false, "7/0#123456789": false, "7/0#": false,
+		"7/0#12345678": true, "2/3#12345678": true, "7/0#########": true, "7/0#1234567": false, "7/0#123456789": false,
+		"7/0#":                                 false,
 		"7/0#\x00\x00\x00\x00\x00\x00\x00\x00": false, "7/0/5#12345678": false, "7#12345678": false,
 	} {
 		encoded := base64.RawURLEncoding.EncodeToString([]byte(text))

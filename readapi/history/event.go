@@ -37,7 +37,8 @@ const columns = `e.transaction_id, e.position, e.stream_type, e.stream_id, e.str
 func scan(row pgx.CollectableRow) (Event, error) {
 	var e Event
 	var metadata, sum []byte
-	if err := row.Scan(&e.Position.TransactionID, &e.Position.Ordinal, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.ID, &e.Source, &e.Type,
+	if err := row.Scan(&e.Position.TransactionID, &e.Position.Ordinal, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.ID,
+		&e.Source, &e.Type,
 		&e.Data, &e.Personal, &metadata, &e.RecordedAt, &e.LogIndex, &sum); err != nil {
 		return Event{}, fmt.Errorf("scan event: %w", err)
 	}

@@ -4,7 +4,9 @@ package history
 func (r *Reader) SetScanRows(n int) { r.scanRows = n }
 
 // Statements returns the statements with which a page is read: the second is "" when there is none.
-func (r *Reader) Statements(after Cursor, horizon Horizon, limit int) (sql string, args []any, lastSQL string, lastArgs []any) {
+func (r *Reader) Statements(
+	after Cursor, horizon Horizon, limit int,
+) (sql string, args []any, lastSQL string, lastArgs []any) {
 	st := r.statement(after, horizon, limit)
 	return st.sql, st.args, st.lastSQL, st.lastArgs
 }

@@ -63,8 +63,8 @@ func (f *Filter) rowConditions(q *query) string {
 			id, "integrations/"+id.String()+"/", id.String())
 	}
 	if f.Novel.Valid {
-		// The first event of a thread and of a comment names the novel; later ones need not. Not EXISTS, which PostgreSQL would
-		// look up in a table of all first events.
+		// The first event of a thread and of a comment names the novel; later ones need not. Not EXISTS, which PostgreSQL
+		// would look up in a table of all first events.
 		id := f.Novel.UUID
 		add(`(e.stream_id = %s::uuid OR e.stream_type IN ('thread', 'post') AND CASE WHEN e.stream_version = 1
     THEN e.data->>'novelId' = %s::text

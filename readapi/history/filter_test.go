@@ -43,7 +43,8 @@ func newWorld(size int) *world {
 		case 1:
 			w.add("novel", novel, "novel.updated.v1", source, `{"author":"x"}`)
 		case 2:
-			w.add("thread", uuid.NewSHA1(novel, []byte("thread")), "thread.opened.v1", source+"/thread", `{"novelId":"`+novel.String()+`"}`)
+			w.add("thread", uuid.NewSHA1(novel, []byte("thread")), "thread.opened.v1", source+"/thread",
+				`{"novelId":"`+novel.String()+`"}`)
 		case 3: // what is decided about a comment names neither novel nor integration
 			if stream, ok := w.some("post"); ok {
 				w.add("post", stream, "post.hidden.v1", "staff/posts", `{"reason":"why"}`)
@@ -51,7 +52,8 @@ func newWorld(size int) *world {
 		case 4:
 			w.add("author", uuid.New(), "author.blocked.v1", "staff/authors", `{"integrationId":"`+integration.String()+`"}`)
 		default:
-			w.add("post", uuid.New(), "post.imported.v1", source, `{"integrationId":"`+integration.String()+`","novelId":"`+novel.String()+`"}`)
+			w.add("post", uuid.New(), "post.imported.v1", source,
+				`{"integrationId":"`+integration.String()+`","novelId":"`+novel.String()+`"}`)
 		}
 	}
 	return w
@@ -86,7 +88,8 @@ func (w *world) add(streamType string, stream uuid.UUID, kind, source, data stri
 	}
 	// Clocks are set back now and then.
 	at := start.Add(time.Duration(len(w.rows))*time.Second - time.Duration(w.rng.IntN(20))*time.Second)
-	w.rows = append(w.rows, row{streamType, stream, w.versions[stream], uuid.NewString(), source, kind, data, nil, string(encoded), at})
+	w.rows = append(w.rows,
+		row{streamType, stream, w.versions[stream], uuid.NewString(), source, kind, data, nil, string(encoded), at})
 }
 
 // wanted says whether a filter lets the event through that is the index-th in the log.
@@ -114,7 +117,8 @@ func (w *world) wanted(f *history.Filter, index, sealed int) bool {
 		(f.From == nil || !r.recordedAt.Before(*f.From)) &&
 		(f.To == nil || r.recordedAt.Before(*f.To)) &&
 		(f.Correlation == "" || metadata["correlation"] == f.Correlation) &&
-		(!f.Integration.Valid || r.stream == f.Integration.UUID || strings.Contains(r.source, integration) || data["integrationId"] == integration) &&
+		(!f.Integration.Valid || r.stream == f.Integration.UUID || strings.Contains(r.source, integration) ||
+			data["integrationId"] == integration) &&
 		(!f.Novel.Valid || r.stream == f.Novel.UUID || r.streamType != "author" && strings.Contains(first.data, novel))
 }
 
@@ -145,7 +149,8 @@ func TestFiltersAgreeWithNaiveOnes(t *testing.T) {
 
 	rapid.Check(t, func(rt *rapid.T) {
 		f := w.draw(rt)
-		got, err := all(t.Context(), pool, f, rapid.IntRange(1, 50).Draw(rt, "limit"), rapid.IntRange(20, 500).Draw(rt, "scan"))
+		got, err := all(t.Context(), pool, f, rapid.IntRange(1, 50).Draw(rt, "limit"),
+			rapid.IntRange(20, 500).Draw(rt, "scan"))
 		if f.After != nil && int(*f.After) >= sealed {
 			if !errors.Is(err, history.ErrBeyond) {
 				rt.Fatalf("behind what is sealed: %v", err)

@@ -66,7 +66,9 @@ func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error
 }
 
 // await returns another horizon than the last one: one that is further, or that of a log that was set back.
-func (s *Stream) await(ctx context.Context, last Horizon, repeat time.Duration, idle func() error) (Horizon, time.Duration, error) {
+func (s *Stream) await(
+	ctx context.Context, last Horizon, repeat time.Duration, idle func() error,
+) (Horizon, time.Duration, error) {
 	wait := pace
 	for {
 		if err := s.sleep(ctx, wait); err != nil {

@@ -19,8 +19,9 @@ import (
 	"novelgate/readapi/history"
 )
 
-// TestNothingIsLostOrDoubled cuts a stream again and again and lets it go on from the cursor of the last event, while several
-// writers append in transactions that end in another order than they began in, and one is held open all the while.
+// TestNothingIsLostOrDoubled cuts a stream again and again and lets it go on from the cursor of the last event, while
+// several writers append in transactions that end in another order than they began in, and one is held open all the
+// while.
 func TestNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	const writers, transactions = 4, 60
@@ -100,24 +101,25 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := rand.IntN(60)
-		err = (&history.Stream{Reader: reader, Follow: true, Signal: signals}).Run(ctx, cursor, func(list []history.Event) error {
-			for i := range list {
-				if left--; left < 0 {
-					return errCut // in the middle of a page, too
+		err = (&history.Stream{Reader: reader, Follow: true, Signal: signals}).Run(ctx, cursor,
+			func(list []history.Event) error {
+				for i := range list {
+					if left--; left < 0 {
+						return errCut // in the middle of a page, too
+					}
+					got = append(got, list[i].ID)
+					cursor = list[i].Cursor()
 				}
-				got = append(got, list[i].ID)
-				cursor = list[i].Cursor()
-			}
-			if len(got) >= total {
-				return errCut
-			}
-			return nil
-		}, func() error {
-			if rand.IntN(4) == 0 {
-				return errCut
-			}
-			return nil
-		})
+				if len(got) >= total {
+					return errCut
+				}
+				return nil
+			}, func() error {
+				if rand.IntN(4) == 0 {
+					return errCut
+				}
+				return nil
+			})
 		stop()
 		if !errors.Is(err, errCut) {
 			t.Fatalf("after %d events: %v", len(got), err)
@@ -175,7 +177,8 @@ func TestWithoutSignals(t *testing.T) {
 	errFound := errors.New("found")
 	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
 	defer cancel()
-	err = (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func([]history.Event) error { return errFound }, func() error { return nil })
+	err = (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{},
+		func([]history.Event) error { return errFound }, func() error { return nil })
 	if !errors.Is(err, errFound) {
 		t.Error(err)
 	}
@@ -198,18 +201,19 @@ func TestStreamsEnd(t *testing.T) {
 	settle(t, pool)
 	for limit, want := range map[int]int{0: 1200, 1: 1, 500: 500, 501: 501, 1199: 1199, 1200: 1200, 5000: 1200} {
 		got := 0
-		err := (&history.Stream{Reader: reader, Limit: limit}).Run(t.Context(), history.Cursor{}, func(list []history.Event) error {
-			got += len(list)
-			return nil
-		}, func() error { return nil })
+		err := (&history.Stream{Reader: reader, Limit: limit}).Run(t.Context(), history.Cursor{},
+			func(list []history.Event) error {
+				got += len(list)
+				return nil
+			}, func() error { return nil })
 		if err != nil || got != want {
 			t.Errorf("limit %d: %d events, %v", limit, got, err)
 		}
 	}
 }
 
-// TestStreamsOfALogThatIsSetBack: a stream ends when its log loses the event that it has come to, rather than going on behind what has
-// come instead.
+// TestStreamsOfALogThatIsSetBack: a stream ends when its log loses the event that it has come to, rather than going on
+// behind what has come instead.
 func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -252,7 +256,8 @@ func TestHorizonOfAnotherServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reader.Page(t.Context(), history.Cursor{}, horizon.Ahead(1_000_000_000), 9); !errors.Is(err, history.ErrElsewhere) {
+	if _, err := reader.Page(t.Context(), history.Cursor{}, horizon.Ahead(1_000_000_000), 9); !errors.Is(err,
+		history.ErrElsewhere) {
 		t.Errorf("%v, want ErrElsewhere", err)
 	}
 }

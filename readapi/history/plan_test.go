@@ -14,14 +14,18 @@ import (
 	"novelgate/readapi/history"
 )
 
-// growSQL appends comments on ten novels: the stream of the n-th is md5(n), and every hundredth has three events. $1, $2:
-// from and to.
+// growSQL appends comments on ten novels: the stream of the n-th is md5(n), and every hundredth has three events. $1,
+// $2: from and to.
 const growSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
-SELECT n - $1::int, 'post', md5(CASE WHEN n % 100 < 3 THEN n / 100 * 100 ELSE n END::text)::uuid, CASE WHEN n % 100 < 3 THEN n % 100 + 1 ELSE 1 END,
-       'key ' || n, 'integrations/' || md5('i' || n % 5)::uuid || '/posts', CASE WHEN n % 1000 = 0 THEN 'novel.created.v1' ELSE 'post.imported.v1' END,
-       json_build_object('integrationId', md5('i' || n % 5)::uuid, 'novelId', md5('n' || n % 10)::uuid, 'novelSlug', 'a-novel', 'threadId', md5('t' || n % 10)::uuid, 'writtenAt', now()),
+SELECT n - $1::int, 'post', md5(CASE WHEN n % 100 < 3 THEN n / 100 * 100 ELSE n END::text)::uuid, CASE WHEN n % 100 < 3
+    THEN n % 100 + 1 ELSE 1 END,
+       'key ' || n, 'integrations/' || md5('i' || n % 5)::uuid || '/posts', CASE WHEN n % 1000 = 0
+           THEN 'novel.created.v1' ELSE 'post.imported.v1' END,
+       json_build_object('integrationId', md5('i' || n % 5)::uuid, 'novelId', md5('n' || n % 10)::uuid, 'novelSlug',
+           'a-novel', 'threadId', md5('t' || n % 10)::uuid, 'writtenAt', now()),
        json_build_object('uuid', 'u' || n, 'username', 'Ada', 'content', repeat('word ', 30)),
-       json_build_object('actor', 'integration:' || md5('i' || n % 5)::uuid, 'requestId', 'r' || n, 'batch', md5('b')::uuid)
+       json_build_object('actor', 'integration:' || md5('i' || n % 5)::uuid, 'requestId', 'r' || n, 'batch',
+           md5('b')::uuid)
 FROM generate_series($1::int, $2::int - 1) n`
 
 // grow appends events to a database that is never analysed, a thousand in each transaction, and seals them.
@@ -61,13 +65,15 @@ func filters(t testing.TB, pool *pgxpool.Pool) map[string]history.Filter {
 		"type":            {Type: "novel.created.v1"},
 		"integration":     {Integration: md5UUID(t, pool, "i1")},
 		"novel":           {Novel: md5UUID(t, pool, "n1")},
-		"time":            {From: new(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)), To: new(time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC))},
-		"correlation":     {Correlation: "r77777777"},
+		"time": {
+			From: new(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)), To: new(time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)),
+		},
+		"correlation": {Correlation: "r77777777"},
 	}
 }
 
-// TestPlansFollowAnIndex: nothing has ever analysed this database, and no statement sorts or scans all of the log, be it
-// planned while it was empty or now.
+// TestPlansFollowAnIndex: nothing has ever analysed this database, and no statement sorts or scans all of the log, be
+// it planned while it was empty or now.
 func TestPlansFollowAnIndex(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -107,7 +113,8 @@ func checkPlan(t *testing.T, pool *pgxpool.Pool, name, sql string, args []any) {
 		if strings.HasPrefix(name, "stream") && name != "stream type" && !strings.HasPrefix(name, "stream type,") {
 			want = "Index Scan using events_stream_key on events e"
 		}
-		if only := strings.Replace(want, "Index Scan", "Index Only Scan", 1); !strings.Contains(plan, want) && !strings.Contains(plan, only) {
+		if only := strings.Replace(want, "Index Scan", "Index Only Scan", 1); !strings.Contains(plan, want) &&
+			!strings.Contains(plan, only) {
 			t.Errorf("%s, %s: no %q:\n%s\n%s", name, mode, want, sql, plan)
 		}
 	}
@@ -131,7 +138,8 @@ func explain(t testing.TB, pool *pgxpool.Pool, mode, sql string, args []any) str
 		}
 		places[i], values = fmt.Sprint("$", i+1), append(values, fmt.Sprint(arg))
 	}
-	rows, err := tx.Query(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE statement ("+strings.Join(places, ", ")+")", values...)
+	rows, err := tx.Query(t.Context(),
+		"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE statement ("+strings.Join(places, ", ")+")", values...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,8 @@ func ParsePoint(ctx context.Context, db Database, text string) (Point, error) {
 	return Point{time: t}, nil
 }
 
-// After reports whether a point is behind another one of its kind. What a time is to a log index only events can tell: see Until.
+// After reports whether a point is behind another one of its kind. What a time is to a log index only events can tell:
+// see Until.
 func (p Point) After(other Point) bool {
 	if p.position != nil && other.position != nil {
 		return p.position.Compare(*other.position) > 0
@@ -41,8 +42,8 @@ func (p Point) After(other Point) bool {
 	return p.position == nil && other.position == nil && p.time.After(other.time)
 }
 
-// Until returns those of events in log order that are not behind the point. What is kept of a stream is always its beginning,
-// also when the clock of the database was set back.
+// Until returns those of events in log order that are not behind the point. What is kept of a stream is always its
+// beginning, also when the clock of the database was set back.
 func (p Point) Until(list []events.Recorded) []events.Recorded {
 	var kept []events.Recorded
 	ended := map[uuid.UUID]bool{}

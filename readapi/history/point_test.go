@@ -25,21 +25,38 @@ func TestPoints(t *testing.T) {
 	}
 	one, two := uuid.New(), uuid.New()
 	at := func(i int, stream uuid.UUID, second int) events.Recorded {
-		return events.Recorded{Position: stored[i].Position, ID: stored[i].ID, StreamID: stream, RecordedAt: start.Add(time.Duration(second) * time.Second)}
+		return events.Recorded{
+			Position: stored[i].Position, ID: stored[i].ID, StreamID: stream,
+			RecordedAt: start.Add(time.Duration(second) * time.Second),
+		}
 	}
 	for name, c := range map[string]struct {
 		point string
 		list  []events.Recorded
 		want  []string
 	}{
-		"a log index counts itself":   {"1", []events.Recorded{at(0, one, 0), at(1, one, 9), at(2, one, 1)}, []string{"0", "1"}},
-		"a time counts itself":        {"2026-01-02T12:00:05Z", []events.Recorded{at(0, one, 4), at(1, one, 5), at(2, one, 6)}, []string{"0", "1"}},
-		"another zone":                {"2026-01-02T13:00:05+01:00", []events.Recorded{at(0, one, 5), at(1, one, 6)}, []string{"0"}},
-		"a clock that was set back":   {"2026-01-02T12:00:05Z", []events.Recorded{at(0, one, 0), at(1, one, 9), at(2, one, 1)}, []string{"0"}},
-		"streams are on their own":    {"2026-01-02T12:00:05Z", []events.Recorded{at(0, one, 0), at(1, two, 9), at(2, one, 1)}, []string{"0", "2"}},
-		"before everything that is":   {"2020-01-01T00:00:00Z", []events.Recorded{at(0, one, 0)}, nil},
-		"behind everything that is":   {"2", []events.Recorded{at(0, one, 0), at(1, one, 0), at(2, two, 0)}, []string{"0", "1", "2"}},
-		"fractions of a second count": {"2026-01-02T12:00:04.999999Z", []events.Recorded{at(0, one, 4), at(1, one, 5)}, []string{"0"}},
+		"a log index counts itself": {
+			"1", []events.Recorded{at(0, one, 0), at(1, one, 9), at(2, one, 1)}, []string{"0", "1"},
+		},
+		"a time counts itself": {
+			"2026-01-02T12:00:05Z", []events.Recorded{at(0, one, 4), at(1, one, 5), at(2, one, 6)}, []string{"0", "1"},
+		},
+		"another zone": {
+			"2026-01-02T13:00:05+01:00", []events.Recorded{at(0, one, 5), at(1, one, 6)}, []string{"0"},
+		},
+		"a clock that was set back": {
+			"2026-01-02T12:00:05Z", []events.Recorded{at(0, one, 0), at(1, one, 9), at(2, one, 1)}, []string{"0"},
+		},
+		"streams are on their own": {
+			"2026-01-02T12:00:05Z", []events.Recorded{at(0, one, 0), at(1, two, 9), at(2, one, 1)}, []string{"0", "2"},
+		},
+		"before everything that is": {"2020-01-01T00:00:00Z", []events.Recorded{at(0, one, 0)}, nil},
+		"behind everything that is": {
+			"2", []events.Recorded{at(0, one, 0), at(1, one, 0), at(2, two, 0)}, []string{"0", "1", "2"},
+		},
+		"fractions of a second count": {
+			"2026-01-02T12:00:04.999999Z", []events.Recorded{at(0, one, 4), at(1, one, 5)}, []string{"0"},
+		},
 	} {
 		point, err := history.ParsePoint(t.Context(), pool, c.point)
 		if err != nil {

@@ -104,14 +104,16 @@ const horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapsho
        coalesce(e.transaction_id, '0'), coalesce(e.position, 0), coalesce(e.digest, '')
 FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
     SELECT e.transaction_id, e.position, ` + digestSQL + ` AS digest
-    FROM events AS e WHERE e.transaction_id < pg_snapshot_xmin(c) ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1
+    FROM events AS e WHERE e.transaction_id < pg_snapshot_xmin(c) ORDER BY e.transaction_id DESC,
+        e.position DESC LIMIT 1
 ) AS e ON true`
 
 // Horizon returns the horizon of this moment.
 func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	var h Horizon
 	var sum []byte
-	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal, &sum); err != nil {
+	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal,
+		&sum); err != nil {
 		return Horizon{}, fmt.Errorf("read horizon: %w", err)
 	}
 	copy(h.end.digest[:], sum)
@@ -140,13 +142,16 @@ func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 	return list, cut, rows.Err() //nolint:wrapcheck // the caller says what it was reading
 }
 
-// Page returns up to limit events behind a cursor and below the horizon, fewer when they are large. It fails with ErrElsewhere when cursor or horizon are of another log,
-// or of this one before it was set back. All of it is one batch, which one server answers.
+// Page returns up to limit events behind a cursor and below the horizon, fewer when they are large. It fails with
+// ErrElsewhere when cursor or horizon are of another log, or of this one before it was set back. All of it is one
+// batch, which one server answers.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
 	page, cut := Page{Next: horizon.Cursor()}, false
 	st := r.statement(after, horizon, limit)
 	var batch pgx.Batch
-	batch.Queue(checkSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error { return after.check(horizon, row) })
+	batch.Queue(checkSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error {
+		return after.check(horizon, row)
+	})
 	batch.Queue(st.sql, st.args...).Query(func(rows pgx.Rows) (err error) {
 		page.Events, cut, err = collect(rows)
 		return err
@@ -200,12 +205,14 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 	if conditions != "" {
 		most, conditions = max(r.scanRows, limit), "\nWHERE "+conditions
 	}
-	st := statement{sql: "SELECT " + columns + "\nFROM (SELECT e.* " + from + " LIMIT " + q.arg(most) + ") AS e" + conditions +
+	st := statement{sql: "SELECT " + columns + "\nFROM (SELECT e.* " + from + " LIMIT " + q.arg(most) + ") AS e" +
+		conditions +
 		"\nORDER BY " + order + " LIMIT " + q.arg(limit)}
 	st.args = q.args
 	if conditions != "" {
 		last := &query{args: bound}
-		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + " " + from + " OFFSET " + last.arg(most-1) + " LIMIT 1"
+		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + " " + from + " OFFSET " + last.arg(most-1) +
+			" LIMIT 1"
 		st.lastArgs = last.args
 	}
 	return st
@@ -214,13 +221,16 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 // bounds returns which part of the log a page may look at, and the order that an index gives it.
 func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, order string) {
 	transaction, ordinal := q.arg(after.TransactionID), q.arg(after.Ordinal)
-	conditions = fmt.Sprintf("(e.transaction_id, e.position) > (%s::xid8, %s::integer) AND e.transaction_id < %s::xid8", transaction, ordinal, q.arg(horizon.xmin))
+	conditions = fmt.Sprintf("(e.transaction_id, e.position) > (%s::xid8, %s::integer) AND e.transaction_id < %s::xid8",
+		transaction, ordinal, q.arg(horizon.xmin))
 	order = "e.transaction_id, e.position"
 	if r.end != nil {
-		conditions += fmt.Sprintf(" AND (e.transaction_id, e.position) < (%s::xid8, %s::integer)", q.arg(r.end.TransactionID), q.arg(r.end.Ordinal))
+		conditions += fmt.Sprintf(" AND (e.transaction_id, e.position) < (%s::xid8, %s::integer)", q.arg(r.end.TransactionID),
+			q.arg(r.end.Ordinal))
 	}
 	if r.filter.Stream.Valid {
-		// In a stream the order of versions is that of the log. The first condition spares a second page what the first has read.
+		// In a stream the order of versions is that of the log. The first condition spares a second page what the first has
+		// read.
 		stream := q.arg(r.filter.Stream.UUID)
 		conditions = fmt.Sprintf(`e.stream_id = %s::uuid AND e.stream_version > coalesce((SELECT p.stream_version FROM events AS p
     WHERE p.transaction_id = %s::xid8 AND p.position = %s::integer AND p.stream_id = %[1]s::uuid), 0) AND `, stream, transaction, ordinal) + conditions
@@ -245,8 +255,8 @@ func At(ctx context.Context, db Database, index int64) (Event, error) {
 
 const streamTypeSQL = `SELECT stream_type FROM events WHERE stream_id = $1 AND stream_version = 1`
 
-// StreamType returns what kind of aggregate a stream is, also while its first event has not settled; ErrNotFound when there is
-// no such stream.
+// StreamType returns what kind of aggregate a stream is, also while its first event has not settled; ErrNotFound when
+// there is no such stream.
 func StreamType(ctx context.Context, db Database, stream uuid.UUID) (string, error) {
 	var kind string
 	err := db.QueryRow(ctx, streamTypeSQL, stream).Scan(&kind)

@@ -53,7 +53,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::json, $10::text::j
 func insert(ctx context.Context, tx pgx.Tx, rows []row) error {
 	var batch pgx.Batch
 	for i, r := range rows {
-		batch.Queue(insertSQL, i, r.streamType, r.stream, r.version, r.id, r.source, r.kind, r.data, r.personal, r.metadata, r.recordedAt)
+		batch.Queue(insertSQL, i, r.streamType, r.stream, r.version, r.id, r.source, r.kind, r.data, r.personal, r.metadata,
+			r.recordedAt)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
 }
@@ -61,14 +62,16 @@ func insert(ctx context.Context, tx pgx.Tx, rows []row) error {
 // store appends events in a transaction of their own.
 func store(t testing.TB, pool *pgxpool.Pool, rows ...row) {
 	t.Helper()
-	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return insert(t.Context(), tx, rows) }); err != nil {
+	if err := pgx.BeginFunc(t.Context(), pool,
+		func(tx pgx.Tx) error { return insert(t.Context(), tx, rows) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 const sealSQL = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
 SELECT transaction_id, (SELECT coalesce(max(first_log_index + event_count), 0) FROM ledger_seals)
-       + coalesce(sum(count(*)) OVER (ORDER BY transaction_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0), count(*)
+       + coalesce(sum(count(*)) OVER (ORDER BY transaction_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0),
+           count(*)
 FROM events WHERE transaction_id > coalesce((SELECT max(transaction_id) FROM ledger_seals), '0') GROUP BY transaction_id`
 
 // seal gives all events a log index, as the ledger does.
@@ -79,7 +82,8 @@ func seal(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back, too.
+// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back,
+// too.
 func settle(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	for settled := false; !settled; time.Sleep(time.Millisecond) {

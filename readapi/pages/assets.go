@@ -52,8 +52,8 @@ func (p *Pages) assetPath(name string) string {
 	return p.Addresses.Base() + "/assets/" + assets[name].name
 }
 
-// asset handles GET /assets/{name}. During a roll-out a page of another version may ask for another digest: it gets what there is,
-// for the moment.
+// asset handles GET /assets/{name}. During a roll-out a page of another version may ask for another digest: it gets
+// what there is, for the moment.
 func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	name := mux.Vars(r)["name"]
 	parts := strings.Split(name, ".")

@@ -28,7 +28,9 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request) (*document, erro
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
-	body := catalogueBody{Text: asked.Text, State: asked.State, Owner: asked.Owner, Novels: make([]novelView, len(found.Novels))}
+	body := catalogueBody{
+		Text: asked.Text, State: asked.State, Owner: asked.Owner, Novels: make([]novelView, len(found.Novels)),
+	}
 	for i := range found.Novels {
 		body.Novels[i] = p.view(&found.Novels[i])
 	}
@@ -80,7 +82,9 @@ type novelView struct {
 }
 
 func (p *Pages) view(n *reading.Novel) novelView {
-	return novelView{n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), statuses[n.ReadingStatus]}
+	return novelView{
+		n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), statuses[n.ReadingStatus],
+	}
 }
 
 var statuses = map[string]string{"ongoing": "Ongoing", "completed": "Completed", "hiatus": "On hiatus"}

@@ -49,7 +49,8 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 	n := &page.Novel
 	links := newLinks(p.Addresses.DiscussionPath(n.Slug), query)
 	body := discussionBody{
-		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path, AsOf: momentOrNil(asked.AsOf),
+		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
+		AsOf:     momentOrNil(asked.AsOf),
 		AsOfText: query.Get("asOf"), Chapter: asked.Chapter, ChapterName: chapterName(asked.Chapter), Newest: asked.Newest,
 		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: asked.Under.Valid,
 	}
@@ -67,15 +68,16 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 	}
 	body.Empty, body.page, body.links = len(page.Threads) == 0, page, links
 	d := &document{
-		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL, NoIndex: asked.AsOf != nil, Body: &body,
+		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL,
+		NoIndex: asked.AsOf != nil, Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
 	}
 	p.name(d, page, asked)
 	return d, nil
 }
 
-// name gives a page of a discussion that is not its beginning an address and a description of its own. All links to comments under one
-// top-level comment lead to the same page, or to its continuations.
+// name gives a page of a discussion that is not its beginning an address and a description of its own. All links to
+// comments under one top-level comment lead to the same page, or to its continuations.
 func (p *Pages) name(d *document, page *reading.Page, asked reading.Question) {
 	query := url.Values{}
 	switch {

@@ -33,7 +33,8 @@ var templates = parse("start", "catalogue", "novel", "discussion", "problem")
 func parse(names ...string) map[string]*template.Template {
 	parsed := map[string]*template.Template{}
 	for _, name := range names {
-		parsed[name] = template.Must(template.New("layout.html").ParseFS(templateFiles, "templates/layout.html", "templates/"+name+".html"))
+		parsed[name] = template.Must(template.New("layout.html").ParseFS(templateFiles, "templates/layout.html",
+			"templates/"+name+".html"))
 	}
 	return parsed
 }
@@ -48,8 +49,8 @@ func (p *Pages) render(w io.Writer, d *document) error {
 	return nil
 }
 
-// plain removes the characters that change the direction of text from what is shown where nothing can contain them: in the title of a
-// window, in a link preview.
+// plain removes the characters that change the direction of text from what is shown where nothing can contain them: in
+// the title of a window, in a link preview.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
@@ -67,10 +68,13 @@ type failure struct {
 
 func (p *Pages) problem(refused *problem.Error, requestID string) *document {
 	headings := map[problem.Code]string{
-		problem.CodeNotFound: "Not found", problem.CodeGone: "Removed", problem.CodeInvalidRequest: "This address is not right",
-		problem.CodeUnavailable: "Back in a moment",
+		problem.CodeNotFound: "Not found", problem.CodeGone: "Removed",
+		problem.CodeInvalidRequest: "This address is not right",
+		problem.CodeUnavailable:    "Back in a moment",
 	}
-	body := failure{Heading: headings[refused.Code], Detail: refused.Detail, RequestID: requestID, Status: refused.Code.Status()}
+	body := failure{
+		Heading: headings[refused.Code], Detail: refused.Detail, RequestID: requestID, Status: refused.Code.Status(),
+	}
 	if body.Heading == "" {
 		body.Heading = "Something went wrong"
 	}

@@ -43,7 +43,8 @@ func (p *Pages) novel(ctx context.Context, r *http.Request) (*document, error) {
 // languageTag is the shape of the language tags of BCP 47; a partner may call a language anything.
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$`)
 
-// lang returns the lang attribute of what is in the original language: "", which means unknown, unless that is a language tag.
+// lang returns the lang attribute of what is in the original language: "", which means unknown, unless that is a
+// language tag.
 func lang(language string) string {
 	if languageTag.MatchString(language) {
 		return language

@@ -1,7 +1,8 @@
-// Package pages serves readers with HTML: the catalogue, novels and their discussions, at the addresses that the commands return.
+// Package pages serves readers with HTML: the catalogue, novels and their discussions, at the addresses that the
+// commands return.
 //
-// What partners send is text: html/template escapes it, <bdi> and dir=auto keep its directions to itself, and the style sheet keeps
-// its sizes. Pages hold no script, and their Content-Security-Policy allows none.
+// What partners send is text: html/template escapes it, <bdi> and dir=auto keep its directions to itself, and the style
+// sheet keeps its sizes. Pages hold no script, and their Content-Security-Policy allows none.
 package pages
 
 import (
@@ -25,10 +26,11 @@ type Pages struct {
 	Reader    *reading.Reader
 	Addresses answer.Addresses
 	Logger    *slog.Logger
-	Timeout   time.Duration                                  // within which every request is answered
-	Refused   func(r *http.Request, p *problem.Error) string // is told about an error that a page shows; returns the id of the request
-	Missing   http.Handler                                   // answers programs where only people are served
-	Readers   *answer.Readers                                // how many are answered at a time; nil: any number
+	Timeout   time.Duration // within which every request is answered
+	// is told about an error that a page shows; returns the id of the request
+	Refused func(r *http.Request, p *problem.Error) string
+	Missing http.Handler    // answers programs where only people are served
+	Readers *answer.Readers // how many are answered at a time; nil: any number
 
 	failures answer.Failures
 }
@@ -45,8 +47,10 @@ func (p *Pages) Register(router *mux.Router) {
 	get("/assets/{name}", http.HandlerFunc(p.asset))
 }
 
-// policy lets a page load its own style sheet and icon, and covers from anywhere; nothing else, and nothing may frame it.
-const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// policy lets a page load its own style sheet and icon, and covers from anywhere; nothing else, and nothing may frame
+// it.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; " +
+	"frame-ancestors 'none'"
 
 // query answers a request with a page.
 type query func(ctx context.Context, r *http.Request) (*document, error)

@@ -9,7 +9,8 @@ import (
 	"novelgate/readapi/reading"
 )
 
-// start handles GET /, for people. A program that does not take pages has no business here, and is told so in its own language.
+// start handles GET /, for people. A program that does not take pages has no business here, and is told so in its own
+// language.
 func (p *Pages) start() http.Handler {
 	page := p.handler(func(context.Context, *http.Request) (*document, error) {
 		return &document{
@@ -27,9 +28,12 @@ func (p *Pages) start() http.Handler {
 	})
 }
 
-// NotFound answers for addresses that no route has: with a page where the others are pages, below /novels/, and else as Missing does.
+// NotFound answers for addresses that no route has: with a page where the others are pages, below /novels/, and else as
+// Missing does.
 func (p *Pages) NotFound() http.Handler {
-	page := p.Readers.Limit(answer.Compress(p.handler(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound })), p.busy)
+	page := p.Readers.Limit(answer.Compress(p.handler(func(context.Context, *http.Request) (*document, error) {
+		return nil, reading.ErrNotFound
+	})), p.busy)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/novels/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			page.ServeHTTP(w, r)

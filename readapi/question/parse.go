@@ -26,8 +26,8 @@ func Catalogue(query url.Values) (reading.Catalogue, error) {
 	return c, v.err()
 }
 
-// novelsCursor begins the cursors of lists of novels, and no others: those of the history begin with a digit, those of a discussion
-// and of staff with other letters.
+// novelsCursor begins the cursors of lists of novels, and no others: those of the history begin with a digit, those of
+// a discussion and of staff with other letters.
 const novelsCursor = "c"
 
 // CatalogueCursor is the cursor parameter of the page that starts after a place; "" for none.
@@ -48,15 +48,16 @@ func Novel(slug string, query url.Values) (asOf *time.Time, err error) {
 	return asOf, v.err()
 }
 
-// Discussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit, under, post, asOf. It
-// fails with reading.ErrNotFound when no novel can have the slug.
+// Discussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit, under,
+// post, asOf. It fails with reading.ErrNotFound when no novel can have the slug.
 func Discussion(slug string, query url.Values) (reading.Question, error) {
 	if !isText(slug) {
 		return reading.Question{}, reading.ErrNotFound
 	}
 	v := &values{Values: query}
 	q := reading.Question{
-		Slug: slug, Newest: v.oneOf("sort", "newest", "oldest") != "oldest", Chapter: v.chapter(), Cursor: v.text("cursor"), Limit: v.limit(),
+		Slug: slug, Newest: v.oneOf("sort", "newest", "oldest") != "oldest", Chapter: v.chapter(), Cursor: v.text("cursor"),
+		Limit: v.limit(),
 		Under: v.id("under"), Post: v.id("post"), AsOf: v.asOf(),
 	}
 	if q.Under.Valid && v.text("limit") == "" {

@@ -27,8 +27,8 @@ const (
 // maxText is the longest value of a parameter, in bytes: a title of 300 characters and a cursor made from it fit.
 const maxText = 4096
 
-// WellFormed refuses an address whose query cannot be read as a whole: URL.Query would pass over what it cannot read, and the answer
-// would be as if it had not been asked for.
+// WellFormed refuses an address whose query cannot be read as a whole: URL.Query would pass over what it cannot read,
+// and the answer would be as if it had not been asked for.
 func WellFormed(address *url.URL) error {
 	if _, err := url.ParseQuery(address.RawQuery); err != nil {
 		return problem.MalformedQuery()
@@ -60,7 +60,8 @@ func (v *values) text(name string) string {
 	return ""
 }
 
-// isText reports whether the database can be asked about a text: it knows neither the character NUL nor what is not UTF-8.
+// isText reports whether the database can be asked about a text: it knows neither the character NUL nor what is not
+// UTF-8.
 func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 func (v *values) refuse(name, message string) {

@@ -94,8 +94,8 @@ func (s *scan) repliesBehind(t *Thread, shown []Post) string {
 	return encodeCursor(replies, time.Time{}, 0, uuid.Nil) // before the first
 }
 
-// preorder puts each comment behind what it replies to, and the answers to one comment in the order of their writing. A comment whose
-// parent is not among them stands like an answer to the top-level comment.
+// preorder puts each comment behind what it replies to, and the answers to one comment in the order of their writing. A
+// comment whose parent is not among them stands like an answer to the top-level comment.
 func preorder(posts []Post) []Post {
 	if len(posts) < 2 {
 		return posts

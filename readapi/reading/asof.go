@@ -39,9 +39,12 @@ func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (No
 	return then, nil
 }
 
-// foldNovel folds the history of a novel up to the first event that was recorded after a moment, and says which integration owned it. What was
-// not public then, or did not exist, is not found. However long the history is, one event of it is in memory at a time.
-func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (then Novel, owner *uuid.UUID, err error) {
+// foldNovel folds the history of a novel up to the first event that was recorded after a moment, and says which
+// integration owned it. What was not public then, or did not exist, is not found. However long the history is, one
+// event of it is in memory at a time.
+func (r *Reader) foldNovel(
+	ctx context.Context, id uuid.UUID, asOf time.Time,
+) (then Novel, owner *uuid.UUID, err error) {
 	rows, err := r.DB.Query(ctx, historySQL, id)
 	if err != nil {
 		return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
@@ -109,8 +112,8 @@ func (n *Novel) update(e events.NovelUpdated) {
 	}
 }
 
-// asOf completes a page whose comments are those of a moment in the past: the novel must have been public, and the authors go by
-// their names of then.
+// asOf completes a page whose comments are those of a moment in the past: the novel must have been public, and the
+// authors go by their names of then.
 func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
 	then, _, err := r.foldNovel(ctx, page.Novel.ID, asOf)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // ErrCursor refuses a cursor that no page has named.
 var ErrCursor = errors.New("is not a cursor of a page")
 
-// place is where a page starts: at a comment, the comment included. Top-level comments are in the order of (at, id), at being when
-// they were written; replies in that of (at, depth, id), at being when they arrived.
+// place is where a page starts: at a comment, the comment included. Top-level comments are in the order of (at, id), at
+// being when they were written; replies in that of (at, depth, id), at being when they arrived.
 type place struct {
 	at    pgtype.Timestamptz
 	depth int32

@@ -19,10 +19,22 @@ func TestBeside(t *testing.T) {
 		id, after, before string
 		later, earlier    time.Duration
 	}{
-		{"00000000-0000-0000-0000-000000000100", "00000000-0000-0000-0000-000000000101", "00000000-0000-0000-0000-0000000000ff", 0, 0},
-		{"00000000-0000-0000-0000-00000000ffff", "00000000-0000-0000-0000-000000010000", "00000000-0000-0000-0000-00000000fffe", 0, 0},
-		{"ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-fffffffffffe", time.Microsecond, 0},
-		{"00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-ffffffffffff", 0, -time.Microsecond},
+		{
+			"00000000-0000-0000-0000-000000000100", "00000000-0000-0000-0000-000000000101",
+			"00000000-0000-0000-0000-0000000000ff", 0, 0,
+		},
+		{
+			"00000000-0000-0000-0000-00000000ffff", "00000000-0000-0000-0000-000000010000",
+			"00000000-0000-0000-0000-00000000fffe", 0, 0,
+		},
+		{
+			"ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000",
+			"ffffffff-ffff-ffff-ffff-fffffffffffe", time.Microsecond, 0,
+		},
+		{
+			"00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001",
+			"ffffffff-ffff-ffff-ffff-ffffffffffff", 0, -time.Microsecond,
+		},
 	} {
 		if at, got := reading.Beside(moment, id(c.id), true); got != id(c.after) || !at.Equal(moment.Add(c.later)) {
 			t.Errorf("behind %s is %v %s", c.id, at, got)

@@ -15,7 +15,8 @@ const FirstReplies = 10
 // NoChapter is the Chapter of comments on the novel as a whole.
 const NoChapter = "none"
 
-// Question says which part of a discussion to read. The zero value, with a Slug and a Limit, is the beginning, oldest first.
+// Question says which part of a discussion to read. The zero value, with a Slug and a Limit, is the beginning, oldest
+// first.
 type Question struct {
 	Slug    string
 	Newest  bool          // first, rather than the oldest
@@ -47,7 +48,8 @@ type Heading struct {
 // Thread is a top-level comment with some of its replies.
 type Thread struct {
 	Post
-	Replies []Post // each reply behind what it replies to, as deep as it is; the answers to one comment in the order of their writing
+	// each reply behind what it replies to, as deep as it is; the answers to one comment in the order of their writing
+	Replies []Post
 	Later   bool   // Replies do not begin at the first
 	More    string // Cursor of the replies that follow, under this comment; "" when there are none
 }

@@ -67,7 +67,8 @@ type Reader struct {
 //go:embed novel.sql
 var novelSQL string
 
-// Novel returns a novel by its slug, as it was at a moment in the past unless that is nil. It fails with ErrNotFound or ErrGone.
+// Novel returns a novel by its slug, as it was at a moment in the past unless that is nil. It fails with ErrNotFound or
+// ErrGone.
 func (r *Reader) Novel(ctx context.Context, slug string, asOf *time.Time) (Novel, error) {
 	n, err := one(ctx, r.DB, scanNovel, novelSQL, slug)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -33,7 +33,8 @@ const DefaultLook = 20_000
 // CataloguePage is a part of a list of novels.
 type CataloguePage struct {
 	Novels []Novel
-	Next   string // where the next page starts after; "" when this is the last. Novels may be fewer than the limit all the same
+	// where the next page starts after; "" when this is the last. Novels may be fewer than the limit all the same
+	Next string
 }
 
 //go:embed novels.sql
@@ -91,7 +92,8 @@ func (r *Reader) Novels(ctx context.Context, c Catalogue) (CataloguePage, error)
 	return CataloguePage{Novels: found, Next: reached.String}, nil
 }
 
-// catalogueBytes is from which size on a page of novels takes no further one: what a hundred novels with a synopsis of a few sentences come to.
+// catalogueBytes is from which size on a page of novels takes no further one: what a hundred novels with a synopsis of
+// a few sentences come to.
 const catalogueBytes = 256 << 10
 
 // scanListed reads a row of novels.sql, and how many bytes of details it has. The key is null in a row without a novel.

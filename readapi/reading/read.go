@@ -34,7 +34,8 @@ func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string 
 	return remove.ReplaceAllString(order.Replace("SELECT"+statement), "")
 }
 
-// Statement returns the one statement that reads the first page of a discussion, and its arguments: what a benchmark compares with.
+// Statement returns the one statement that reads the first page of a discussion, and its arguments: what a benchmark
+// compares with.
 func Statement(q Question) (sql string, args []any) {
 	s := scan{Question: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
 	if q.Newest {
@@ -43,8 +44,8 @@ func Statement(q Question) (sql string, args []any) {
 	return s.statement()
 }
 
-// PageBytes is how much text a page of a discussion holds. A top-level comment with its first replies always fits: a request of a partner has
-// 32 KB at most.
+// PageBytes is how much text a page of a discussion holds. A top-level comment with its first replies always fits: a
+// request of a partner has 32 KB at most.
 const PageBytes = 512 << 10
 
 // statement asks for one top-level comment and one reply of each more than the page shows: whether there are more.
@@ -104,7 +105,8 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 	)
 	comment := []any{
 		nil, nil, nil, nil, nil, nil, nil,
-		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &content, &member, &name, &platform,
+		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &content, &member,
+		&name, &platform,
 	}
 	whole := append([]any{&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID}, comment[7:]...)
 	for target := whole; rows.Next(); target = comment { // the novel is the same in every row

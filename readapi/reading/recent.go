@@ -15,8 +15,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// The address of a comment is valid the moment its 201 arrives. The read model shows it about a millisecond later, or much later if
-// the projection has been stopped; until then the comment is read from its stream.
+// The address of a comment is valid the moment its 201 arrives. The read model shows it about a millisecond later, or
+// much later if the projection has been stopped; until then the comment is read from its stream.
 
 var (
 	//go:embed recent_attribution.sql
@@ -38,7 +38,8 @@ type fromStream struct {
 
 // stream reads a comment from its stream; ErrNotFound when there is none.
 func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
-	// The second event, if there is one, is a decision by staff. The address may have the identifier of anything: the stream of a novel is long.
+	// The second event, if there is one, is a decision by staff. The address may have the identifier of anything: the
+	// stream of a novel is long.
 	history, err := eventlog.ReadStreamStart(ctx, r.DB, events.PostStream, id, 2)
 	if err != nil {
 		return fromStream{}, fmt.Errorf("read comment: %w", err)
@@ -61,7 +62,8 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 		return f, nil
 	}
 	f.authorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
-	// If staff has said anything about a comment as young as this, the read model must tell what; until then it is withheld.
+	// If staff has said anything about a comment as young as this, the read model must tell what; until then it is
+	// withheld.
 	hidden := len(history) > 1
 	return f, r.attribute(ctx, &f.Post, e, hidden)
 }
@@ -107,8 +109,8 @@ func (r *Reader) recentPost(ctx context.Context, id uuid.UUID) (Single, error) {
 	return Single{Novel: n, ThreadID: found.threadID, Post: found.Post}, visible(n.state)
 }
 
-// chain reads a comment that the read model lacks, and those that it lacks above it, each the reply of the one before. anchor is what
-// the first of them replies to; uuid.Nil when that is top-level.
+// chain reads a comment that the read model lacks, and those that it lacks above it, each the reply of the one before.
+// anchor is what the first of them replies to; uuid.Nil when that is top-level.
 func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, anchor uuid.UUID, err error) {
 	var root uuid.UUID
 	depth := 0

@@ -16,7 +16,8 @@ import (
 	"novelgate/events/ledger"
 )
 
-// chunks writes events, entry bundles and the lowest tiles, several chunks at a time, while those before them are put on the disk.
+// chunks writes events, entry bundles and the lowest tiles, several chunks at a time, while those before them are put
+// on the disk.
 func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -31,7 +32,9 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, ma
 	var telling sync.Mutex
 	finished := make(chan written, workers)
 	for range workers {
-		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, made: made, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer)}
+		w := chunkWriter{
+			dir: x.Dir, db: x.DB, store: store, made: made, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer),
+		}
 		group.Go(func() error {
 			for ctx.Err() == nil {
 				first := next.Add(EventsPerFile) - EventsPerFile
@@ -86,7 +89,9 @@ func (w *chunkWriter) write(ctx context.Context, first int64) (written, error) {
 	var tiles []tlog.Tile // of level 0; each has an entry bundle, too
 	err := w.made.make(filepath.Dir(chunk.events))
 	for offset := 0; offset < count; offset += ledger.TileWidth {
-		tile := tlog.Tile{H: ledger.TileHeight, L: 0, N: (first + int64(offset)) / ledger.TileWidth, W: min(ledger.TileWidth, count-offset)}
+		tile := tlog.Tile{
+			H: ledger.TileHeight, L: 0, N: (first + int64(offset)) / ledger.TileWidth, W: min(ledger.TileWidth, count-offset),
+		}
 		tiles = append(tiles, tile)
 		err = errors.Join(err, w.made.make(filepath.Dir(w.path(tile, 0))), w.made.make(filepath.Dir(w.path(tile, -1))))
 	}
@@ -131,7 +136,8 @@ func (w *chunkWriter) events(ctx context.Context, chunk *written, first int64, c
 	return nil
 }
 
-// tiles writes the lowest tiles and the entry bundles of a chunk. They have their names at once: the file of events vouches for them.
+// tiles writes the lowest tiles and the entry bundles of a chunk. They have their names at once: the file of events
+// vouches for them.
 func (w *chunkWriter) tiles(ctx context.Context, chunk *written, tiles []tlog.Tile, count int) error {
 	hashes, err := w.store.Tiles(ctx, tiles)
 	if err != nil {

@@ -91,7 +91,8 @@ func parseLine(text []byte) Event {
 	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {
 		return Event{LogIndex: NoLogIndex, Broken: err}
 	}
-	if l.ID == nil || l.Source == nil || l.Type == nil || l.StreamType == nil || l.StreamID == nil || l.StreamVersion == nil ||
+	if l.ID == nil || l.Source == nil || l.Type == nil || l.StreamType == nil || l.StreamID == nil ||
+		l.StreamVersion == nil ||
 		l.RecordedAt == nil || l.Data == nil || l.Metadata == nil {
 		return Event{LogIndex: NoLogIndex, Broken: errMember}
 	}
@@ -100,8 +101,9 @@ func parseLine(text []byte) Event {
 		return Event{LogIndex: NoLogIndex, Broken: err}
 	}
 	e := Event{LogIndex: NoLogIndex, Event: ledger.Event{
-		ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID, StreamVersion: *l.StreamVersion,
-		RecordedAt: at, Data: []byte(*l.Data), Metadata: []byte(*l.Metadata),
+		ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID,
+		StreamVersion: *l.StreamVersion,
+		RecordedAt:    at, Data: []byte(*l.Data), Metadata: []byte(*l.Metadata),
 	}}
 	if l.LogIndex != nil && *l.LogIndex >= 0 {
 		e.LogIndex = *l.LogIndex

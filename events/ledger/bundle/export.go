@@ -19,7 +19,8 @@ import (
 type Export struct {
 	// DB is where the history is, with the settings of database.OpenHistory. Required.
 	DB Database
-	// Dir is the directory to write to: a new one, an empty one, or one that an earlier export has written, which is added to.
+	// Dir is the directory to write to: a new one, an empty one, or one that an earlier export has written, which is added
+	// to.
 	Dir string
 	// From is the log index to start with, rounded down to the beginning of its file. 0: the whole history.
 	From int64
@@ -41,8 +42,8 @@ var (
 	ErrOtherBundle = errors.New("the directory holds another bundle")
 )
 
-// Run exports up to the newest checkpoint and returns the manifest. Only what is not there yet is read and written. After an
-// error or an interruption the same call goes on. It fails with ledger.ErrNotFound while nothing was signed.
+// Run exports up to the newest checkpoint and returns the manifest. Only what is not there yet is read and written.
+// After an error or an interruption the same call goes on. It fails with ledger.ErrNotFound while nothing was signed.
 func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	store := ledger.NewStore(x.DB)
 	checkpoint, err := store.Latest(ctx)
@@ -85,8 +86,8 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	return manifest, x.removePartial(before, manifest)
 }
 
-// upperTiles writes the tiles above the lowest level: in a bundle that continues another one, from the one on that has the
-// first event in its reach, so that what is in front of it is committed to.
+// upperTiles writes the tiles above the lowest level: in a bundle that continues another one, from the one on that has
+// the first event in its reach, so that what is in front of it is committed to.
 func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
 	for _, tile := range UpperTiles(m.FirstLogIndex, m.Size) {
 		if tile.W == ledger.TileWidth {
@@ -114,7 +115,8 @@ func UpperTiles(first, size int64) []tlog.Tile {
 	for level := 1; size>>(ledger.TileHeight*level) > 0; level++ {
 		nodes := size >> (ledger.TileHeight * level)
 		for n := first >> (ledger.TileHeight * (level + 1)); n*ledger.TileWidth < nodes; n++ {
-			tiles = append(tiles, tlog.Tile{H: ledger.TileHeight, L: level, N: n, W: int(min(ledger.TileWidth, nodes-n*ledger.TileWidth))})
+			tiles = append(tiles,
+				tlog.Tile{H: ledger.TileHeight, L: level, N: n, W: int(min(ledger.TileWidth, nodes-n*ledger.TileWidth))})
 		}
 	}
 	return tiles

@@ -54,7 +54,8 @@ func TestExportGrows(t *testing.T) {
 	grown := filepath.Join(t.TempDir(), "grown")
 	for _, n := range []int{3, 297, 3796, 1, 4200, testsize.Of(65_000, 5000)} {
 		l.Append(n)
-		if m := export(t, l, grown, 0); m.Events != l.Sign() || m.FirstLogIndex != 0 || m.LastLogIndex != m.Events-1 || !m.Complete {
+		if m := export(t, l, grown, 0); m.Events != l.Sign() || m.FirstLogIndex != 0 || m.LastLogIndex != m.Events-1 ||
+			!m.Complete {
 			t.Fatalf("manifest: %+v", m)
 		}
 	}
@@ -198,14 +199,15 @@ func TestExportRefusesOtherDirectories(t *testing.T) {
 	}
 	export(t, l, other, 0)
 	for dir, want := range map[string]error{occupied: bundle.ErrOccupied, other: bundle.ErrOtherBundle} {
-		if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: 4999, Now: time.Now}).Run(t.Context()); !errors.Is(err, want) {
+		if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: 4999, Now: time.Now}).Run(t.Context()); !errors.Is(err,
+			want) {
 			t.Errorf("%s: %v, want %v", dir, err, want)
 		}
 	}
 }
 
-// TestExportKeepsOtherHistories: a bundle is evidence. The history of another ledger with the same origin does not take its place, neither
-// when the bundle is whole nor when its export was interrupted.
+// TestExportKeepsOtherHistories: a bundle is evidence. The history of another ledger with the same origin does not take
+// its place, neither when the bundle is whole nor when its export was interrupted.
 func TestExportKeepsOtherHistories(t *testing.T) {
 	t.Parallel()
 	theirs, ours := ledgertest.New(t), ledgertest.New(t)
@@ -235,7 +237,8 @@ func TestExportKeepsOtherHistories(t *testing.T) {
 		if name == "continuing" {
 			from = 4999
 		}
-		if _, err := (&bundle.Export{DB: ours.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); !errors.Is(err, bundle.ErrOtherBundle) {
+		if _, err := (&bundle.Export{DB: ours.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); !errors.Is(err,
+			bundle.ErrOtherBundle) {
 			t.Errorf("%s: %v, want %v", name, err, bundle.ErrOtherBundle)
 		}
 		if diff := cmp.Diff(before, files(t, dir)); diff != "" {

@@ -19,8 +19,8 @@ const (
 	KeyFile        = "key"
 )
 
-// TilePath is where a tile is, seen from the log prefix or from the directory of a bundle, as C2SP tlog-tiles has it. Entry
-// bundles have level -1.
+// TilePath is where a tile is, seen from the log prefix or from the directory of a bundle, as C2SP tlog-tiles has it.
+// Entry bundles have level -1.
 func TilePath(t tlog.Tile) string {
 	level := "entries"
 	if t.L >= 0 {

@@ -15,12 +15,13 @@ const Format = "novelgate/bundle/v1"
 
 // Manifest says what a bundle has. Nothing in it is signed: the checkpoint is what counts.
 type Manifest struct {
-	Format        string    `json:"format"`
-	Origin        string    `json:"origin"`
-	FirstLogIndex int64     `json:"firstLogIndex"` // of the first event; greater than 0 in a bundle that continues another one
-	LastLogIndex  int64     `json:"lastLogIndex"`  // -1: there is no event
-	Size          int64     `json:"size"`          // entries that the checkpoint covers
-	Events        int64     `json:"events"`        // in this bundle
+	Format string `json:"format"`
+	Origin string `json:"origin"`
+	// of the first event; greater than 0 in a bundle that continues another one
+	FirstLogIndex int64     `json:"firstLogIndex"`
+	LastLogIndex  int64     `json:"lastLogIndex"` // -1: there is no event
+	Size          int64     `json:"size"`         // entries that the checkpoint covers
+	Events        int64     `json:"events"`       // in this bundle
 	EventsPerFile int64     `json:"eventsPerFile"`
 	Complete      bool      `json:"complete"` // false while the first export has not ended
 	ExportedAt    time.Time `json:"exportedAt"`
@@ -29,7 +30,8 @@ type Manifest struct {
 // ErrNoBundle is returned for a directory that holds no bundle, or one of another format.
 var ErrNoBundle = errors.New("no bundle of this format")
 
-// ReadManifest reads the manifest of a bundle. It fails with ErrNoBundle, or with fs.ErrNotExist if there is no manifest.
+// ReadManifest reads the manifest of a bundle. It fails with ErrNoBundle, or with fs.ErrNotExist if there is no
+// manifest.
 func ReadManifest(dir string) (Manifest, error) {
 	text, err := os.ReadFile(inside(dir, ManifestFile))
 	if err != nil {
@@ -39,8 +41,11 @@ func ReadManifest(dir string) (Manifest, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return Manifest{}, fmt.Errorf("%w: %s: %w", ErrNoBundle, dir, err)
 	}
-	if m.Format != Format || m.EventsPerFile != EventsPerFile || m.FirstLogIndex < 0 || m.FirstLogIndex%EventsPerFile != 0 || m.FirstLogIndex > m.Size {
-		return Manifest{}, fmt.Errorf("%w: %s: format %q, %d events a file, from %d of %d", ErrNoBundle, dir, m.Format, m.EventsPerFile, m.FirstLogIndex, m.Size)
+	if m.Format != Format || m.EventsPerFile != EventsPerFile || m.FirstLogIndex < 0 ||
+		m.FirstLogIndex%EventsPerFile != 0 || m.FirstLogIndex > m.Size {
+		return Manifest{},
+			fmt.Errorf("%w: %s: format %q, %d events a file, from %d of %d", ErrNoBundle, dir, m.Format, m.EventsPerFile,
+				m.FirstLogIndex, m.Size)
 	}
 	return m, nil
 }

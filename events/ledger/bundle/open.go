@@ -10,9 +10,11 @@ import (
 	"novelgate/events/ledger"
 )
 
-// open makes the directory ready and returns the manifest that is there. What an earlier export has written is evidence: it is
-// added to only if the checkpoint that came with it covers the same history.
-func (x *Export) open(ctx context.Context, store *ledger.Store, next Manifest, signed ledger.Checkpoint) (Manifest, error) {
+// open makes the directory ready and returns the manifest that is there. What an earlier export has written is
+// evidence: it is added to only if the checkpoint that came with it covers the same history.
+func (x *Export) open(
+	ctx context.Context, store *ledger.Store, next Manifest, signed ledger.Checkpoint,
+) (Manifest, error) {
 	before, err := ReadManifest(x.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -25,8 +27,10 @@ func (x *Export) open(ctx context.Context, store *ledger.Store, next Manifest, s
 		before = next
 	case err != nil:
 		return Manifest{}, err
-	case before.Origin != next.Origin || before.FirstLogIndex != next.FirstLogIndex || before.Complete && before.Size > next.Size:
-		return Manifest{}, fmt.Errorf("%w: %s from log index %d, %d entries", ErrOtherBundle, before.Origin, before.FirstLogIndex, before.Size)
+	case before.Origin != next.Origin || before.FirstLogIndex != next.FirstLogIndex ||
+		before.Complete && before.Size > next.Size:
+		return Manifest{},
+			fmt.Errorf("%w: %s from log index %d, %d entries", ErrOtherBundle, before.Origin, before.FirstLogIndex, before.Size)
 	default:
 		if err := x.sameHistory(ctx, store, before, signed); err != nil {
 			return Manifest{}, err
@@ -52,7 +56,9 @@ func (x *Export) vacant() error {
 }
 
 // sameHistory fails with ErrOtherBundle unless the history that is exported is the one of the bundle, grown on.
-func (x *Export) sameHistory(ctx context.Context, store *ledger.Store, before Manifest, signed ledger.Checkpoint) error {
+func (x *Export) sameHistory(
+	ctx context.Context, store *ledger.Store, before Manifest, signed ledger.Checkpoint,
+) error {
 	text, err := os.ReadFile(inside(x.Dir, CheckpointFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !before.Complete:

@@ -32,9 +32,10 @@ const postgresEpoch = 946_684_800_000_000
 
 var errRow = errors.New("row of the log has an unexpected form")
 
-// ReadEvents reads the events that are stored in the places of count log indexes, from first on, up to the last one below
-// size: usually as many, fewer when some were deleted, more when some were put in between, in front of the first one of
-// the next chunk. It is two statements, and so two short transactions. It fails with a SealError where a place cannot be told.
+// ReadEvents reads the events that are stored in the places of count log indexes, from first on, up to the last one
+// below size: usually as many, fewer when some were deleted, more when some were put in between, in front of the first
+// one of the next chunk. It is two statements, and so two short transactions. It fails with a SealError where a place
+// cannot be told.
 func ReadEvents(ctx context.Context, db Database, first int64, count int, size int64) ([]Event, error) {
 	list := make([]Event, 0, count)
 	err := eachEvent(ctx, db, first, count, size, func(e *Event) error {
@@ -70,7 +71,8 @@ func eachEvent(ctx context.Context, db Database, first int64, count int, size in
 	if end == size {
 		until.Ordinal++ // behind the last one
 	}
-	rows, err := db.Query(ctx, rowsSQL, binaryResults, from.TransactionID, from.Ordinal, until.TransactionID, until.Ordinal)
+	rows, err := db.Query(ctx, rowsSQL, binaryResults, from.TransactionID, from.Ordinal, until.TransactionID,
+		until.Ordinal)
 	if err != nil {
 		return fmt.Errorf("read events from log index %d: %w", first, err)
 	}
@@ -96,7 +98,8 @@ func eachEvent(ctx context.Context, db Database, first int64, count int, size in
 // scan reads a row of rows.sql without copying its bytes.
 func (e *Event) scan(v [][]byte) (events.Position, error) {
 	const columns, uuidSize = 13, 16
-	if len(v) != columns || len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 || len(v[12]) != 8 ||
+	if len(v) != columns || len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 ||
+		len(v[12]) != 8 ||
 		v[10] != nil && len(v[10]) != uuidSize {
 		return events.Position{}, errRow
 	}

@@ -11,7 +11,8 @@ import (
 	"novelgate/events/ledger"
 )
 
-// SealError is returned where a seal is missing or wrong, so that nobody can tell which event has a log index. It is a ledger.ErrDamaged.
+// SealError is returned where a seal is missing or wrong, so that nobody can tell which event has a log index. It is a
+// ledger.ErrDamaged.
 type SealError struct {
 	LogIndex int64 // the first such one of those that were asked for
 	twice    bool  // more than one has it, instead of none
@@ -28,9 +29,11 @@ func (e *SealError) Error() string {
 // Unwrap lets errors.Is find ledger.ErrDamaged.
 func (*SealError) Unwrap() error { return ledger.ErrDamaged }
 
-// sealsSQL reads the seals of a range of log indexes, from the one that has its first. $1, $2: first and last log index.
+// sealsSQL reads the seals of a range of log indexes, from the one that has its first. $1, $2: first and last log
+// index.
 const sealsSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
-WHERE first_log_index >= coalesce((SELECT max(first_log_index) FROM ledger_seals WHERE first_log_index <= $1), 0) AND first_log_index <= $2
+WHERE first_log_index >= coalesce((SELECT max(first_log_index) FROM ledger_seals WHERE first_log_index <= $1), 0)
+    AND first_log_index <= $2
 ORDER BY first_log_index`
 
 // seals are those of a range, ordered by log index, and so by transaction as well.
@@ -87,7 +90,8 @@ func (s seals) locate(index int64) (events.Position, error) {
 	return events.Position{TransactionID: s[i].transaction, Ordinal: int32(index - s[i].first)}, nil //nolint:gosec // less than count
 }
 
-// index returns the log index of an event, NoLogIndex for one that was never sealed. Of events in log order it remembers where it was.
+// index returns the log index of an event, NoLogIndex for one that was never sealed. Of events in log order it
+// remembers where it was.
 func (s seals) index(at events.Position, i *int) int64 {
 	for *i < len(s) && s[*i].transaction < at.TransactionID {
 		*i++

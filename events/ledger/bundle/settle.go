@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// settleFiles is how many files are put on the disk together, those of some 128,000 events. This is what a crash may cost.
+	// settleFiles is how many files are put on the disk together, those of some 128,000 events. This is what a crash may
+	// cost.
 	settleFiles = 1024
-	// settlers is how many wait for the disk at a time: it orders what they want, and writes the journal of the file system for
-	// all at once. One after another takes several times as long.
+	// settlers is how many wait for the disk at a time: it orders what they want, and writes the journal of the file
+	// system for all at once. One after another takes several times as long.
 	settlers = 8
 )
 
@@ -21,8 +22,8 @@ type written struct {
 	files  []string // all of them, as they are called now
 }
 
-// settle puts chunks on the disk, and then the files of events in their places: a file of events in its place vouches for its
-// chunk, so that an export which goes on after a crash does not look at it again.
+// settle puts chunks on the disk, and then the files of events in their places: a file of events in its place vouches
+// for its chunk, so that an export which goes on after a crash does not look at it again.
 func settle(chunks []written) error {
 	var files []string
 	for _, chunk := range chunks {
@@ -52,8 +53,8 @@ func settle(chunks []written) error {
 	return nil
 }
 
-// settleAll settles chunks as they come, many together, until there are no more. It calls failing at once when that fails, for those
-// who write what could not be put on the disk any more.
+// settleAll settles chunks as they come, many together, until there are no more. It calls failing at once when that
+// fails, for those who write what could not be put on the disk any more.
 func (x *Export) settleAll(chunks <-chan written, failing func()) error {
 	enough := cmp.Or(x.settleFiles, settleFiles)
 	var failed error

@@ -98,23 +98,28 @@ func (l *Ledger) Exec(sql string, args ...any) {
 	}
 }
 
-// appendSQL appends comments, in streams of their own, and every seventh time a novel's event, in one of few streams without
-// personal part. $1: how many.
+// appendSQL appends comments, in streams of their own, and every seventh time a novel's event, in one of few streams
+// without personal part. $1: how many.
 const appendSQL = `WITH n AS (SELECT coalesce(max(stream_version), 0) AS before FROM events WHERE stream_id = md5('one novel')::uuid)
-INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data,
+    personal, salt, metadata)
 SELECT i, kind, CASE kind WHEN 'post' THEN gen_random_uuid() ELSE md5('one novel')::uuid END,
        CASE kind WHEN 'post' THEN 1 ELSE n.before + 1 + i / 7 END,
-       'evt-' || gen_random_uuid(), 'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/' || kind || 's', kind || '.imported.v1',
-       json_build_object('novelSlug', 'some-novel', 'chapterNumber', i, 'writtenAt', '2026-01-02T03:04:05Z', 'threadId', md5('t' || i)::uuid,
+       'evt-' || gen_random_uuid(), 'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/' || kind || 's', kind
+           || '.imported.v1',
+       json_build_object('novelSlug', 'some-novel', 'chapterNumber', i, 'writtenAt', '2026-01-02T03:04:05Z', 'threadId',
+           md5('t' || i)::uuid,
                          'novelId', md5('n' || i)::uuid, 'integrationId', md5('i')::uuid, 'parentPostId', NULL),
        CASE kind WHEN 'post' THEN json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i,
                                                     'content', repeat('some words of a comment ', 8)) END,
        CASE kind WHEN 'post' THEN gen_random_uuid() END,
-       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid, 'requestId', md5('r' || i)::uuid,
+       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid,
+           'requestId', md5('r' || i)::uuid,
                          'batch', md5('b')::uuid, 'fingerprint', md5('f' || i) || md5('g' || i))
 FROM n, generate_series(0, $1::integer - 1) AS i, LATERAL (SELECT CASE i % 7 WHEN 3 THEN 'novel' ELSE 'post' END) AS k (kind)`
 
-// perTransaction is how many events at most are appended together: a long transaction holds up the logs of all tests on the server.
+// perTransaction is how many events at most are appended together: a long transaction holds up the logs of all tests on
+// the server.
 const perTransaction = 5000
 
 // Append appends so many events, and signs.
@@ -130,7 +135,9 @@ func (l *Ledger) Append(n int) {
 // Sign seals and signs everything and returns the number of entries.
 func (l *Ledger) Sign() int64 {
 	l.t.Helper()
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+		Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}

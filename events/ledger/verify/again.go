@@ -10,8 +10,8 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// duplicates finds sources and ids that are there twice. Two that only have the same hash are told apart by another look at
-// the entries.
+// duplicates finds sources and ids that are there twice. Two that only have the same hash are told apart by another
+// look at the entries.
 func (v *verification) duplicates(ctx context.Context) error {
 	slices.Sort(v.names)
 	suspects := map[uint64]bool{}
@@ -31,7 +31,10 @@ func (v *verification) duplicates(ctx context.Context) error {
 		}
 		name := [2]string{e.source, e.id}
 		if first, ok := seen[name]; ok {
-			v.add(Fault{Part: Duplicate, LogIndex: &index, ID: e.id, Source: e.source, Count: 1, Detail: fmt.Sprintf("log index %d has this id and source already", first)})
+			v.add(Fault{
+				Part: Duplicate, LogIndex: &index, ID: e.id, Source: e.source, Count: 1,
+				Detail: fmt.Sprintf("log index %d has this id and source already", first),
+			})
 			return
 		}
 		seen[name] = index

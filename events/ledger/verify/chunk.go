@@ -52,7 +52,8 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 		return c, nil
 	case errors.Is(err, ledger.ErrNotFound): // every event of it is missing
 	case errors.As(err, &seal):
-		c.fault(Seal, seal.LogIndex, nil, fmt.Sprintf("%v, so that events %d to %d were not compared with their entries", err, first, c.end-1))
+		c.fault(Seal, seal.LogIndex, nil,
+			fmt.Sprintf("%v, so that events %d to %d were not compared with their entries", err, first, c.end-1))
 		return c, nil
 	case err != nil:
 		return nil, err //nolint:wrapcheck // it says enough

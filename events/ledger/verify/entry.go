@@ -73,9 +73,9 @@ func split(data []byte, count int) ([][]byte, error) {
 	return list, nil
 }
 
-// compare returns what of an event is not what its entry commits to, nothing for the right event. erased says that its personal
-// part and salt are gone, which is in order: an erasure takes both at once. One that had no personal part may have a salt, to which
-// its entry does not commit.
+// compare returns what of an event is not what its entry commits to, nothing for the right event. erased says that its
+// personal part and salt are gone, which is in order: an erasure takes both at once. One that had no personal part may
+// have a salt, to which its entry does not commit.
 func (e *entry) compare(got *bundle.Event) (parts []Part, erased bool) {
 	differs := func(part Part, really bool) {
 		if really {

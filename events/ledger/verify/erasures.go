@@ -10,8 +10,9 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// erasures looks for a record behind everything that is erased. A decision about an author is erased behind author.erased.v1 in their
-// own stream. Whose a comment was nobody can tell any more: any erasure of an author of the same integration may have been the one.
+// erasures looks for a record behind everything that is erased. A decision about an author is erased behind
+// author.erased.v1 in their own stream. Whose a comment was nobody can tell any more: any erasure of an author of the
+// same integration may have been the one.
 type erasures struct {
 	comments  map[uuid.UUID]unrecorded // by integration
 	decisions map[uuid.UUID]unrecorded // by author
@@ -35,7 +36,8 @@ func newErasures() erasures {
 // recordPrefix begins the type of the record in all its versions.
 const recordPrefix = "author.erased."
 
-// erasureOf tells what an event that is the one of its entry says about erasures: nothing, unless it is erased or a record.
+// erasureOf tells what an event that is the one of its entry says about erasures: nothing, unless it is erased or a
+// record.
 func erasureOf(index int64, e *bundle.Event, erased bool) (erasure, bool) {
 	record := e.StreamType == events.AuthorStream && strings.HasPrefix(e.Type, recordPrefix)
 	if !erased && !record {

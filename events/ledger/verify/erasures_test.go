@@ -15,7 +15,8 @@ const (
 	anotherAuthor      = `md5('another author')::uuid`
 )
 
-// appendAuthorEvent appends to the stream of an author and signs. A decision has a personal part, the record of an erasure has none.
+// appendAuthorEvent appends to the stream of an author and signs. A decision has a personal part, the record of an
+// erasure has none.
 func appendAuthorEvent(l *ledgertest.Ledger, kind, author, integration string) {
 	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
 		SELECT 0, 'author', ` + author + `, (SELECT count(*) + 1 FROM events WHERE stream_id = ` + author + `), gen_random_uuid(), 'staff', '` + kind + `',
@@ -29,7 +30,8 @@ func erase(l *ledgertest.Ledger, where string) {
 	tamper(l, `UPDATE events SET personal = NULL, salt = NULL WHERE personal IS NOT NULL AND (`+where+`)`)
 }
 
-// wantUnrecorded wants so many erased events without a record of it, the first at a log index; -1: there is none. It is no fault.
+// wantUnrecorded wants so many erased events without a record of it, the first at a log index; -1: there is none. It is
+// no fault.
 func wantUnrecorded(t *testing.T, what string, r *verify.Report, count, first int64) {
 	t.Helper()
 	wantFaults(t, what, r, "", false)
@@ -38,12 +40,13 @@ func wantUnrecorded(t *testing.T, what string, r *verify.Report, count, first in
 		got = *r.FirstErasedWithoutRecord
 	}
 	if r.ErasedWithoutRecord != count || got != first {
-		t.Errorf("%s: %d erased events have no record, the first at %d, want %d from %d on", what, r.ErasedWithoutRecord, got, count, first)
+		t.Errorf("%s: %d erased events have no record, the first at %d, want %d from %d on", what, r.ErasedWithoutRecord, got,
+			count, first)
 	}
 }
 
-// TestErasedWithoutRecord: what is erased needs an erasure on record behind it, of the same integration, and a decision about an author one
-// of this author.
+// TestErasedWithoutRecord: what is erased needs an erasure on record behind it, of the same integration, and a decision
+// about an author one of this author.
 func TestErasedWithoutRecord(t *testing.T) {
 	t.Parallel()
 	const recorded, decided = "author.erased.v1", "author.blocked.v1"
@@ -52,12 +55,16 @@ func TestErasedWithoutRecord(t *testing.T) {
 		erase        string
 		count, first int64
 	}{
-		"nothing on record":  {func(*ledgertest.Ledger) {}, at("5") + `OR` + at("7"), 2, 5},
-		"recorded behind it": {func(l *ledgertest.Ledger) { appendAuthorEvent(l, recorded, theAuthor, theIntegration) }, at("5"), 0, -1},
+		"nothing on record": {func(*ledgertest.Ledger) {}, at("5") + `OR` + at("7"), 2, 5},
+		"recorded behind it": {
+			func(l *ledgertest.Ledger) { appendAuthorEvent(l, recorded, theAuthor, theIntegration) }, at("5"), 0, -1,
+		},
 		"recorded in a later version": {
 			func(l *ledgertest.Ledger) { appendAuthorEvent(l, "author.erased.v2", theAuthor, theIntegration) }, at("5"), 0, -1,
 		},
-		"of another integration": {func(l *ledgertest.Ledger) { appendAuthorEvent(l, recorded, theAuthor, anotherIntegration) }, at("5"), 1, 5},
+		"of another integration": {
+			func(l *ledgertest.Ledger) { appendAuthorEvent(l, recorded, theAuthor, anotherIntegration) }, at("5"), 1, 5,
+		},
 		"recorded in front of it": {func(l *ledgertest.Ledger) {
 			appendAuthorEvent(l, recorded, theAuthor, theIntegration)
 			l.Append(3)
@@ -81,8 +88,10 @@ func TestErasedWithoutRecord(t *testing.T) {
 			l.Append(20)
 			test.fill(l)
 			erase(l, test.erase)
-			wantUnrecorded(t, "database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.count, test.first)
-			wantUnrecorded(t, "bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.count, test.first)
+			wantUnrecorded(t, "database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.count,
+				test.first)
+			wantUnrecorded(t, "bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.count,
+				test.first)
 		})
 	}
 }
@@ -111,5 +120,6 @@ func TestErasedAcrossChunks(t *testing.T) {
 	wantUnrecorded(t, "on record, the end alone", verified(8192, newer), 0, -1)
 	wantUnrecorded(t, "on record, together with what was exported meanwhile", verified(0, early, newer), 0, -1)
 	erase(l, at("9001"))
-	wantUnrecorded(t, "a decision, too", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys, Workers: 4}), 0, -1)
+	wantUnrecorded(t, "a decision, too",
+		run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys, Workers: 4}), 0, -1)
 }

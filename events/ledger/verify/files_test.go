@@ -15,8 +15,8 @@ import (
 // firstWords is the first line with its personal part, which has no quotes of its own.
 var firstWords = regexp.MustCompile(`\A(.*),"personal":"(?:[^"\\]|\\.)*"`)
 
-// TestTamperedFiles edits files of a bundle. Our verifier says what it is, and one that somebody else could have written, from
-// the documentation, finds it, too.
+// TestTamperedFiles edits files of a bundle. Our verifier says what it is, and one that somebody else could have
+// written, from the documentation, finds it, too.
 func TestTamperedFiles(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -35,9 +35,11 @@ func TestTamperedFiles(t *testing.T) {
 		want    string
 		harmful bool // for the outsider, who looks at neither tiles nor manifest
 	}{
-		"data":          {whole, replace("some-novel", "some-nuvel"), "data@0", true},
-		"personal":      {whole, replace("reader 0", "reader 9"), "personal@0", true},
-		"words":         {whole, func(text []byte) []byte { return firstWords.ReplaceAll(text, []byte("$1")) }, "personal@0", true},
+		"data":     {whole, replace("some-novel", "some-nuvel"), "data@0", true},
+		"personal": {whole, replace("reader 0", "reader 9"), "personal@0", true},
+		"words": {
+			whole, func(text []byte) []byte { return firstWords.ReplaceAll(text, []byte("$1")) }, "personal@0", true,
+		},
 		"metadata":      {whole, replace(`actor\"`, `octor\"`), "metadata@0", true},
 		"a line less":   {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[8:]...) }), "missing@7", true},
 		"a line twice":  {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[6:]...) }), "extra@6", true},

@@ -13,8 +13,8 @@ import (
 	"novelgate/events/ledger/verify"
 )
 
-// TestTamperedFront: a manifest is not signed. One that leaves out the files that were changed does not make the bundle verify, unless
-// the auditor says that they have verified what is in front of it.
+// TestTamperedFront: a manifest is not signed. One that leaves out the files that were changed does not make the bundle
+// verify, unless the auditor says that they have verified what is in front of it.
 func TestTamperedFront(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -35,7 +35,8 @@ func TestTamperedFront(t *testing.T) {
 	if r.Unverified != 8192 || r.Entries != 808 {
 		t.Errorf("%+v", r)
 	}
-	_, err := verify.Run(t.Context(), verify.Config{Source: verify.NewDatabase(l.Pool), First: 8192, Keys: l.Keys, Now: time.Now})
+	_, err := verify.Run(t.Context(),
+		verify.Config{Source: verify.NewDatabase(l.Pool), First: 8192, Keys: l.Keys, Now: time.Now})
 	if !errors.Is(err, verify.ErrFirst) {
 		t.Errorf("the database, which has everything: %v", err)
 	}

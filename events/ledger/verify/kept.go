@@ -115,7 +115,8 @@ func parse(signed []byte) (origin string, tree tlog.Tree, err error) {
 	return body.Origin, tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, nil
 }
 
-// signers returns which of the keys have signed a note, each looked at by itself. Their name must be that of the origin.
+// signers returns which of the keys have signed a note, each looked at by itself. Their name must be that of the
+// origin.
 func signers(signed []byte, keys []string) ([]string, error) {
 	var used []string
 	for _, key := range keys {
@@ -146,8 +147,8 @@ func (v *verification) compareKept() {
 	}
 }
 
-// keptFaults reports on the kept checkpoints. Where the history was rewritten lies between the largest that agrees and the
-// smallest that does not.
+// keptFaults reports on the kept checkpoints. Where the history was rewritten lies between the largest that agrees and
+// the smallest that does not.
 func (v *verification) keptFaults(ctx context.Context) error {
 	from := int64(0)
 	told := false
@@ -167,10 +168,14 @@ func (v *verification) keptFaults(ctx context.Context) error {
 		switch {
 		case k.agrees == nil && k.tree.N < v.source.First():
 			v.add(Fault{Part: Uncompared, Count: 1, Detail: fmt.Sprintf(
-				"%s covers %d entries and ends in front of the first event that was looked at, log index %d, so it could not be compared: verify together with the older bundle",
+				"%s covers %d entries and ends in front of the first event that was looked at, log index %d, so it could not be "+
+					"compared: verify together with the older bundle",
 				k.name, k.tree.N, v.source.First())})
 		case k.agrees == nil:
-			v.add(Fault{Part: Rewritten, Count: 1, Detail: "whether the history is that of " + k.name + " can't be told: entries are missing"})
+			v.add(Fault{
+				Part: Rewritten, Count: 1,
+				Detail: "whether the history is that of " + k.name + " can't be told: entries are missing",
+			})
 		case *k.agrees:
 			from = k.tree.N
 		case k.origin != v.report.Origin:
@@ -184,7 +189,8 @@ func (v *verification) keptFaults(ctx context.Context) error {
 		default:
 			told = true
 			f := Fault{Part: Rewritten, LogIndex: &from, Count: 1, Detail: fmt.Sprintf(
-				"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", k.tree.N, k.name, from, k.tree.N-1)}
+				"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", k.tree.N, k.name,
+				from, k.tree.N-1)}
 			if v.Older != nil {
 				if err := v.locate(ctx, &f, k.tree.N); err != nil {
 					return err

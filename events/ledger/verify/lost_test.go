@@ -51,8 +51,12 @@ func TestLostEvents(t *testing.T) {
 			"two":                              {database, []string{"kept-102"}, "lost@100", 2, "from 100 to 101"},
 			"five":                             {database, []string{"kept-105"}, "lost@100", 5, "from 100 to 104"},
 			"five, the first of the first two": {database, []string{"kept-102", "kept-105"}, "lost@100", 5, "from 100 to 101"},
-			"five, in a bundle":                {bundle, []string{"kept-100", "kept-105"}, "lost@100", 5, "from 100 to 104; or it is a checkpoint of another ledger"},
-			"five, in a bundle, by one":        {bundle, []string{"kept-105"}, "lost@0", 105, "from 0 to 104; or it is a checkpoint of another ledger"},
+			"five, in a bundle": {
+				bundle, []string{"kept-100", "kept-105"}, "lost@100", 5, "from 100 to 104; or it is a checkpoint of another ledger",
+			},
+			"five, in a bundle, by one": {
+				bundle, []string{"kept-105"}, "lost@0", 105, "from 0 to 104; or it is a checkpoint of another ledger",
+			},
 		} {
 			mine := map[string][]byte{}
 			for _, name := range c.kept {
@@ -60,18 +64,24 @@ func TestLostEvents(t *testing.T) {
 			}
 			r := run(t, verify.Config{Source: c.source, Keys: restored.Keys, Kept: mine})
 			wantFaults(t, name, r, c.want, false)
-			if r.FaultCount != c.count || len(r.Kept) != len(mine) || c.says != "" && !strings.HasSuffix(r.Faults[0].Detail, c.says) {
+			if r.FaultCount != c.count || len(r.Kept) != len(mine) ||
+				c.says != "" && !strings.HasSuffix(r.Faults[0].Detail, c.says) {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}
 	}
-	r := run(t, verify.Config{Source: verify.NewDatabase(restored.Pool), Keys: restored.Keys, Kept: map[string][]byte{"bundle": kept["kept-105"]}, Older: older})
+	r := run(t, verify.Config{
+		Source: verify.NewDatabase(restored.Pool), Keys: restored.Keys, Kept: map[string][]byte{"bundle": kept["kept-105"]},
+		Older: older,
+	})
 	wantFaults(t, "against a bundle", r, "lost@100", true)
 	if r.FaultCount != 5 || r.Faults[0].ID == "" {
 		t.Errorf("against a bundle: %+v", r.Faults)
 	}
 	other := []byte(strings.ReplaceAll(string(kept["kept-100"]), ledgertest.Origin, "ledger.example/other"))
-	config := verify.Config{Source: verify.NewDatabase(restored.Pool), Kept: map[string][]byte{"other": other}, Now: time.Now}
+	config := verify.Config{
+		Source: verify.NewDatabase(restored.Pool), Kept: map[string][]byte{"other": other}, Now: time.Now,
+	}
 	if _, err := verify.Run(t.Context(), config); !errors.Is(err, verify.ErrOrigin) {
 		t.Errorf("against a checkpoint of another ledger: %v", err)
 	}

@@ -91,7 +91,8 @@ func OpenBundles(paths []string) (Bundles, error) {
 			return nil, fmt.Errorf("open bundle: %w", err)
 		}
 		if i > 0 && (dir.Manifest.FirstLogIndex > b[i-1].Manifest.Size || dir.Manifest.Size < b[i-1].Manifest.Size) {
-			return nil, fmt.Errorf("%s, from log index %d, %w, of %d entries", path, dir.Manifest.FirstLogIndex, errNoContinuation, b[i-1].Manifest.Size)
+			return nil, fmt.Errorf("%s, from log index %d, %w, of %d entries", path, dir.Manifest.FirstLogIndex,
+				errNoContinuation, b[i-1].Manifest.Size)
 		}
 		b = append(b, dir)
 	}

@@ -28,7 +28,8 @@ func at(index string) string {
 		WHERE ` + index + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) `
 }
 
-// TestTamperedEvents: whatever is done to the log by hand is found in the database, and in a bundle exported afterwards.
+// TestTamperedEvents: whatever is done to the log by hand is found in the database, and in a bundle exported
+// afterwards.
 func TestTamperedEvents(t *testing.T) {
 	t.Parallel()
 	swap := func(a, b string) string {
@@ -52,32 +53,57 @@ func TestTamperedEvents(t *testing.T) {
 		restore += `DELETE FROM ` + table + `; INSERT INTO ` + table + ` SELECT * FROM sound_` + table + `; `
 	}
 	cases := map[string]struct{ sql, want string }{
-		"a byte of data":          {`UPDATE events SET data = replace(data::text, 'some-novel', 'some-nuvel')::json WHERE ` + at("4097"), "data@4097"},
-		"white space in data":     {`UPDATE events SET data = (data::text || ' ')::json WHERE ` + at("0"), "data@0"},
-		"personal":                {`UPDATE events SET personal = replace(personal::text, 'words', 'wurds')::json WHERE ` + at("511"), "personal@511"},
+		"a byte of data": {
+			`UPDATE events SET data = replace(data::text, 'some-novel', 'some-nuvel')::json WHERE ` + at("4097"), "data@4097",
+		},
+		"white space in data": {`UPDATE events SET data = (data::text || ' ')::json WHERE ` + at("0"), "data@0"},
+		"personal": {
+			`UPDATE events SET personal = replace(personal::text, 'words', 'wurds')::json WHERE ` + at("511"), "personal@511",
+		},
 		"salt alone":              {`UPDATE events SET salt = gen_random_uuid() WHERE ` + at("511"), "personal@511"},
 		"salt without personal":   {`UPDATE events SET salt = NULL WHERE ` + at("511"), "personal@511"},
 		"personal without salt":   {`UPDATE events SET personal = NULL WHERE ` + at("511"), "personal@511"},
 		"personal where none was": {`UPDATE events SET personal = '{}' WHERE ` + at("3"), "personal@3"},
 		"metadata":                {`UPDATE events SET metadata = '{}' WHERE ` + at("8999"), "metadata@8999"},
-		"time":                    {`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12"},
-		"type":                    {`UPDATE events SET event_type = 'post.hidden.v1' WHERE ` + at("12"), "type@12"},
-		"id":                      {`UPDATE events SET event_id = 'other' WHERE ` + at("12"), "id@12"},
-		"version":                 {`UPDATE events SET stream_version = 2 WHERE ` + at("12"), "streamVersion@12"},
-		"deleted":                 {`DELETE FROM events WHERE ` + at("4095"), "missing@4095"},
-		"deleted at a border":     {`DELETE FROM events WHERE ` + at("4096"), "missing@4096"},
-		"a transaction deleted":   {`DELETE FROM events WHERE transaction_id = (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "missing@4100"},
-		"tail":                    {`DELETE FROM events WHERE transaction_id >= (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`, "truncated@4100"},
-		"swapped":                 {swap("17", "30"), "swapped@17 swapped@30"},
-		"swapped far apart":       {swap("17", "8000"), "swapped@17 swapped@8000"},
-		"inserted":                {insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@8100"},
+		"time": {
+			`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12",
+		},
+		"type":                {`UPDATE events SET event_type = 'post.hidden.v1' WHERE ` + at("12"), "type@12"},
+		"id":                  {`UPDATE events SET event_id = 'other' WHERE ` + at("12"), "id@12"},
+		"version":             {`UPDATE events SET stream_version = 2 WHERE ` + at("12"), "streamVersion@12"},
+		"deleted":             {`DELETE FROM events WHERE ` + at("4095"), "missing@4095"},
+		"deleted at a border": {`DELETE FROM events WHERE ` + at("4096"), "missing@4096"},
+		"a transaction deleted": {
+			`DELETE FROM events WHERE transaction_id = (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`,
+			"missing@4100",
+		},
+		"tail": {
+			`DELETE FROM events WHERE transaction_id >= (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`,
+			"truncated@4100",
+		},
+		"swapped":           {swap("17", "30"), "swapped@17 swapped@30"},
+		"swapped far apart": {swap("17", "8000"), "swapped@17 swapped@8000"},
+		"inserted": {
+			insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@8100",
+		},
 		"in the place of another": {`DELETE FROM events WHERE ` + at("4101") + `; ` + insert("1"), "replaced@4101"},
-		"entry":                   {`UPDATE ledger_entries SET entries = set_byte(entries, 40, 255 - get_byte(entries, 40)) WHERE first_log_index = 512`, "entry@512 root"},
-		"entries deleted":         {`DELETE FROM ledger_entries WHERE first_log_index = 512`, "entry@512 root"},
-		"hash tile":               {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 32, 255 - get_byte(hashes, 32)) WHERE (level, first_node) = (0, 512)`, "tile@513"},
-		"upper hash tile":         {`UPDATE ledger_tiles SET hashes = set_byte(hashes, 0, 255 - get_byte(hashes, 0)) WHERE (level, first_node) = (1, 0)`, "tile@0"},
-		"signed root":             {`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`, "signature root"},
-		"nothing":                 {`NULL`, ""},
+		"entry": {
+			`UPDATE ledger_entries SET entries = set_byte(entries, 40, 255 - get_byte(entries, 40)) WHERE first_log_index = 512`,
+			"entry@512 root",
+		},
+		"entries deleted": {`DELETE FROM ledger_entries WHERE first_log_index = 512`, "entry@512 root"},
+		"hash tile": {
+			`UPDATE ledger_tiles SET hashes = set_byte(hashes, 32, 255 - get_byte(hashes, 32)) WHERE (level, first_node) = (0, 512)`, "tile@513",
+		},
+		"upper hash tile": {
+			`UPDATE ledger_tiles SET hashes = set_byte(hashes, 0, 255 - get_byte(hashes, 0)) WHERE (level, first_node) = (1, 0)`,
+			"tile@0",
+		},
+		"signed root": {
+			`UPDATE ledger_checkpoints SET note = replace(note, encode(root_hash, 'base64'), encode(sha256('x'), 'base64'))`,
+			"signature root",
+		},
+		"nothing": {`NULL`, ""},
 	}
 	for i, name := range slices.Sorted(maps.Keys(cases)) {
 		if i%testsize.Of(1, 4) != 0 {
@@ -87,16 +113,18 @@ func TestTamperedEvents(t *testing.T) {
 		tamper(l, test.sql)
 		// Of these, no single event is to blame.
 		named := test.want != "" && name != "entries deleted" && name != "upper hash tile" && name != "signed root"
-		wantFaults(t, name+" in the database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.want, named)
+		wantFaults(t, name+" in the database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}),
+			test.want, named)
 		if name != "entries deleted" { // there is nothing to export then
-			wantFaults(t, name+" in a bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.want, named)
+			wantFaults(t, name+" in a bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}),
+				test.want, named)
 		}
 		tamper(l, strings.TrimSuffix(restore, "; "))
 	}
 }
 
-// TestDamagedSeals: without a seal nobody can tell where events belong. The seal is to blame then, and neither entry nor hash tile; which events
-// were not compared is said, and everything else is still checked.
+// TestDamagedSeals: without a seal nobody can tell where events belong. The seal is to blame then, and neither entry
+// nor hash tile; which events were not compared is said, and everything else is still checked.
 func TestDamagedSeals(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -106,7 +134,8 @@ func TestDamagedSeals(t *testing.T) {
 	tamper(l, `DELETE FROM ledger_seals WHERE first_log_index = 150`)
 	r := run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys})
 	wantFaults(t, "the last seal", r, "seal@150", false)
-	if !strings.Contains(r.Faults[0].Detail, "no transaction has log index 150") || !strings.Contains(r.Faults[0].Detail, "events 0 to 154 were not compared") {
+	if !strings.Contains(r.Faults[0].Detail, "no transaction has log index 150") ||
+		!strings.Contains(r.Faults[0].Detail, "events 0 to 154 were not compared") {
 		t.Errorf("it says: %s", r.Faults[0].Detail)
 	}
 	if r.Events != 0 || r.Entries != 155 || r.EntriesOnly {
@@ -154,7 +183,8 @@ func TestSealsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestRewrittenHistory: with the operator's key a history can be forged that agrees with itself. It does not agree with what was kept.
+// TestRewrittenHistory: with the operator's key a history can be forged that agrees with itself. It does not agree with
+// what was kept.
 func TestRewrittenHistory(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -175,7 +205,9 @@ func TestRewrittenHistory(t *testing.T) {
 	if n := l.Sign(); n != 9000 {
 		t.Fatalf("%d entries", n)
 	}
-	for name, source := range map[string]verify.Source{"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))} {
+	for name, source := range map[string]verify.Source{
+		"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
+	} {
 		wantFaults(t, name, run(t, verify.Config{Source: source, Keys: l.Keys}), "", false)
 		r := run(t, verify.Config{Source: source, Keys: l.Keys, Kept: kept})
 		wantFaults(t, name, r, "rewritten@1000", false) // from there on: the first checkpoint agrees
@@ -184,7 +216,9 @@ func TestRewrittenHistory(t *testing.T) {
 				t.Errorf("%s: %+v", name, r.Kept[i])
 			}
 		}
-		r = run(t, verify.Config{Source: source, Keys: l.Keys, Kept: map[string][]byte{"third": kept["third"]}, Older: bundles(t, older)})
+		r = run(t, verify.Config{
+			Source: source, Keys: l.Keys, Kept: map[string][]byte{"third": kept["third"]}, Older: bundles(t, older),
+		})
 		wantFaults(t, name, r, "rewritten@1234", true)
 	}
 }

@@ -106,7 +106,8 @@ func (v *verification) compareTile(ctx context.Context, c *chunk, level int, ind
 	for i := range hashes {
 		if len(data) != len(hashes)*tlog.HashSize || !bytes.Equal(data[i*tlog.HashSize:][:tlog.HashSize], hashes[i][:]) {
 			first := (tile.N*ledger.TileWidth + int64(i)) << (ledger.TileHeight * level)
-			c.fault(Tile, first, nil, fmt.Sprintf("hash %d of the tile %s is not that of the %d entries from here on", i, bundle.TilePath(tile),
+			c.fault(Tile, first, nil, fmt.Sprintf("hash %d of the tile %s is not that of the %d entries from here on", i,
+				bundle.TilePath(tile),
 				int64(1)<<(ledger.TileHeight*level)))
 			return nil
 		}
@@ -125,7 +126,8 @@ func (c *chunk) faulty(part Part) bool {
 
 var errPrefix = errors.New("the hash tiles do not tell what is in front of the first event")
 
-// begin puts together the edge of what is in front of the first event, from hash tiles. The root will tell whether they are right.
+// begin puts together the edge of what is in front of the first event, from hash tiles. The root will tell whether they
+// are right.
 func (v *verification) begin(ctx context.Context) error {
 	first := v.source.First()
 	for level := 7; level >= 1; level-- {
@@ -136,7 +138,8 @@ func (v *verification) begin(ctx context.Context) error {
 		}
 		all := v.tree.N >> (ledger.TileHeight * level)
 		n := nodes / ledger.TileWidth
-		data, err := v.read(ctx, tlog.Tile{H: ledger.TileHeight, L: level, N: n, W: int(min(ledger.TileWidth, all-n*ledger.TileWidth))})
+		data, err := v.read(ctx,
+			tlog.Tile{H: ledger.TileHeight, L: level, N: n, W: int(min(ledger.TileWidth, all-n*ledger.TileWidth))})
 		if err != nil {
 			return err
 		}

@@ -20,15 +20,16 @@ import (
 type Config struct {
 	// Source is where the history is. Required.
 	Source Source
-	// Keys are verifier keys that the auditor holds: one of them must have signed. Default: those of the source, which prove only
-	// that the source agrees with itself.
+	// Keys are verifier keys that the auditor holds: one of them must have signed. Default: those of the source, which
+	// prove only that the source agrees with itself.
 	Keys []string
 	// Kept are checkpoints that the auditor has kept, by a name for the report. The history must be one that they cover.
 	Kept map[string][]byte
-	// Older is an older bundle with one of these checkpoints, to find out what of it was rewritten. Default: it is not found out.
+	// Older is an older bundle with one of these checkpoints, to find out what of it was rewritten. Default: it is not
+	// found out.
 	Older Source
-	// First is the log index from which on to verify, as the auditor knows it: a bundle that says itself where it begins could leave out
-	// what was tampered with. Default: 0, everything.
+	// First is the log index from which on to verify, as the auditor knows it: a bundle that says itself where it begins
+	// could leave out what was tampered with. Default: 0, everything.
 	First int64
 	// Workers is how many chunks are read at a time. Default: 2.
 	Workers int
@@ -55,7 +56,8 @@ type Report struct {
 	Events        int64    `json:"events"`        // compared with their entries
 	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
 	Erased        int64    `json:"erased"`        // of them, without their personal part
-	// Of the erased, those behind which no erasure is on record that may have been the one, and the first of them; null: there is none.
+	// Of the erased, those behind which no erasure is on record that may have been the one, and the first of them; null:
+	// there is none.
 	ErasedWithoutRecord      int64  `json:"erasedWithoutRecord"`
 	FirstErasedWithoutRecord *int64 `json:"firstErasedWithoutRecord"`
 
@@ -96,11 +98,13 @@ type verification struct {
 func Run(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
-		Config: config, source: config.Source, seed: maphash.MakeSeed(), report: &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
+		Config: config, source: config.Source, seed: maphash.MakeSeed(),
+		report:   &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
 		versions: map[[16]byte]uint32{}, erasures: newErasures(), run: -1,
 	}
 	if first := v.source.First(); first != v.First {
-		return nil, fmt.Errorf("%w: with log index %d, and it was to be verified from log index %d on", ErrFirst, first, v.First)
+		return nil, fmt.Errorf("%w: with log index %d, and it was to be verified from log index %d on", ErrFirst, first,
+			v.First)
 	}
 	if err := v.open(ctx); err != nil {
 		return nil, err
@@ -208,7 +212,8 @@ func (v *verification) add(f Fault) {
 		if last := &r.Faults[n-1]; last.Part == Missing && *last.LogIndex+last.Count == *f.LogIndex {
 			r.FaultCount += f.Count
 			last.Count++
-			last.Detail = fmt.Sprintf("the ledger has its entry and those of %d more behind it, and these events are not there", last.Count-1)
+			last.Detail = fmt.Sprintf("the ledger has its entry and those of %d more behind it, and these events are not there",
+				last.Count-1)
 			return
 		}
 	}
@@ -261,7 +266,8 @@ func (v *verification) end(ctx context.Context) error {
 
 func (v *verification) setReport(origin string, keys []string) {
 	r := v.report
-	r.Origin, r.Size, r.Root, r.FirstLogIndex = origin, v.tree.N, base64.StdEncoding.EncodeToString(v.tree.Hash[:]), v.source.First()
+	r.Origin, r.Size, r.Root, r.FirstLogIndex = origin, v.tree.N, base64.StdEncoding.EncodeToString(v.tree.Hash[:]),
+		v.source.First()
 	r.Unverified = r.FirstLogIndex
 	r.Keys, r.KeysGiven = append(r.Keys, keys...), len(v.Keys) > 0
 }

@@ -26,10 +26,13 @@ func TestSoundHistory(t *testing.T) {
 		}
 		kept[string(checkpoint.Note)] = checkpoint.Note
 		if n > 4000 || n < 5 {
-			for name, source := range map[string]verify.Source{"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))} {
+			for name, source := range map[string]verify.Source{
+				"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
+			} {
 				r := run(t, verify.Config{Source: source, Keys: l.Keys, Kept: kept})
 				wantFaults(t, name, r, "", false)
-				if r.Events != checkpoint.Tree.N || r.Entries != r.Events || len(r.Kept) != len(kept) || !r.KeysGiven || r.Erased != 0 {
+				if r.Events != checkpoint.Tree.N || r.Entries != r.Events || len(r.Kept) != len(kept) || !r.KeysGiven ||
+					r.Erased != 0 {
 					t.Errorf("%s of %d: %+v", name, checkpoint.Tree.N, r)
 				}
 			}
@@ -43,7 +46,9 @@ func TestErasedEventsVerify(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(300)
 	tamper(l, `UPDATE events SET personal = NULL, salt = NULL WHERE position < 100`)
-	for name, source := range map[string]verify.Source{"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))} {
+	for name, source := range map[string]verify.Source{
+		"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
+	} {
 		r := run(t, verify.Config{Source: source})
 		wantFaults(t, name, r, "", false)
 		if r.Erased != 86 || r.KeysGiven { // 14 of 100 never had a personal part
@@ -71,7 +76,8 @@ func TestContinuedBundles(t *testing.T) {
 		t.Fatalf("it begins with %d", opened.First())
 	}
 	kept := map[string][]byte{"older": note}
-	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: size, Agrees: new(true)}}, run(t, verify.Config{Source: opened, First: begin, Kept: kept}).Kept)
+	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: size, Agrees: new(true)}},
+		run(t, verify.Config{Source: opened, First: begin, Kept: kept}).Kept)
 	if agrees != "" {
 		t.Error(agrees)
 	}
@@ -92,8 +98,8 @@ func TestContinuedBundles(t *testing.T) {
 	}
 }
 
-// TestKeptInFrontOfTheFirstEvent: a checkpoint that ends in front of what is in a bundle can't be compared, be it genuine or forged. That
-// is not agreement. With the older bundle it is compared.
+// TestKeptInFrontOfTheFirstEvent: a checkpoint that ends in front of what is in a bundle can't be compared, be it
+// genuine or forged. That is not agreement. With the older bundle it is compared.
 func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -106,8 +112,10 @@ func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 	older := export(t, l, 0)
 	l.Append(1000)
 	newer := export(t, l, 4096)
-	forged := []byte("ledger.example/test\n4000\n" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n\n— ledger.example/test AAAAAAAA\n")
-	nothing := []byte("ledger.example/test\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n\n— ledger.example/test AAAAAAAA\n")
+	forged := []byte("ledger.example/test\n4000\n" + base64.StdEncoding.EncodeToString(make([]byte, 32)) +
+		"\n\n— ledger.example/test AAAAAAAA\n")
+	nothing := []byte("ledger.example/test\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n\n— " +
+		"ledger.example/test AAAAAAAA\n")
 	for name, test := range map[string]struct {
 		dirs   []string
 		note   []byte
@@ -121,7 +129,9 @@ func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 		"of no entries":            {[]string{newer}, nothing, "", new(true)},
 	} {
 		source := bundles(t, test.dirs...)
-		r := run(t, verify.Config{Source: source, First: source.First(), Keys: l.Keys, Kept: map[string][]byte{"kept": test.note}})
+		r := run(t, verify.Config{
+			Source: source, First: source.First(), Keys: l.Keys, Kept: map[string][]byte{"kept": test.note},
+		})
 		wantFaults(t, name, r, test.want, false)
 		if diff := cmp.Diff(test.agrees, r.Kept[0].Agrees); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", name, diff)

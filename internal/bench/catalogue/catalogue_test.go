@@ -130,7 +130,8 @@ func TestNovelsAndComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	report.Took = 0
-	if diff := cmp.Diff(&catalogue.Report{Created: 50, Refused: map[string]int{"400 invalid_request author": 1}}, report); diff != "" || len(titles) != 50 {
+	if diff := cmp.Diff(&catalogue.Report{Created: 50, Refused: map[string]int{"400 invalid_request author": 1}},
+		report); diff != "" || len(titles) != 50 {
 		t.Errorf("%d titles, report (-want +got)\n%s", len(titles), diff)
 	}
 
@@ -166,7 +167,9 @@ func TestSendWaitsAsTold(t *testing.T) {
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	report := &catalogue.Report{Created: 3, Updated: 1, Refused: map[string]int{"400 invalid_request author": 2}, Took: 1500 * time.Millisecond}
+	report := &catalogue.Report{
+		Created: 3, Updated: 1, Refused: map[string]int{"400 invalid_request author": 2}, Took: 1500 * time.Millisecond,
+	}
 	want := "novels: 6 sent in 1.5 s, 3 created, 1 updated\n  2 refused: 400 invalid_request author\n"
 	if diff := cmp.Diff(want, report.Text("novels")); diff != "" {
 		t.Errorf("Text (-want +got)\n%s", diff)

@@ -10,7 +10,8 @@ func Changes(novels []Novel) []Novel {
 	for i := 0; i < len(novels); i += changedEvery {
 		n := i / changedEvery
 		change := Novel{
-			Key: novels[i].Key + "-changed", Title: novels[i].Title, Synopsis: "What “" + novels[i].Title + "” is about, as of later.",
+			Key: novels[i].Key + "-changed", Title: novels[i].Title,
+			Synopsis:      "What “" + novels[i].Title + "” is about, as of later.",
 			ReadingStatus: statuses[n%len(statuses)],
 		}
 		if n%2 == 0 {

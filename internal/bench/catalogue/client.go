@@ -82,7 +82,8 @@ func (c *Client) send(ctx context.Context, path, key string, command any) (answe
 }
 
 func (c *Client) try(ctx context.Context, path, key string, body []byte) (a answer, pause time.Duration, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.URL, "/")+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.URL, "/")+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return a, 0, fmt.Errorf("make request: %w", err)
 	}

@@ -12,8 +12,11 @@ import (
 	"novelgate/internal/bench/load"
 )
 
-// share lets all connections work: each gets the indexes at least from and below n that are its own modulo their number, in order.
-func (c *Client) share(ctx context.Context, from, n int, work func(ctx context.Context, i int) (answer, error)) (*Report, error) {
+// share lets all connections work: each gets the indexes at least from and below n that are its own modulo their
+// number, in order.
+func (c *Client) share(
+	ctx context.Context, from, n int, work func(ctx context.Context, i int) (answer, error),
+) (*Report, error) {
 	start := c.Now()
 	reports := make([]Report, c.Connections)
 	group, ctx := errgroup.WithContext(ctx)
@@ -101,7 +104,8 @@ func (c composer) compose(i int) comment {
 	user := rng.IntN(readers(c.n))
 	written := time.Date(2025, 1, 1, 0, 0, i, 0, time.UTC)
 	made := comment{
-		UUID: Reader(user), Username: "Reader " + strconv.Itoa(user), Novel: c.titles[(i%c.stride+turn*c.stride)%len(c.titles)], Content: load.Content(rng),
+		UUID: Reader(user), Username: "Reader " + strconv.Itoa(user),
+		Novel: c.titles[(i%c.stride+turn*c.stride)%len(c.titles)], Content: load.Content(rng),
 	}
 	if rng.IntN(4) == 0 { // under another name now and then
 		made.Username += ", " + strconv.Itoa(2+rng.IntN(3))

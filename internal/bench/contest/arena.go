@@ -128,5 +128,7 @@ func (a *Arena) used(c *Contestant) (used, error) {
 }
 
 func (u used) since(before used) used {
-	return used{service: u.service - before.service, database: u.database - before.database, machine: u.machine - before.machine}
+	return used{
+		service: u.service - before.service, database: u.database - before.database, machine: u.machine - before.machine,
+	}
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// ErrLost is returned when a contestant has acknowledged comments that it has not stored, or stored more than it was sent.
+// ErrLost is returned when a contestant has acknowledged comments that it has not stored, or stored more than it was
+// sent.
 var ErrLost = errors.New("acknowledged and stored comments differ")
 
 // audit counts what a contestant was asked for since its first round.

@@ -42,7 +42,9 @@ func (a *Arena) meet(ctx context.Context, c *Contestant, databaseURL string) err
 
 // load is the configuration of a load without what is different in each.
 func (a *Arena) load(c *Contestant) load.Config {
-	return load.Config{Host: c.host, APIKey: c.apiKey, Titles: a.config.Titles, Replies: a.config.Replies, Now: a.config.Now}
+	return load.Config{
+		Host: c.host, APIKey: c.apiKey, Titles: a.config.Titles, Replies: a.config.Replies, Now: a.config.Now,
+	}
 }
 
 // Stop ends the process, not its database.

@@ -14,7 +14,9 @@ type Duel struct {
 }
 
 // Duel lets two contestants alternate: a warm-up round each that does not count, then so many pairs of rounds.
-func (a *Arena) Duel(ctx context.Context, first, second *Contestant, connections, pairs int, duration time.Duration) (*Duel, error) {
+func (a *Arena) Duel(
+	ctx context.Context, first, second *Contestant, connections, pairs int, duration time.Duration,
+) (*Duel, error) {
 	d := &Duel{A: first, B: second, Connections: connections, Duration: duration}
 	for pair := range pairs + 1 {
 		order := []*Contestant{first, second}

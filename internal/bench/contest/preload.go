@@ -67,7 +67,8 @@ func (p *past) next() oldComment {
 			IntegrationID: p.integrationID, NovelID: thread.novelID, NovelSlug: thread.slug, ThreadID: thread.threadID,
 			WrittenAt: p.now.Add(-time.Duration(p.rng.Int64N(int64(365 * 24 * time.Hour)))).UTC().Truncate(time.Microsecond),
 			Comment: &events.Comment{
-				ExternalUUID: "user-" + strconv.Itoa(user), Username: "Reader " + strconv.Itoa(user), Content: p.contents[p.rng.IntN(len(p.contents))],
+				ExternalUUID: "user-" + strconv.Itoa(user), Username: "Reader " + strconv.Itoa(user),
+				Content: p.contents[p.rng.IntN(len(p.contents))],
 			},
 		},
 	}
@@ -81,18 +82,19 @@ func (p *past) next() oldComment {
 // of the running service have followed.
 func (s *Service) Preload(ctx context.Context, running *Contestant, n int) error {
 	const threadsSQL = `SELECT novel_id, thread_id, slug FROM threads JOIN title_lookup USING (novel_id)`
-	err := s.arena.preload(ctx, s.databaseURL, threadsSQL, s.integrationID, n, func(ctx context.Context, conn *pgxpool.Pool, p *past, n int) error {
-		recorded := make([]events.Recorded, n)
-		batchID := uuid.New()
-		for i := range recorded {
-			recorded[i] = s.recorded(p.next(), batchID)
-		}
-		batch := &pgx.Batch{}
-		if err := eventlog.Queue(batch, recorded); err != nil { //nolint:contextcheck // it only queues: nothing waits here
-			return err
-		}
-		return conn.SendBatch(ctx, batch).Close() // preload says what failed
-	})
+	err := s.arena.preload(ctx, s.databaseURL, threadsSQL, s.integrationID, n,
+		func(ctx context.Context, conn *pgxpool.Pool, p *past, n int) error {
+			recorded := make([]events.Recorded, n)
+			batchID := uuid.New()
+			for i := range recorded {
+				recorded[i] = s.recorded(p.next(), batchID)
+			}
+			batch := &pgx.Batch{}
+			if err := eventlog.Queue(batch, recorded); err != nil { //nolint:contextcheck // it only queues: nothing waits here
+				return err
+			}
+			return conn.SendBatch(ctx, batch).Close() // preload says what failed
+		})
 	if err != nil {
 		return err
 	}
@@ -104,10 +106,12 @@ func (s *Service) recorded(c oldComment, batchID uuid.UUID) events.Recorded {
 	salt, requestID := uuid.New(), uuid.New().String()
 	return events.Recorded{
 		StreamType: events.PostStream, StreamID: events.PostID(s.integrationID, c.key), StreamVersion: 1,
-		ID: c.key, Source: events.PostsSource(s.integrationID), Event: c.imported, Salt: uuid.NullUUID{UUID: salt, Valid: true},
+		ID: c.key, Source: events.PostsSource(s.integrationID), Event: c.imported,
+		Salt: uuid.NullUUID{UUID: salt, Valid: true},
 		Metadata: events.Metadata{
-			Actor: "integration:" + s.integrationID.String(), KeyID: s.integrationID.String(), RequestID: requestID, Correlation: requestID,
-			Batch: batchID, Fingerprint: base64.RawURLEncoding.EncodeToString(salt[:]),
+			Actor: "integration:" + s.integrationID.String(), KeyID: s.integrationID.String(), RequestID: requestID,
+			Correlation: requestID,
+			Batch:       batchID, Fingerprint: base64.RawURLEncoding.EncodeToString(salt[:]),
 		},
 	}
 }
@@ -116,21 +120,23 @@ func (s *Service) recorded(c oldComment, batchID uuid.UUID) events.Recorded {
 func (p *Peer) Preload(ctx context.Context, n int) error {
 	const threadsSQL = `SELECT novel_id, thread_id, slug FROM threads JOIN novels USING (novel_id)`
 	columns := []string{
-		"post_id", "integration_id", "idempotency_key", "thread_id", "author_uuid", "username", "chapter_number", "content", "written_at", "received_at",
+		"post_id", "integration_id", "idempotency_key", "thread_id", "author_uuid", "username", "chapter_number", "content",
+		"written_at", "received_at",
 	}
-	return p.arena.preload(ctx, p.databaseURL, threadsSQL, p.integrationID, n, func(ctx context.Context, conn *pgxpool.Pool, old *past, n int) error {
-		rows := make([][]any, n)
-		for i := range rows {
-			c := old.next()
-			chapter, _ := strconv.ParseFloat(string(c.imported.ChapterNumber), 64) // 0 for none will do here
-			rows[i] = []any{
-				uuid.Must(uuid.NewV7()), p.integrationID, c.key, c.thread.threadID, c.imported.Comment.ExternalUUID,
-				c.imported.Comment.Username, chapter, c.imported.Comment.Content, c.imported.WrittenAt, old.now,
+	return p.arena.preload(ctx, p.databaseURL, threadsSQL, p.integrationID, n,
+		func(ctx context.Context, conn *pgxpool.Pool, old *past, n int) error {
+			rows := make([][]any, n)
+			for i := range rows {
+				c := old.next()
+				chapter, _ := strconv.ParseFloat(string(c.imported.ChapterNumber), 64) // 0 for none will do here
+				rows[i] = []any{
+					uuid.Must(uuid.NewV7()), p.integrationID, c.key, c.thread.threadID, c.imported.Comment.ExternalUUID,
+					c.imported.Comment.Username, chapter, c.imported.Comment.Content, c.imported.WrittenAt, old.now,
+				}
 			}
-		}
-		_, err := conn.CopyFrom(ctx, pgx.Identifier{"posts"}, columns, pgx.CopyFromRows(rows))
-		return err // preload says what failed
-	})
+			_, err := conn.CopyFrom(ctx, pgx.Identifier{"posts"}, columns, pgx.CopyFromRows(rows))
+			return err // preload says what failed
+		})
 }
 
 // preload lets a few writers insert n comments in batches, and ends with a checkpoint.

@@ -12,7 +12,8 @@ func (c *Contestant) Host() string { return c.host }
 // DatabaseURL is where the service keeps its data.
 func (s *Service) DatabaseURL() string { return s.databaseURL }
 
-// StartReadPeer runs a handler on the database of the service that prints the first page of a discussion, by the slug of its novel.
+// StartReadPeer runs a handler on the database of the service that prints the first page of a discussion, by the slug
+// of its novel.
 func (s *Service) StartReadPeer(ctx context.Context, slug string) (*Contestant, error) {
 	c := &Contestant{Name: "the statement, printed"}
 	var err error

@@ -36,8 +36,10 @@ func (a *Arena) Measure(ctx context.Context, c *Contestant, connections int, dur
 		return Figures{}, err
 	}
 	a.run++
-	generator, err := launch(ctx, a.self, "load", "--host", c.host, "--key", c.apiKey, "--connections", strconv.Itoa(connections),
-		"--duration", duration.String(), "--titles", strconv.Itoa(a.config.Titles), "--replies", strconv.FormatFloat(a.config.Replies, 'g', -1, 64),
+	generator, err := launch(ctx, a.self, "load", "--host", c.host, "--key", c.apiKey, "--connections",
+		strconv.Itoa(connections),
+		"--duration", duration.String(), "--titles", strconv.Itoa(a.config.Titles), "--replies",
+		strconv.FormatFloat(a.config.Replies, 'g', -1, 64),
 		"--run", strconv.Itoa(int(a.run)))
 	if err != nil {
 		return Figures{}, err
@@ -95,7 +97,8 @@ func (o observation) figures(generator time.Duration) Figures {
 	n := time.Duration(max(o.result.Accepted, 1))
 	others := o.spent.machine - o.spent.service - o.spent.database - generator
 	return Figures{
-		Accepted: o.result.Accepted, PerSecond: float64(o.result.Accepted) / o.result.Elapsed.Seconds(), P50: o.result.P50, P99: o.result.P99,
+		Accepted: o.result.Accepted, PerSecond: float64(o.result.Accepted) / o.result.Elapsed.Seconds(), P50: o.result.P50,
+		P99:     o.result.P99,
 		Service: o.spent.service / n, Database: o.spent.database / n, Generator: generator / n,
 		CatchUp: o.catchUp, Others: max(0, others.Seconds()/o.elapsed.Seconds()), Failed: o.result.Failed,
 	}

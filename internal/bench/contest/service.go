@@ -49,14 +49,16 @@ const servicePostsSQL = `SELECT count(*) FROM events WHERE event_type = 'post.im
 
 const serviceCaughtUpSQL = `SELECT NOT EXISTS (
     SELECT FROM projections p
-    WHERE (p.transaction_id, p.position) < (SELECT e.transaction_id, e.position FROM events e ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1)
+    WHERE (p.transaction_id, p.position) < (SELECT e.transaction_id, e.position FROM events e
+        ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1)
 )`
 
 // Start runs the service on its database, with further flags of `novelgate serve`. When paused, its asynchronous
 // projections do not run.
 func (s *Service) Start(ctx context.Context, paused bool, flags ...string) (*Contestant, error) {
 	args := append([]string{
-		"serve", "--database-url", s.databaseURL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "warn",
+		"serve", "--database-url", s.databaseURL, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level",
+		"warn",
 		"--data-dir", s.arena.dir,
 	}, flags...)
 	c := &Contestant{Name: "novelgate", apiKey: s.apiKey, storedSQL: servicePostsSQL, caughtUpSQL: serviceCaughtUpSQL}
@@ -94,7 +96,8 @@ func (s *Service) IntegrationID() uuid.UUID { return s.integrationID }
 
 // Novelgate runs the command line of novelgate on the database.
 func (s *Service) Novelgate(ctx context.Context, args ...string) error {
-	if _, err := command(ctx, s.arena.config.Binary, append(args, "--database-url", s.databaseURL)...).Output(); err != nil {
+	if _, err := command(ctx, s.arena.config.Binary,
+		append(args, "--database-url", s.databaseURL)...).Output(); err != nil {
 		return fmt.Errorf("run novelgate: %w", err)
 	}
 	return nil

@@ -9,7 +9,8 @@ import (
 // StatementSettings make the database server count what each statement costs, with pg_stat_statements.
 func StatementSettings() map[string]string {
 	return map[string]string{
-		"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on", "pg_stat_statements.track": "all",
+		"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on",
+		"pg_stat_statements.track": "all",
 	}
 }
 
@@ -47,7 +48,8 @@ func (a *Arena) Statements(ctx context.Context, limit, comments int) (string, er
 			return "", fmt.Errorf("read statements: %w", err)
 		}
 		n := float64(max(calls, 1))
-		fmt.Fprintf(&text, "%.1f\t%d\t%.3f\t%.3f\t%.1f\t%.1f\t%.0f\t  %s\n", (executing+planning)*1e3*perComment, calls, executing/n, planning/n,
+		fmt.Fprintf(&text, "%.1f\t%d\t%.3f\t%.3f\t%.1f\t%.1f\t%.0f\t  %s\n", (executing+planning)*1e3*perComment, calls,
+			executing/n, planning/n,
 			float64(returned)/n, float64(blocks)/float64(max(returned, 1)), wal*perComment, brief(query))
 	}
 	if err := rows.Err(); err != nil {

@@ -78,7 +78,8 @@ func align(cells string) (string, error) {
 func Medians(name string, rounds []Figures) string {
 	median := func(value func(Figures) float64) float64 { return stats.Summarise(column(rounds, value)).Median }
 	return fmt.Sprintf("%-18s %8.0f/s   p50 %7.2f ms   p99 %7.2f ms   CPU %6.1f + %6.1f µs   noise %.2f\n", name,
-		median(perSecond), median(p50), median(p99), median(service), median(database), median(others)) + failures(name, rounds)
+		median(perSecond), median(p50), median(p99), median(service), median(database),
+		median(others)) + failures(name, rounds)
 }
 
 func failures(name string, rounds []Figures) string {

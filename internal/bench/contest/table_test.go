@@ -15,7 +15,8 @@ func TestWrite(t *testing.T) {
 	ours := func(perSecond float64) contest.Figures {
 		return contest.Figures{
 			PerSecond: perSecond, P50: 2 * time.Millisecond, P99: 5 * time.Millisecond,
-			Service: 30 * time.Microsecond, Database: 40 * time.Microsecond, Generator: 10 * time.Microsecond, CatchUp: 7 * time.Millisecond,
+			Service: 30 * time.Microsecond, Database: 40 * time.Microsecond, Generator: 10 * time.Microsecond,
+			CatchUp: 7 * time.Millisecond,
 		}
 	}
 	theirs := contest.Figures{

@@ -27,7 +27,10 @@ func TestParseStat(t *testing.T) {
 
 func TestParseStatRefuses(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"", "42 postgres S 41", "42 (postgres) S 41 1 2", "x (postgres)" + tail, ") (", "42 (p) S x 42 42 0 -1 4194560 1 2 3 4 150 25 7 3 20"} {
+	for _, line := range []string{
+		"", "42 postgres S 41", "42 (postgres) S 41 1 2", "x (postgres)" + tail, ") (",
+		"42 (p) S x 42 42 0 -1 4194560 1 2 3 4 150 25 7 3 20",
+	} {
 		if got, err := cpu.ParseStat(line); err == nil {
 			t.Errorf("ParseStat(%q) = %+v, want an error", line, got)
 		}

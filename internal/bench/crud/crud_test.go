@@ -71,10 +71,13 @@ func TestComments(t *testing.T) {
 	handler := setup(t)
 	first := post(t, handler, "k1", comment, http.StatusCreated)
 	again := post(t, handler, "k1", comment, http.StatusOK)
-	reply := post(t, handler, "k2", `{"uuid":"u2","username":"Bob","novel":"a NOVEL","content":"Yes.","parent_uuid":"k1"}`, http.StatusCreated)
-	stray := post(t, handler, "k3", `{"uuid":"u2","username":"Bob","novel":"Another","content":"No.","parent_uuid":"k1"}`, http.StatusCreated)
+	reply := post(t, handler, "k2", `{"uuid":"u2","username":"Bob","novel":"a NOVEL","content":"Yes.","parent_uuid":"k1"}`,
+		http.StatusCreated)
+	stray := post(t, handler, "k3", `{"uuid":"u2","username":"Bob","novel":"Another","content":"No.","parent_uuid":"k1"}`,
+		http.StatusCreated)
 
-	if !first.Created || again.Created || again.PostID != first.PostID || again.ThreadID != first.ThreadID || again.URL != first.URL {
+	if !first.Created || again.Created || again.PostID != first.PostID || again.ThreadID != first.ThreadID ||
+		again.URL != first.URL {
 		t.Errorf("the retry was answered with %+v, the original with %+v", again, first)
 	}
 	if reply.ThreadID != first.ThreadID || reply.ParentPostID == nil || *reply.ParentPostID != first.PostID {
@@ -83,7 +86,8 @@ func TestComments(t *testing.T) {
 	if stray.ThreadID == first.ThreadID || stray.ParentPostID != nil {
 		t.Errorf("a parent in another discussion was kept: %+v", stray)
 	}
-	if want := "http://peer.example/novels/a-novel/discussion?post=" + first.PostID.String() + "#post-" + first.PostID.String(); first.URL != want {
+	id := first.PostID.String()
+	if want := "http://peer.example/novels/a-novel/discussion?post=" + id + "#post-" + id; first.URL != want {
 		t.Errorf("url %q, want %q", first.URL, want)
 	}
 	post(t, handler, "k4", `{"uuid":"u1"}`, http.StatusBadRequest)
@@ -97,8 +101,11 @@ func TestConcurrentRetriesAreStoredOnce(t *testing.T) {
 	created := make(chan bool, 16)
 	for range 16 {
 		wg.Go(func() {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/integrations/posts", strings.NewReader(comment))
-			r.Header = http.Header{"Authorization": {"Bearer secret"}, "Content-Type": {"application/json"}, "Idempotency-Key": {"k1"}}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/integrations/posts",
+				strings.NewReader(comment))
+			r.Header = http.Header{
+				"Authorization": {"Bearer secret"}, "Content-Type": {"application/json"}, "Idempotency-Key": {"k1"},
+			}
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, r)
 			if w.Code != http.StatusOK && w.Code != http.StatusCreated {

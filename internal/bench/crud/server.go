@@ -79,7 +79,8 @@ func (s *Server) post(r *http.Request) (stored, error) {
 	if !ok || !known {
 		return stored{}, problem.Unauthorized("The API key is not valid.")
 	}
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		mediaType != "application/json" {
 		return stored{}, problem.UnsupportedMediaType(r.Header.Get("Content-Type"))
 	}
 	if r.ContentLength < 0 || r.ContentLength > maxBody {

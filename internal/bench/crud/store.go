@@ -56,7 +56,9 @@ type stored struct {
 }
 
 // importPost carries out one command in a transaction of its own.
-func (s *Server) importPost(ctx context.Context, integrationID uuid.UUID, key string, post request.Post, receivedAt time.Time) (stored, error) {
+func (s *Server) importPost(
+	ctx context.Context, integrationID uuid.UUID, key string, post request.Post, receivedAt time.Time,
+) (stored, error) {
 	tx, err := s.Pool.Begin(ctx)
 	if err != nil {
 		return stored{}, fmt.Errorf("begin: %w", err)
@@ -72,14 +74,16 @@ func (s *Server) importPost(ctx context.Context, integrationID uuid.UUID, key st
 			return stored{}, err
 		}
 	}
-	tag, err := tx.Exec(ctx, insertPostSQL, result.postID, integrationID, key, result.threadID, result.parentID, post.AuthorUUID,
+	tag, err := tx.Exec(ctx, insertPostSQL, result.postID, integrationID, key, result.threadID, result.parentID,
+		post.AuthorUUID,
 		post.Username, (*string)(post.Chapter), post.Content, post.WrittenAt, receivedAt)
 	if err != nil {
 		return stored{}, fmt.Errorf("insert post: %w", err)
 	}
 	if tag.RowsAffected() == 0 { // the key was used before
 		result = stored{}
-		if err := tx.QueryRow(ctx, findPostSQL, integrationID, key).Scan(&result.postID, &result.threadID, &result.parentID, &result.slug); err != nil {
+		if err := tx.QueryRow(ctx, findPostSQL, integrationID, key).Scan(&result.postID, &result.threadID, &result.parentID,
+			&result.slug); err != nil {
 			return stored{}, fmt.Errorf("find post: %w", err)
 		}
 	}
@@ -90,7 +94,9 @@ func (s *Server) importPost(ctx context.Context, integrationID uuid.UUID, key st
 }
 
 // findThread returns the discussion of a novel, and the novel's slug. What does not exist yet is created.
-func findThread(ctx context.Context, tx pgx.Tx, spelling string, now time.Time) (threadID uuid.UUID, slug string, err error) {
+func findThread(
+	ctx context.Context, tx pgx.Tx, spelling string, now time.Time,
+) (threadID uuid.UUID, slug string, err error) {
 	novelID, slug, found, err := findNovel(ctx, tx, spelling)
 	if errors.Is(err, pgx.ErrNoRows) {
 		id := uuid.Must(uuid.NewV7())
@@ -114,12 +120,16 @@ func findThread(ctx context.Context, tx pgx.Tx, spelling string, now time.Time) 
 	return found.UUID, slug, nil
 }
 
-func findNovel(ctx context.Context, tx pgx.Tx, spelling string) (novelID uuid.UUID, slug string, threadID uuid.NullUUID, err error) {
+func findNovel(
+	ctx context.Context, tx pgx.Tx, spelling string,
+) (novelID uuid.UUID, slug string, threadID uuid.NullUUID, err error) {
 	err = tx.QueryRow(ctx, findNovelSQL, spelling).Scan(&novelID, &slug, &threadID)
 	return novelID, slug, threadID, err // the caller tells no rows from failure
 }
 
-func findParent(ctx context.Context, tx pgx.Tx, integrationID uuid.UUID, key string, threadID uuid.UUID) (*uuid.UUID, error) {
+func findParent(
+	ctx context.Context, tx pgx.Tx, integrationID uuid.UUID, key string, threadID uuid.UUID,
+) (*uuid.UUID, error) {
 	var parentID uuid.UUID
 	err := tx.QueryRow(ctx, findParentSQL, integrationID, key, threadID).Scan(&parentID)
 	switch {

@@ -30,8 +30,8 @@ type Check struct {
 	Print func(text string) error
 }
 
-// Run prints the digests of each table as it is, as it is after a rebuild, and as the naive fold has it. It fails with ErrDiffer and the first
-// row that differs.
+// Run prints the digests of each table as it is, as it is after a rebuild, and as the naive fold has it. It fails with
+// ErrDiffer and the first row that differs.
 func (c *Check) Run(ctx context.Context) error {
 	begun := c.Now()
 	if err := c.awaitProjections(ctx); err != nil {
@@ -42,8 +42,10 @@ func (c *Check) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("The projections had caught up after %.1f s; the naive fold of %d events took %.1f s.\n", waited.Sub(begun).Seconds(), read, c.Now().Sub(waited).Seconds())
-	if err := c.Print(text + fmt.Sprintf(line, "table", "rows", "incremental", "rebuilt", "naive fold", "rebuild")); err != nil {
+	text := fmt.Sprintf("The projections had caught up after %.1f s; the naive fold of %d events took %.1f s.\n",
+		waited.Sub(begun).Seconds(), read, c.Now().Sub(waited).Seconds())
+	if err := c.Print(text + fmt.Sprintf(line, "table", "rows", "incremental", "rebuilt", "naive fold",
+		"rebuild")); err != nil {
 		return err
 	}
 	var differ []error
@@ -114,7 +116,9 @@ func (c *Check) fold(ctx context.Context) (tables map[string]naive.Rows, read in
 const line = "%-21s %8s  %-16s %-16s %-16s %s\n"
 
 // compare digests the tables of a projection, rebuilds it, and digests them again.
-func (c *Check) compare(ctx context.Context, projection projections.Projection, inline bool, want map[string]naive.Rows) error {
+func (c *Check) compare(
+	ctx context.Context, projection projections.Projection, inline bool, want map[string]naive.Rows,
+) error {
 	live := map[string]naive.Rows{}
 	for _, table := range projection.Tables() {
 		rows, err := naive.Read(ctx, c.Pool, table)
@@ -124,7 +128,8 @@ func (c *Check) compare(ctx context.Context, projection projections.Projection, 
 		live[table] = rows
 	}
 	begun := c.Now()
-	_, err := rebuild.Run(ctx, rebuild.Config{Pool: c.Pool, Projection: projection, Inline: inline, Logger: slog.New(slog.DiscardHandler)})
+	_, err := rebuild.Run(ctx,
+		rebuild.Config{Pool: c.Pool, Projection: projection, Inline: inline, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -141,11 +146,13 @@ func (c *Check) compare(ctx context.Context, projection projections.Projection, 
 		}
 		// The first half of a digest will do for the eye.
 		digests := []string{live[table].Digest(), rebuilt.Digest(), folded.Digest()}
-		if err := c.Print(fmt.Sprintf(line, table, fmt.Sprint(len(folded)), digests[0][:16], digests[1][:16], digests[2][:16], took)); err != nil {
+		if err := c.Print(fmt.Sprintf(line, table, fmt.Sprint(len(folded)), digests[0][:16], digests[1][:16], digests[2][:16],
+			took)); err != nil {
 			return err
 		}
 		took = ""
-		differ = append(differ, difference(table+", incremental", live[table], folded), difference(table+", rebuilt", rebuilt, folded))
+		differ = append(differ, difference(table+", incremental", live[table], folded),
+			difference(table+", rebuilt", rebuilt, folded))
 	}
 	return errors.Join(differ...)
 }
@@ -155,7 +162,8 @@ func difference(what string, got, want naive.Rows) error {
 		return nil
 	}
 	row, folded := got.FirstDifference(want)
-	return fmt.Errorf("%w: %s: the first row that is wrong is\n  %s\nand the first that is missing\n  %s", ErrDiffer, what, orNone(row), orNone(folded))
+	return fmt.Errorf("%w: %s: the first row that is wrong is\n  %s\nand the first that is missing\n  %s", ErrDiffer, what,
+		orNone(row), orNone(folded))
 }
 
 func orNone(row string) string {

@@ -26,13 +26,16 @@ func tell(t *testing.T) *pgxpool.Pool {
 	partner := s.NewPartner(t)
 	var novels []catalogue.Novel
 	for i := range 30 {
-		novels = append(novels, catalogue.Novel{Key: fmt.Sprint("book-", i), Title: fmt.Sprintf("Title Ñº %d", i), Author: "Somebody", Language: "ja"})
+		novels = append(novels, catalogue.Novel{
+			Key: fmt.Sprint("book-", i), Title: fmt.Sprintf("Title Ñº %d", i), Author: "Somebody", Language: "ja",
+		})
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 4}
 	t.Cleanup(transport.CloseIdleConnections)
 	story := &digests.Story{
 		Client: &catalogue.Client{
-			URL: s.URL, APIKey: partner.APIKey, Connections: 4, HTTP: &http.Client{Transport: transport, Timeout: time.Minute}, Now: time.Now,
+			URL: s.URL, APIKey: partner.APIKey, Connections: 4, HTTP: &http.Client{Transport: transport, Timeout: time.Minute},
+			Now: time.Now,
 		},
 		Integration: partner.Name, IntegrationID: uuid.MustParse(partner.IntegrationID), Novels: novels, Comments: 500,
 		Novelgate: func(_ context.Context, args ...string) error {
@@ -87,7 +90,9 @@ func TestDigestsOfATinyCatalogue(t *testing.T) {
 	if !errors.Is(err, digests.ErrDiffer) {
 		t.Fatalf("tampered tables: %v", err)
 	}
-	for _, want := range []string{"posts, incremental", `"depth":99`, "daily_authors, incremental", "title_lookup, incremental"} {
+	for _, want := range []string{
+		"posts, incremental", `"depth":99`, "daily_authors, incremental", "title_lookup, incremental",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not show %s: %v", want, err)
 		}

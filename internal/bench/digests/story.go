@@ -25,8 +25,8 @@ type Story struct {
 
 var errTooFew = errors.New("the catalogue has too few novels for the story")
 
-// Tell lets all of it happen. Commands of staff come when nine tenths of the comments are in, so that some of what they decide is
-// about what is still to come.
+// Tell lets all of it happen. Commands of staff come when nine tenths of the comments are in, so that some of what they
+// decide is about what is still to come.
 func (s *Story) Tell(ctx context.Context) error {
 	sent, titles, err := s.Client.Novels(ctx, s.Novels)
 	if err != nil {

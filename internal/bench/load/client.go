@@ -99,7 +99,8 @@ func sane(body []byte, reply bool) bool {
 		URL          string     `json:"url"`
 	}
 	err := json.Unmarshal(body, &post)
-	return err == nil && post.Created && post.PostID != uuid.Nil && post.ThreadID != uuid.Nil && post.URL != "" && (post.ParentPostID != nil) == reply
+	return err == nil && post.Created && post.PostID != uuid.Nil && post.ThreadID != uuid.Nil && post.URL != "" &&
+		(post.ParentPostID != nil) == reply
 }
 
 var errRefused = errors.New("a comment was not accepted")

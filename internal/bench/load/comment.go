@@ -39,12 +39,20 @@ func Key(run uint16, connection, ordinal int) string {
 }
 
 var (
-	titleBegin = []string{"The Lantern", "A Winter", "The Cartographer", "Salt and Ash", "The Ninth Gate", "Children", "The Quiet Sword", "An Orchard"}
-	titleEnd   = []string{"of Ashford", "Without Kings", "at the Edge of Rain", "of the Hollow Sea", "in Exile", "Beyond the Pale Court"}
-	words      = []string{
-		"the", "chapter", "was", "slower", "than", "I", "expected", "but", "ending", "made", "up", "for", "it", "author", "really", "knows",
-		"how", "to", "write", "dialogue", "and", "this", "character", "keeps", "growing", "on", "me", "after", "that", "battle", "scene",
-		"translation", "feels", "smooth", "again", "thanks", "waiting", "next", "one", "did", "anyone", "else", "notice", "hint", "about", "sister",
+	titleBegin = []string{
+		"The Lantern", "A Winter", "The Cartographer", "Salt and Ash", "The Ninth Gate", "Children", "The Quiet Sword",
+		"An Orchard",
+	}
+	titleEnd = []string{
+		"of Ashford", "Without Kings", "at the Edge of Rain", "of the Hollow Sea", "in Exile", "Beyond the Pale Court",
+	}
+	words = []string{
+		"the", "chapter", "was", "slower", "than", "I", "expected", "but", "ending", "made", "up", "for", "it", "author",
+		"really", "knows",
+		"how", "to", "write", "dialogue", "and", "this", "character", "keeps", "growing", "on", "me", "after", "that",
+		"battle", "scene",
+		"translation", "feels", "smooth", "again", "thanks", "waiting", "next", "one", "did", "anyone", "else", "notice",
+		"hint", "about", "sister",
 	}
 )
 

@@ -30,7 +30,8 @@ func TestComposeIsARequestThatTheServiceTakes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, body)
 		}
-		if post.Title != load.Title(7) || (post.ParentKey != nil) != (parent != 0) || len(post.Content) < 250 || len(post.Content) > 350 {
+		if post.Title != load.Title(7) || (post.ParentKey != nil) != (parent != 0) || len(post.Content) < 250 ||
+			len(post.Content) > 350 {
 			t.Errorf("composed %+v", post)
 		}
 		key, err := request.ParseIdempotencyKey(r.Header)

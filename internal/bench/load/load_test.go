@@ -39,7 +39,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		parent = `"` + uuid.NewString() + `"`
 	}
 	w.WriteHeader(http.StatusCreated)
-	_, _ = fmt.Fprintf(w, `{"created":true,"postId":%q,"threadId":%q,"parentPostId":%s,"url":"u"}`, uuid.New(), uuid.New(), parent)
+	_, _ = fmt.Fprintf(w, `{"created":true,"postId":%q,"threadId":%q,"parentPostId":%s,"url":"u"}`, uuid.New(), uuid.New(),
+		parent)
 }
 
 func run(t *testing.T, e *endpoint) load.Result {
@@ -48,7 +49,8 @@ func run(t *testing.T, e *endpoint) load.Result {
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	l, err := load.Open(t.Context(), load.Config{
-		Host: strings.TrimPrefix(server.URL, "http://"), APIKey: "k", Connections: 4, Duration: 100 * time.Millisecond, Titles: 10, Replies: 0.3, Run: 1, Now: time.Now,
+		Host: strings.TrimPrefix(server.URL, "http://"), APIKey: "k", Connections: 4, Duration: 100 * time.Millisecond,
+		Titles: 10, Replies: 0.3, Run: 1, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +89,8 @@ func TestPrepareReachesEveryNovelOnce(t *testing.T) {
 	e := &endpoint{keys: map[string]bool{}}
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
-	err := load.Prepare(t.Context(), load.Config{Host: strings.TrimPrefix(server.URL, "http://"), Titles: 100, Now: time.Now})
+	err := load.Prepare(t.Context(),
+		load.Config{Host: strings.TrimPrefix(server.URL, "http://"), Titles: 100, Now: time.Now})
 	if err != nil || e.seen != 100 || len(e.keys) != 100 {
 		t.Errorf("%d comments with %d keys, %v", e.seen, len(e.keys), err)
 	}

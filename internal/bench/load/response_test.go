@@ -18,17 +18,23 @@ func TestReadResponse(t *testing.T) {
 		body       string
 		last       bool
 	}{
-		{"created", "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", 201, "{}", false},
+		{
+			"created", "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}", 201, "{}", false,
+		},
 		{"any case, any space", "HTTP/1.1 200 OK\r\ncontent-LENGTH:\t 3 \r\n\r\nabc", 200, "abc", false},
 		{"no reason", "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", 200, "", false},
 		{"closing", "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx", 503, "x", true},
 		{"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 1\n\nx", 200, "x", false},
-		{"larger than the buffer", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + strings.Repeat("y", 20), 200, strings.Repeat("y", 20), false},
+		{
+			"larger than the buffer", "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + strings.Repeat("y", 20), 200,
+			strings.Repeat("y", 20), false,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			// One byte at a time, and another answer behind: neither may matter.
-			r := bufio.NewReader(io.MultiReader(oneByte{strings.NewReader(test.text)}, strings.NewReader("HTTP/1.1 204 Next\r\nContent-Length: 0\r\n\r\n")))
+			r := bufio.NewReader(io.MultiReader(oneByte{strings.NewReader(test.text)},
+				strings.NewReader("HTTP/1.1 204 Next\r\nContent-Length: 0\r\n\r\n")))
 			status, body, last, err := load.ReadResponse(r, make([]byte, 8))
 			if err != nil {
 				t.Fatal(err)

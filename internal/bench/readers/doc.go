@@ -1,2 +1,3 @@
-// Package readers measures how fast pages are read: a large discussion, a load of readers, and the handler to compare with.
+// Package readers measures how fast pages are read: a large discussion, a load of readers, and the handler to compare
+// with.
 package readers

@@ -57,7 +57,8 @@ func (l *Load) Run(ctx context.Context, duration time.Duration) (Result, error) 
 	}
 	slices.Sort(all)
 	return Result{
-		PerSecond: float64(len(all)) / elapsed.Seconds(), P50: stats.Percentile(all, 50), P99: stats.Percentile(all, 99), Bytes: readers[0].length,
+		PerSecond: float64(len(all)) / elapsed.Seconds(), P50: stats.Percentile(all, 50), P99: stats.Percentile(all, 99),
+		Bytes: readers[0].length,
 	}, errors.Join(errs...)
 }
 

@@ -16,8 +16,8 @@ import (
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// Peer runs the statement of the first page of a discussion and prints its rows as text, one column after the other: the least that a
-// page can cost which is read and not remembered.
+// Peer runs the statement of the first page of a discussion and prints its rows as text, one column after the other:
+// the least that a page can cost which is read and not remembered.
 func Peer(pool *pgxpool.Pool, slug string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// One less: the service reads one top-level comment more than it shows, and this handler is spared that.
@@ -50,11 +50,13 @@ func printRows(buffer *bytes.Buffer, rows pgx.Rows) error {
 		chapter, content, member, name, platform  pgtype.Text
 	)
 	columns := []any{
-		&novel, &slug, &title, &state, &language, &cover, &thread, &post, &parent, &root, &depth, &chapter, &written, &received, &author,
+		&novel, &slug, &title, &state, &language, &cover, &thread, &post, &parent, &root, &depth, &chapter, &written,
+		&received, &author,
 		&hidden, &cut, &content, &member, &name, &platform,
 	}
 	_, err := pgx.ForEachRow(rows, columns, func() error {
-		_, err := fmt.Fprintln(buffer, post.String(), parent.String(), depth, chapter.String, written.Time, hidden, name.String, platform.String, content.String)
+		_, err := fmt.Fprintln(buffer, post.String(), parent.String(), depth, chapter.String, written.Time, hidden,
+			name.String, platform.String, content.String)
 		return err
 	})
 	return err //nolint:wrapcheck // the handler prints it

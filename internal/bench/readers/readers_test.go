@@ -35,7 +35,8 @@ func TestThePeerPrintsThePage(t *testing.T) {
 	if err := readers.Fill(t.Context(), url, 1000); err != nil {
 		t.Fatal(err)
 	}
-	page, err := (&reading.Reader{DB: pools.Read}).Discussion(t.Context(), reading.Question{Slug: readers.Slug, Newest: true, Limit: readers.Tops})
+	page, err := (&reading.Reader{DB: pools.Read}).Discussion(t.Context(),
+		reading.Question{Slug: readers.Slug, Newest: true, Limit: readers.Tops})
 	if err != nil {
 		t.Fatal(err)
 	}

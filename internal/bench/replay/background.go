@@ -36,7 +36,10 @@ type Work struct {
 }
 
 // StartRebuild returns when the rebuild is at work. An urgent one does not yield to those who append.
-func StartRebuild(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection, workers int, urgent bool, now func() time.Time) (*Background, error) {
+func StartRebuild(
+	ctx context.Context, pool *pgxpool.Pool, projection projections.Projection, workers int, urgent bool,
+	now func() time.Time,
+) (*Background, error) {
 	running, stop := context.WithCancel(ctx)
 	b := &Background{stop: stop, ended: make(chan error, 1), begun: make(chan struct{}), now: now, from: now()}
 	config := rebuild.Config{Pool: pool, Projection: projection, Workers: workers, Logger: slog.New(slog.DiscardHandler)}
@@ -82,7 +85,8 @@ func (b *Background) Done() Work {
 	return Work{Events: int(b.events.Load()), Switches: int(b.switches.Load()), Phase: phase, Took: b.now().Sub(b.from)}
 }
 
-// Stop ends the rebuild where it is, but for making indexes: an index that is interrupted is made again from the beginning.
+// Stop ends the rebuild where it is, but for making indexes: an index that is interrupted is made again from the
+// beginning.
 func (b *Background) Stop() error {
 	const pause = 50 * time.Millisecond
 	for b.Done().Phase == rebuild.Indexing {
@@ -103,8 +107,8 @@ const watchSQL = `SELECT count(*), count(*) FILTER (WHERE p.tableoid <> q.tableo
 FROM posts AS p JOIN posts AS q USING (post_id)
 WHERE p.thread_id = (SELECT thread_id FROM threads ORDER BY novel_id LIMIT 1) AND p.root_post_id IS NULL`
 
-// Watch reads a discussion again and again until ctx ends, and returns how often. It fails with the first read that fails, that is of two
-// generations, or that misses what an earlier one has shown.
+// Watch reads a discussion again and again until ctx ends, and returns how often. It fails with the first read that
+// fails, that is of two generations, or that misses what an earlier one has shown.
 func Watch(ctx context.Context, pool *pgxpool.Pool) (reads int, err error) {
 	const pause = 20 * time.Millisecond
 	seen := 0

@@ -31,7 +31,8 @@ func TestRebuildInTheBackground(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One discussion for the reader to look at.
-	if _, err := pool.Exec(t.Context(), `INSERT INTO threads (novel_id, thread_id) SELECT DISTINCT (data ->> 'novelId')::uuid, (data ->> 'threadId')::uuid FROM events LIMIT 1`); err != nil {
+	if _, err := pool.Exec(t.Context(),
+		`INSERT INTO threads (novel_id, thread_id) SELECT DISTINCT (data ->> 'novelId')::uuid, (data ->> 'threadId')::uuid FROM events LIMIT 1`); err != nil {
 		t.Fatal(err)
 	}
 	background, err := replay.StartRebuild(t.Context(), pool, projections.Posts{}, 2, false, time.Now)

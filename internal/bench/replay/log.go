@@ -25,7 +25,8 @@ const (
 )
 
 var logColumns = []string{
-	"position", "stream_type", "stream_id", "stream_version", "event_id", "event_source", "event_type", "data", "personal", "salt", "metadata",
+	"position", "stream_type", "stream_id", "stream_version", "event_id", "event_source", "event_type", "data", "personal",
+	"salt", "metadata",
 }
 
 // The unique indexes of the log are made at the end: that is faster, and the log comes out the same.
@@ -119,7 +120,8 @@ func (c *composer) row(position int) ([]any, error) {
 		return nil, fmt.Errorf("encode comment: %w", err)
 	}
 	metadata, err := events.EncodeMetadata(&events.Metadata{
-		Actor: "integration:" + c.integration.String(), KeyID: c.integration.String(), RequestID: uuid.NewString(), Batch: uuid.New(), Fingerprint: uuid.NewString(),
+		Actor: "integration:" + c.integration.String(), KeyID: c.integration.String(), RequestID: uuid.NewString(),
+		Batch: uuid.New(), Fingerprint: uuid.NewString(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("a generated event: %w", err)

@@ -15,7 +15,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// ReadLoop reads the log with one connection, a thousand events at a time, and does nothing with them. It returns how many.
+// ReadLoop reads the log with one connection, a thousand events at a time, and does nothing with them. It returns how
+// many.
 func ReadLoop(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	const readSQL = `SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, recorded_at
 FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT 1000`
@@ -50,8 +51,12 @@ FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
 }
 
 // Rebuild rebuilds a projection, as projection rebuild does, and returns how many events it read.
-func Rebuild(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection, workers int, now func() time.Time, progress func(rebuild.Progress)) (int, error) {
-	result, err := rebuild.Run(ctx, rebuild.Config{Pool: pool, Projection: projection, Workers: workers, Now: now, Progress: progress})
+func Rebuild(
+	ctx context.Context, pool *pgxpool.Pool, projection projections.Projection, workers int, now func() time.Time,
+	progress func(rebuild.Progress),
+) (int, error) {
+	result, err := rebuild.Run(ctx,
+		rebuild.Config{Pool: pool, Projection: projection, Workers: workers, Now: now, Progress: progress})
 	if err != nil {
 		return 0, err
 	}
@@ -63,7 +68,9 @@ var errFailed = errors.New("the projection has failed")
 // CatchUp lets a live projection that has never run follow the whole log. It returns how many events it applied.
 func CatchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (int, error) {
 	const pause = 20 * time.Millisecond
-	runner, err := projections.NewRunner(projections.Config{Pool: pool, Projections: []projections.Projection{projection}, Logger: slog.New(slog.DiscardHandler)})
+	runner, err := projections.NewRunner(projections.Config{
+		Pool: pool, Projections: []projections.Projection{projection}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return 0, fmt.Errorf("create runner: %w", err)
 	}
@@ -78,7 +85,8 @@ func CatchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	const stateSQL = `SELECT coalesce(max(state), '') = 'failed', coalesce(bool_or((transaction_id, position) >= ($2, $3)), false) FROM projections WHERE name = $1`
 	for {
 		var failed, done bool
-		if err := pool.QueryRow(ctx, stateSQL, projection.Name(), end.TransactionID, end.Ordinal).Scan(&failed, &done); err != nil {
+		if err := pool.QueryRow(ctx, stateSQL, projection.Name(), end.TransactionID, end.Ordinal).Scan(&failed,
+			&done); err != nil {
 			return 0, fmt.Errorf("look at the projection: %w", err)
 		}
 		if failed {

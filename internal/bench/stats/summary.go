@@ -7,7 +7,8 @@ type Summary struct {
 	Median, Min, Max float64
 }
 
-// Summarise returns the zero Summary for no values. The median of an even number of values is the mean of the middle two.
+// Summarise returns the zero Summary for no values. The median of an even number of values is the mean of the middle
+// two.
 func Summarise(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
