@@ -15,14 +15,14 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events"
-	"novelgate/internal/naive"
+	"novelgate/internal/reference"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
-// However the log is cut into batches, whichever come again and however they overlap, the read models are what a naive
-// fold makes of the log; also when comments are read after their author was erased.
-func TestModelsEqualANaiveFold(t *testing.T) {
+// However the log is cut into batches, whichever come again and however they overlap, the read models equal the
+// reference model; also when comments are read after their author was erased.
+func TestModelsEqualTheReferenceModel(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -81,20 +81,20 @@ func modelTables() []string {
 	return slices.Concat(projections.Novels{}.Tables(), projections.Activity{}.Tables())
 }
 
-// modelsDiff compares the read models with the naive fold, and shows the rows where they differ.
+// modelsDiff compares the read models with the reference model, and shows the rows where they differ.
 func modelsDiff(t *testing.T, pool *pgxpool.Pool, log []events.Recorded) string {
 	t.Helper()
-	want, err := naive.Of(log).Tables()
+	want, err := reference.Of(log).Tables()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range modelTables() {
-		got, err := naive.Read(context.Background(), pool, table)
+		got, err := reference.Read(context.Background(), pool, table)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.Digest() != want[table].Digest() {
-			return fmt.Sprintf("%s differs (-naive fold +table):\n%.3000s", table, cmp.Diff(want[table], got))
+			return fmt.Sprintf("%s differs (-reference +table):\n%.3000s", table, cmp.Diff(want[table], got))
 		}
 	}
 	return ""

@@ -134,7 +134,7 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 		events.AuthorLinked{IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: "m"}},
 		events.AuthorBlocked{AuthorRef: ref}, events.AuthorPostsHidden{AuthorRef: ref, Until: at.Add(time.Minute)}))
 
-	want := naivePosts(log)
+	want := referencePosts(log)
 	first, last := want[log[0].StreamID], want[log[2].StreamID]
 	first.Hidden, first.Content, first.MemberID, last.MemberID = true, nil, new("m"), new("m")
 	want[log[0].StreamID], want[log[2].StreamID] = first, last

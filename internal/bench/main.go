@@ -1,6 +1,5 @@
-// Command bench measures how fast novelgate takes comments in, against a CRUD peer on the same PostgreSQL server; and
-// loads a catalogue of real novels into a running service; how fast it is read; and whether all ways to come from the
-// log to the tables come to the same.
+// Command bench measures how fast novelgate takes comments in, against a CRUD peer on the same PostgreSQL server, and
+// how fast it is read; and loads a catalogue of real novels into a running service.
 //
 //	go run ./internal/bench                                  # compare at 1, 64 and 256 connections
 //	go run ./internal/bench --pairs 3 --connections 256 --paused
@@ -12,7 +11,6 @@
 //	go run ./internal/bench ledger                           # what sealing costs
 //	go run ./internal/bench visible                          # from a comment's commit to analysts
 //	go run ./internal/bench rebuild                          # ingest while a projection is rebuilt
-//	go run ./internal/bench digests --csv books.csv          # tables as they are, rebuilt, and folded naively
 //	go run ./internal/bench catalogue --csv books.csv --url http://127.0.0.1:8080 --key ngp_…
 package main
 
@@ -43,7 +41,6 @@ type CLI struct {
 	Read        ReadCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
 	ReadPeer    ReadPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Catalogue   CatalogueCommand   `cmd:"" help:"Load a CSV file of novels into a running service, and comments on them; then the same once more."`
-	Digests     DigestsCommand     `cmd:"" help:"Compare the tables of all projections as they are, as a rebuild makes them, and as a naive fold of the log has them."`
 	Peer        PeerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
 	Load        LoadCommand        `cmd:"" hidden:"" help:"Be the load generator."`
 }

@@ -7,8 +7,8 @@
 //   - Every acknowledged command is on record exactly once, with the identifiers that were answered. A command without
 //     an answer is on record once or not at all. A retry with its key tells which.
 //   - Versions of a stream are contiguous and in log order.
-//   - Every read model equals a replay of the log: through the same projections into an empty database, and through a
-//     second, naive fold in memory that shares no code with them.
+//   - Every read model equals a replay of the log through the same projections into an empty database, and the
+//     reference model, which shares no code with them.
 //   - An erasure that is killed has erased whole transactions and no event by half; the next one completes it, and the
 //     ledger verifies.
 //   - While the database is away, each request is answered with 503 within two seconds; then everything recovers by

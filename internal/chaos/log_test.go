@@ -15,6 +15,8 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/blackbox"
+	"novelgate/internal/reference"
+	"novelgate/projections"
 )
 
 // readModels are the tables that derive from the log.
@@ -24,7 +26,7 @@ var readModels = []string{
 }
 
 // wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a
-// replay, both through the projections and through the naive fold. It waits until the projections have caught up, and
+// replay through the projections and the reference model. It waits until the projections have caught up, and
 // returns how many events there are. Call it when nobody sends.
 func wantSoundLog(t testing.TB, databaseURL string) int {
 	t.Helper()
@@ -51,12 +53,35 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 	live := contents(t, databaseURL, readModels, `SELECT t::text FROM %s AS t`)
 	rebuilt := contents(t, rebuild(t, databaseURL, recorded), readModels, `SELECT t::text FROM %s AS t`)
 	wantSame(t, "a replay through the projections", rebuilt, live)
-	naive := map[string][]string{}
-	for table, query := range foldQueries {
-		naive[table] = contents(t, databaseURL, []string{table}, query)[table]
+	var tables []string
+	for _, p := range slices.Concat(projections.All(), projections.Inline()) {
+		tables = append(tables, p.Tables()...)
 	}
-	wantSame(t, "a naive fold of the log", fold(recorded), naive)
+	wantReference(t, databaseURL, recorded, tables...)
 	return len(recorded)
+}
+
+// wantReference wants tables to hold what the reference model makes of the log.
+func wantReference(t testing.TB, databaseURL string, recorded []events.Recorded, tables ...string) {
+	t.Helper()
+	model, err := reference.Of(recorded).Tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := connect(t, databaseURL)
+	defer func() { _ = connection.Close(context.Background()) }()
+	want, got := map[string][]string{}, map[string][]string{}
+	for _, table := range tables {
+		rows, err := reference.Read(context.Background(), connection, table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := model[table]; !known {
+			t.Fatalf("the reference model has no table %s", table)
+		}
+		want[table], got[table] = model[table], rows
+	}
+	wantSame(t, "the reference model", want, got)
 }
 
 // settledLog reads the whole log when readers see all of it, which is soon after the last transaction that was there

@@ -2,7 +2,6 @@ package chaos_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"testing"
@@ -49,16 +48,4 @@ func rebuild(t testing.TB, databaseURL string, recorded []events.Recorded) strin
 		}
 	}
 	return scratch.String()
-}
-
-// row joins the columns of a row, as the queries of fold_test.go do.
-func row(columns ...any) string {
-	text := ""
-	for i, column := range columns {
-		if i > 0 {
-			text += "|"
-		}
-		text += fmt.Sprint(column)
-	}
-	return text
 }

@@ -32,8 +32,8 @@ type (
 	}
 )
 
-// naivePosts and naiveAuthors say, one event after another, what the projections must come to.
-func naivePosts(log []events.Recorded) map[uuid.UUID]postRow {
+// referencePosts and referenceAuthors say, one event after another, what the projections must come to.
+func referencePosts(log []events.Recorded) map[uuid.UUID]postRow {
 	rows := map[uuid.UUID]postRow{}
 	hidden := map[uuid.UUID]bool{}
 	for _, recorded := range log {
@@ -74,7 +74,7 @@ func naivePosts(log []events.Recorded) map[uuid.UUID]postRow {
 	return rows
 }
 
-func naiveAuthors(log []events.Recorded) map[uuid.UUID]authorRow {
+func referenceAuthors(log []events.Recorded) map[uuid.UUID]authorRow {
 	rows := map[uuid.UUID]authorRow{}
 	for _, recorded := range log {
 		e, ok := recorded.Event.(events.PostImported)
@@ -141,10 +141,10 @@ func assertTables(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	log := readAll(t, pool)
 	posts, authors := readTables(t, pool)
-	if diff := difference(naivePosts(log), posts); diff != "" {
+	if diff := difference(referencePosts(log), posts); diff != "" {
 		t.Errorf("posts differ (-log +table):\n%.2000s", diff)
 	}
-	if diff := difference(naiveAuthors(log), authors); diff != "" {
+	if diff := difference(referenceAuthors(log), authors); diff != "" {
 		t.Errorf("authors differ (-log +table):\n%.2000s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package naive
+package reference
 
 import (
 	"crypto/sha256"
@@ -23,26 +23,6 @@ func (r Rows) Digest() string {
 		h.Write([]byte{'\n'})
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// FirstDifference returns the first row that the others lack, and the first of theirs that is lacking here; "" for
-// none.
-func (r Rows) FirstDifference(other Rows) (own, others string) {
-	return r.firstWithout(other), other.firstWithout(r)
-}
-
-// firstWithout goes through both lists at once, as they are sorted.
-func (r Rows) firstWithout(other Rows) string {
-	for _, row := range r {
-		for len(other) > 0 && other[0] < row {
-			other = other[1:]
-		}
-		if len(other) == 0 || other[0] != row {
-			return row
-		}
-		other = other[1:] // so that a row that is there twice needs two
-	}
-	return ""
 }
 
 // canonical is one row as it is compared.
