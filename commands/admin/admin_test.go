@@ -144,6 +144,10 @@ func TestKeyLife(t *testing.T) {
 			t.Errorf("revoke: %d %s", a.status, a.text)
 		}
 	}
+	if a := d.send(t, d.ada, http.MethodPost, "/api/admin/keys/"+made.str("keyId")+"/rotate", "rotate-1",
+		`{}`); a.status != http.StatusConflict || a.code() != "conflict" {
+		t.Errorf("rotate a revoked key: %d %s", a.status, a.text)
+	}
 	d.keys.Forget()
 	if _, err := d.keys.Authenticate(t.Context(), made.str("apiKey")); err == nil {
 		t.Error("a revoked key still opens the door")

@@ -13,11 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/aggregates/author"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
@@ -238,9 +240,16 @@ func TestEraseWithoutTables(t *testing.T) {
 		t.Errorf("nobody: %v", err)
 	}
 	appendAll(t, l.Staff, l.comments(l.name, "k", 7)...)
+	namesake := staff.AuthorName{
+		IntegrationID: newIntegration(t, l.Staff, "Another Site"), ExternalUUID: l.name.ExternalUUID,
+	}
+	appendAll(t, l.Staff, l.comments(namesake, "k", 2)...)
 	erased, err := l.EraseAuthor(t.Context(), l.name, "r")
 	if err != nil || erased.Comments != 7 {
 		t.Fatalf("%+v, %v", erased, err)
+	}
+	if erased, err = l.EraseAuthor(t.Context(), namesake, "r"); err != nil || erased.Comments != 2 {
+		t.Fatalf("the author of another integration with the same identifier: %+v, %v", erased, err)
 	}
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 	for want, of := range map[error]staff.AuthorName{
@@ -273,6 +282,45 @@ func TestEraseWaitsForTheSealer(t *testing.T) {
 	}
 	l.seal(t)
 	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp(t)
+	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
+}
+
+// TestEraseWaitsForOlderTransactions: a comment whose transaction began before the erasure, and commits after it was
+// recorded, is erased.
+func TestEraseWaitsForOlderTransactions(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	appendAll(t, l.Staff, l.comments(l.name, "before", 1)...)
+	l.caughtUp(t)
+	late, err := l.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = late.Rollback(context.Background()) }()
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, l.comments(l.name, "late", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.SendBatch(t.Context(), &batch).Close(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := l.EraseAuthor(t.Context(), l.name, "r")
+		ended <- err
+	}()
+	testdb.Eventually(t, "the erasure is recorded and waits", func() bool {
+		return len(ended) > 0 || l.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND pid <> pg_backend_pid() AND query LIKE 'SELECT $1::xid8 < pg_snapshot_xmin%'
+			AND EXISTS (SELECT FROM events WHERE event_type = 'author.erased.v1')`) > 0
+	})
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
 	l.caughtUp(t)

@@ -105,6 +105,9 @@ func TestRevokePersonKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.RevokePersonKey(t.Context(), key.ID, "le\x00ft"); !errors.Is(err, staff.ErrReasonInvalid) {
+		t.Errorf("a reason that cannot be stored: %v", err)
+	}
 	got, err := s.RevokePersonKey(t.Context(), key.ID, "left")
 	if err != nil {
 		t.Fatal(err)

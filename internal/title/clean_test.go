@@ -17,6 +17,7 @@ func TestClean(t *testing.T) {
 		"a ":                                   "a",
 		"a  b":                                 "a b",
 		"a\tb\nc\vd\fe\rf":                     "a b c d e f",
+		"a\rb":                                 "a b",
 		"a\u0085b\u00a0c\u1680d\u2000e":        "a b c d e",
 		"a\u2028b\u2029c\u202fd\u205fe\u3000f": "a b c d e f",
 		"\u200ba\u2060\ufeff\u180e":            "\u200ba\u2060\ufeff\u180e",
