@@ -18,7 +18,7 @@ import (
 // machine adds.
 const everywhere = time.Second + 1500*time.Millisecond
 
-// listening is how many connections of a replica wait for notifications. docs/operations.md, "Several replicas".
+// listening is how many connections of a replica wait for notifications. docs/settings.md, "Connections".
 const listening = 2
 
 // TestRevocationOnAnotherReplica takes keys away on one replica and watches them on another: as it should be, without

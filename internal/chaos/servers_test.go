@@ -30,7 +30,7 @@ type host struct {
 	address string // of TCP
 }
 
-// variant is a database as an operator may have set it up, and what becomes of a service on it. docs/operations.md has
+// variant is a database as an operator may have set it up, and what becomes of a service on it. docs/settings.md has
 // the same table.
 type variant struct {
 	// statements set the database @DB up, and its owner @ROLE, who is no superuser. Those that begin with "IN DB " are run
@@ -49,7 +49,7 @@ type variant struct {
 
 const elsewhere = `novelgate: migrate: the tables are not in schema public but in "@ROLE": stop every replica, and let the owner run ` +
 	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`, or see \"Tables in another schema\" in " +
-	"docs/operations.md"
+	"docs/settings.md"
 
 // variants are set up on one server.
 var variants = map[string]variant{

@@ -101,7 +101,7 @@ func CheckSchema(ctx context.Context, db rowQuerier) error {
 	case made:
 	case elsewhere != "":
 		return fmt.Errorf("%w but in %s: stop every replica, and let the owner run `DROP SCHEMA public; ALTER SCHEMA %s "+
-			"RENAME TO public`, or see \"Tables in another schema\" in docs/operations.md",
+			"RENAME TO public`, or see \"Tables in another schema\" in docs/settings.md",
 			ErrElsewhere, quote(elsewhere), quote(elsewhere))
 	case !mayMakeTables:
 		return fmt.Errorf("%w: `GRANT CREATE ON SCHEMA public TO %s`, or make it the owner of the database", ErrNoRight,
