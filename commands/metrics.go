@@ -25,14 +25,15 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "novelgate_http_requests_total",
-			Help: "Answered requests by route, status (aborted when the answer broke off) and error code (empty when there " +
-				"was no error).",
-		}, []string{"route", "status", "code"}),
+			Help: "Answered requests by route, method (other for unknown ones), status (aborted when the answer broke off) " +
+				"and error code (empty when there was no error).",
+		}, []string{"route", "method", "status", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "novelgate_http_request_seconds",
-			Help:    "Time from receiving a request's header to its answer, by route and status.",
+			Name: "novelgate_http_request_seconds",
+			Help: "Time from receiving a request's header to the end of its answer, by route, method and status. " +
+				"Streams are left out: they last as long as their clients want.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
-		}, []string{"route", "status"}),
+		}, []string{"route", "method", "status"}),
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "novelgate_commands_total",
 			Help: "Commands by operation and outcome: created, updated, canonical, foreign, replayed, or the code of " +
@@ -68,6 +69,9 @@ func (o *observed) WriteHeader(status int) {
 	o.ResponseWriter.WriteHeader(status)
 }
 
+// streamed reports whether the answer was a stream of events.
+func (o *observed) streamed() bool { return o.Header().Get("Content-Type") == "application/x-ndjson" }
+
 // Unwrap lets http.ResponseController reach the connection.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
@@ -82,13 +86,26 @@ func (m *Metrics) Middleware(next http.Handler) http.Handler {
 		o := &observed{ResponseWriter: w}
 		status := aborted
 		defer func() { //nolint:contextcheck // the request has it
-			route := routeName(r)
-			m.requests.WithLabelValues(route, status, string(infoOf(r.Context()).code)).Inc()
-			m.seconds.WithLabelValues(route, status).Observe(time.Since(start).Seconds())
+			route, method := routeName(r), methodName(r)
+			m.requests.WithLabelValues(route, method, status, string(infoOf(r.Context()).code)).Inc()
+			if !o.streamed() {
+				m.seconds.WithLabelValues(route, method, status).Observe(time.Since(start).Seconds())
+			}
 		}()
 		next.ServeHTTP(o, r)
 		status = strconv.Itoa(cmp.Or(o.status, http.StatusOK))
 	})
+}
+
+// methodName is the method of a request; clients may send any word.
+func methodName(r *http.Request) string {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
+		return r.Method
+	default:
+		return "other"
+	}
 }
 
 // routeName is the path of the matched route as docs/openapi.yaml spells it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -91,7 +92,7 @@ func TestRouteLabelsArePlainPaths(t *testing.T) {
 		path := strings.NewReplacer("{slug}", "s", "{key:(?s:.+)}", "a/b", "{level:[0-9]{1,2}}", "7", "{index:.+}",
 			"x1/2").Replace(template)
 		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, http.NoBody))
-		if found := series(t, metrics); found["novelgate_http_requests_total route="+want+" status=200"] != 1 {
+		if found := series(t, metrics); found["novelgate_http_requests_total method=GET route="+want+" status=200"] != 1 {
 			t.Errorf("%s: %v, want the route %s", template, found, want)
 		}
 	}
@@ -118,8 +119,34 @@ func TestBrokenAnswersAreCounted(t *testing.T) {
 	}()
 	found := series(t, metrics)
 	for _, name := range []string{"novelgate_http_requests_total", "novelgate_http_request_seconds"} {
-		if found[name+" route=/stream status=aborted"] != 1 {
+		if found[name+" method=GET route=/stream status=aborted"] != 1 {
 			t.Errorf("%s: %v", name, found)
 		}
+	}
+}
+
+// TestStreamsAreNotTimed: how long a client follows the history says nothing about the service.
+func TestStreamsAreNotTimed(t *testing.T) {
+	t.Parallel()
+	metrics := commands.NewMetrics()
+	router := mux.NewRouter()
+	router.Use(metrics.Middleware)
+	router.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+		}
+	})
+	for _, method := range []string{http.MethodGet, http.MethodHead, "BREW", "PROPFIND"} {
+		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, "/events", http.NoBody))
+	}
+	want := map[string]float64{
+		"novelgate_http_requests_total method=GET route=/events status=200":    1,
+		"novelgate_http_requests_total method=HEAD route=/events status=200":   1,
+		"novelgate_http_requests_total method=other route=/events status=200":  2,
+		"novelgate_http_request_seconds method=HEAD route=/events status=200":  1,
+		"novelgate_http_request_seconds method=other route=/events status=200": 2,
+	}
+	if diff := cmp.Diff(want, series(t, metrics)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

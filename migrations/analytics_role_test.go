@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -73,6 +74,12 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 		AND p.oid NOT IN (SELECT d.refobjid FROM pg_depend d JOIN pg_rewrite w ON w.oid = d.objid
 		    JOIN pg_class v ON v.oid = w.ev_class
 			WHERE d.refclassid = 'pg_proc'::regclass AND v.relnamespace = 'analytics'::regnamespace)`) // whoever reads a view may call what it calls
+
+	callable := names(t, owner, `SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace)
+		AND has_function_privilege('novelgate_analytics', p.oid, 'EXECUTE')`)
+	if diff := cmp.Diff([]string{"post_is_hidden"}, callable); diff != "" {
+		t.Errorf("what docs/operations.md says that analysts may call (-want +got)\n%s", diff)
+	}
 
 	analyst := connect(t, databaseURL)
 	execute(t, analyst, `SET ROLE novelgate_analytics`)
