@@ -59,7 +59,10 @@ func (c *AnalyticsExport) Run(in *invocation) error {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
 	}
 	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		export := analytics.Export{View: c.View, Format: analytics.Format(c.Format)}
+		export := analytics.Export{
+			View: c.View, Format: analytics.Format(c.Format),
+			CreatedBy: fmt.Sprintf("novelgate version %s (build %s)", thisBuild().Version, thisBuild().Commit),
+		}
 		// Rows and a bar on one terminal would be unreadable.
 		if isTerminal(in.stderr) && (c.Output != "" || !isTerminal(in.stdout)) {
 			export.Progress = in.progress(c.View, "rows")

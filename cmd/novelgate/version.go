@@ -26,7 +26,12 @@ type build struct {
 // Run prints what this program was built from.
 func (c *VersionCommand) Run(in *invocation) error {
 	b := thisBuild()
-	return c.print(in, b, func() { fmt.Fprintf(in.stdout, "novelgate %s (commit %s, %s)\n", b.Version, b.Commit, b.Go) })
+	return c.print(in, b, func() { fmt.Fprintln(in.stdout, b) })
+}
+
+// String is the version for people.
+func (b build) String() string {
+	return fmt.Sprintf("novelgate %s (commit %s, %s)", b.Version, b.Commit, b.Go)
 }
 
 func thisBuild() build {

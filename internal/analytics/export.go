@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,6 +25,9 @@ const (
 type Export struct {
 	View   string // name of a view of the schema analytics
 	Format Format
+	// CreatedBy is the program, in the form that Parquet wants: "novelgate version 1.0.0 (build 0123456)". Default:
+	// "novelgate".
+	CreatedBy string
 	// Progress is told how many rows are written, now and then and at the end, and how many there are in all. Default:
 	// nobody is, and rows are not counted beforehand.
 	Progress func(rows, total int64)
@@ -60,7 +64,7 @@ func (e Export) Run(ctx context.Context, db Beginner, out io.Writer) (rows int64
 	case CSV:
 		rows, err = writeCSV(ctx, tx, view, out, progress)
 	case Parquet:
-		rows, err = writeParquet(ctx, tx, view, out, progress)
+		rows, err = writeParquet(ctx, tx, view, out, cmp.Or(e.CreatedBy, "novelgate"), progress)
 	default:
 		return 0, fmt.Errorf("unknown format %q: there are %s, %s", e.Format, CSV, Parquet)
 	}

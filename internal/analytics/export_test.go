@@ -164,6 +164,15 @@ func parquetRows(t *testing.T, file []byte) [][]string {
 	for _, field := range fields {
 		names = append(names, field.Name())
 	}
+	exact := func(texts []string) []string { // without the decimals beside numbers, see TestDecimals
+		kept := []string{}
+		for i := range texts {
+			if !strings.HasSuffix(names[i], "_decimal") {
+				kept = append(kept, texts[i])
+			}
+		}
+		return kept
+	}
 	reader := parquet.NewGenericReader[any](bytes.NewReader(file), opened.Schema())
 	defer func() { _ = reader.Close() }()
 	var all [][]string
@@ -173,17 +182,69 @@ func parquetRows(t *testing.T, file []byte) [][]string {
 		for _, row := range buffer[:n] {
 			texts := make([]string, len(fields))
 			row.Range(func(column int, values []parquet.Value) bool {
-				texts[column] = rendered(t, fields[column], values)
+				if !strings.HasSuffix(names[column], "_decimal") {
+					texts[column] = rendered(t, fields[column], values)
+				}
 				return true
 			})
-			all = append(all, texts)
+			all = append(all, exact(texts))
 		}
 		if errors.Is(err, io.EOF) {
-			return append([][]string{names}, sorted(all)...)
+			return append([][]string{exact(names)}, sorted(all)...)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestDecimals: beside the digits of a number, which are text, there is the number, for programs that compute.
+func TestDecimals(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	execute(t, pool, `CREATE VIEW analytics.numbers AS SELECT n, x FROM (VALUES
+		(1, 12.5), (2, 1000000), (3, 0.0000005), (4, 0.00000049), (5, -2.25), (6, 999999999999.999999), (7, 999999999999.9999999), (8, 1e12), (9, 'NaN'), (10, NULL)) AS v (n, x)`)
+	file := export(t, pool, "numbers", analytics.Parquet)
+	opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	column, ok := opened.Schema().Lookup("x_decimal")
+	if !ok || column.Node.Type().LogicalType().String() != "DECIMAL(18,6)" {
+		t.Fatalf("x_decimal: %v %v", ok, opened.Schema())
+	}
+	rows, err := parquet.Read[struct {
+		N int32  `parquet:"n,optional"`
+		X *int64 `parquet:"x_decimal,optional,decimal(6:18)"`
+	}](bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int32]int64{1: 12_500_000, 2: 1_000_000_000_000, 3: 1, 4: 0, 5: -2_250_000, 6: 999_999_999_999_999_999}
+	got := map[int32]int64{}
+	for _, row := range rows {
+		if row.X != nil {
+			got[row.N] = *row.X
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(rows) != 10 {
+		t.Errorf("%d rows (-want +got)\n%s", len(rows), diff)
+	}
+}
+
+func TestParquetNamesItsMaker(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	e := analytics.Export{View: "novels", Format: analytics.Parquet, CreatedBy: "novelgate version 1.2.3 (build abc)"}
+	if _, err := e.Run(t.Context(), newPool(t), &file); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := opened.Metadata().CreatedBy; got != e.CreatedBy {
+		t.Errorf("created by %q", got)
 	}
 }
 

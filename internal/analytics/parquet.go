@@ -17,14 +17,15 @@ const (
 )
 
 func writeParquet(
-	ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool),
+	ctx context.Context, tx pgx.Tx, view View, out io.Writer, createdBy string, progress func(int64, bool),
 ) (count int64, err error) {
+	view = view.withDecimals()
 	columns, err := parquetColumns(view)
 	if err != nil {
 		return 0, err
 	}
 	writer := parquet.NewGenericWriter[any](out, schemaOf(view, columns), parquet.Compression(&parquet.Zstd),
-		parquet.CreatedBy("novelgate", "", ""), parquet.KeyValueMetadata("view", "analytics."+view.Name))
+		&parquet.WriterConfig{CreatedBy: createdBy}, parquet.KeyValueMetadata("view", "analytics."+view.Name))
 	formats := make(pgx.QueryResultFormats, len(columns))
 	for i, c := range columns {
 		formats[i] = c.wire

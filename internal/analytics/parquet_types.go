@@ -28,7 +28,7 @@ type parquetColumn struct {
 //	date                        DATE
 //	text                        STRING
 //	text[]                      LIST of STRING
-//	numeric                     STRING: the decimal digits, exactly; a DECIMAL has a fixed number of places
+//	numeric                     STRING: the decimal digits, exactly; beside it DECIMAL(18,6), see withDecimals
 //	integer, bigint             INT32, INT64
 //	double precision            DOUBLE
 //	boolean                     BOOLEAN
@@ -46,6 +46,27 @@ func parquetColumns(view View) ([]parquetColumn, error) {
 	return columns, nil
 }
 
+// decimals is the pseudo-type of a DECIMAL: the number in millionths.
+const decimals = 1
+
+// withDecimals returns the view with a column x_decimal behind each numeric column x: DECIMAL(18,6), rounded to six
+// places, NULL where there are more than twelve digits in front of them.
+func (v View) withDecimals() View {
+	columns := make([]Column, 0, len(v.Columns))
+	for _, c := range v.Columns {
+		columns = append(columns, c)
+		if c.oid == pgtype.NumericOID {
+			name := pgx.Identifier{c.Name}.Sanitize()
+			columns = append(columns, Column{
+				Name: c.Name + "_decimal", oid: decimals,
+				expression: "CASE WHEN abs(round(" + name + ", 6)) < 1e12 THEN (round(" + name + ", 6) * 1000000)::bigint END",
+			})
+		}
+	}
+	v.Columns = columns
+	return v
+}
+
 // Days and microseconds from 1970, where Parquet counts from, to 2000, where PostgreSQL does.
 const (
 	epochDays   = 10957
@@ -57,6 +78,9 @@ var errInfinite = errors.New("infinity has no counterpart in Parquet")
 func parquetTypes() map[uint32]parquetColumn {
 	arrays := pgtype.NewMap()
 	text := func(raw []byte) (parquet.Value, error) { return parquet.ByteArrayValue(raw), nil }
+	bigint := func(raw []byte) (parquet.Value, error) {
+		return parquet.Int64Value(int64(binary.BigEndian.Uint64(raw))), nil //nolint:gosec // two's complement, as the server sends it
+	}
 	return map[uint32]parquetColumn{
 		pgtype.UUIDOID: {node: parquet.UUID(), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
 			return parquet.FixedLenByteArrayValue(raw), nil
@@ -86,12 +110,8 @@ func parquetTypes() map[uint32]parquetColumn {
 				return parquet.Int32Value(int32(binary.BigEndian.Uint32(raw))), nil //nolint:gosec // two's complement, as the server sends it
 			},
 		},
-		pgtype.Int8OID: {
-			node: parquet.Leaf(parquet.Int64Type), wire: pgx.BinaryFormatCode,
-			convert: func(raw []byte) (parquet.Value, error) {
-				return parquet.Int64Value(int64(binary.BigEndian.Uint64(raw))), nil //nolint:gosec // two's complement, as the server sends it
-			},
-		},
+		pgtype.Int8OID: {node: parquet.Leaf(parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: bigint},
+		decimals:       {node: parquet.Decimal(6, 18, parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: bigint},
 		pgtype.Float8OID: {
 			node: parquet.Leaf(parquet.DoubleType), wire: pgx.BinaryFormatCode,
 			convert: func(raw []byte) (parquet.Value, error) {

@@ -3,6 +3,7 @@
 package analytics
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -28,7 +29,8 @@ type Column struct {
 	Type        string `json:"type"` // as PostgreSQL names it: "uuid", "timestamp with time zone", …
 	Description string `json:"description"`
 
-	oid uint32 // of the type
+	oid        uint32 // of the type
+	expression string // SQL of a column that is not in the view
 }
 
 // Querier is what reading the catalogue needs: a connection, a pool or a transaction.
@@ -83,7 +85,8 @@ func find(ctx context.Context, q Querier, name string) (View, error) {
 func (v View) query() string {
 	columns := make([]string, len(v.Columns))
 	for i := range v.Columns {
-		columns[i] = pgx.Identifier{v.Columns[i].Name}.Sanitize()
+		c := &v.Columns[i]
+		columns[i] = cmp.Or(c.expression, pgx.Identifier{c.Name}.Sanitize())
 	}
 	return "SELECT " + strings.Join(columns, ", ") + " FROM " + v.table()
 }
