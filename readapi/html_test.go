@@ -1,6 +1,7 @@
 package readapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -10,6 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
+	"golang.org/x/text/language"
+
+	"novelgate/events"
 )
 
 // element is a parsed element with its attributes.
@@ -72,7 +76,7 @@ func checkPage(t testing.TB, w *world, path string) []element {
 		}
 	}
 	found := elements(t, got.Body.String())
-	ids, h1, level := map[string]bool{}, 0, 0
+	ids, navigation, h1, level := map[string]bool{}, map[string]bool{}, 0, 0
 	for _, e := range found {
 		if !slices.Contains(allowed, e.Data) {
 			t.Errorf("%s has a <%s>", path, e.Data)
@@ -87,7 +91,18 @@ func checkPage(t testing.TB, w *world, path string) []element {
 		} else {
 			ids[id] = true
 		}
+		if given := e.attributes["lang"]; given != "" {
+			if tag, err := language.Parse(given); err != nil || tag.String() != given {
+				t.Errorf("%s has <%s lang=%q>, which is no canonical tag", path, e.Data, given)
+			}
+		}
 		switch e.Data {
+		case "nav":
+			label := e.attributes["aria-label"]
+			if label == "" || navigation[label] {
+				t.Errorf("%s has no navigation of its own name %q", path, label)
+			}
+			navigation[label] = true
 		case "html":
 			if e.attributes["lang"] != "en" {
 				t.Errorf("%s has no language", path)
@@ -152,6 +167,34 @@ func checkLinks(t testing.TB, w *world, path string, found []element, ids map[st
 		}
 		if post.MatchString(target.Fragment) && !strings.Contains(got.Body.String(), `id="`+target.Fragment+`"`) {
 			t.Errorf("%s links to %s, where that is not", path, href)
+		}
+	}
+}
+
+// TestLanguages: a title says in which language it is, in the one form that browsers know; readers see the name.
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for original, want := range map[string]struct{ lang, name string }{
+		"en": {"en", "English"}, "eng": {"en", "English"}, "ara": {"ar", "Arabic"}, "pt-br": {"pt-BR", "Brazilian Portuguese"},
+		"zh_Hant": {"zh-Hant", "Traditional Chinese"},
+		"Japanese": {"", "Japanese"}, "Old Norse": {"", "Old Norse"}, "zz": {"", "zz"}, "und": {"", "und"}, "": {"", ""},
+	} {
+		slug := fmt.Sprint("in-", len(original), "-", strings.ToLower(strings.NewReplacer(" ", "", "_", "").Replace(original)))
+		w.novel(t, "In "+original, func(e *events.NovelCreated) { e.Slug, e.Language = slug, original })
+		w.project(t)
+		facts := ""
+		for _, e := range checkPage(t, w, "/novels/"+slug) {
+			switch {
+			case e.Data == "h1" && e.attributes["lang"] != want.lang:
+				t.Errorf("%q: lang is %q, want %q", original, e.attributes["lang"], want.lang)
+			case e.Data == "dl":
+				facts = text(e.Node)
+			}
+		}
+		if _, name, _ := strings.Cut(facts, "Original language"); !strings.HasPrefix(strings.TrimSpace(name), want.name) ||
+			(want.name == "") != (name == "") {
+			t.Errorf("%q: readers see %q, want %q", original, facts, want.name)
 		}
 	}
 }

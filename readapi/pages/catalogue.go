@@ -77,13 +77,14 @@ type novelView struct {
 	*reading.Novel
 
 	Path, DiscussionPath string
-	Lang                 string // of the title
+	Lang, LanguageName   string // of the title
 	Status               string
 }
 
 func (p *Pages) view(n *reading.Novel) novelView {
 	return novelView{
-		n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), statuses[n.ReadingStatus],
+		n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), languageName(n.Language),
+		statuses[n.ReadingStatus],
 	}
 }
 

@@ -1,13 +1,15 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"regexp"
 	"time"
 	"unicode/utf8"
 
 	"github.com/gorilla/mux"
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
 
 	"novelgate/readapi/question"
 )
@@ -40,16 +42,24 @@ func (p *Pages) novel(ctx context.Context, r *http.Request) (*document, error) {
 	}, nil
 }
 
-// languageTag is the shape of the language tags of BCP 47; a partner may call a language anything.
-var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$`)
-
-// lang returns the lang attribute of what is in the original language: "", which means unknown, unless that is a
-// language tag.
-func lang(language string) string {
-	if languageTag.MatchString(language) {
-		return language
+// lang returns the lang attribute of what is in the original language: a canonical tag (BCP 47), en for eng, or "",
+// which means unknown. A partner may call a language anything.
+func lang(original string) string {
+	tag, err := language.Parse(original)
+	if err != nil || tag == language.Und {
+		return ""
 	}
-	return ""
+	return tag.String()
+}
+
+// languageName returns what readers call the original language: English for en; what the partner calls it unless that
+// is a language tag.
+func languageName(original string) string {
+	tag, err := language.Parse(original)
+	if err != nil || tag == language.Und {
+		return original
+	}
+	return cmp.Or(display.English.Tags().Name(tag), original)
 }
 
 // excerptLength is how much of a text a link preview shows, in characters.
