@@ -44,6 +44,8 @@ type CLI struct {
 	Ledger      LedgerCommand      `cmd:"" help:"Look after the ledger, which makes the event history tamper-evident."`
 	Events      EventsCommand      `cmd:"" help:"Look into the event history; every look is recorded."`
 	Version     VersionCommand     `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // invocation is what a command finds when it runs.
@@ -62,8 +64,7 @@ func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr 
 	parser, err := kong.New(&cli,
 		kong.Name("novelgate"),
 		kong.Description("Takes novels and reader comments from partner platforms into a host platform."),
-		kong.UsageOnError(),
-		kong.Vars{"data_dir": pgserver.DefaultDataDir()},
+		kong.Vars{"data_dir": pgserver.DefaultDataDir(), "version": thisBuild().String()},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
@@ -73,13 +74,11 @@ func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr 
 		return 1
 	}
 	parsed, err := parser.Parse(args)
-	if exit >= 0 { // --help was given
+	if exit >= 0 { // --help or --version was given
 		return exit
 	}
 	if err != nil {
-		parser.Stdout = stderr // the usage, which nobody has asked for, is no output
-		parser.FatalIfErrorf(err)
-		return max(exit, 1)
+		return refuse(stderr, err)
 	}
 	in := &invocation{ctx: ctx, stopSignals: stopSignals, stdout: stdout, stderr: stderr, now: time.Now}
 	if err := parsed.Run(in); err != nil {
@@ -89,18 +88,33 @@ func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr 
 	return 0
 }
 
-// undefinedTable is the SQLSTATE of a statement on a table that does not exist.
-const undefinedTable = "42P01"
+// refuse says what is wrong with a command line, and which help to read. It returns the exit code.
+func refuse(stderr io.Writer, err error) int {
+	exit, command := 1, "novelgate"
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) {
+		exit = wrong.ExitCode()
+		for _, step := range wrong.Context.Path {
+			if step.Command != nil {
+				command += " " + step.Command.Name
+			}
+		}
+	}
+	fmt.Fprintf(stderr, "novelgate: %s\nRun `%s --help` for usage.\n", apikey.Redact(err.Error()), command)
+	return exit
+}
 
-// explain adds what to do about an error, where that is known. Of a key that was given where something else belongs it
+// The SQLSTATEs of a statement on a table, a column or a function that does not exist.
+var undefined = []string{"42P01", "42703", "42883"}
+
+// explain says what to do about an error, where that is known. Of a key that was given where something else belongs it
 // leaves the prefix: what a command says ends up in logs.
 func explain(err error) string {
-	text := eachOnce(apikey.Redact(err.Error()))
 	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == undefinedTable {
-		return text + "\nThe database has no schema yet, or an older one: run `novelgate migrate`."
+	if errors.As(err, &pgErr) && slices.Contains(undefined, pgErr.Code) {
+		return "the database has no schema yet, or an older one (" + pgErr.Message + "): wait until `novelgate serve` has started, or run `novelgate migrate`"
 	}
-	return text
+	return eachOnce(apikey.Redact(err.Error()))
 }
 
 // eachOnce leaves out lines that stand right below their like: a connection that is refused with TLS is tried without,

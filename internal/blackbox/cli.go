@@ -28,9 +28,10 @@ func (s *Service) CLI(t testing.TB, args ...string) Output {
 // RunCLI runs `novelgate` with the arguments on the database and returns whatever came of it.
 func RunCLI(t testing.TB, databaseURL string, args ...string) Output {
 	t.Helper()
+	binary := binaryFor(t, args) // which may have to be built first, and takes what it takes
 	ctx, cancel := context.WithTimeout(context.Background(), cliTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binaryFor(t, args), args...) //nolint:gosec // running the binary under test is the point
+	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // running the binary under test is the point
 	cmd.Env = append(cmd.Environ(), "NOVELGATE_DATABASE_URL="+databaseURL)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -8,7 +8,7 @@ import (
 )
 
 // A wrong command line ends with 80 before anything is done: here there is no database to do it with. What is wrong,
-// and the usage, are on standard error; a program that reads standard output finds nothing.
+// and where the help is, are on standard error; a program that reads standard output finds nothing.
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	const nowhere = "postgres://nobody@127.0.0.1:1/nothing"
@@ -56,8 +56,14 @@ func TestWrongUsage(t *testing.T) {
 			if out.Stdout != "" {
 				t.Errorf("on standard output:\n%s", out.Stdout)
 			}
-			if !strings.Contains(out.Stderr, "Usage: novelgate") || !strings.Contains(out.Stderr, test.want) {
-				t.Errorf("want the usage and %q on standard error:\n%s", test.want, out.Stderr)
+			first, second, _ := strings.Cut(out.Stderr, "\n")
+			if !strings.HasPrefix(first, "novelgate: ") || !strings.Contains(first, test.want) {
+				t.Errorf("want %q on the first line of standard error:\n%s", test.want, out.Stderr)
+			}
+			// Of two commands only one is where the mistake is: the help is that of the words that were understood.
+			command, ok := strings.CutSuffix(strings.TrimPrefix(second, "Run `novelgate"), " --help` for usage.\n")
+			if !ok || !strings.HasPrefix(test.command, strings.TrimPrefix(command, " ")) {
+				t.Errorf("want where to find the help, and nothing else, on the second line of standard error:\n%s", out.Stderr)
 			}
 		})
 	}
