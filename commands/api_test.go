@@ -210,7 +210,7 @@ func TestPanic(t *testing.T) {
 		got.header.Get("X-Request-Id") == "" {
 		t.Errorf("answer: %+v", got)
 	}
-	if n := series(t, metrics)["novelgate_http_requests_total route="+novelPath+" status=500"]; n != 1 {
+	if n := series(t, metrics)["novelgate_http_requests_total method=POST route="+novelPath+" status=500"]; n != 1 {
 		t.Errorf("counted %v times: %v", n, series(t, metrics))
 	}
 }

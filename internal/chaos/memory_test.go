@@ -100,7 +100,7 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	}
 	testdb.Eventually(t, "every connection is answered or refused", func() bool {
 		return number("novelgate_readers_refused_total") > 0 &&
-			number(`novelgate_http_requests_total{code="unavailable",route="/novels/{slug}/discussion",status="503"}`)+
+			number(`novelgate_http_requests_total{code="unavailable",method="GET",route="/novels/{slug}/discussion",status="503"}`)+
 				number("novelgate_readers") >= connections*9/10
 	})
 	// Others are served meanwhile.

@@ -322,9 +322,10 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 		return
 	}
 	projected := func() bool {
-		return value[int](t, observer, `SELECT count(*) FROM analytics.posts WHERE content LIKE '% says ' || $1`, words) == 4
+		return value[int](t, observer, `SELECT count(*) FROM analytics.posts WHERE content LIKE '% says ' || $1`, words) == 4 &&
+			value[int](t, observer, `SELECT count(*) FROM analytics.novels`) == 1
 	}
-	blackbox.Eventually(t, time.Minute, "the comments are projected", projected)
+	blackbox.Eventually(t, time.Minute, "the comments and their novel are projected", projected)
 	if titles := value[string](t, observer, `SELECT string_agg(title, ' | ') FROM analytics.novels`); titles != title {
 		t.Errorf("the titles are %q, want %q", titles, title)
 	}
