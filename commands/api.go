@@ -1,21 +1,22 @@
 // Package commands is the write side of the service over HTTP: it parses, authenticates, checks and limits a request
-// and hands the command to the committer. docs/SPEC.md (section 4) and docs/openapi.yaml describe what a partner sees.
+// and hands the command to the committer. It also answers what partners ask about their integration, their deliveries
+// and titles. docs/SPEC.md (section 4) and docs/openapi.yaml describe what a partner sees.
 package commands
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
-	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
+	"novelgate/internal/httpkit"
 )
 
 // Authenticator finds out whose key a request carries.
@@ -36,47 +37,61 @@ type Limiter interface {
 	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
 }
 
-// API serves the partner operations.
+// API serves partners. Problem belongs to the Problems of its Kit.
 type API struct {
+	*httpkit.Kit
+
 	Keys      Authenticator
 	Committer Committer
 	Limiter   Limiter
-	Records   eventlog.Querier // reads what partners ask about
-	Logger    *slog.Logger
-	Metrics   *Metrics
-	PublicURL string           // what the URLs in answers begin with; no slash at its end
-	Timeout   time.Duration    // within which every request is answered
-	Now       func() time.Time // time of receipt
+	Records   eventlog.Querier       // answers queries
+	Outcomes  *prometheus.CounterVec // from NewOutcomes
+	Addresses httpkit.Addresses      // in answers
 
 	guard *guard // set by Register
+}
+
+// NewOutcomes returns the metric of commands, which no registry knows yet.
+func NewOutcomes() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "novelgate_commands_total",
+		Help: "Commands by operation and outcome: created, updated, canonical, foreign, replayed, or the code of " +
+			"the refusal.",
+	}, []string{"operation", "outcome"})
 }
 
 // maxBody is the largest request body, in bytes (SPEC section 8).
 const maxBody = 32 << 10
 
-// Register adds the routes of the partner operations to router. It is called once.
+// Register adds the routes to router. It is called once.
 func (a *API) Register(router *mux.Router) {
 	a.guard = newGuard(a.Now)
-	a.registerNovelRoutes(router)
-	a.registerPostRoutes(router)
-	a.registerSelfRoutes(router)
+	for _, r := range []*route{
+		a.novelsRoute(), a.postsRoute(), a.meRoute(), a.reconcileRoute(), a.deliveryRoute(), a.resolveRoute(),
+	} {
+		router.Handle(r.path, a.handler(r)).Methods(r.method)
+	}
 }
 
-// operation is what the two routes have in common.
-type operation struct {
-	name    ratelimit.Operation
-	limits  []ratelimit.Operation        // that the answer tells of
-	allowed func(*access.Principal) bool // has the capability
-	missing string                       // detail when it has not
-	handle  func(ctx context.Context, in *input) (*output, error)
+// route is an operation of partners: a command, or a query, which stores nothing and counts against no limit of
+// commands.
+type route struct {
+	method, path string
+	command      ratelimit.Operation          // "" for a query
+	limits       []ratelimit.Operation        // of a command, which the answer tells of
+	allowed      func(*access.Principal) bool // has the capability; nil: none is needed
+	missing      string                       // detail when it has not
+	maxBody      int64                        // in bytes; 0 for a route without a body
+	handle       func(ctx context.Context, in *input) (*output, error)
 }
 
 // input is a request that has passed every check up to its body.
 type input struct {
 	*access.Principal
+	request     *http.Request
 	requestID   string
 	traceParent string
-	key         string
+	key         string // of a command
 	body        []byte
 	receivedAt  time.Time
 }
@@ -84,11 +99,11 @@ type input struct {
 // output is a successful answer.
 type output struct {
 	status   int
-	location string
+	location string // of a 201
 	replayed bool
 	mismatch bool
 	body     any
-	outcome  string // for metrics
+	outcome  string // of a command, for metrics
 }
 
 func (in *input) caller() committer.Caller {
@@ -97,32 +112,4 @@ func (in *input) caller() committer.Caller {
 		NovelsPerMinute: in.NovelsPerMinute, NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID,
 		TraceParent: in.traceParent,
 	}
-}
-
-// NotFound answers a request for an unknown path.
-func NotFound(w http.ResponseWriter, r *http.Request) {
-	Refuse(w, r, problem.NotFound())
-}
-
-// Refuse answers a request with an error, and lets the metrics know its code.
-func Refuse(w http.ResponseWriter, r *http.Request, err *problem.Error) {
-	NoteError(r.Context(), err.Code)
-	problem.Write(w, RequestID(r.Context()), err)
-}
-
-// MethodNotAllowed answers a request for a path that router has for other methods.
-func MethodNotAllowed(router *mux.Router) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var allowed []string
-		for _, method := range []string{
-			http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		} {
-			other := r.Clone(r.Context())
-			other.Method = method
-			if match := new(mux.RouteMatch); router.Match(other, match) && match.MatchErr == nil {
-				allowed = append(allowed, method)
-			}
-		}
-		Refuse(w, r, problem.MethodNotAllowed(allowed...))
-	})
 }

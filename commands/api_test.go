@@ -210,7 +210,8 @@ func TestPanic(t *testing.T) {
 		got.header.Get("X-Request-Id") == "" {
 		t.Errorf("answer: %+v", got)
 	}
-	if n := series(t, metrics)["novelgate_http_requests_total method=POST route="+novelPath+" status=500"]; n != 1 {
-		t.Errorf("counted %v times: %v", n, series(t, metrics))
+	const counter = "novelgate_http_requests_total code=internal method=POST route=" + novelPath + " status=500"
+	if n := series(t, metrics...)[counter]; n != 1 {
+		t.Errorf("counted %v times: %v", n, series(t, metrics...))
 	}
 }

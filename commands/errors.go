@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -10,10 +9,9 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/commands/committer"
-	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/share"
-	"novelgate/events/eventlog"
+	"novelgate/internal/problem"
 )
 
 // retryUnavailable is what Retry-After says while the database is away or the queue is full.
@@ -22,13 +20,10 @@ const retryUnavailable = time.Second
 // retryShare is what Retry-After says when an integration has used up its share of the service.
 const retryShare = time.Second
 
-// toProblem is the one place where errors become what a client sees.
-func (a *API) toProblem(err error) *problem.Error {
-	var refused *problem.Error
+// Problem says what the errors of commands mean to a partner; nil: err is none of them.
+func Problem(err error) *problem.Error {
 	var limited *committer.RateLimitedError
 	switch {
-	case errors.As(err, &refused):
-		return refused
 	case errors.As(err, &limited):
 		what := "creations"
 		if limited.Operation == ratelimit.NovelUpdates {
@@ -54,18 +49,9 @@ func (a *API) toProblem(err error) *problem.Error {
 			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is " +
 				"carried out once.").WithCause(err)
 	case errors.Is(err, committer.ErrUnavailable), errors.Is(err, committer.ErrQueueFull),
-		errors.Is(err, committer.ErrClosed),
-		errors.Is(err, ratelimit.ErrClosed), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		errors.Is(err, committer.ErrClosed), errors.Is(err, ratelimit.ErrClosed):
 		return problem.Unavailable(retryUnavailable).WithCause(err)
 	default:
-		return problem.Internal(err)
+		return nil
 	}
-}
-
-// databaseProblem tells a database that is away from a failure that should not happen.
-func databaseProblem(err error) error {
-	if eventlog.IsAway(err) || eventlog.IsConflict(err) {
-		return problem.Unavailable(retryUnavailable).WithCause(err)
-	}
-	return err
 }

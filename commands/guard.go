@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/share"
+	"novelgate/internal/problem"
 )
 
 // What one integration may ask of one replica. It guards what partners share rather than implement a limit of the

@@ -2,7 +2,6 @@ package commands_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -13,8 +12,8 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/commands"
 	"novelgate/commands/access"
+	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 )
 
@@ -24,13 +23,10 @@ func TestRateOfQueries(t *testing.T) {
 	f := newFake()
 	var elapsed atomic.Int64
 	start := time.Now()
-	api := &commands.API{
-		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: commands.NewMetrics(),
-		Timeout: time.Minute, Now: func() time.Time { return start.Add(time.Duration(elapsed.Load())) },
-	}
+	api := newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(elapsed.Load())) })
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
-	handler := commands.WithRequestID(router)
+	handler := httpkit.WithRequestID(router)
 	ask := func() reply {
 		t.Helper()
 		return send(t, handler, http.MethodGet, mePath, "")
@@ -79,13 +75,10 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 	unknown := access.ErrUnknown
 	f.authenticate = func(context.Context) error { return unknown }
 	now := time.Now()
-	api := &commands.API{
-		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: commands.NewMetrics(),
-		Timeout: time.Minute, Now: func() time.Time { return now },
-	}
+	api := newAPI(f, time.Minute, func() time.Time { return now })
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
-	handler := commands.WithRequestID(router)
+	handler := httpkit.WithRequestID(router)
 	refused := func(status int) time.Duration {
 		t.Helper()
 		start := time.Now()

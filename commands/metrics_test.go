@@ -3,22 +3,17 @@ package commands_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"novelgate/commands"
 )
 
 // series returns every counter by its name and labels.
-func series(t testing.TB, metrics *commands.Metrics) map[string]float64 {
+func series(t testing.TB, metrics ...prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(metrics)
+	registry.MustRegister(metrics...)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +46,7 @@ func TestMetricsStaySmall(t *testing.T) {
 		send(t, handler, http.MethodPost, novelPath, fmt.Sprintf(`{"novel":%d}`, i))
 		send(t, handler, http.MethodPost, novelPath, novelBody, "X-Request-Id", fmt.Sprint(i))
 	}
-	found := series(t, metrics)
+	found := series(t, metrics...)
 	if len(found) > 20 {
 		t.Errorf("%d series: %v", len(found), found)
 	}
@@ -72,81 +67,5 @@ func TestMetricsStaySmall(t *testing.T) {
 		if found[name] != want {
 			t.Errorf("%s is %v, want %v", name, found[name], want)
 		}
-	}
-}
-
-// TestRouteLabelsArePlainPaths holds the label of a route against its address in docs/openapi.yaml, with no pattern of
-// mux in it.
-func TestRouteLabelsArePlainPaths(t *testing.T) {
-	t.Parallel()
-	for template, want := range map[string]string{
-		"/plain":                    "/plain",
-		"/novels/{slug}":            "/novels/{slug}",
-		"/deliveries/{key:(?s:.+)}": "/deliveries/{key}",
-		"/tiles/{level:[0-9]{1,2}}/{index:.+}.json": "/tiles/{level}/{index}.json",
-	} {
-		metrics := commands.NewMetrics()
-		router := mux.NewRouter()
-		router.Use(metrics.Middleware)
-		router.HandleFunc(template, func(http.ResponseWriter, *http.Request) {})
-		path := strings.NewReplacer("{slug}", "s", "{key:(?s:.+)}", "a/b", "{level:[0-9]{1,2}}", "7", "{index:.+}",
-			"x1/2").Replace(template)
-		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, http.NoBody))
-		if found := series(t, metrics); found["novelgate_http_requests_total method=GET route="+want+" status=200"] != 1 {
-			t.Errorf("%s: %v, want the route %s", template, found, want)
-		}
-	}
-}
-
-// TestBrokenAnswersAreCounted: a stream that breaks off ends by a panic, after its status was sent. It goes on to the
-// server.
-func TestBrokenAnswersAreCounted(t *testing.T) {
-	t.Parallel()
-	metrics := commands.NewMetrics()
-	router := mux.NewRouter()
-	router.Use(metrics.Middleware)
-	router.HandleFunc("/stream", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusOK)
-		panic(http.ErrAbortHandler)
-	})
-	func() {
-		defer func() {
-			if got := recover(); got != http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
-				t.Errorf("the server gets %v", got)
-			}
-		}()
-		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stream", http.NoBody))
-	}()
-	found := series(t, metrics)
-	for _, name := range []string{"novelgate_http_requests_total", "novelgate_http_request_seconds"} {
-		if found[name+" method=GET route=/stream status=aborted"] != 1 {
-			t.Errorf("%s: %v", name, found)
-		}
-	}
-}
-
-// TestStreamsAreNotTimed: how long a client follows the history says nothing about the service.
-func TestStreamsAreNotTimed(t *testing.T) {
-	t.Parallel()
-	metrics := commands.NewMetrics()
-	router := mux.NewRouter()
-	router.Use(metrics.Middleware)
-	router.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			w.Header().Set("Content-Type", "application/x-ndjson")
-		}
-	})
-	for _, method := range []string{http.MethodGet, http.MethodHead, "BREW", "PROPFIND"} {
-		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, "/events", http.NoBody))
-	}
-	want := map[string]float64{
-		"novelgate_http_requests_total method=GET route=/events status=200":    1,
-		"novelgate_http_requests_total method=HEAD route=/events status=200":   1,
-		"novelgate_http_requests_total method=other route=/events status=200":  2,
-		"novelgate_http_request_seconds method=HEAD route=/events status=200":  1,
-		"novelgate_http_request_seconds method=other route=/events status=200": 2,
-	}
-	if diff := cmp.Diff(want, series(t, metrics)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

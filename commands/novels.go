@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/google/uuid"
-	"github.com/gorilla/mux"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/access"
@@ -14,15 +13,17 @@ import (
 	"novelgate/commands/request"
 )
 
-func (a *API) registerNovelRoutes(router *mux.Router) {
-	router.Handle("/api/integrations/novels", a.handler(operation{
-		name:    ratelimit.Novels,
-		limits:  []ratelimit.Operation{ratelimit.Novels, ratelimit.NovelUpdates},
-		allowed: func(p *access.Principal) bool { return p.CanCreateNovels },
-		missing: "This integration lacks the capability to create novels.",
-		handle:  a.upsertNovel,
-	})).Methods(http.MethodPost)
+func (a *API) novelsRoute() *route {
+	return &route{
+		method: http.MethodPost, path: "/api/integrations/novels", maxBody: maxBody, handle: a.upsertNovel,
+		command: ratelimit.Novels, limits: []ratelimit.Operation{ratelimit.Novels, ratelimit.NovelUpdates},
+		allowed: mayCreateNovels, missing: missingNovels,
+	}
 }
+
+func mayCreateNovels(p *access.Principal) bool { return p.CanCreateNovels }
+
+const missingNovels = "This integration lacks the capability to create novels."
 
 // novelAnswer is the body of SPEC 4.1.
 type novelAnswer struct {
@@ -38,7 +39,7 @@ type novelAnswer struct {
 func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodeNovel(in.body)
 	if err != nil {
-		return nil, err // already a problem
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	result, err := a.Committer.UpsertNovel(ctx, &committer.UpsertNovel{
 		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: body.FoldedTitle,
@@ -51,7 +52,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // errors.go tells them apart
 	}
-	url := a.novelURL(result.Slug)
+	url := a.Addresses.Novel(result.Slug)
 	out := &output{
 		status: http.StatusOK, location: url, replayed: result.Replayed, mismatch: result.Mismatch,
 		body: novelAnswer{

@@ -6,25 +6,23 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
-	"github.com/gorilla/mux"
 
 	"novelgate/aggregates/post"
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
-	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/events"
+	"novelgate/internal/problem"
 )
 
-func (a *API) registerPostRoutes(router *mux.Router) {
-	router.Handle("/api/integrations/posts", a.handler(operation{
-		name:    ratelimit.Posts,
-		limits:  []ratelimit.Operation{ratelimit.Posts},
+func (a *API) postsRoute() *route {
+	return &route{
+		method: http.MethodPost, path: "/api/integrations/posts", maxBody: maxBody, handle: a.importPost,
+		command: ratelimit.Posts, limits: []ratelimit.Operation{ratelimit.Posts},
 		allowed: func(p *access.Principal) bool { return p.CanPost },
 		missing: "This integration lacks the capability of post ingestion.",
-		handle:  a.importPost,
-	})).Methods(http.MethodPost)
+	}
 }
 
 // postAnswer is the body of SPEC 4.2.
@@ -44,7 +42,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	taken, err := a.Limiter.Take(ctx, in.IntegrationID, ratelimit.Posts, in.PostsPerMinute, 1)
 	if err != nil {
-		return nil, databaseProblem(err)
+		return nil, err //nolint:wrapcheck // it says what was tried
 	}
 	if taken.Granted == 0 {
 		return nil, problem.RateLimited(taken.RetryAfter)
@@ -65,7 +63,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return nil, err // errors.go tells them apart
 	}
-	url := a.postURL(result.NovelSlug, result.PostID)
+	url := a.Addresses.Post(result.NovelSlug, result.PostID)
 	out := &output{
 		status: http.StatusCreated, location: url, replayed: result.Replayed, mismatch: result.Mismatch, outcome: "created",
 		body: postAnswer{!result.Replayed, result.PostID, result.ThreadID, result.ParentPostID, url},

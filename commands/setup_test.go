@@ -2,10 +2,10 @@ package commands_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,12 +14,14 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
-	"novelgate/commands/problem"
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // fake stands for all that the HTTP side calls. Its zero value says yes to everything.
@@ -90,32 +92,35 @@ const (
 // timeout is that of the API under test.
 const timeout = 100 * time.Millisecond
 
-// serve returns the routes over a fake, wired as the service wires them.
-func serve(t testing.TB, f *fake) (http.Handler, *commands.Metrics) {
-	t.Helper()
-	metrics := commands.NewMetrics()
-	api := &commands.API{
-		Keys: f, Committer: f, Limiter: f, Logger: slog.New(slog.DiscardHandler), Metrics: metrics,
-		PublicURL: "https://host.example/books", Timeout: timeout, Now: time.Now,
+// newKit returns a kit as the service wires it, without a log.
+func newKit(timeout time.Duration, now func() time.Time) *httpkit.Kit {
+	return &httpkit.Kit{
+		Logger: slog.New(slog.DiscardHandler), Timeout: timeout, Now: now,
+		Problems: []func(error) *problem.Error{commands.Problem},
 	}
-	router := mux.NewRouter().SkipClean(true)
-	router.Use(metrics.Middleware, recoverPanics)
-	api.Register(router)
-	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(commands.NotFound))
-	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
-	return commands.WithRequestID(router), metrics
 }
 
-// recoverPanics is what the binary puts around the routes, without its log.
-func recoverPanics(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { //nolint:contextcheck // the request has it
-			if cause := recover(); cause != nil {
-				problem.Write(w, commands.RequestID(r.Context()), fmt.Errorf("panic: %v", cause))
-			}
-		}()
-		next.ServeHTTP(w, r)
-	})
+var hostAddresses = httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.example", Path: "/books"})
+
+// newAPI returns the API over a fake.
+func newAPI(f *fake, timeout time.Duration, now func() time.Time) *commands.API {
+	return &commands.API{
+		Kit: newKit(timeout, now), Keys: f, Committer: f, Limiter: f, Outcomes: commands.NewOutcomes(),
+		Addresses: hostAddresses,
+	}
+}
+
+// serve returns the routes over a fake, wired as the service wires them, and their metrics.
+func serve(t testing.TB, f *fake) (http.Handler, []prometheus.Collector) {
+	t.Helper()
+	metrics := httpkit.NewMetrics()
+	api := newAPI(f, timeout, time.Now)
+	router := mux.NewRouter().SkipClean(true)
+	router.Use(metrics.Middleware, api.RecoverPanics)
+	api.Register(router)
+	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(api.NotFound))
+	router.MethodNotAllowedHandler = metrics.Middleware(api.MethodNotAllowed(router))
+	return httpkit.WithRequestID(router), []prometheus.Collector{metrics, api.Outcomes}
 }
 
 // reply is an answer with its JSON body decoded.

@@ -8,8 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"novelgate/readapi/answer"
-	"novelgate/readapi/question"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
@@ -32,8 +31,8 @@ type threadBody struct {
 }
 
 // discussion handles GET /api/novels/{slug}/discussion.
-func (a *API) discussion(ctx context.Context, r *http.Request) (any, error) {
-	asked, err := question.Discussion(mux.Vars(r)["slug"], r.URL.Query())
+func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
+	asked, err := reading.ParseDiscussion(mux.Vars(r)["slug"], q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
@@ -44,7 +43,7 @@ func (a *API) discussion(ctx context.Context, r *http.Request) (any, error) {
 	return newDiscussionBody(a.Addresses, page, asked.AsOf), nil
 }
 
-func newDiscussionBody(a answer.Addresses, page *reading.Page, asOf *time.Time) discussionBody {
+func newDiscussionBody(a httpkit.Addresses, page *reading.Page, asOf *time.Time) discussionBody {
 	body := discussionBody{
 		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
 		Items:          make([]threadBody, len(page.Threads)),

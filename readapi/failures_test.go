@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/readapi/answer"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
@@ -50,10 +50,12 @@ func TestDefectsAreNoOutages(t *testing.T) {
 		"a defect":  {errors.New("this was never thought of"), http.StatusInternalServerError, "ERROR"},
 		"an outage": {io.ErrUnexpectedEOF, http.StatusServiceUnavailable, "WARN"},
 	} {
-		for _, path := range []string{"/api/novels/a", "/novels/a/discussion"} {
+		for path, route := range map[string]string{
+			"/api/novels/a": "/api/novels/{slug}", "/novels/a/discussion": "/novels/{slug}/discussion",
+		} {
 			var log diary
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-			w := &world{handler: routes(logger, &reading.Reader{DB: broken{c.err}}, answer.NewAddresses(address))}
+			w := &world{handler: routes(logger, &reading.Reader{DB: broken{c.err}}, httpkit.NewAddresses(address))}
 			const times = 3
 			for range times {
 				if got := w.get(t, path); got.Code != c.status ||
@@ -63,7 +65,7 @@ func TestDefectsAreNoOutages(t *testing.T) {
 			}
 			lines := strings.Count(log.text.String(), "level="+c.level)
 			if lines == 0 || lines < times && c.level == "ERROR" || !strings.Contains(log.text.String(), c.err.Error()) ||
-				!strings.Contains(log.text.String(), path) {
+				!strings.Contains(log.text.String(), route) {
 				t.Errorf("%s: GET %s: logged %q", name, path, log.text.String())
 			}
 		}

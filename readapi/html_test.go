@@ -176,11 +176,13 @@ func TestLanguages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for original, want := range map[string]struct{ lang, name string }{
-		"en": {"en", "English"}, "eng": {"en", "English"}, "ara": {"ar", "Arabic"}, "pt-br": {"pt-BR", "Brazilian Portuguese"},
-		"zh_Hant": {"zh-Hant", "Traditional Chinese"},
+		"en": {"en", "English"}, "eng": {"en", "English"}, "ara": {"ar", "Arabic"},
+		"pt-br":    {"pt-BR", "Brazilian Portuguese"},
+		"zh_Hant":  {"zh-Hant", "Traditional Chinese"},
 		"Japanese": {"", "Japanese"}, "Old Norse": {"", "Old Norse"}, "zz": {"", "zz"}, "und": {"", "und"}, "": {"", ""},
 	} {
-		slug := fmt.Sprint("in-", len(original), "-", strings.ToLower(strings.NewReplacer(" ", "", "_", "").Replace(original)))
+		plain := strings.NewReplacer(" ", "", "_", "").Replace(original)
+		slug := fmt.Sprint("in-", len(original), "-", strings.ToLower(plain))
 		w.novel(t, "In "+original, func(e *events.NovelCreated) { e.Slug, e.Language = slug, original })
 		w.project(t)
 		facts := ""

@@ -6,14 +6,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gorilla/mux"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"novelgate/commands/problem"
 	"novelgate/events/ledger"
-	"novelgate/readapi/answer"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // ledgerPath is the prefix of the tiled log (C2SP tlog-tiles).
@@ -27,99 +26,109 @@ const (
 
 // Ledger serves the ledger to whoever wants to check it.
 type Ledger struct {
-	Store   *ledger.Store
-	Timeout time.Duration   // within which every request is answered
-	Readers *answer.Readers // how many are answered at a time; nil: any number
-	// Refuse answers those for whom there is no room.
-	Refuse func(w http.ResponseWriter, r *http.Request, p *problem.Error)
-	// Missing answers for what the ledger does not have (yet).
-	Missing func(w http.ResponseWriter, r *http.Request, detail string)
-	// Invalid answers for a query that makes no sense.
-	Invalid func(w http.ResponseWriter, r *http.Request, refused error)
-	// Failed answers when the ledger could not be read.
-	Failed func(w http.ResponseWriter, r *http.Request, err error)
+	*httpkit.Kit
+
+	Store *ledger.Store
 }
 
 // Register adds the routes of the ledger to router.
 func (l *Ledger) Register(router *mux.Router) {
-	for path, handler := range map[string]http.HandlerFunc{
+	for path, read := range map[string]func(context.Context, *http.Request) (file, error){
 		"/checkpoint": l.checkpoint, "/key": l.key, "/proof": l.proof, "/tile/{tile:.+}": l.tile,
 	} {
-		router.Handle(ledgerPath+path, l.Readers.Limit(l.limited(handler), l.Refuse)).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(ledgerPath+path, l.handler(read)).Methods(http.MethodGet, http.MethodHead)
 	}
 }
 
-// limited makes what a handler reads end when time is up.
-func (l *Ledger) limited(handler http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), l.Timeout)
+// file is an answer of the ledger.
+type file struct {
+	mediaType, caching string
+	content            []byte
+}
+
+// text is a file that changes with the next checkpoint.
+func text(content []byte) file { return file{"text/plain; charset=utf-8", moments, content} }
+
+func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)) http.Handler {
+	return l.Readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := l.WithTimeout(r.Context())
 		defer cancel()
-		handler(w, r.WithContext(ctx))
+		found, err := read(ctx, r)
+		if err != nil {
+			l.Fail(w, r, err)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", found.mediaType)
+		h.Set("Content-Length", strconv.Itoa(len(found.content)))
+		h.Set("Cache-Control", found.caching)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Access-Control-Allow-Origin", "*") // it is for everybody to check, from a page too
+		_, _ = w.Write(found.content)             // no HTML, says the header; a failing connection is the client's affair
+	}), l.Refuse)
+}
+
+// missing says what is not there when an error says that something is not.
+func missing(detail string, err error) error {
+	if errors.Is(err, ledger.ErrNotFound) {
+		return problem.NotFound().WithDetail(detail)
 	}
+	return err
 }
 
 // checkpoint handles GET /ledger/checkpoint: the newest signed note.
-func (l *Ledger) checkpoint(w http.ResponseWriter, r *http.Request) {
-	c, err := l.Store.Latest(r.Context())
+func (l *Ledger) checkpoint(ctx context.Context, _ *http.Request) (file, error) {
+	c, err := l.Store.Latest(ctx)
 	if err != nil {
-		l.refuse(w, r, "Nothing was signed yet.", err)
-		return
+		return file{}, missing("Nothing was signed yet.", err)
 	}
-	writeLedger(w, "text/plain; charset=utf-8", moments, c.Note)
+	return text(c.Note), nil
 }
 
 // key handles GET /ledger/key: the public keys that the newest checkpoint is signed with, one a line.
-func (l *Ledger) key(w http.ResponseWriter, r *http.Request) {
-	keys, err := l.keys(r.Context())
-	if err != nil {
-		l.refuse(w, r, "Nothing was signed yet.", err)
-		return
-	}
-	writeLedger(w, "text/plain; charset=utf-8", moments, []byte(strings.Join(keys, "\n")+"\n"))
-}
-
-func (l *Ledger) keys(ctx context.Context) ([]string, error) {
+func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 	c, err := l.Store.Latest(ctx)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says enough
+		return file{}, missing("Nothing was signed yet.", err)
 	}
-	return l.Store.VerifierKeys(ctx, c) //nolint:wrapcheck // it says enough
+	keys, err := l.Store.VerifierKeys(ctx, c)
+	if err != nil {
+		return file{}, missing("Nothing was signed yet.", err)
+	}
+	return text([]byte(strings.Join(keys, "\n") + "\n")), nil
 }
 
 // proof handles GET /ledger/proof?logIndex=…: that the newest checkpoint covers an entry.
-func (l *Ledger) proof(w http.ResponseWriter, r *http.Request) {
-	query, err := problem.Parameters(r.URL, func(name string) bool { return name == "logIndex" })
+func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
+	query, err := httpkit.ReadQuery(r.URL, "logIndex")
 	if err != nil {
-		l.Invalid(w, r, err)
-		return
+		return file{}, err //nolint:wrapcheck // already a problem
 	}
-	index, err := strconv.ParseInt(query["logIndex"], 10, 64)
-	if err != nil || index < 0 {
-		l.Invalid(w, r,
-			problem.InvalidRequest(problem.FieldError{Field: "logIndex", Message: "must be a number, 0 or greater"}))
-		return
+	index := query.Index("logIndex")
+	if index == nil {
+		query.Refuse("logIndex", "is required")
 	}
-	proof, err := l.Store.Proof(r.Context(), index)
+	if err := query.Err(); err != nil {
+		return file{}, err //nolint:wrapcheck // already a problem
+	}
+	proof, err := l.Store.Proof(ctx, *index)
 	if err != nil {
-		l.refuse(w, r, "No checkpoint covers this log index yet.", err)
-		return
+		return file{}, missing("No checkpoint covers this log index yet.", err)
 	}
-	writeLedger(w, "text/plain; charset=utf-8", moments, proof)
+	return text(proof), nil
 }
 
 // tile handles GET /ledger/tile/{L}/{N}[.p/{W}] and GET /ledger/tile/entries/{N}[.p/{W}].
-func (l *Ledger) tile(w http.ResponseWriter, r *http.Request) {
+func (l *Ledger) tile(ctx context.Context, r *http.Request) (file, error) {
 	tile, err := parseTile(mux.Vars(r)["tile"])
 	if err != nil {
-		l.Missing(w, r, "This is not the address of a tile.")
-		return
+		return file{}, problem.NotFound().WithDetail("This is not the address of a tile.")
 	}
-	data, err := l.Store.Tile(r.Context(), tile)
+	data, err := l.Store.Tile(ctx, tile)
 	if err != nil {
-		l.refuse(w, r, "The tree has no such tile yet.", err)
-		return
+		return file{}, missing("The tree has no such tile yet.", err)
 	}
-	writeLedger(w, "application/octet-stream", forever, data)
+	return file{"application/octet-stream", forever, data}, nil
 }
 
 // parseTile reads what follows /tile/ in an address. tlog has the height in it, and calls entries data.
@@ -130,22 +139,4 @@ func parseTile(path string) (tlog.Tile, error) {
 		return tlog.Tile{}, ledger.ErrNotFound
 	}
 	return tlog.ParseTilePath("tile/" + strconv.Itoa(ledger.TileHeight) + "/" + path) //nolint:wrapcheck // nobody sees it
-}
-
-func (l *Ledger) refuse(w http.ResponseWriter, r *http.Request, missing string, err error) {
-	if errors.Is(err, ledger.ErrNotFound) {
-		l.Missing(w, r, missing)
-		return
-	}
-	l.Failed(w, r, err)
-}
-
-func writeLedger(w http.ResponseWriter, mediaType, caching string, data []byte) {
-	w.Header().Set("Content-Type", mediaType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	w.Header().Set("Cache-Control", caching)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Access-Control-Allow-Origin", "*") // it is for everybody to check, from a page too
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(data) // no HTML, says the header; a failing connection is the client's affair
 }

@@ -2,6 +2,7 @@ package readapi_test
 
 import (
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,8 +12,8 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi"
 )
 
@@ -40,13 +41,8 @@ func TestLedgerOfASilentDatabase(t *testing.T) {
 	t.Cleanup(pool.Close)
 	router := mux.NewRouter()
 	(&readapi.Ledger{
-		Store: ledger.NewStore(pool), Timeout: 50 * time.Millisecond,
-		Failed: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if !eventlog.IsAway(err) {
-				t.Errorf("this looks like a defect: %v", err)
-			}
-			w.WriteHeader(http.StatusServiceUnavailable)
-		},
+		Kit:   &httpkit.Kit{Timeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)},
+		Store: ledger.NewStore(pool),
 	}).Register(router)
 	for _, path := range []string{"/ledger/checkpoint", "/ledger/key", "/ledger/proof?logIndex=0", "/ledger/tile/0/000"} {
 		recorder := httptest.NewRecorder()

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
-	"novelgate/readapi/answer"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
@@ -80,7 +80,7 @@ func TestLook(t *testing.T) {
 	// The links of the pages must lead to the server under test.
 	public := &url.URL{Scheme: "http", Host: "127.0.0.1"}
 	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: w.Read},
-		answer.NewAddresses(public)))
+		httpkit.NewAddresses(public)))
 	defer server.Close()
 	deep := ordinary[len(ordinary)-1].String()
 	b := openBrowser(t)

@@ -8,8 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"novelgate/readapi/answer"
-	"novelgate/readapi/question"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
@@ -30,7 +29,7 @@ type novelBody struct {
 	Platform      *string   `json:"platform"` // null when it is the host platform's
 }
 
-func newNovelBody(a answer.Addresses, n *reading.Novel) novelBody {
+func newNovelBody(a httpkit.Addresses, n *reading.Novel) novelBody {
 	return novelBody{
 		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title,
 		Author:   n.Author,
@@ -46,8 +45,8 @@ type novelPage struct {
 }
 
 // novels handles GET /api/novels.
-func (a *API) novels(ctx context.Context, r *http.Request) (any, error) {
-	asked, err := question.Catalogue(r.URL.Query())
+func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (any, error) {
+	asked, err := reading.ParseCatalogue(q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
@@ -56,7 +55,7 @@ func (a *API) novels(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
 	page := novelPage{
-		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(question.CatalogueCursor(found.Next)),
+		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(reading.CatalogueCursor(found.Next)),
 	}
 	for i := range found.Novels {
 		page.Items[i] = newNovelBody(a.Addresses, &found.Novels[i])
@@ -72,9 +71,9 @@ type novelAsOfBody struct {
 }
 
 // novel handles GET /api/novels/{slug}.
-func (a *API) novel(ctx context.Context, r *http.Request) (any, error) {
+func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
 	slug := mux.Vars(r)["slug"]
-	asOf, err := question.Novel(slug, r.URL.Query())
+	asOf, err := reading.ParseNovel(slug, q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}

@@ -7,18 +7,14 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/commands/problem"
 	"novelgate/docs"
-	"novelgate/readapi/answer"
+	"novelgate/internal/httpkit"
 )
 
-// RegisterOpenAPI adds the route of the interface description to router. refuse answers those for whom there is no
-// room.
-func RegisterOpenAPI(
-	router *mux.Router, readers *answer.Readers, refuse func(http.ResponseWriter, *http.Request, *problem.Error),
-) {
-	router.Handle("/openapi.yaml", readers.Limit(answer.Compress(http.HandlerFunc(openAPI)), refuse)).Methods(
-		http.MethodGet, http.MethodHead)
+// RegisterOpenAPI adds the route of the interface description to router.
+func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
+	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Refuse)).Methods(http.MethodGet,
+		http.MethodHead)
 }
 
 // openAPI handles GET /openapi.yaml.

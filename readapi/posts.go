@@ -9,8 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"novelgate/readapi/answer"
-	"novelgate/readapi/question"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
@@ -36,7 +35,7 @@ type authorBody struct {
 	Platform    string `json:"platform,omitzero"`
 }
 
-func newPostBody(a answer.Addresses, slug string, p *reading.Post) postBody {
+func newPostBody(a httpkit.Addresses, slug string, p *reading.Post) postBody {
 	body := postBody{
 		PostID: p.ID, URL: a.Post(slug, p.ID), Depth: p.Depth, Hidden: p.Hidden, Erased: p.Erased, WrittenAt: p.WrittenAt,
 		ReceivedAt: p.ReceivedAt,
@@ -62,7 +61,7 @@ type headingBody struct {
 	URL     string    `json:"url"`
 }
 
-func newHeadingBody(a answer.Addresses, h *reading.Heading) headingBody {
+func newHeadingBody(a httpkit.Addresses, h *reading.Heading) headingBody {
 	return headingBody{h.ID, h.Slug, h.Title, a.Novel(h.Slug)}
 }
 
@@ -75,8 +74,8 @@ type singleBody struct {
 }
 
 // post handles GET /api/posts/{postId}.
-func (a *API) post(ctx context.Context, r *http.Request) (any, error) {
-	id, err := question.ID(mux.Vars(r)["postId"])
+func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
+	id, err := reading.ParseID(mux.Vars(r)["postId"])
 	if err != nil {
 		return nil, err //nolint:wrapcheck // not found
 	}

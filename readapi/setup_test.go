@@ -14,16 +14,15 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/commands"
-	"novelgate/commands/problem"
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 	"novelgate/projections"
 	"novelgate/readapi"
-	"novelgate/readapi/answer"
 	"novelgate/readapi/pages"
 	"novelgate/readapi/reading"
 )
@@ -54,30 +53,23 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.handler = routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: pools.Read}, answer.NewAddresses(address))
+	w.handler = routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: pools.Read}, httpkit.NewAddresses(address))
 	w.append(t, events.IntegrationStream, w.platform,
 		events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
 	return w
 }
 
-func routes(logger *slog.Logger, reader *reading.Reader, addresses answer.Addresses) http.Handler {
+func routes(logger *slog.Logger, reader *reading.Reader, addresses httpkit.Addresses) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
-	(&readapi.API{
-		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute,
-		Refuse: commands.Refuse,
-	}).Register(router)
-	readapi.RegisterOpenAPI(router, nil, nil)
-	p := &pages.Pages{
-		Reader: reader, Addresses: addresses, Logger: logger, Timeout: time.Minute,
-		Missing: http.HandlerFunc(commands.NotFound),
-		Refused: func(r *http.Request, refused *problem.Error) string {
-			commands.NoteError(r.Context(), refused.Code)
-			return commands.RequestID(r.Context())
-		},
+	kit := &httpkit.Kit{
+		Logger: logger, Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{reading.Problem},
 	}
+	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
+	readapi.RegisterOpenAPI(router, kit)
+	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
 	p.Register(router)
-	router.NotFoundHandler = p.NotFound()
-	return commands.WithRequestID(router)
+	router.NotFoundHandler = p.Missing()
+	return httpkit.WithRequestID(router)
 }
 
 // append records one event, with the inline projections, and returns it as the log has it. The asynchronous ones lag

@@ -2,63 +2,80 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"runtime/debug"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"novelgate/commands"
 	"novelgate/commands/admin"
-	"novelgate/commands/problem"
+	"novelgate/events/ledger"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/projections"
 	"novelgate/readapi"
-	"novelgate/readapi/answer"
+	"novelgate/readapi/accesslog"
 	"novelgate/readapi/audit"
 	"novelgate/readapi/pages"
 	"novelgate/readapi/reading"
 )
 
-// publicHandler serves partners, staff, auditors and readers.
-func (s *service) publicHandler(
-	api *commands.API, staffAPI *admin.API, auditAPI *audit.API, metrics *commands.Metrics, timeout time.Duration,
-) http.Handler {
-	// Without cleaning: a path is what it says, and a POST is never redirected.
-	router := mux.NewRouter().SkipClean(true)
-	router.Use(metrics.Middleware, s.recoverPanics)
-	api.Register(router)
-	staffAPI.Register(router)
-	auditAPI.Register(router)
-	s.health().Register(router)
-	readapi.RegisterOpenAPI(router, s.readers, commands.Refuse)
-	missing := s.registerReaders(router, timeout)
-	s.ledgerAPI(timeout).Register(router)
-	router.NotFoundHandler = metrics.Middleware(missing)
-	router.MethodNotAllowedHandler = metrics.Middleware(commands.MethodNotAllowed(router))
-	return s.sayGoodbye(commands.WithRequestID(router))
+// newKit returns what all public routes share.
+func (s *service) newKit(timeout time.Duration, readers *httpkit.Readers) *httpkit.Kit {
+	return &httpkit.Kit{
+		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers,
+		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, reading.Problem, audit.Problem},
+	}
 }
 
-// registerReaders adds what readers see, as JSON and as pages. It returns what answers for addresses that no route has.
-func (s *service) registerReaders(router *mux.Router, timeout time.Duration) (missing http.Handler) {
-	reader, addresses := &reading.Reader{DB: s.db.pools.Read}, answer.NewAddresses(s.publicURL)
-	api := &readapi.API{
-		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout, Refuse: commands.Refuse, Readers: s.readers,
-	}
-	api.Register(router)
-	p := &pages.Pages{
-		Reader: reader, Addresses: addresses, Logger: s.logger, Timeout: timeout,
-		Missing: http.HandlerFunc(commands.NotFound), Readers: s.readers,
-		Refused: func(r *http.Request, refused *problem.Error) string {
-			commands.NoteError(r.Context(), refused.Code)
-			return commands.RequestID(r.Context())
+// publicHandler serves partners, staff, auditors and readers.
+func (s *service) publicHandler(
+	kit *httpkit.Kit, requests *httpkit.Metrics, outcomes *prometheus.CounterVec,
+) http.Handler {
+	pools := s.db.pools
+	addresses := httpkit.NewAddresses(s.publicURL)
+	reader := &reading.Reader{DB: pools.Read}
+	// Without cleaning: a path is what it says, and a POST is never redirected.
+	router := mux.NewRouter().SkipClean(true)
+	router.Use(requests.Middleware, kit.RecoverPanics)
+	for _, api := range []interface{ Register(router *mux.Router) }{
+		&commands.API{
+			Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Queries,
+			Outcomes: outcomes, Addresses: addresses,
 		},
+		&admin.API{Kit: kit, Keys: s.keys, Pool: pools.General},
+		&audit.API{
+			Kit: kit, DB: pools.History, Wake: s.wake, Authenticate: s.authenticateAuditor, Draining: s.draining.Load,
+		},
+		s.health(),
+		&readapi.API{Kit: kit, Reader: reader, Addresses: addresses},
+		// A crowd that fetches proofs must not make the sealer wait for a connection.
+		&readapi.Ledger{Kit: kit, Store: ledger.NewStore(pools.Read)},
+	} {
+		api.Register(router)
 	}
+	readapi.RegisterOpenAPI(router, kit)
+	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
 	p.Register(router)
-	return p.NotFound()
+	router.NotFoundHandler = requests.Middleware(p.Missing())
+	router.MethodNotAllowedHandler = requests.Middleware(kit.MethodNotAllowed(router))
+	return s.sayGoodbye(httpkit.WithRequestID(router))
+}
+
+// authenticateAuditor says who wants to read the event history.
+func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (accesslog.Person, error) {
+	person, err := admin.AuthenticatePerson(ctx, s.keys, h, "auditor or staff key", "auditors and staff")
+	if err != nil {
+		return accesslog.Person{}, err
+	}
+	return accesslog.Person{
+		Role: person.Role, Name: person.Name,
+		PersonID: uuid.NullUUID{UUID: person.PersonID, Valid: true}, KeyID: uuid.NullUUID{UUID: person.KeyID, Valid: true},
+	}, nil
 }
 
 // opsHandler serves operators.
@@ -79,22 +96,4 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 
 func (s *service) health() *readapi.Health {
 	return &readapi.Health{Probe: s.db.pools.Probe, Draining: s.draining.Load}
-}
-
-// recoverPanics answers a request whose handler panicked, and keeps the stack for us.
-func (s *service) recoverPanics(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { //nolint:contextcheck // the request has it
-			cause := recover()
-			if cause == http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
-				panic(cause)
-			}
-			if cause != nil {
-				s.logger.ErrorContext(r.Context(), "a handler panicked", slog.String("requestId", commands.RequestID(r.Context())),
-					slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
-				commands.Refuse(w, r, problem.Internal(nil))
-			}
-		}()
-		next.ServeHTTP(w, r)
-	})
 }

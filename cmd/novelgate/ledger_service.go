@@ -2,20 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"novelgate/commands"
-	"novelgate/commands/problem"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
-	"novelgate/readapi"
-	"novelgate/readapi/answer"
 )
 
 // ledgerService is what works on the ledger in the background.
@@ -98,32 +91,5 @@ func (l *ledgerService) start(ctx context.Context, group *errgroup.Group) {
 	}
 	for _, publisher := range l.publishers {
 		run(publisher.Run)
-	}
-}
-
-// ledgerRetry is what Retry-After says while the ledger cannot be read.
-const ledgerRetry = time.Second
-
-// ledgerAPI serves the ledger, with errors in the form of all others.
-func (s *service) ledgerAPI(timeout time.Duration) *readapi.Ledger {
-	var failures answer.Failures
-	return &readapi.Ledger{
-		// A crowd that fetches proofs must not make the sealer wait for a connection.
-		Store: ledger.NewStore(s.db.pools.Read), Timeout: timeout, Readers: s.readers, Refuse: commands.Refuse,
-		Missing: func(w http.ResponseWriter, r *http.Request, detail string) {
-			commands.Refuse(w, r, problem.NotFound().WithDetail(detail))
-		},
-		Invalid: func(w http.ResponseWriter, r *http.Request, refused error) {
-			commands.Refuse(w, r, problem.From(refused))
-		},
-		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
-			refused := problem.Unavailable(ledgerRetry).WithDetail("The ledger cannot be read now.")
-			if errors.Is(err, ledger.ErrDamaged) || !eventlog.IsAway(err) {
-				refused = problem.Internal(err)
-			}
-			failures.Log(r, s.logger, "ledger", refused, slog.String("requestId", commands.RequestID(r.Context())),
-				slog.Any("error", err))
-			commands.Refuse(w, r, refused)
-		},
 	}
 }

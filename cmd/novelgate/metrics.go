@@ -13,7 +13,7 @@ import (
 
 // registerMetrics tells the registry about everything that an operator may want to see.
 func registerMetrics(
-	registry *prometheus.Registry, s *service, requests, committed prometheus.Collector, now func() time.Time,
+	registry *prometheus.Registry, s *service, now func() time.Time, others ...prometheus.Collector,
 ) {
 	b := thisBuild()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -21,10 +21,11 @@ func registerMetrics(
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
 	})
 	info.Set(1)
+	registry.MustRegister(others...)
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		info, requests, committed, s.readers,
+		info,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "novelgate_committer_queue_commands", Help: "Commands that wait for their lane.",
 		}, func() float64 { return float64(s.committer.QueueDepth()) }),

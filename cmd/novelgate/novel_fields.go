@@ -7,8 +7,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"novelgate/aggregates/novel"
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
+	"novelgate/internal/problem"
 )
 
 // FieldFlags are the fields of a novel that staff may set.

@@ -15,14 +15,13 @@ import (
 
 	"novelgate/commands"
 	"novelgate/commands/access"
-	"novelgate/commands/admin"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
-	"novelgate/readapi/answer"
 )
 
 // usageInterval is how often the last use of keys is written down.
@@ -42,7 +41,6 @@ type service struct {
 	notifier  *eventlog.Notifier
 	ledger    *ledgerService
 	wake      *eventlog.Wake
-	readers   *answer.Readers
 
 	publicURL                   *url.URL
 	public, ops                 *http.Server
@@ -89,17 +87,11 @@ func (c *ServeCommand) newService(
 		return nil, err
 	}
 
-	s.readers = answer.NewReaders(c.Readers, c.RequestTimeout)
-	requests := commands.NewMetrics()
+	readers := httpkit.NewReaders(c.Readers, c.RequestTimeout)
+	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	registry := prometheus.NewRegistry()
-	registerMetrics(registry, s, requests, committed, in.now)
-	api := &commands.API{
-		Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: db.pools.Queries, Logger: logger,
-		Metrics:   requests,
-		PublicURL: s.publicURL.String(), Timeout: c.RequestTimeout, Now: in.now,
-	}
-	staffAPI := &admin.API{Keys: s.keys, Pool: db.pools.General, Logger: logger, Timeout: c.RequestTimeout, Now: in.now}
-	s.public = newServer(s.publicHandler(api, staffAPI, s.auditAPI(c, in), requests, c.RequestTimeout), logger,
+	registerMetrics(registry, s, in.now, requests, outcomes, committed, readers)
+	s.public = newServer(s.publicHandler(s.newKit(c.RequestTimeout, readers), requests, outcomes), logger,
 		publicWriteTimeout)
 	s.ops = newServer(s.opsHandler(registry), logger, opsWriteTimeout)
 	return s, nil

@@ -2,15 +2,14 @@ package admin
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
+	"novelgate/internal/httpkit"
 )
 
 // Authenticator finds out which person's key a request carries.
@@ -19,13 +18,12 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, key string) (*access.Principal, error)
 }
 
-// API serves staff.
+// API serves staff. Problem belongs to the Problems of its Kit.
 type API struct {
-	Keys    Authenticator
-	Pool    *pgxpool.Pool
-	Logger  *slog.Logger
-	Timeout time.Duration // within which every request is answered
-	Now     func() time.Time
+	*httpkit.Kit
+
+	Keys Authenticator
+	Pool *pgxpool.Pool
 }
 
 // The paths of the routes.

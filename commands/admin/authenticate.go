@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"novelgate/commands/access"
-	"novelgate/commands/problem"
-	"novelgate/commands/request"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // AuthenticatePerson reads the key of a request. A partner's key is a valid one, but not for this. key names what is
@@ -16,9 +16,9 @@ import (
 func AuthenticatePerson(
 	ctx context.Context, keys Authenticator, h http.Header, key, audience string,
 ) (*access.Person, error) {
-	secret, err := request.Bearer(h, key)
+	secret, err := httpkit.Bearer(h, key)
 	if err != nil {
-		return nil, err // already a problem
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	found, err := keys.AuthenticatePerson(ctx, secret)
 	switch {

@@ -2,16 +2,15 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/gorilla/mux"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // The paths of the routes. The uuid is the partner's and may hold anything, so it stays percent-encoded until
@@ -80,15 +79,9 @@ func moderateAuthor(
 			return nil, err
 		}
 		decided, err := command(c.staff, ctx, who, body.Reason)
-		var replayed *staff.ReplayedError
-		if errors.As(err, &replayed) {
-			decided, err = c.staff.Author(ctx, who)
-		}
-		out := &output{status: http.StatusOK, body: decided}
-		if replayed != nil {
-			out.replayed, out.mismatch = true, replayed.Mismatch
-		}
-		return out, err
+		return answerCommand(http.StatusOK, decided, err, func(*staff.ReplayedError) (staff.Author, error) {
+			return c.staff.Author(ctx, who)
+		})
 	}
 }
 
@@ -96,6 +89,13 @@ func moderateAuthor(
 type link struct {
 	MemberID string `json:"memberId"`
 	Reason   string `json:"reason"`
+}
+
+func (*link) members() []string { return []string{"memberId", "reason"} }
+
+func (l *link) read(o *httpkit.Object) {
+	l.MemberID, _ = o.Text("memberId", false)
+	l.Reason, _ = o.Text("reason", false)
 }
 
 // linkAuthor attributes an author's comments to a member. Repeated, it finds that done.
@@ -117,7 +117,7 @@ func unlinkAuthor(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.staff.UnlinkAuthor(ctx, who, c.query["reason"])
+	_, err = c.staff.UnlinkAuthor(ctx, who, c.query.Text("reason"))
 	return &output{}, err
 }
 
@@ -126,7 +126,7 @@ func eraseAuthor(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	erased, err := c.staff.EraseAuthor(ctx, who, c.query["reason"])
+	erased, err := c.staff.EraseAuthor(ctx, who, c.query.Text("reason"))
 	return &output{status: http.StatusOK, body: erased}, err
 }
 
@@ -154,37 +154,17 @@ func listAuthors(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
+	limit := c.limit()
+	filter := staff.AuthorFilter{
+		IntegrationID: id, After: c.textCursor(authorList(id)), Limit: limit + 1,
+		Linked: c.query.Bool("linked"), Blocked: c.query.Bool("blocked"),
 	}
-	after, err := c.textCursor(authorList(id))
-	if err != nil {
-		return nil, err
-	}
-	filter := staff.AuthorFilter{IntegrationID: id, After: after, Limit: limit + 1}
-	if filter.Linked, err = c.flag("linked"); err != nil {
-		return nil, err
-	}
-	if filter.Blocked, err = c.flag("blocked"); err != nil {
-		return nil, err
+	if err := c.query.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	found, err := c.staff.ListAuthors(ctx, filter)
 	if err != nil {
 		return nil, err
 	}
 	return &output{status: http.StatusOK, body: paginate(authorList(id), found, limit, byExternalUUID)}, nil
-}
-
-// flag reads true or false from the query; nil when it is not there.
-func (c *call) flag(name string) (*bool, error) {
-	text := c.query[name]
-	if text == "" {
-		return nil, nil //nolint:nilnil // said above
-	}
-	value, err := strconv.ParseBool(text)
-	if err != nil || text != "true" && text != "false" {
-		return nil, problem.InvalidRequest(problem.FieldError{Field: name, Message: "must be true or false"})
-	}
-	return &value, nil
 }

@@ -21,7 +21,7 @@ func TestDefectIsNoOutage(t *testing.T) {
 	if a.status != http.StatusInternalServerError || a.code() != "internal" {
 		t.Errorf("%d %s", a.status, a.text)
 	}
-	if logged := d.log.String(); !strings.Contains(logged, "staff request failed") ||
+	if logged := d.log.String(); !strings.Contains(logged, "request failed") ||
 		!strings.Contains(logged, "integration.renamed.v1") {
 		t.Errorf("logged: %s", logged)
 	}

@@ -12,9 +12,10 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/integration"
-	"novelgate/commands/problem"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // settings is the body of POST and PATCH on integrations; a PATCH changes what it names.
@@ -31,19 +32,52 @@ type settings struct {
 // optionalLimit is a limit that null switches off. The zero optionalLimit was not sent.
 type optionalLimit struct{ *events.UpdateLimit }
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (l *optionalLimit) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
-	l.UpdateLimit = &events.UpdateLimit{}
-	return json.UnmarshalDecode(decoder, &l.PerMinute)
-}
-
 // MarshalJSONTo implements json.MarshalerTo.
 func (l optionalLimit) MarshalJSONTo(encoder *jsontext.Encoder) error {
 	return json.MarshalEncode(encoder, l.PerMinute)
 }
 
-// nulls implements nullable.
-func (*settings) nulls() []string { return []string{"novelUpdatesPerMinute"} }
+func (*settings) members() []string {
+	return []string{
+		"name", "enabled", "capabilities", "postsPerMinute", "novelsPerMinute", "novelUpdatesPerMinute", "review",
+	}
+}
+
+func (s *settings) read(o *httpkit.Object) {
+	if name, ok := o.Text("name", false); ok {
+		s.Name = &name
+	}
+	if enabled, ok := o.Bool("enabled"); ok {
+		s.Enabled = &enabled
+	}
+	capabilities := []integration.Capability{}
+	if o.Texts("capabilities", false, 0, maxCapabilities, func(_, text string) {
+		capabilities = append(capabilities, integration.Capability(text))
+	}) {
+		s.Capabilities = &capabilities
+	}
+	s.PostsPerMinute, s.NovelsPerMinute = limit(o, "postsPerMinute"), limit(o, "novelsPerMinute")
+	if o.Null("novelUpdatesPerMinute") {
+		s.NovelUpdates = optionalLimit{&events.UpdateLimit{}}
+	} else if perMinute := limit(o, "novelUpdatesPerMinute"); perMinute != nil {
+		s.NovelUpdates = optionalLimit{&events.UpdateLimit{PerMinute: perMinute}}
+	}
+	if review, ok := o.Bool("review"); ok {
+		s.Review = &review
+	}
+}
+
+// maxCapabilities bounds a list of which only two entries make sense.
+const maxCapabilities = 20
+
+func limit(o *httpkit.Object, name string) *int {
+	n, ok := o.Integer(name)
+	if !ok {
+		return nil
+	}
+	perMinute := int(n)
+	return &perMinute
+}
 
 func (s settings) change() integration.Change {
 	c := integration.Change{
@@ -91,7 +125,7 @@ func createIntegration(ctx context.Context, c *call) (*output, error) {
 		return nil, err
 	}
 	if body.Name == nil {
-		return nil, problem.InvalidRequest(problem.FieldError{Field: "name", Message: "is required"})
+		return nil, problem.InvalidField("name", "is required")
 	}
 	made, err := c.staff.CreateIntegration(ctx, *body.Name, body.change())
 	var replayed *staff.ReplayedError
@@ -117,13 +151,9 @@ func createIntegration(ctx context.Context, c *call) (*output, error) {
 }
 
 func listIntegrations(ctx context.Context, c *call) (*output, error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
-	after, err := c.placeCursor(integrationList)
-	if err != nil {
-		return nil, err
+	limit, after := c.limit(), c.placeCursor(integrationList)
+	if err := c.query.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	found, err := c.staff.ListIntegrations(ctx, after, limit+1)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/integration"
-	"novelgate/commands/problem"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
+	"novelgate/internal/httpkit"
 )
 
 // maxLifetime of a key, in seconds: a hundred years.
@@ -22,6 +22,19 @@ const maxLifetime = 100 * 365 * 24 * 60 * 60
 // issuing is the body of POST on the keys of an integration.
 type issuing struct {
 	ExpiresInSeconds int64 `json:"expiresInSeconds"` // 0: never
+}
+
+func (*issuing) members() []string { return []string{"expiresInSeconds"} }
+
+func (i *issuing) read(o *httpkit.Object) { i.ExpiresInSeconds = lifetime(o, "expiresInSeconds") }
+
+// lifetime reads a number of seconds.
+func lifetime(o *httpkit.Object, name string) int64 {
+	seconds, ok := o.Integer(name)
+	if ok && (seconds < 0 || seconds > maxLifetime) {
+		o.Fail(name, "must lie between 0 and %d", maxLifetime)
+	}
+	return seconds
 }
 
 // issuedKey answers it: apiKey is null when the command was carried out before.
@@ -49,11 +62,6 @@ func issueKey(ctx context.Context, c *call) (*output, error) {
 	if err := c.decode(&body); err != nil {
 		return nil, err
 	}
-	if body.ExpiresInSeconds < 0 || body.ExpiresInSeconds > maxLifetime {
-		return nil, problem.InvalidRequest(problem.FieldError{
-			Field: "expiresInSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime),
-		})
-	}
 	issued, secret, err := c.staff.IssueKey(ctx, id, time.Duration(body.ExpiresInSeconds)*time.Second)
 	return answerKey(issued, secret, err)
 }
@@ -62,6 +70,10 @@ func issueKey(ctx context.Context, c *call) (*output, error) {
 type rotation struct {
 	OverlapSeconds int64 `json:"overlapSeconds"` // how long the old key still works
 }
+
+func (*rotation) members() []string { return []string{"overlapSeconds"} }
+
+func (r *rotation) read(o *httpkit.Object) { r.OverlapSeconds = lifetime(o, "overlapSeconds") }
 
 func rotateKey(ctx context.Context, c *call) (*output, error) {
 	id, err := c.id("keyId")
@@ -74,11 +86,6 @@ func rotateKey(ctx context.Context, c *call) (*output, error) {
 	var body rotation
 	if err := c.decode(&body); err != nil {
 		return nil, err
-	}
-	if body.OverlapSeconds < 0 || body.OverlapSeconds > maxLifetime {
-		return nil, problem.InvalidRequest(problem.FieldError{
-			Field: "overlapSeconds", Message: fmt.Sprintf("must lie between 0 and %d", maxLifetime),
-		})
 	}
 	issued, secret, err := c.staff.RotateKey(ctx, id, time.Duration(body.OverlapSeconds)*time.Second)
 	return answerKey(issued, secret, err)
@@ -121,13 +128,9 @@ func listKeys(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
-	after, err := c.placeCursor(keyList(id))
-	if err != nil {
-		return nil, err
+	limit, after := c.limit(), c.placeCursor(keyList(id))
+	if err := c.query.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	if _, err := c.staff.Integration(ctx, id.String()); err != nil {
 		return nil, err
@@ -145,7 +148,7 @@ func revokeKey(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.staff.RevokeKey(ctx, id, c.query["reason"])
+	_, err = c.staff.RevokeKey(ctx, id, c.query.Text("reason"))
 	if errors.Is(err, integration.ErrKeyRevoked) {
 		err = nil
 	}

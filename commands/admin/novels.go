@@ -2,28 +2,38 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"path"
 
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
 	"novelgate/commands/staff"
+	"novelgate/internal/httpkit"
 	"novelgate/internal/title"
 )
 
-// decision is the body of approve, reject and publish on a novel.
+// decision is the body of approve, reject and publish on a novel, and of the like.
 type decision struct {
 	Reason string `json:"reason"`
 }
+
+func (*decision) members() []string { return []string{"reason"} }
+
+func (d *decision) read(o *httpkit.Object) { d.Reason, _ = o.Text("reason", false) }
 
 // rejection is the body of POST /api/admin/novels/reject.
 type rejection struct {
 	Novel  string `json:"novel"`
 	Reason string `json:"reason"`
+}
+
+func (*rejection) members() []string { return []string{"novel", "reason"} }
+
+func (r *rejection) read(o *httpkit.Object) {
+	r.Novel, _ = o.Text("novel", false)
+	r.Reason, _ = o.Text("reason", false)
 }
 
 // canonical implements normalised: titles match whatever their case.
@@ -34,13 +44,13 @@ func publishTitle(ctx context.Context, c *call) (*output, error) {
 	if err := c.deliver("novels/publish"); err != nil {
 		return nil, err
 	}
-	raw, err := c.read()
+	raw, err := c.readBody()
 	if err != nil {
 		return nil, err
 	}
 	body, err := request.DecodePublication(raw)
 	if err != nil {
-		return nil, err // already a problem
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	c.staff.Delivery.Canonical = body.Canonical()
 	published, err := c.staff.PublishNovelWith(ctx, body.Title, fields(body), body.Reason)
@@ -53,13 +63,13 @@ func editNovel(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.read()
+	raw, err := c.readBody()
 	if err != nil {
 		return nil, err
 	}
 	body, err := request.DecodeEdit(raw)
 	if err != nil {
-		return nil, err // already a problem
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	edited, err := c.staff.EditNovel(ctx, id, fields(body), body.Reason)
 	return &output{status: http.StatusOK, body: edited}, err
@@ -108,43 +118,29 @@ func moderate(
 
 // answerNovel answers with a novel as it is now; a command that was carried out before is answered with 200.
 func (c *call) answerNovel(ctx context.Context, n staff.Novel, err error, status int) (*output, error) {
-	var replayed *staff.ReplayedError
-	if errors.As(err, &replayed) {
-		n, err := c.staff.NovelByID(ctx, replayed.StreamID)
-		return &output{status: http.StatusOK, body: n, replayed: true, mismatch: replayed.Mismatch}, err
-	}
-	return &output{status: status, body: n}, err
+	return answerCommand(status, n, err, func(before *staff.ReplayedError) (staff.Novel, error) {
+		return c.staff.NovelByID(ctx, before.StreamID)
+	})
 }
 
 func listNovels(ctx context.Context, c *call) (*output, error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
-	after, err := c.textCursor(novelList)
-	if err != nil {
-		return nil, err
-	}
+	limit := c.limit()
 	filter := staff.NovelFilter{
-		State: novel.State(c.query["state"]), Owner: c.query["owner"], Text: c.query["text"], After: after, Limit: limit + 1,
-	}
-	switch filter.State {
-	case "", novel.Pending, novel.Approved, novel.Published, novel.Rejected, novel.Free:
-	default:
-		return nil, problem.InvalidRequest(problem.FieldError{
-			Field: "state", Message: "must be pending, approved, published, rejected or free",
-		})
+		State: novel.State(c.query.OneOf("state", string(novel.Pending), string(novel.Approved), string(novel.Published),
+			string(novel.Rejected), string(novel.Free))),
+		Owner: c.query.Text("owner"), Text: c.query.Text("text"), After: c.textCursor(novelList), Limit: limit + 1,
 	}
 	switch filter.Owner {
 	case "", staff.Host, staff.Nobody:
 	default:
 		id, err := uuid.Parse(filter.Owner)
 		if err != nil {
-			return nil, problem.InvalidRequest(problem.FieldError{
-				Field: "owner", Message: `must be the id of an integration, "host" or "none"`,
-			})
+			c.query.Refuse("owner", `must be the id of an integration, "host" or "none"`)
 		}
 		filter.Owner = id.String()
+	}
+	if err := c.query.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	found, err := c.staff.ListNovels(ctx, filter)
 	if err != nil {

@@ -1,18 +1,13 @@
 package admin
 
 import (
-	"encoding/base64"
 	"encoding/binary"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/staff"
+	"novelgate/internal/httpkit"
 )
 
 // The sizes of pages.
@@ -28,22 +23,10 @@ type page[T any] struct {
 }
 
 // limit reads how many items a page has.
-func (c *call) limit() (int, error) {
-	text := c.query["limit"]
-	if text == "" {
-		return defaultPage, nil
-	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > maxPage {
-		return 0, problem.InvalidRequest(problem.FieldError{
-			Field: "limit", Message: fmt.Sprintf("must be a number from 1 to %d", maxPage),
-		})
-	}
-	return limit, nil
-}
+func (c *call) limit() int { return c.query.Limit(defaultPage, maxPage) }
 
-// A cursor is the name of a list and what the list is ordered by, of the last item of a page, in base64url. The name is
-// a letter and, where every integration has such a list, its id: the place in one list says nothing about another.
+// The names of lists in cursors: a letter and, where every integration has such a list, its id. The place in a cursor
+// is what the list is ordered by, of the last item of a page.
 const (
 	novelList       = "t" // by title
 	integrationList = "i"
@@ -52,49 +35,30 @@ const (
 func keyList(integrationID uuid.UUID) string    { return "k" + string(integrationID[:]) }
 func authorList(integrationID uuid.UUID) string { return "a" + string(integrationID[:]) }
 
-// cursor reads behind what a page of a list begins, "" for the first page.
-func (c *call) cursor(list string) (behind string, err error) {
-	sent := c.query["cursor"]
-	if sent == "" {
-		return "", nil
-	}
-	decoded, err := base64.RawURLEncoding.Strict().DecodeString(sent)
-	behind, ofList := strings.CutPrefix(string(decoded), list)
-	if err != nil || !ofList || behind == "" {
-		return "", errCursor()
-	}
-	return behind, nil
-}
-
-func errCursor() error {
-	return problem.InvalidRequest(problem.FieldError{
-		Field: "cursor", Message: "is not the nextCursor of a page of this list",
-	})
-}
-
 // textCursor reads behind which text, such as a folded title, a page begins, "" for the first page.
-func (c *call) textCursor(list string) (string, error) {
-	after, err := c.cursor(list)
-	if err == nil && (!utf8.ValidString(after) || strings.ContainsRune(after, 0)) {
-		err = errCursor()
+func (c *call) textCursor(list string) string {
+	after := c.query.Cursor(list)
+	if !httpkit.IsText(after) {
+		c.query.RefuseCursor()
 	}
-	return after, err
+	return after
 }
 
 // placeCursor reads behind which place a page begins.
-func (c *call) placeCursor(list string) (staff.Place, error) {
-	payload, err := c.cursor(list)
-	if err != nil || payload == "" {
-		return staff.Place{}, err
+func (c *call) placeCursor(list string) staff.Place {
+	after := c.query.Cursor(list)
+	if after == "" {
+		return staff.Place{}
 	}
-	if len(payload) != 8+len(uuid.UUID{}) {
-		return staff.Place{}, errCursor()
+	if len(after) != 8+len(uuid.UUID{}) {
+		c.query.RefuseCursor()
+		return staff.Place{}
 	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(payload[:8])))) //nolint:gosec // the bits of a signed number
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(after[:8])))) //nolint:gosec // the bits of a signed number
 	if at.Year() < 1 || at.Year() > 9999 {
-		return staff.Place{}, errCursor() // the database knows no such time
+		c.query.RefuseCursor() // the database knows no such time
 	}
-	return staff.Place{At: at, ID: uuid.UUID([]byte(payload[8:]))}, nil
+	return staff.Place{At: at, ID: uuid.UUID([]byte(after[8:]))}
 }
 
 // byTitle is behind a novel.
@@ -115,6 +79,6 @@ func paginate[T any](list string, items []T, limit int, behind func(T) string) p
 		return page[T]{Items: items}
 	}
 	items = items[:limit]
-	cursor := base64.RawURLEncoding.EncodeToString([]byte(list + behind(items[limit-1])))
+	cursor := httpkit.EncodeCursor(list, behind(items[limit-1]))
 	return page[T]{Items: items, NextCursor: &cursor}
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"path"
 
@@ -28,15 +27,9 @@ func moderatePost(
 			return nil, err
 		}
 		moved, err := command(c.staff, ctx, id, body.Reason)
-		var replayed *staff.ReplayedError
-		if errors.As(err, &replayed) {
-			moved, err = c.staff.Post(ctx, id)
-		}
-		out := &output{status: http.StatusOK, body: moved}
-		if replayed != nil {
-			out.replayed, out.mismatch = true, replayed.Mismatch
-		}
-		return out, err
+		return answerCommand(http.StatusOK, moved, err, func(*staff.ReplayedError) (staff.Post, error) {
+			return c.staff.Post(ctx, id)
+		})
 	}
 }
 

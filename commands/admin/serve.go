@@ -2,23 +2,18 @@ package admin
 
 import (
 	"context"
-	"log/slog"
-	"maps"
+	"errors"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
-	"github.com/gorilla/mux"
 
 	"novelgate/aggregates/person"
-	"novelgate/commands"
 	"novelgate/commands/access"
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
 	"novelgate/commands/staff"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // maxBody is the largest request body, in bytes.
@@ -27,7 +22,7 @@ const maxBody = 32 << 10
 // call is a request of a member of staff on its way through an operation.
 type call struct {
 	*http.Request
-	query  map[string]string
+	query  *httpkit.Query
 	staff  *staff.Staff
 	caller *access.Person
 	writer http.ResponseWriter
@@ -48,27 +43,22 @@ type operation func(ctx context.Context, c *call) (*output, error)
 // key (401, 403), query, and then, in the operation, its idempotency key and body.
 func (a *API) handler(op operation, known ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+		ctx, cancel := a.WithTimeout(r.Context())
 		defer cancel()
 		out, err := a.carryOut(ctx, w, r, op, known)
 		if err != nil {
-			a.refuse(ctx, w, r, err)
-			return
-		}
-		w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
-		if out.replayed {
-			w.Header().Set("Idempotent-Replayed", "true")
-		}
-		if out.mismatch {
-			w.Header().Set("Idempotency-Mismatch", "true")
-		}
-		if out.body == nil {
-			w.WriteHeader(http.StatusNoContent)
+			a.Fail(w, r, err)
 			return
 		}
 		encoded, err := json.Marshal(out.body)
 		if err != nil {
-			a.refuse(ctx, w, r, problem.Internal(err))
+			a.Fail(w, r, err)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
+		httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
+		if out.body == nil {
+			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -87,51 +77,37 @@ func (a *API) carryOut(
 	if caller.Role != person.Staff {
 		return nil, problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
-	query, err := problem.Parameters(r.URL, func(name string) bool { return slices.Contains(known, name) })
+	query, err := httpkit.ReadQuery(r.URL)
+	if err == nil {
+		err = query.Only(known...)
+	}
 	if err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // already a problem
 	}
 	s := &staff.Staff{Pool: a.Pool, Actor: "staff:" + caller.Name, Now: a.Now}
 	return op(ctx, &call{Request: r, query: query, staff: s, caller: caller, writer: w})
 }
 
-func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, err error) {
-	p := toProblem(err)
-	if p.Code == problem.CodeInternal {
-		a.Logger.ErrorContext(ctx, "staff request failed", slog.String("route", route(r)),
-			slog.String("requestId", commands.RequestID(ctx)), slog.Any("error", err))
-	}
-	commands.Refuse(w, r, p)
-}
-
-// route is the template of a request's path: the path itself may name a person.
-func route(r *http.Request) string {
-	if matched := mux.CurrentRoute(r); matched != nil {
-		if template, err := matched.GetPathTemplate(); err == nil {
-			return template
-		}
-	}
-	return ""
-}
-
 // deliver makes the command of a request idempotent by its Idempotency-Key. Keys are scoped to the person and to the
 // operation and what it is about.
 func (c *call) deliver(operation string) error {
-	key, err := request.ParseIdempotencyKey(c.Header)
+	key, err := request.IdempotencyKey(c.Header)
 	if err != nil {
-		return err // already a problem
+		return err //nolint:wrapcheck // already a problem
 	}
 	c.staff.Delivery = &staff.Delivery{Key: key, Source: "staff/" + c.caller.PersonID.String() + "/" + operation}
 	return nil
 }
 
 // id returns an identifier from the path.
-func (c *call) id(name string) (uuid.UUID, error) {
-	id, err := uuid.Parse(mux.Vars(c.Request)[name])
-	if err != nil {
-		return uuid.Nil, problem.NotFound().WithDetail("The " + name + " in the address is not a UUID.")
-	}
-	return id, nil
+func (c *call) id(name string) (uuid.UUID, error) { return httpkit.PathID(c.Request, name) }
+
+// body is the JSON object of a request.
+type body interface {
+	// members returns the names of the members, in the order of the documentation.
+	members() []string
+	// read reads the members.
+	read(o *httpkit.Object)
 }
 
 // normalised is implemented by bodies of which several mean the same command.
@@ -140,67 +116,42 @@ type normalised interface {
 	canonical() any
 }
 
-// decode reads a JSON body strictly: every error names the member. The command of a delivery is its body.
-func (c *call) decode(target any) error {
-	body, err := c.read()
+// decode reads a body strictly: every error names the member. The command of a delivery is its body.
+func (c *call) decode(b body) error {
+	raw, err := c.readBody()
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(body, target, json.RejectUnknownMembers(true)); err != nil {
-		return malformed(err)
+	// null would count as left out: staff who send it mean something else by it.
+	o := httpkit.Object{Strict: true, NoNull: true}
+	if err := o.Parse(raw, b.members()); err != nil {
+		return err //nolint:wrapcheck // already a problem
 	}
-	if err := withoutNulls(body, target); err != nil {
-		return err
+	if b.read(&o); o.Err() != nil {
+		return o.Err() //nolint:wrapcheck // already a problem
 	}
 	if c.staff.Delivery == nil {
 		return nil
 	}
-	command := target
-	if n, ok := target.(normalised); ok {
+	command := any(b)
+	if n, ok := b.(normalised); ok {
 		command = n.canonical()
 	}
-	if c.staff.Delivery.Canonical, err = json.Marshal(command, json.Deterministic(true)); err != nil {
-		return problem.Internal(err)
-	}
-	return nil
+	c.staff.Delivery.Canonical, err = json.Marshal(command, json.Deterministic(true))
+	return err //nolint:wrapcheck // a defect
 }
 
-// nullable is implemented by bodies with members in which null means something.
-type nullable interface {
-	// nulls returns the names of these.
-	nulls() []string
+// readBody reads the bytes of a JSON body.
+func (c *call) readBody() ([]byte, error) {
+	return httpkit.ReadJSON(c.writer, c.Request, maxBody) //nolint:wrapcheck // already a problem
 }
 
-// withoutNulls refuses null, which would count as left out: staff who send it mean something else by it.
-func withoutNulls(body []byte, target any) error {
-	var known []string
-	if n, ok := target.(nullable); ok {
-		known = n.nulls()
+// answerCommand answers a command with what it returned, or, when it was carried out before, with what there is now.
+func answerCommand[T any](status int, made T, err error, now func(*staff.ReplayedError) (T, error)) (*output, error) {
+	var replayed *staff.ReplayedError
+	if !errors.As(err, &replayed) {
+		return &output{status: status, body: made}, err
 	}
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(body, &members); err != nil {
-		return malformed(err)
-	}
-	if members == nil {
-		return problem.MalformedBody("The request body must be a JSON object.")
-	}
-	var wrong []problem.FieldError
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if members[name].Kind() == 'n' && !slices.Contains(known, name) {
-			wrong = append(wrong, problem.FieldError{Field: name, Message: "must not be null"})
-		}
-	}
-	if wrong != nil {
-		return problem.InvalidRequest(wrong...)
-	}
-	return nil
-}
-
-// read reads the bytes of a JSON body.
-func (c *call) read() ([]byte, error) {
-	if mediaType, _, _ := strings.Cut(c.Header.Get("Content-Type"),
-		";"); strings.TrimSpace(mediaType) != "application/json" {
-		return nil, problem.UnsupportedMediaType(c.Header.Get("Content-Type"))
-	}
-	return request.ReadBody(c.writer, c.Request, maxBody) // an error is a problem already
+	found, err := now(replayed)
+	return &output{status: http.StatusOK, body: found, replayed: true, mismatch: replayed.Mismatch}, err
 }

@@ -16,10 +16,11 @@ import (
 
 	"novelgate/aggregates/integration"
 	"novelgate/aggregates/person"
-	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 )
 
@@ -47,15 +48,15 @@ func newDesk(t *testing.T) *desk {
 		log: &bytes.Buffer{}, keys: access.New(pool, time.Now),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
 	}
-	api := &admin.API{
-		Keys: d.keys, Pool: pool, Logger: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Timeout: 5 * time.Second, Now: time.Now,
-	}
+	api := &admin.API{Keys: d.keys, Pool: pool, Kit: &httpkit.Kit{
+		Logger:  slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Timeout: 5 * time.Second, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
+	}}
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
-	router.NotFoundHandler = http.HandlerFunc(commands.NotFound)
-	router.MethodNotAllowedHandler = commands.MethodNotAllowed(router)
-	d.handler = commands.WithRequestID(router)
+	router.NotFoundHandler = http.HandlerFunc(api.NotFound)
+	router.MethodNotAllowedHandler = api.MethodNotAllowed(router)
+	d.handler = httpkit.WithRequestID(router)
 
 	d.ada = d.person(t, person.Staff, "ada", 0)
 	d.auditor = d.person(t, person.Auditor, "otto", 0)

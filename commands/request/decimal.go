@@ -3,6 +3,8 @@ package request
 import (
 	"fmt"
 	"strings"
+
+	"novelgate/internal/httpkit"
 )
 
 // Decimal is an exact decimal number in canonical text: digits without leading
@@ -45,9 +47,10 @@ func parseChapter(number string) (d Decimal, wrong string) {
 	case n == 0:
 		return "0", ""
 	case negative, magnitude > maxMagnitude, magnitude == maxMagnitude && significant != "1":
-		return "", fmt.Sprintf("must be from 0 to %s, got %s", maxChapter, clip(number))
+		return "", fmt.Sprintf("must be from 0 to %s, got %s", maxChapter, httpkit.Clip(number))
 	case n-magnitude > maxFraction:
-		return "", fmt.Sprintf("must have at most %d digits after the decimal point, got %s", maxFraction, clip(number))
+		return "", fmt.Sprintf("must have at most %d digits after the decimal point, got %s", maxFraction,
+			httpkit.Clip(number))
 	case magnitude <= 0:
 		return Decimal("0." + strings.Repeat("0", int(-magnitude)) + significant), ""
 	case n <= magnitude:

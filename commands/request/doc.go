@@ -4,13 +4,9 @@
 //
 // # JSON
 //
-// The body is one JSON object (RFC 8259). Refused are: other top-level values, a
-// byte order mark, trailing data, duplicate members (in nested objects of unknown
-// members too), invalid UTF-8, escaped surrogates without their other half, NUL in
-// any string that would be stored, nesting beyond 10,000 levels, and a member that
-// differs from a known one in case alone. Other unknown members are ignored. null
-// means omitted, and is refused where a field is required. Numbers and booleans
-// are never read from strings, or the other way round.
+// A body is one JSON object, read by httpkit.Object. NUL is refused in any string that would be stored. Unknown members
+// are ignored, but for one that differs from a known one in case only. null means omitted, and is refused where a field
+// is required.
 //
 // # Text
 //

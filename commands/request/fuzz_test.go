@@ -8,9 +8,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
 	"novelgate/internal/markup"
+	"novelgate/internal/problem"
 	"novelgate/internal/title"
 )
 
@@ -100,12 +100,12 @@ func FuzzDecodeNovel(f *testing.F) {
 	})
 }
 
-func FuzzParseIdempotencyKey(f *testing.F) {
+func FuzzIdempotencyKey(f *testing.F) {
 	for _, seed := range []string{"evt-1", `"a\"b"`, `"`, " a ", ""} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		key, err := request.ParseIdempotencyKey(header(value))
+		key, err := request.IdempotencyKey(header(value))
 		if err != nil {
 			if p := refusal(t, err); p.Code != problem.CodeInvalidIdempotencyKey {
 				t.Errorf("%q: %v", value, err)
@@ -118,7 +118,7 @@ func FuzzParseIdempotencyKey(f *testing.F) {
 			t.Errorf("%q gives %q", value, key)
 		}
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-		if again, err := request.ParseIdempotencyKey(header(quoted)); err != nil || again != key {
+		if again, err := request.IdempotencyKey(header(quoted)); err != nil || again != key {
 			t.Errorf("%q is %q, but quoted %q, %v", value, key, again, err)
 		}
 	})

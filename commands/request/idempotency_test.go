@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
+	"novelgate/internal/problem"
 )
 
 func header(values ...string) http.Header {
@@ -17,7 +17,7 @@ func header(values ...string) http.Header {
 	return h
 }
 
-func TestParseIdempotencyKey(t *testing.T) {
+func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		"evt-1":                               "evt-1",
@@ -33,7 +33,7 @@ func TestParseIdempotencyKey(t *testing.T) {
 		`"` + strings.Repeat("k", 255) + `"`:  strings.Repeat("k", 255),
 		`"` + strings.Repeat(`\\`, 255) + `"`: strings.Repeat(`\`, 255),
 	} {
-		got, err := request.ParseIdempotencyKey(header(value))
+		got, err := request.IdempotencyKey(header(value))
 		if err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", value, got, err, want)
 		}
@@ -63,7 +63,7 @@ func TestParseIdempotencyKey(t *testing.T) {
 		"escape of the last":    header(`"a\"`),
 		"escape before the end": header(`"\`),
 	} {
-		got, err := request.ParseIdempotencyKey(h)
+		got, err := request.IdempotencyKey(h)
 		if err == nil {
 			t.Errorf("%s: accepted as %q", name, got)
 			continue

@@ -1,9 +1,9 @@
 package request
 
 import (
-	"fmt"
 	"strings"
 
+	"novelgate/internal/httpkit"
 	"novelgate/internal/title"
 )
 
@@ -30,29 +30,18 @@ type Novel struct {
 	ReadingStatus *string   // ongoing, completed or hiatus
 }
 
-// The members of a novel, in the order of the documentation.
-const (
-	novelTitle = iota
-	novelAuthor
-	novelSynopsis
-	novelCoverURL
-	novelGenres
-	novelLanguage
-	novelReadingStatus
-)
-
+// novelNames are the members of a novel, in the order of the documentation.
 var novelNames = []string{"novel", "author", "synopsis", "coverUrl", "genres", "language", "readingStatus"}
 
-// DecodeNovel reads and checks the body of an upsert. The error is a *problem.Error
-// with the code invalid_request.
+// DecodeNovel reads and checks the body of an upsert. The error is a *problem.Error with the code invalid_request.
 func DecodeNovel(body []byte) (Novel, error) {
 	var o object
-	if err := o.parse(body, novelNames); err != nil {
-		return Novel{}, err
+	if err := o.Parse(body, novelNames); err != nil {
+		return Novel{}, err //nolint:wrapcheck // already a problem
 	}
-	n := o.details(Novel{Title: o.title(novelTitle)})
-	if err := o.err(); err != nil {
-		return Novel{}, err
+	n := o.details(Novel{Title: o.title("novel")})
+	if err := o.Err(); err != nil {
+		return Novel{}, err //nolint:wrapcheck // already a problem
 	}
 	n.FoldedTitle = title.Fold(n.Title)
 	return n, nil
@@ -60,105 +49,80 @@ func DecodeNovel(body []byte) (Novel, error) {
 
 // details reads all fields of a novel but its title.
 func (o *object) details(n Novel) Novel {
-	n.Author = o.optionalLine(novelAuthor, 1, maxAuthor)
-	n.Synopsis = o.optionalText(novelSynopsis, maxSynopsis)
-	n.CoverURL = o.coverURL(novelCoverURL)
-	n.Genres = o.genres(novelGenres)
-	n.Language = o.optionalLine(novelLanguage, 0, maxLanguage)
-	n.ReadingStatus = o.readingStatus(novelReadingStatus)
+	n.Author = o.optionalLine("author", 1, maxAuthor)
+	n.Synopsis = o.optionalText("synopsis", maxSynopsis)
+	n.CoverURL = o.coverURL("coverUrl")
+	n.Genres = o.genres("genres")
+	n.Language = o.optionalLine("language", 0, maxLanguage)
+	n.ReadingStatus = o.readingStatus("readingStatus")
 	return n
 }
 
 // title reads the required novel title.
-func (o *object) title(i int) string {
-	s, ok := o.text(i, true)
+func (o *object) title(name string) string {
+	s, ok := o.Text(name, true)
 	if !ok {
 		return ""
 	}
 	s = title.Clean(s)
-	if wrong := between(s, 1, title.MaxLen); wrong != "" {
-		o.fail(i, "%s", wrong)
-	}
+	o.wantLength(name, s, 1, title.MaxLen)
 	return s
 }
 
 // optionalLine reads trimmed text of low to high characters.
-func (o *object) optionalLine(i, low, high int) *string {
-	s, ok := o.text(i, false)
+func (o *object) optionalLine(name string, low, high int) *string {
+	s, ok := o.Text(name, false)
 	if !ok {
 		return nil
 	}
 	s = strings.TrimSpace(s)
-	if wrong := between(s, low, high); wrong != "" {
-		o.fail(i, "%s", wrong)
-	}
+	o.wantLength(name, s, low, high)
 	return &s
 }
 
 // optionalText reads text of any lines, exactly as sent.
-func (o *object) optionalText(i, high int) *string {
-	s, ok := o.text(i, false)
+func (o *object) optionalText(name string, high int) *string {
+	s, ok := o.Text(name, false)
 	if !ok {
 		return nil
 	}
-	if wrong := between(s, 0, high); wrong != "" {
-		o.fail(i, "%s", wrong)
-	}
+	o.wantLength(name, s, 0, high)
 	return &s
 }
 
-func (o *object) coverURL(i int) *string {
-	s, ok := o.text(i, false)
+func (o *object) coverURL(name string) *string {
+	s, ok := o.Text(name, false)
 	if !ok {
 		return nil
 	}
 	if wrong := checkCoverURL(s); wrong != "" {
-		o.fail(i, "%s", wrong)
+		o.Fail(name, "%s", wrong)
 	}
 	return &s
 }
 
-func (o *object) readingStatus(i int) *string {
-	s, ok := o.text(i, false)
+func (o *object) readingStatus(name string) *string {
+	s, ok := o.Text(name, false)
 	if !ok {
 		return nil
 	}
 	switch s {
 	case "ongoing", "completed", "hiatus":
 	default:
-		o.fail(i, "must be ongoing, completed or hiatus, got %q", clip(s))
+		o.Fail(name, "must be ongoing, completed or hiatus, got %q", httpkit.Clip(s))
 	}
 	return &s
 }
 
 // genres reads the list of genres. Duplicates and order are kept.
-func (o *object) genres(i int) *[]string {
-	raw, ok := o.value(i, '[', false)
-	if !ok {
-		return nil
-	}
+func (o *object) genres(name string) *[]string {
 	list := []string{}
-	count := 0
-	for entry := range elements(raw) {
-		at := count
-		if count++; at >= maxGenres {
-			continue
-		}
-		field := fmt.Sprintf("%s[%d]", o.names[i], at)
-		if entry.Kind() != '"' {
-			o.failAt(field, "must be a string, got %s", Describe(entry.Kind()))
-			continue
-		}
-		s := strings.TrimSpace(unquote(entry))
-		if wrong := between(s, 1, maxGenre); wrong != "" {
-			o.failAt(field, "%s", wrong)
-		} else if hasNUL(s) {
-			o.failAt(field, withoutNUL)
-		}
+	if !o.Texts(name, false, 0, maxGenres, func(field, s string) {
+		s = strings.TrimSpace(s)
+		o.wantLength(field, s, 1, maxGenre)
 		list = append(list, s)
-	}
-	if count > maxGenres {
-		o.fail(i, "must have at most %d entries, got %s", maxGenres, thousands(count))
+	}) {
+		return nil
 	}
 	return &list
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"novelgate/internal/httpkit"
 	"novelgate/internal/markup"
 	"novelgate/internal/title"
 )
@@ -31,113 +32,88 @@ type Post struct {
 	ParentKey      *string // exactly as sent: any string
 }
 
-// The members of a post, in the order of the documentation.
-const (
-	postUUID = iota
-	postUsername
-	postTitle
-	postContent
-	postChapter
-	postTimestamp
-	postParent
-)
-
+// postNames are the members of a post, in the order of the documentation.
 var postNames = []string{"uuid", "username", "novel", "content", "chapterNumber", "timestamp", "parent_uuid"}
 
-// DecodePost reads and checks the body of a comment that was received at
-// receivedAt. The error is a *problem.Error with the code invalid_request.
+// DecodePost reads and checks the body of a comment that was received at receivedAt. The error is a *problem.Error with
+// the code invalid_request.
 func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	var o object
-	if err := o.parse(body, postNames); err != nil {
-		return Post{}, err
+	if err := o.Parse(body, postNames); err != nil {
+		return Post{}, err //nolint:wrapcheck // already a problem
 	}
 	p := Post{
-		AuthorUUID: o.uuid(postUUID),
-		Username:   o.username(postUsername),
-		Title:      o.title(postTitle),
-		Content:    o.content(postContent),
-		Chapter:    o.chapter(postChapter),
+		AuthorUUID: o.uuid("uuid"),
+		Username:   o.username("username"),
+		Title:      o.title("novel"),
+		Content:    o.content("content"),
+		Chapter:    o.chapter("chapterNumber"),
 	}
-	p.WrittenAt, p.TimestampGiven = o.timestamp(postTimestamp, receivedAt)
-	if s, ok := o.text(postParent, false); ok {
+	p.WrittenAt, p.TimestampGiven = o.timestamp("timestamp", receivedAt)
+	if s, ok := o.Text("parent_uuid", false); ok {
 		p.ParentKey = &s
 	}
-	if err := o.err(); err != nil {
-		return Post{}, err
+	if err := o.Err(); err != nil {
+		return Post{}, err //nolint:wrapcheck // already a problem
 	}
 	p.FoldedTitle = title.Fold(p.Title)
 	return p, nil
 }
 
-func (o *object) uuid(i int) string {
-	s, ok := o.text(i, true)
-	if !ok {
-		return ""
-	}
-	if isBlank(s) {
-		o.fail(i, "must have 1 to %d characters, got an empty or blank string", maxUUID)
-	} else if wrong := between(s, 1, maxUUID); wrong != "" {
-		o.fail(i, "%s", wrong)
+func (o *object) uuid(name string) string {
+	s, ok := o.Text(name, true)
+	if ok {
+		o.wantWords(name, s, maxUUID)
 	}
 	return s
 }
 
-func (o *object) username(i int) string {
-	s, ok := o.text(i, true)
+func (o *object) username(name string) string {
+	s, ok := o.Text(name, true)
 	if !ok {
 		return ""
 	}
 	s = strings.TrimSpace(s)
-	if wrong := between(s, 1, maxUsername); wrong != "" {
-		o.fail(i, "%s", wrong)
-	}
+	o.wantLength(name, s, 1, maxUsername)
 	return s
 }
 
-func (o *object) content(i int) string {
-	s, ok := o.text(i, true)
-	if !ok {
-		return ""
-	}
-	if isBlank(s) {
-		o.fail(i, "must have 1 to %s characters, got an empty or blank string", thousands(maxContent))
+func (o *object) content(name string) string {
+	s, ok := o.Text(name, true)
+	if !ok || !o.wantWords(name, s, maxContent) {
 		return s
 	}
-	if wrong := between(s, 1, maxContent); wrong != "" {
-		o.fail(i, "%s", wrong)
-	}
 	if what, found := markup.FindHTML(s); found {
-		o.fail(i, "must be plain text, but contains HTML: %s", what)
+		o.Fail(name, "must be plain text, but contains HTML: %s", what)
 	}
 	return s
 }
 
-func (o *object) chapter(i int) *Decimal {
-	raw, ok := o.value(i, '0', false)
+func (o *object) chapter(name string) *Decimal {
+	number, ok := o.Number(name)
 	if !ok {
 		return nil
 	}
-	d, wrong := parseChapter(string(raw))
+	d, wrong := parseChapter(number)
 	if wrong != "" {
-		o.fail(i, "%s", wrong)
+		o.Fail(name, "%s", wrong)
 	}
 	return &d
 }
 
-// timestamp reads when the comment was written. A moment exactly maxAhead of
-// receivedAt passes.
-func (o *object) timestamp(i int, receivedAt time.Time) (at time.Time, given bool) {
-	s, ok := o.text(i, false)
+// timestamp reads when the comment was written. A moment exactly maxAhead of receivedAt passes.
+func (o *object) timestamp(name string, receivedAt time.Time) (at time.Time, given bool) {
+	s, ok := o.Text(name, false)
 	if !ok {
 		return receivedAt.UTC().Truncate(time.Microsecond), false
 	}
 	t, wrong := parseTimestamp(s)
 	switch {
 	case wrong != "":
-		o.fail(i, "%s, got %q", wrong, clip(s))
+		o.Fail(name, "%s, got %q", wrong, httpkit.Clip(s))
 	case t.After(receivedAt.Add(maxAhead)):
-		o.fail(i, "must be at most five minutes in the future, got %q, received at %s",
-			clip(s), receivedAt.UTC().Format(time.RFC3339))
+		o.Fail(name, "must be at most five minutes in the future, got %q, received at %s",
+			httpkit.Clip(s), receivedAt.UTC().Format(time.RFC3339))
 	}
 	return t.Truncate(time.Microsecond), true
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
+	"novelgate/internal/problem"
 )
 
 // received is when the bodies of these tests arrive.

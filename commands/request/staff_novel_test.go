@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
+	"novelgate/internal/problem"
 )
 
 func TestDecodePublication(t *testing.T) {

@@ -1,45 +1,33 @@
 package request
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"novelgate/internal/httpkit"
 )
 
-// text returns the string member i if it is present and free of NUL.
-func (o *object) text(i int, required bool) (string, bool) {
-	raw, ok := o.value(i, '"', required)
-	if !ok {
-		return "", false
+// object is a body with the rules on text that the fields of commands share.
+type object struct{ httpkit.Object }
+
+// wantLength records that s must have low to high characters.
+func (o *object) wantLength(field, s string, low, high int) {
+	if wrong := between(s, low, high); wrong != "" {
+		o.Fail(field, "%s", wrong)
 	}
-	s := unquote(raw)
-	if hasNUL(s) {
-		o.fail(i, "%s", withoutNUL)
-		return "", false
-	}
-	return s, true
 }
 
-// NUL is the one character that PostgreSQL cannot store in text.
-const withoutNUL = "must not contain the character NUL (U+0000)"
-
-func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
-
-// unquote decodes a string that the decoder has found valid.
-func unquote(quoted jsontext.Value) string {
-	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
+// wantWords records that s must have 1 to high characters, some of which are no white space. It reports whether s has
+// any.
+func (o *object) wantWords(field, s string, high int) bool {
+	if isBlank(s) {
+		o.Fail(field, "must have 1 to %s characters, got an empty or blank string", httpkit.Thousands(high))
+		return false
 	}
-	s, err := jsontext.AppendUnquote(make([]byte, 0, len(quoted)), quoted)
-	if err != nil {
-		// The decoder refuses what AppendUnquote would replace.
-		return strings.ToValidUTF8(string(s), "\uFFFD")
-	}
-	return string(s)
+	o.wantLength(field, s, 1, high)
+	return true
 }
 
 // between says in words that s must have low to high characters, "" when it has.
@@ -52,36 +40,15 @@ func between(s string, low, high int) string {
 	case low <= n && n <= high:
 		return ""
 	case n == 0:
-		return fmt.Sprintf("must have %d to %s characters, got an empty or blank string", low, thousands(high))
+		return fmt.Sprintf("must have %d to %s characters, got an empty or blank string", low, httpkit.Thousands(high))
 	case low == 0:
-		return fmt.Sprintf("must have at most %s characters, got %s", thousands(high), thousands(n))
+		return fmt.Sprintf("must have at most %s characters, got %s", httpkit.Thousands(high), httpkit.Thousands(n))
 	default:
-		return fmt.Sprintf("must have %d to %s characters, got %s", low, thousands(high), thousands(n))
+		return fmt.Sprintf("must have %d to %s characters, got %s", low, httpkit.Thousands(high), httpkit.Thousands(n))
 	}
 }
 
 // isBlank reports that s has nothing but white space.
 func isBlank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
-}
-
-// clip shortens what a message quotes from the request.
-func clip(s string) string {
-	const limit = 40
-	n := 0
-	for i := range s {
-		if n++; n > limit {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
-
-// thousands writes n with separators: 20,000.
-func thousands(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

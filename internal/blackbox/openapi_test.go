@@ -10,9 +10,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
-	problems "novelgate/commands/problem"
 	"novelgate/docs"
 	"novelgate/internal/blackbox"
+	problems "novelgate/internal/problem"
 )
 
 func TestDescriptionIsValid(t *testing.T) {

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"math"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/accesslog"
 )
 
@@ -23,22 +23,15 @@ type accessPage struct {
 
 // accessLog handles GET /api/access-log: newest first.
 func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
-	before, limit := int64(math.MaxInt64), defaultPage
-	for name, text := range rd.query {
+	before, limit := int64(math.MaxInt64), rd.query.Limit(defaultPage, maxPage)
+	if place := rd.query.Cursor(""); place != "" {
 		var err error
-		switch name {
-		case "limit":
-			if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
-				return invalid(name, fmt.Sprintf("must be a number from 1 to %d", maxPage))
-			}
-		case "cursor":
-			decoded, decodeErr := base64.RawURLEncoding.DecodeString(text)
-			if before, err = strconv.ParseInt(string(decoded), 10, 64); err != nil || decodeErr != nil {
-				return invalid(name, "is not the nextCursor of a page")
-			}
-		default:
-			return invalid(name, "is no parameter of this address")
+		if before, err = strconv.ParseInt(place, 10, 64); err != nil {
+			rd.query.RefuseCursor()
 		}
+	}
+	if err := rd.query.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
 	}
 	return a.send(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
 		entries, err := a.log().List(ctx, before, limit+1)
@@ -48,7 +41,7 @@ func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
 		page := accessPage{Items: entries}
 		if len(entries) > limit {
 			page.Items = entries[:limit]
-			next := base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(entries[limit-1].ID, 10)))
+			next := httpkit.EncodeCursor("", strconv.FormatInt(entries[limit-1].ID, 10))
 			page.NextCursor = &next
 		}
 		body, err := json.Marshal(page)

@@ -5,18 +5,16 @@ package audit
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
 
-	"novelgate/commands/problem"
 	"novelgate/events/eventlog"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/readapi/accesslog"
-	"novelgate/readapi/answer"
 	"novelgate/readapi/history"
 )
 
@@ -26,23 +24,18 @@ type Database interface {
 	accesslog.Database
 }
 
-// API serves auditors and staff.
+// API serves auditors and staff. Problem belongs to the Problems of its Kit.
 type API struct {
-	DB     Database
-	Wake   *eventlog.Wake // tells streams that follow the log of new events
-	Logger *slog.Logger
-	Now    func() time.Time
+	*httpkit.Kit
+
+	DB   Database
+	Wake *eventlog.Wake // tells streams that follow the log of new events
 
 	// Authenticate says who sent a request; errors are *problem.Error, or mean that it could not be found out.
 	Authenticate func(ctx context.Context, h http.Header) (accesslog.Person, error)
-	Refuse       func(w http.ResponseWriter, r *http.Request, p *problem.Error) // answers with an error, as all routes do
-	RequestID    func(ctx context.Context) string
 	Draining     func() bool   // the process is shutting down: streams end
-	Timeout      time.Duration // within which every request is answered, but for streams
 	WriteTimeout time.Duration // within which a client must take what a stream sends; default 30 s
 	Heartbeat    time.Duration // a stream that follows sends something at least so often; default 15 s
-
-	failures answer.Failures
 }
 
 // Default times of streams.
@@ -53,13 +46,20 @@ const (
 
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
-	for path, handle := range map[string]handler{
-		"/api/events":                          a.events,
-		"/api/events/{logIndex}":               a.event,
-		"/api/streams/{streamType}/{streamId}": a.stream,
-		"/api/access-log":                      a.accessLog,
+	filters := []string{
+		"after", "before", "type", "integration", "novel", "correlation", "from", "to", "cursor", "limit", "follow",
+	}
+	for _, route := range []struct {
+		path       string
+		handle     handler
+		parameters []string
+	}{
+		{"/api/events", a.events, append(filters, "stream", "streamType")},
+		{"/api/events/{logIndex}", a.event, nil},
+		{"/api/streams/{streamType}/{streamId}", a.stream, filters},
+		{"/api/access-log", a.accessLog, []string{"limit", "cursor"}},
 	} {
-		router.Handle(path, a.serve(path, handle)).Methods(http.MethodGet)
+		router.Handle(route.path, a.serve(route.path, route.handle, route.parameters)).Methods(http.MethodGet)
 	}
 }
 
@@ -69,65 +69,56 @@ type handler func(w http.ResponseWriter, rd *read) error
 // read is an authenticated request.
 type read struct {
 	*http.Request
-	query map[string]string
+	query *httpkit.Query
 	entry accesslog.Read
 }
 
 // serve authenticates and hands over.
-func (a *API) serve(route string, handle handler) http.Handler {
+func (a *API) serve(route string, handle handler, parameters []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.answer(w, r, route, handle); err != nil {
-			a.refuse(w, r, err)
+		rd, err := a.authenticate(r, route, parameters)
+		if err == nil {
+			err = handle(w, rd)
+		}
+		if err != nil {
+			a.Fail(w, r, err)
 		}
 	})
 }
 
-func (a *API) answer(w http.ResponseWriter, r *http.Request, route string, handle handler) error {
-	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+func (a *API) authenticate(r *http.Request, route string, parameters []string) (*read, error) {
+	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
 	person, err := a.Authenticate(ctx, r.Header)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	query, err := problem.Parameters(r.URL, nil) // each handle knows which there are
+	query, err := httpkit.ReadQuery(r.URL)
+	if err == nil {
+		err = query.Only(parameters...)
+	}
 	if err != nil {
-		return err
+		return nil, err //nolint:wrapcheck // already a problem
 	}
-	parameters := maps.Clone(query)
+	sent := query.All()
 	for name, value := range mux.Vars(r) {
-		parameters["{"+name+"}"] = strings.ToValidUTF8(value, "?")
+		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
-	return handle(w, &read{Request: r, query: query, entry: accesslog.Read{
-		Person: person, RequestID: a.RequestID(r.Context()), Route: route, Parameters: parameters,
-	}})
+	return &read{Request: r, query: query, entry: accesslog.Read{
+		Person: person, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
+	}}, nil
 }
 
-// refuse is the one place where errors become what a client sees.
-func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p := toProblem(err)
-	a.failures.Log(r, a.Logger, "history", p, slog.String("requestId", a.RequestID(r.Context())), slog.Any("error", err))
-	a.Refuse(w, r, p)
-}
-
-func toProblem(err error) *problem.Error {
-	var refused *problem.Error
+// Problem says what the errors of the history mean to a client; nil: err is none of them.
+func Problem(err error) *problem.Error {
 	switch {
-	case errors.As(err, &refused):
-		return refused
 	case errors.Is(err, history.ErrNotFound):
 		return problem.NotFound()
 	case errors.Is(err, history.ErrBeyond):
-		return invalid("after", "no event has this log index yet")
+		return problem.InvalidField("after", "no event has this log index yet")
 	case errors.Is(err, history.ErrElsewhere):
-		return invalid("cursor", history.ErrElsewhere.Error())
-	case eventlog.IsConflict(err), eventlog.IsAway(err):
-		return problem.Unavailable(time.Second).WithDetail(
-			"The service cannot answer now. Repeat the request after the time in Retry-After.").WithCause(err)
+		return problem.InvalidField("cursor", history.ErrElsewhere.Error())
 	default:
-		return problem.Internal(err)
+		return nil
 	}
-}
-
-func invalid(parameter, message string) *problem.Error {
-	return problem.InvalidRequest(problem.FieldError{Field: parameter, Message: message})
 }

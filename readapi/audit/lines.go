@@ -1,20 +1,19 @@
 package audit
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"time"
 
-	"novelgate/commands/problem"
+	"novelgate/internal/problem"
 	"novelgate/readapi/history"
 )
 
 // lines answers with a stream: one event on each line. It ends at the end of the log as it was when the request came,
 // or never.
 func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
-	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
 	reader, err := history.NewReader(ctx, a.DB, o.filter)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"golang.org/x/sync/errgroup"
 
-	"novelgate/commands/problem"
+	"novelgate/internal/problem"
 	"novelgate/readapi/history"
 )
 
@@ -27,19 +28,16 @@ func (a *API) events(w http.ResponseWriter, rd *read) error {
 
 // stream handles GET /api/streams/{streamType}/{streamId}: one aggregate's story.
 func (a *API) stream(w http.ResponseWriter, rd *read) error {
-	for _, name := range []string{"stream", "streamType"} {
-		if _, given := rd.query[name]; given {
-			return invalid(name, "is no parameter of this address")
-		}
-	}
 	o, err := parse(rd)
 	if err != nil {
 		return err
 	}
 	vars := mux.Vars(rd.Request)
-	if setID(&o.filter.Stream, vars["streamId"]) != "" {
+	id, err := uuid.Parse(vars["streamId"])
+	if err != nil || len(vars["streamId"]) != len(id.String()) {
 		return problem.NotFound()
 	}
+	o.filter.Stream = uuid.NullUUID{UUID: id, Valid: true}
 	o.filter.StreamType = vars["streamType"]
 	if err := a.exists(rd, o); err != nil {
 		return err
@@ -49,7 +47,7 @@ func (a *API) stream(w http.ResponseWriter, rd *read) error {
 
 // exists tells a stream that nothing matches in from one that there is not.
 func (a *API) exists(rd *read, o *options) error {
-	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
 	kind, err := history.StreamType(ctx, a.DB, o.filter.Stream.UUID)
 	if err != nil {
@@ -73,7 +71,7 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 	if o.limit == 0 {
 		o.limit = defaultPage
 	}
-	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
 	reader, err := history.NewReader(ctx, a.DB, o.filter)
 	if err != nil {
@@ -125,9 +123,6 @@ func (a *API) event(w http.ResponseWriter, rd *read) error {
 	if err != nil || index < 0 {
 		return problem.NotFound()
 	}
-	for name := range rd.query {
-		return invalid(name, "is no parameter of this address")
-	}
 	return a.send(w, rd, history.MediaType, func(ctx context.Context) ([]byte, int64, error) {
 		found, err := history.At(ctx, a.DB, index)
 		if err != nil {
@@ -142,7 +137,7 @@ func (a *API) event(w http.ResponseWriter, rd *read) error {
 func (a *API) send(
 	w http.ResponseWriter, rd *read, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
 ) error {
-	ctx, cancel := context.WithTimeout(rd.Context(), a.Timeout)
+	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
 	var body []byte
 	var rows, entry int64

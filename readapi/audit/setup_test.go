@@ -19,12 +19,13 @@ import (
 
 	"novelgate/aggregates/integration"
 	"novelgate/aggregates/person"
-	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/accesslog"
 	"novelgate/readapi/audit"
@@ -56,7 +57,11 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 	}
 	keys := access.New(pool, time.Now)
 	a.api = &audit.API{
-		DB: pool, Wake: a.wake, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
+		DB: pool, Wake: a.wake,
+		Kit: &httpkit.Kit{
+			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
+			Problems: []func(error) *problem.Error{audit.Problem},
+		},
 		Authenticate: func(ctx context.Context, h http.Header) (accesslog.Person, error) {
 			p, err := admin.AuthenticatePerson(ctx, keys, h, "auditor or staff key", "auditors and staff")
 			if err != nil {
@@ -67,7 +72,7 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 				KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
 			}, nil
 		},
-		Refuse: commands.Refuse, RequestID: commands.RequestID, Draining: a.draining.Load,
+		Draining: a.draining.Load,
 	}
 	server := httptest.NewUnstartedServer(nil)
 	if change != nil {
@@ -75,7 +80,7 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 	}
 	router := mux.NewRouter().SkipClean(true)
 	a.api.Register(router)
-	server.Config.Handler = commands.WithRequestID(router)
+	server.Config.Handler = httpkit.WithRequestID(router)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()
 	t.Cleanup(server.Close)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/commands"
-	"novelgate/commands/problem"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/readapi/accesslog"
 )
 
@@ -65,7 +65,7 @@ func TestSlowClients(t *testing.T) {
 			client := &slowClient{ResponseRecorder: httptest.NewRecorder(), clock: &clock, after: func() { c.ends(a, &revoked) }}
 			aborted := func() (aborted bool) {
 				defer func() { aborted = recover() == http.ErrAbortHandler }() //nolint:errorlint // it is panicked with as it is
-				commands.WithRequestID(router).ServeHTTP(client, r)
+				httpkit.WithRequestID(router).ServeHTTP(client, r)
 				return false
 			}()
 			if client.sent != 1 || aborted != c.aborted {

@@ -2,7 +2,6 @@ package history
 
 import (
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/internal/httpkit"
 )
 
 // Cursor is a place in the log; reading goes on behind it. The zero Cursor is before the first event.
@@ -58,7 +58,7 @@ func (c Cursor) String() string {
 	case c.moved > 0:
 		text += "/" + strconv.FormatInt(int64(c.moved), 10)
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(text))
+	return httpkit.EncodeCursor("", text)
 }
 
 // ParseCursor reads what String returned, and what it returned before there were digests.
@@ -66,16 +66,17 @@ func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
 	}
-	decoded, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
+	decoded, ok := httpkit.DecodeCursor("", text)
+	if !ok {
 		return Cursor{}, ErrCursor
 	}
-	place, sum, hasDigest := strings.Cut(string(decoded), "#")
+	place, sum, hasDigest := strings.Cut(decoded, "#")
 	numbers := strings.Split(place, "/")
 	if len(numbers) < 2 || len(numbers) > 3 {
 		return Cursor{}, ErrCursor
 	}
 	var c Cursor
+	var err error
 	if c.TransactionID, err = strconv.ParseUint(numbers[0], 10, 64); err != nil {
 		return Cursor{}, ErrCursor
 	}

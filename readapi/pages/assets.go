@@ -2,7 +2,6 @@ package pages
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -59,7 +58,7 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(name, ".")
 	known, ok := assets[parts[0]+"."+parts[len(parts)-1]]
 	if len(parts) != 3 || !ok {
-		p.handler(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound }).ServeHTTP(w, r)
+		p.refuse(w, r, reading.ErrNotFound)
 		return
 	}
 	h := w.Header()

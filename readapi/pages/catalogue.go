@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"novelgate/readapi/question"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
@@ -18,9 +18,8 @@ type catalogueBody struct {
 }
 
 // catalogue handles GET /novels.
-func (p *Pages) catalogue(ctx context.Context, r *http.Request) (*document, error) {
-	query := r.URL.Query()
-	asked, err := question.Catalogue(query)
+func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
+	asked, err := reading.ParseCatalogue(q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
@@ -35,7 +34,7 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request) (*document, erro
 		body.Novels[i] = p.view(&found.Novels[i])
 	}
 	filter := url.Values{}
-	keep(filter, query, "q", "state", "owner", "limit")
+	keep(filter, r.URL.Query(), "q", "state", "owner", "limit")
 	body.Filtered = asked.Text != "" || asked.State != "" || asked.Owner != ""
 	d := &document{
 		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
@@ -50,7 +49,7 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request) (*document, erro
 		d.NoIndex = true
 	}
 	if found.Next != "" {
-		filter.Set("cursor", question.CatalogueCursor(found.Next))
+		filter.Set("cursor", reading.CatalogueCursor(found.Next))
 		body.Next = address(path, filter)
 	}
 	return d, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"novelgate/readapi/question"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
@@ -36,9 +36,8 @@ type discussionBody struct {
 func (b *discussionBody) Comments() template.HTML { return comments(b.page, b.links) }
 
 // discussion handles GET /novels/{slug}/discussion.
-func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, error) {
-	query := r.URL.Query()
-	asked, err := question.Discussion(mux.Vars(r)["slug"], query)
+func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
+	asked, err := reading.ParseDiscussion(mux.Vars(r)["slug"], q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
@@ -47,11 +46,11 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request) (*document, err
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
 	n := &page.Novel
-	links := newLinks(p.Addresses.DiscussionPath(n.Slug), query)
+	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query())
 	body := discussionBody{
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
 		AsOf:     momentOrNil(asked.AsOf),
-		AsOfText: query.Get("asOf"), Chapter: asked.Chapter, ChapterName: chapterName(asked.Chapter), Newest: asked.Newest,
+		AsOfText: q.Text("asOf"), Chapter: asked.Chapter, ChapterName: chapterName(asked.Chapter), Newest: asked.Newest,
 		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: asked.Under.Valid,
 	}
 	if asked.AsOf != nil {

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"novelgate/commands/problem"
+	"novelgate/internal/problem"
 )
 
 //go:embed templates/*.html

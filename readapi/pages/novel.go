@@ -11,7 +11,8 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 
-	"novelgate/readapi/question"
+	"novelgate/internal/httpkit"
+	"novelgate/readapi/reading"
 )
 
 // novelBody is the body of the page of a novel.
@@ -22,9 +23,9 @@ type novelBody struct {
 }
 
 // novel handles GET /novels/{slug}.
-func (p *Pages) novel(ctx context.Context, r *http.Request) (*document, error) {
+func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
 	slug := mux.Vars(r)["slug"]
-	asOf, err := question.Novel(slug, r.URL.Query())
+	asOf, err := reading.ParseNovel(slug, q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}

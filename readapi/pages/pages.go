@@ -9,42 +9,35 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
+	"io"
 	"net/http"
-	"time"
 
 	"github.com/gorilla/mux"
 
-	"novelgate/commands/problem"
-	"novelgate/readapi/answer"
-	"novelgate/readapi/question"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/readapi/reading"
 )
 
-// Pages are the routes.
+// Pages are the routes. reading.Problem belongs to the Problems of its Kit.
 type Pages struct {
-	Reader    *reading.Reader
-	Addresses answer.Addresses
-	Logger    *slog.Logger
-	Timeout   time.Duration // within which every request is answered
-	// is told about an error that a page shows; returns the id of the request
-	Refused func(r *http.Request, p *problem.Error) string
-	Missing http.Handler    // answers programs where only people are served
-	Readers *answer.Readers // how many are answered at a time; nil: any number
+	*httpkit.Kit
 
-	failures answer.Failures
+	Reader    *reading.Reader
+	Addresses httpkit.Addresses
 }
 
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
-	get := func(path string, handler http.Handler) {
-		router.Handle(path, p.Readers.Limit(answer.Compress(handler), p.busy)).Methods(http.MethodGet, http.MethodHead)
+	for path, handler := range map[string]http.Handler{
+		"/":                         p.start(),
+		"/novels":                   p.handler(p.catalogue),
+		"/novels/{slug}":            p.handler(p.novel),
+		"/novels/{slug}/discussion": p.handler(p.discussion),
+		"/assets/{name}":            p.Public(http.HandlerFunc(p.asset), p.refuse),
+	} {
+		router.Handle(path, handler).Methods(http.MethodGet, http.MethodHead)
 	}
-	get("/", p.start())
-	get("/novels", p.handler(wellFormed(p.catalogue)))
-	get("/novels/{slug}", p.handler(wellFormed(p.novel)))
-	get("/novels/{slug}/discussion", p.handler(wellFormed(p.discussion)))
-	get("/assets/{name}", http.HandlerFunc(p.asset))
 }
 
 // policy lets a page load its own style sheet and icon, and covers from anywhere; nothing else, and nothing may frame
@@ -52,54 +45,44 @@ func (p *Pages) Register(router *mux.Router) {
 const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; " +
 	"frame-ancestors 'none'"
 
+func setPolicies(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
+}
+
 // query answers a request with a page.
-type query func(ctx context.Context, r *http.Request) (*document, error)
+type query func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (*document, error)
 
-// wellFormed is a query whose address has parameters, none of which may be passed over.
-func wellFormed(answerTo query) query {
-	return func(ctx context.Context, r *http.Request) (*document, error) {
-		if err := question.WellFormed(r.URL); err != nil {
-			return nil, err
-		}
-		return answerTo(ctx, r)
-	}
-}
-
-func (p *Pages) handler(answerTo query) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), p.Timeout)
-		defer cancel()
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
-		buffer, free := answer.Buffer()
-		defer free()
-		page, err := answerTo(ctx, r)
-		if err == nil {
-			err = p.Readers.Render(func() error { return p.render(buffer, page) })
-		}
+// handler serves a page whose address has parameters.
+func (p *Pages) handler(read query) http.Handler {
+	return p.page(func(ctx context.Context, r *http.Request) (*document, error) {
+		parameters, err := httpkit.ReadQuery(r.URL)
 		if err != nil {
-			p.refuse(w, r, buffer, err)
-			return
+			return nil, err //nolint:wrapcheck // already a problem
 		}
-		answer.Send(w, r, contentType, buffer.Bytes())
+		return read(ctx, r, parameters)
 	})
-}
-
-func (p *Pages) busy(w http.ResponseWriter, r *http.Request, busy *problem.Error) {
-	w.Header().Set("Content-Security-Policy", policy)
-	p.refuse(w, r, new(bytes.Buffer), busy)
 }
 
 const contentType = "text/html; charset=utf-8"
 
+// page serves a page.
+func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
+	rendered := p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+		d, err := read(ctx, r)
+		return func(w io.Writer) error { return p.render(w, d) }, err
+	}, p.refuse)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setPolicies(w.Header())
+		rendered.ServeHTTP(w, r)
+	})
+}
+
 // refuse answers with a page that says what is wrong.
-func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, buffer *bytes.Buffer, err error) {
-	refused := answer.Problem(err)
-	requestID := p.Refused(r, refused)
-	p.failures.Log(r, p.Logger, "page", refused, slog.String("requestId", requestID), slog.Any("error", err))
-	buffer.Reset()
-	if err := p.render(buffer, p.problem(refused, requestID)); err != nil {
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refused, requestID := p.Failure(r, err), httpkit.RequestID(r.Context())
+	var buffer bytes.Buffer
+	if err := p.render(&buffer, p.problem(refused, requestID)); err != nil {
 		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))
 		return
 	}
@@ -107,6 +90,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, buffer *bytes.Buf
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	setPolicies(h)
 	if refused.Code.Retryable() {
 		h.Set("Retry-After", "1")
 	}

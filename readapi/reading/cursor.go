@@ -1,13 +1,14 @@
 package reading
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/internal/httpkit"
 )
 
 // ErrCursor refuses a cursor that no page has named.
@@ -58,28 +59,26 @@ const (
 	replies  = 'r' // replies behind one
 )
 
-const cursorLength = 1 + 8 + 4 + 16
+const placeLength = 8 + 4 + 16
 
 func encodeCursor(kind byte, at time.Time, depth int, id uuid.UUID) string {
-	b := make([]byte, 0, cursorLength)
-	b = append(b, kind)
+	b := make([]byte, 0, placeLength)
 	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMicro()))
 	b = binary.BigEndian.AppendUint32(b, uint32(depth)) //nolint:gosec // never negative
-	b = append(b, id[:]...)
-	return base64.RawURLEncoding.EncodeToString(b)
+	return httpkit.EncodeCursor(string(kind), string(append(b, id[:]...)))
 }
 
 func decodeCursor(text string) (kind byte, p place, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(b) != cursorLength {
+	decoded, ok := httpkit.DecodeCursor("", text)
+	if !ok || len(decoded) != 1+placeLength {
 		return 0, place{}, ErrCursor
 	}
-	micros := int64(binary.BigEndian.Uint64(b[1:])) //nolint:gosec // back and forth
-	at := time.UnixMicro(micros).UTC()
+	kind, b := decoded[0], []byte(decoded[1:])
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC() //nolint:gosec // back and forth
 	if at.Year() < earliestYear || at.Year() > latestYear {
 		return 0, place{}, ErrCursor // what a comment is never dated, and the database might not take
 	}
-	return b[0], placeOf(at, int(int32(binary.BigEndian.Uint32(b[9:]))), uuid.UUID(b[13:])), nil //nolint:gosec // back and forth
+	return kind, placeOf(at, int(int32(binary.BigEndian.Uint32(b[8:]))), uuid.UUID(b[12:])), nil //nolint:gosec // back and forth
 }
 
 const (

@@ -14,8 +14,8 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/commands/problem"
 	"novelgate/commands/request"
+	"novelgate/internal/problem"
 )
 
 // maxBody is the largest request body, in bytes.
@@ -90,7 +90,7 @@ func (s *Server) post(r *http.Request) (stored, error) {
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return stored{}, problem.MalformedBody("The request body ended early.").WithCause(err)
 	}
-	key, err := request.ParseIdempotencyKey(r.Header)
+	key, err := request.IdempotencyKey(r.Header)
 	if err != nil {
 		return stored{}, err // already a problem
 	}

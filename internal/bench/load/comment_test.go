@@ -34,7 +34,7 @@ func TestComposeIsARequestThatTheServiceTakes(t *testing.T) {
 			len(post.Content) > 350 {
 			t.Errorf("composed %+v", post)
 		}
-		key, err := request.ParseIdempotencyKey(r.Header)
+		key, err := request.IdempotencyKey(r.Header)
 		if err != nil || key != load.Key(5, 2, 3) {
 			t.Errorf("the key is %q, %v; want %q", key, err, load.Key(5, 2, 3))
 		}

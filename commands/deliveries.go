@@ -1,0 +1,259 @@
+package commands
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/author"
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+// novelDelivery is a recorded upsert, and how its novel stands today.
+type novelDelivery struct {
+	Operation      ratelimit.Operation `json:"operation"`
+	IdempotencyKey string              `json:"idempotencyKey"`
+	ReceivedAt     time.Time           `json:"receivedAt"`
+	NovelID        uuid.UUID           `json:"novelId"`
+	Slug           string              `json:"slug"`
+	URL            string              `json:"url"`
+	State          novel.State         `json:"state"`
+	Reason         *string             `json:"reason"` // of the rejection; nil in any other state
+}
+
+// postDelivery is a recorded comment, and how it and its novel stand today.
+type postDelivery struct {
+	Operation      ratelimit.Operation `json:"operation"`
+	IdempotencyKey string              `json:"idempotencyKey"`
+	ReceivedAt     time.Time           `json:"receivedAt"`
+	PostID         uuid.UUID           `json:"postId"`
+	ThreadID       uuid.UUID           `json:"threadId"`
+	ParentPostID   *uuid.UUID          `json:"parentPostId"`
+	NovelID        uuid.UUID           `json:"novelId"`
+	Slug           string              `json:"slug"`
+	URL            string              `json:"url"`
+	State          novel.State         `json:"state"` // of the novel
+	PostState      post.State          `json:"postState"`
+	Reason         *string             `json:"reason"` // for which staff hid the post; nil when it is visible
+}
+
+// noDelivery also says why a delivery that was answered may not be on record.
+const noDelivery = "No such delivery is on record. Canonical and foreign outcomes and failed requests leave no record."
+
+var (
+	//go:embed delivery.sql
+	deliverySQL string
+	//go:embed novel.sql
+	novelSQL string
+)
+
+// recordedDelivery is the event that carries a delivery's key.
+type recordedDelivery struct {
+	streamID   uuid.UUID
+	stored     events.Stored
+	recordedAt time.Time
+}
+
+func (a *API) deliveryRoute() *route {
+	return &route{
+		method: http.MethodGet, handle: a.delivery,
+		path: "/api/integrations/deliveries/{idempotencyKey:(?s:.*)}", // a key may hold slashes
+	}
+}
+
+// delivery handles GET /api/integrations/deliveries/{idempotencyKey}. The source in the look-up is the caller's own, so
+// that nobody sees what another integration has delivered.
+func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
+	operation, err := operationIn(in.request)
+	if err != nil {
+		return nil, err
+	}
+	key, wrong := request.ParseKey(mux.Vars(in.request)["idempotencyKey"])
+	if wrong != "" {
+		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
+	}
+
+	recorded, err := queryRow(ctx, a.Records, deliverySQL, []any{key, sourceOf(operation, in.IntegrationID)},
+		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
+			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
+			return d, err
+		})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, problem.NotFound().WithDetail(noDelivery)
+	case err != nil:
+		return nil, fmt.Errorf("find delivery: %w", err)
+	case operation == ratelimit.Posts:
+		return a.postDelivery(ctx, key, recorded)
+	default:
+		return a.novelDelivery(ctx, key, recorded)
+	}
+}
+
+// operationIn reads the operation of a delivery from the query.
+func operationIn(r *http.Request) (ratelimit.Operation, error) {
+	query, err := httpkit.ReadQuery(r.URL)
+	if err != nil {
+		return "", err //nolint:wrapcheck // already a problem
+	}
+	operation, ok := parseOperation(query.Text("operation"))
+	if !ok {
+		return "", problem.InvalidField("operation", "is required, once, in the query, and "+operationWanted)
+	}
+	return operation, nil
+}
+
+// parseOperation accepts the name of one of the two operations.
+func parseOperation(name string) (ratelimit.Operation, bool) {
+	operation := ratelimit.Operation(name)
+	return operation, operation == ratelimit.Novels || operation == ratelimit.Posts
+}
+
+// operationWanted is what is wrong with any other name.
+const operationWanted = "must be novels or posts"
+
+func sourceOf(operation ratelimit.Operation, integrationID uuid.UUID) string {
+	if operation == ratelimit.Posts {
+		return events.PostsSource(integrationID)
+	}
+	return events.NovelsSource(integrationID)
+}
+
+func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDelivery) (*output, error) {
+	n, err := a.currentNovel(ctx, recorded.streamID)
+	if err != nil {
+		return nil, err
+	}
+	answer := novelDelivery{
+		Operation: ratelimit.Novels, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
+		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Novel(n.Slug), State: n.State,
+	}
+	if n.State == novel.Rejected {
+		if answer.Reason, err = a.rejection(ctx, n.ID); err != nil {
+			return nil, err
+		}
+	}
+	return &output{status: http.StatusOK, body: answer}, nil
+}
+
+// rejectionSQL reads a novel's latest rejection. What follows one in a stream is little: only staff can do anything
+// about the novel.
+const rejectionSQL = `SELECT event_type, data FROM events
+WHERE stream_id = $1 AND stream_type = 'novel' AND event_type LIKE 'novel.rejected.%' ORDER BY stream_version DESC LIMIT 1`
+
+// rejection returns the reason of a novel's latest rejection.
+func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error) {
+	stored, err := queryRow(ctx, a.Records, rejectionSQL, []any{novelID},
+		func(row pgx.CollectableRow) (s events.Stored, err error) {
+			err = row.Scan(&s.Type, &s.Data)
+			return s, err
+		})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil //nolint:nilnil // a title can be barred without ever having been rejected
+	case err != nil:
+		return nil, fmt.Errorf("read rejection: %w", err)
+	}
+	rejected, err := decode[events.NovelRejected](stored, "a rejection")
+	if err != nil {
+		return nil, err
+	}
+	return &rejected.Reason, nil
+}
+
+// decode decodes an event that must be of one kind. what it is goes into the errors.
+func decode[E events.Event](stored events.Stored, what string) (e E, err error) {
+	event, err := events.Decode(stored)
+	if err != nil {
+		return e, fmt.Errorf("decode %s: %w", what, err)
+	}
+	e, ok := event.(E)
+	if !ok {
+		return e, fmt.Errorf("%s is recorded as %s", what, stored.Type)
+	}
+	return e, nil
+}
+
+func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (*output, error) {
+	imported, err := decode[events.PostImported](recorded.stored, "a delivery of a comment")
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.currentNovel(ctx, imported.NovelID)
+	if err != nil {
+		return nil, err
+	}
+	standing, err := a.postStanding(ctx, recorded.streamID)
+	if err != nil {
+		return nil, err
+	}
+	answer := postDelivery{
+		Operation: ratelimit.Posts, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
+		PostID: recorded.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
+		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Post(n.Slug, recorded.streamID), State: n.State,
+		PostState: standing.State,
+	}
+	if standing.State == post.Hidden {
+		answer.Reason = &standing.Reason
+	}
+	return &output{status: http.StatusOK, body: answer}, nil
+}
+
+// postStanding says whether readers see a post, and why not. It reads the log, so it is never behind.
+func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, error) {
+	history, err := eventlog.ReadStream(ctx, a.Records, events.PostStream, id, 0)
+	if err != nil {
+		return post.Standing{}, err //nolint:wrapcheck // it says what was read
+	}
+	p := post.Fold(history)
+	authorID, ok := p.AuthorID()
+	if !ok {
+		return p.Standing(author.Author{}), nil
+	}
+	if history, err = eventlog.ReadStream(ctx, a.Records, events.AuthorStream, authorID, 0); err != nil {
+		return post.Standing{}, err //nolint:wrapcheck // it says what was read
+	}
+	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil
+}
+
+// currentNovel reads the identifiers and the state of a novel that is known to exist.
+func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
+	n, err := queryRow(ctx, a.Records, novelSQL, []any{id}, func(row pgx.CollectableRow) (n novel.Novel, err error) {
+		n.ID = id
+		err = row.Scan(&n.Slug, &n.State)
+		return n, err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return n, fmt.Errorf("novel %s of a delivery is not in title_lookup", id)
+	case err != nil:
+		return n, fmt.Errorf("read novel %s: %w", id, err)
+	}
+	return n, nil
+}
+
+// queryRow reads the one row of a query, pgx.ErrNoRows when there is none.
+func queryRow[T any](
+	ctx context.Context, q eventlog.Querier, sql string, args []any, scan pgx.RowToFunc[T],
+) (T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		var none T
+		return none, err //nolint:wrapcheck // callers say what they were reading
+	}
+	return pgx.CollectExactlyOneRow(rows, scan)
+}

@@ -1,0 +1,94 @@
+package httpkit
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics of requests. Labels have few values: routes are templates, codes come from package problem.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+// NewMetrics returns metrics that no registry knows yet.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "novelgate_http_requests_total",
+			Help: "Answered requests by route, method (other for unknown ones), status (aborted when the answer broke off) " +
+				"and error code (empty when there was no error).",
+		}, []string{"route", "method", "status", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "novelgate_http_request_seconds",
+			Help: "Time from receiving a request's header to the end of its answer, by route, method and status. " +
+				"Streams are left out: they last as long as their clients want.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
+		}, []string{"route", "method", "status"}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.requests.Collect(ch)
+	m.seconds.Collect(ch)
+}
+
+// observed notes the status of an answer.
+type observed struct {
+	http.ResponseWriter
+	status int
+}
+
+func (o *observed) WriteHeader(status int) {
+	if o.status == 0 {
+		o.status = status
+	}
+	o.ResponseWriter.WriteHeader(status)
+}
+
+// streamed reports whether the answer was a stream of events.
+func (o *observed) streamed() bool { return o.Header().Get("Content-Type") == "application/x-ndjson" }
+
+// Unwrap lets http.ResponseController reach the connection.
+func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+// aborted is the status of an answer that broke off: its handler has panicked, so that the client does not take what it
+// has got for all there is (http.ErrAbortHandler). What was sent says 200.
+const aborted = "aborted"
+
+// Middleware counts and times the requests of matched routes, however their handlers end.
+func (m *Metrics) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now() //nolint:forbidigo // a duration for a metric
+		o := &observed{ResponseWriter: w}
+		status := aborted
+		defer func() { //nolint:contextcheck // the request has it
+			route, method := routeOf(r), methodName(r)
+			m.requests.WithLabelValues(route, method, status, string(infoOf(r.Context()).code)).Inc()
+			if !o.streamed() {
+				m.seconds.WithLabelValues(route, method, status).Observe(time.Since(start).Seconds())
+			}
+		}()
+		next.ServeHTTP(o, r)
+		status = strconv.Itoa(cmp.Or(o.status, http.StatusOK))
+	})
+}
+
+// methodName is the method of a request; clients may send any word.
+func methodName(r *http.Request) string {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
+		return r.Method
+	default:
+		return "other"
+	}
+}

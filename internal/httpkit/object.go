@@ -1,0 +1,367 @@
+package httpkit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"novelgate/internal/problem"
+)
+
+// maxMembers is the number of members of the largest body.
+const maxMembers = 8
+
+// maxErrors is how many errors a refusal lists, where a body could have any number.
+const maxErrors = 20
+
+// Object is the JSON object of a request body (RFC 8259). Refused are: other top-level values, a byte order mark,
+// trailing data, duplicate members (in nested objects of unknown members too), invalid UTF-8, escaped surrogates
+// without their other half, nesting beyond 10,000 levels, and a member that differs from a known one in case only.
+// Numbers and booleans are never read from strings, or the other way round.
+//
+// Parse finds the known members. Its other methods read one each, in the order of the documentation, so that the errors
+// are in that order too; Err tells what is wrong with them.
+type Object struct {
+	// Strict refuses unknown members, which are ignored otherwise.
+	Strict bool
+	// NoNull refuses null, which otherwise means that an optional member is left out.
+	NoNull bool
+
+	names    []string                   // of the known members
+	raw      [maxMembers]jsontext.Value // parts of the body; nil where a member is absent or null
+	null     [maxMembers]bool
+	miscased [maxMembers]string // a member that differs from names[i] in case only
+	errs     []problem.FieldError
+}
+
+// scanner is a reusable decoder over a body that is wholly in memory.
+type scanner struct {
+	buffer  bytes.Buffer
+	decoder jsontext.Decoder
+}
+
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+// over readies the scanner for a body. A decoder over a bytes.Buffer reads in place.
+func (s *scanner) over(body []byte) *jsontext.Decoder {
+	s.buffer = *bytes.NewBuffer(body)
+	s.decoder.Reset(&s.buffer)
+	return &s.decoder
+}
+
+// release returns the scanner to the pool without a reference to the body.
+func (s *scanner) release() {
+	s.over(nil)
+	scanners.Put(s)
+}
+
+// Parse finds the members with the names, eight at most, in a body. The error is about the body as a whole.
+func (o *Object) Parse(body []byte, names []string) error {
+	o.names = names
+	s, _ := scanners.Get().(*scanner)
+	defer s.release()
+	dec := s.over(body)
+
+	if err := begin(dec, body); err != nil {
+		return err
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return o.malformed(err)
+		}
+		i, exact, spelled := o.find(name)
+		value, err := dec.ReadValue()
+		if err != nil {
+			return o.malformed(err)
+		}
+		switch {
+		case i < 0 && o.Strict && len(o.errs) < maxErrors:
+			o.Fail(Clip(unquote(name)), "unknown member")
+		case i < 0:
+		case !exact:
+			o.miscased[i] = spelled
+		case value.Kind() == 'n':
+			o.null[i] = true
+		default:
+			// The decoder's value is only valid until the next read; the body stays.
+			end := int(dec.InputOffset())
+			o.raw[i] = body[end-len(value) : end]
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return o.malformed(err)
+	}
+	end := dec.InputOffset()
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return problem.MalformedBody(fmt.Sprintf("The JSON object ends at byte %d, but more data follows.", end))
+	}
+	return nil
+}
+
+// begin reads the opening brace.
+func begin(dec *jsontext.Decoder, body []byte) error {
+	const want = "The request body must be a JSON object"
+	if bytes.HasPrefix(body, []byte("\ufeff")) {
+		return problem.MalformedBody("The request body starts with a byte order mark (byte 0), which JSON does not allow.")
+	}
+	kind := dec.PeekKind()
+	_, err := dec.ReadToken()
+	switch {
+	case errors.Is(err, io.EOF):
+		return problem.MalformedBody(want + ", but it is empty.")
+	case err != nil:
+		return new(Object).malformed(err)
+	case kind != '{':
+		return problem.MalformedBody(want + ", but it is " + describe(kind) + ".")
+	}
+	return nil
+}
+
+// find returns the index of the known member with the quoted name, -1 if none; exact is false when it differs in case,
+// spelled is the name as sent then.
+func (o *Object) find(quoted jsontext.Value) (i int, exact bool, spelled string) {
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		name = []byte(unquote(quoted))
+	}
+	for i, known := range o.names {
+		if string(name) == known {
+			return i, true, ""
+		}
+	}
+	for i, known := range o.names {
+		// Folding a letter changes its length by two bytes at most.
+		if len(name) <= 3*len(known) && strings.EqualFold(string(name), known) {
+			return i, false, string(name)
+		}
+	}
+	return -1, false, ""
+}
+
+// malformed describes a syntax error; it names the member of the body that it is in, however deep, where there is one.
+func (o *Object) malformed(err error) error {
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok {
+		return problem.MalformedBody("The request body is not valid JSON: it ends too early.")
+	}
+	member := ""
+	for member = range syntax.JSONPointer.Tokens() {
+		break
+	}
+	// A field without a name would tell nothing.
+	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) && member != "" {
+		where := "duplicate member"
+		if syntax.JSONPointer.Parent() != "" {
+			where = "duplicate member inside"
+		}
+		return problem.InvalidField(Clip(member), fmt.Sprintf("%s at byte %d", where, syntax.ByteOffset))
+	}
+	reason := fmt.Sprintf("%v at byte %d", syntax.Err, syntax.ByteOffset)
+	if slices.Contains(o.names, member) {
+		return problem.InvalidField(member, "not valid JSON: "+reason)
+	}
+	return problem.MalformedBody("The request body is not valid JSON: " + reason + ".")
+}
+
+// Fail records what is wrong with a member, or with an element of one such as genres[3].
+func (o *Object) Fail(field, format string, args ...any) {
+	o.errs = append(o.errs, problem.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+// Err returns the refusal that holds every recorded failure, nil without one.
+func (o *Object) Err() error {
+	if len(o.errs) == 0 {
+		return nil
+	}
+	return problem.InvalidRequest(o.errs...)
+}
+
+// Null reports whether a member is null.
+func (o *Object) Null(name string) bool { return o.null[slices.Index(o.names, name)] }
+
+// Given reports whether a member is there and not null.
+func (o *Object) Given(name string) bool { return o.raw[slices.Index(o.names, name)] != nil }
+
+// value returns a member if it is present, not null and of the kind, which want names; it records every other case but
+// that of an optional member left out.
+func (o *Object) value(name string, kind jsontext.Kind, want string, required bool) (jsontext.Value, bool) {
+	i := slices.Index(o.names, name)
+	if sent := o.miscased[i]; sent != "" {
+		o.Fail(sent, "unknown member: the name is %q, and case matters", name)
+	}
+	switch raw := o.raw[i]; {
+	case raw != nil && raw.Kind() == kind:
+		return raw, true
+	case raw != nil:
+		o.Fail(name, "must be %s, got %s", want, describe(raw.Kind()))
+	case required && o.null[i]:
+		o.Fail(name, "is required and must not be null")
+	case o.NoNull && o.null[i]:
+		o.Fail(name, "must not be null")
+	case required && o.miscased[i] == "":
+		o.Fail(name, "is required")
+	}
+	return nil, false
+}
+
+// Number returns the text of a number.
+func (o *Object) Number(name string) (string, bool) {
+	raw, ok := o.value(name, '0', "a number", false)
+	return string(raw), ok
+}
+
+// Integer returns a whole number.
+func (o *Object) Integer(name string) (n int64, ok bool) {
+	raw, ok := o.value(name, '0', "a whole number", false)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	switch {
+	case err == nil:
+		return n, true
+	case errors.Is(err, strconv.ErrRange):
+		o.Fail(name, "is out of range")
+	default:
+		o.Fail(name, "must be a whole number, without fraction and exponent")
+	}
+	return 0, false
+}
+
+// Bool returns a boolean.
+func (o *Object) Bool(name string) (value, ok bool) {
+	i := slices.Index(o.names, name)
+	kind := jsontext.Kind('t')
+	if o.raw[i] != nil && o.raw[i].Kind() == 'f' {
+		kind = 'f'
+	}
+	_, ok = o.value(name, kind, "a boolean", false)
+	return kind == 't', ok
+}
+
+// Text returns a string without NUL, the one character that PostgreSQL cannot store in text.
+func (o *Object) Text(name string, required bool) (string, bool) {
+	raw, ok := o.value(name, '"', "a string", required)
+	if !ok {
+		return "", false
+	}
+	return o.text(name, raw)
+}
+
+func (o *Object) text(field string, quoted jsontext.Value) (string, bool) {
+	s := unquote(quoted)
+	if strings.IndexByte(s, 0) >= 0 {
+		o.Fail(field, "must not contain the character NUL (U+0000)")
+		return "", false
+	}
+	return s, true
+}
+
+// Texts calls element for each string of an array, and says what is wrong with the others; field is genres[3], for
+// instance. It reads no more than most elements, and records that an array has fewer than least or more than most.
+// It returns false when there is no array.
+func (o *Object) Texts(name string, required bool, least, most int, element func(field, text string)) bool {
+	raw, ok := o.value(name, '[', "an array", required)
+	if !ok {
+		return false
+	}
+	count, before := 0, len(o.errs)
+	for value := range elements(raw) {
+		field := name + "[" + strconv.Itoa(count) + "]"
+		if count++; count > most || len(o.errs)-before >= maxErrors {
+			continue
+		}
+		if value.Kind() != '"' {
+			o.Fail(field, "must be a string, got %s", describe(value.Kind()))
+		} else if s, ok := o.text(field, value); ok {
+			element(field, s)
+		}
+	}
+	switch {
+	case count >= least && count <= most:
+	case least > 0:
+		o.Fail(name, "must have %d to %s entries, got %s", least, Thousands(most), Thousands(count))
+	default:
+		o.Fail(name, "must have at most %s entries, got %s", Thousands(most), Thousands(count))
+	}
+	return true
+}
+
+// elements yields the elements of an array that the decoder has found valid. Each is valid until the next.
+func elements(array jsontext.Value) iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) {
+		s, _ := scanners.Get().(*scanner)
+		defer s.release()
+		dec := s.over(array)
+		if _, err := dec.ReadToken(); err != nil {
+			return
+		}
+		for dec.PeekKind() != ']' {
+			value, err := dec.ReadValue()
+			if err != nil || !yield(value) {
+				return
+			}
+		}
+	}
+}
+
+// unquote decodes a string that the decoder has found valid.
+func unquote(quoted jsontext.Value) string {
+	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner)
+	}
+	s, err := jsontext.AppendUnquote(make([]byte, 0, len(quoted)), quoted)
+	if err != nil {
+		// The decoder refuses what AppendUnquote would replace.
+		return strings.ToValidUTF8(string(s), "\uFFFD")
+	}
+	return string(s)
+}
+
+// describe names a kind of JSON value with its article.
+func describe(kind jsontext.Kind) string {
+	switch kind {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 't', 'f':
+		return "a boolean"
+	default:
+		return "null"
+	}
+}
+
+// Clip shortens what a message quotes from a request.
+func Clip(s string) string {
+	const limit = 40
+	n := 0
+	for i := range s {
+		if n++; n > limit {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// Thousands writes n with separators: 20,000.
+func Thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

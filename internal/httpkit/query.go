@@ -1,0 +1,189 @@
+package httpkit
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"novelgate/internal/problem"
+)
+
+// maxParameter is the longest value of a parameter, in bytes: a title of 300 characters and a cursor made from it fit.
+const maxParameter = 4096
+
+// Query is the parameters in the query of an address. Its methods return the zero value for a parameter that is absent,
+// and collect what is wrong with those that are there; Err tells.
+type Query struct {
+	values url.Values
+	wrong  []problem.FieldError
+}
+
+// ReadQuery reads the parameters of an address. Where names are given, it refuses every other parameter and one that
+// is repeated: a filter with a typing error must not look like one that lets everything through. The error is a
+// *problem.Error.
+func ReadQuery(address *url.URL, names ...string) (*Query, error) {
+	values, err := url.ParseQuery(address.RawQuery)
+	if err != nil {
+		return nil, problem.MalformedQuery()
+	}
+	q := &Query{values: values}
+	if len(names) > 0 {
+		return q, q.Only(names...)
+	}
+	return q, nil
+}
+
+// Only refuses parameters with other names, and what is wrong with those whatever they mean.
+func (q *Query) Only(names ...string) error {
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		if !slices.Contains(names, name) {
+			q.Refuse(name, "is no parameter of this address")
+			continue
+		}
+		q.Text(name)
+	}
+	return q.Err()
+}
+
+// All returns every parameter, as sent.
+func (q *Query) All() map[string]string {
+	all := make(map[string]string, len(q.values))
+	for name, values := range q.values {
+		all[name] = strings.Join(values, ",")
+	}
+	return all
+}
+
+// Refuse records what is wrong with a parameter.
+func (q *Query) Refuse(name, message string) {
+	q.wrong = append(q.wrong, problem.FieldError{Field: strings.ToValidUTF8(name, "?"), Message: message})
+}
+
+// Err returns the refusal that names every wrong parameter, nil without one.
+func (q *Query) Err() error {
+	if len(q.wrong) > 0 {
+		return problem.InvalidRequest(q.wrong...)
+	}
+	return nil
+}
+
+// Given reports whether a parameter is there, empty or not.
+func (q *Query) Given(name string) bool { return q.values.Has(name) }
+
+// Text returns a parameter.
+func (q *Query) Text(name string) string {
+	given := q.values[name]
+	switch {
+	case len(given) == 0:
+		return ""
+	case len(given) > 1:
+		q.Refuse(name, "must be given once")
+	case len(given[0]) > maxParameter:
+		q.Refuse(name, fmt.Sprintf("is longer than %d bytes", maxParameter))
+	case !IsText(given[0]):
+		q.Refuse(name, "must be UTF-8 without NUL")
+	default:
+		return given[0]
+	}
+	return ""
+}
+
+// IsText reports whether the database can be asked about a text: UTF-8 without the character NUL.
+func IsText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// OneOf returns a parameter that has one of few values.
+func (q *Query) OneOf(name string, allowed ...string) string {
+	text := q.Text(name)
+	if text != "" && !slices.Contains(allowed, text) {
+		last := len(allowed) - 1
+		q.Refuse(name, "must be "+strings.Join(allowed[:last], ", ")+" or "+allowed[last])
+		return ""
+	}
+	return text
+}
+
+// Bool returns a parameter that is true or false; nil when it is absent.
+func (q *Query) Bool(name string) *bool {
+	text := q.OneOf(name, "true", "false")
+	if text == "" {
+		return nil
+	}
+	value := text == "true"
+	return &value
+}
+
+// Limit returns the parameter limit, the size of a page.
+func (q *Query) Limit(standard, most int) int {
+	text := q.Text("limit")
+	if text == "" {
+		return standard
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > most {
+		q.Refuse("limit", fmt.Sprintf("must be a number from 1 to %d", most))
+		return standard
+	}
+	return limit
+}
+
+// Index returns a parameter that is a log index; nil when it is absent.
+func (q *Query) Index(name string) *int64 {
+	text := q.Text(name)
+	if text == "" {
+		return nil
+	}
+	index, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || index < 0 {
+		q.Refuse(name, "must be a log index: a number, 0 or greater")
+	}
+	return &index
+}
+
+// ID returns a parameter that is a UUID in its one form.
+func (q *Query) ID(name string) uuid.NullUUID {
+	text := q.Text(name)
+	if text == "" {
+		return uuid.NullUUID{}
+	}
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != len(uuid.Nil.String()) {
+		q.Refuse(name, "must be a UUID")
+	}
+	return uuid.NullUUID{UUID: id, Valid: true}
+}
+
+// Time returns a parameter that is a moment; nil when it is absent. The zero time is a moment like any other.
+func (q *Query) Time(name string) *time.Time {
+	text := q.Text(name)
+	if text == "" {
+		return nil
+	}
+	moment, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || moment.UTC().Year() < 1 || moment.UTC().Year() > 9999 {
+		q.Refuse(name, "must be a time with its zone, such as 2026-01-31T12:00:00Z")
+	}
+	return &moment
+}
+
+// Cursor returns the place that a parameter cursor names in a list, "" for the first page.
+func (q *Query) Cursor(list string) string {
+	text := q.Text("cursor")
+	if text == "" {
+		return ""
+	}
+	place, ok := DecodeCursor(list, text)
+	if !ok || place == "" {
+		q.RefuseCursor()
+	}
+	return place
+}
+
+// RefuseCursor records that the parameter cursor was not given by a page of this list.
+func (q *Query) RefuseCursor() { q.Refuse("cursor", "is not the nextCursor of a page of this list") }

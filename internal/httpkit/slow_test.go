@@ -1,0 +1,82 @@
+package httpkit_test
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+// TestSlowBody: a body that does not arrive in the time of the server is worth another try; one that ends early is not.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := httpkit.ReadJSON(w, r, 1000)
+		problem.Write(w, "r", err)
+	}))
+	server.Config.ReadTimeout = 200 * time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+	for name, c := range map[string]struct {
+		sent      string
+		cut       bool
+		status    int
+		code      problem.Code
+		retryable bool
+	}{
+		"slow": {
+			"Content-Length: 20\r\n\r\nbeginning", false, http.StatusRequestTimeout, problem.CodeRequestTimeout, true,
+		},
+		"slow, chunked": {
+			"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", false, http.StatusRequestTimeout, problem.CodeRequestTimeout,
+			true,
+		},
+		"cut": {
+			"Content-Length: 20\r\n\r\nbeginning", true, http.StatusBadRequest, problem.CodeInvalidRequest, false,
+		},
+		"cut, chunked": {
+			"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", true, http.StatusBadRequest, problem.CodeInvalidRequest,
+			false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close() //nolint:errcheck // it has been read
+			const head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+			if _, err := conn.Write([]byte(head + c.sent)); err != nil {
+				t.Fatal(err)
+			}
+			if tcp, ok := conn.(*net.TCPConn); ok && c.cut {
+				if err := tcp.CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close() //nolint:errcheck // it is read
+			var got struct {
+				Code      problem.Code `json:"code"`
+				Retryable bool         `json:"retryable"`
+			}
+			if err := json.UnmarshalRead(response.Body, &got); err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != c.status || got.Code != c.code || got.Retryable != c.retryable {
+				t.Errorf("%d %+v", response.StatusCode, got)
+			}
+		})
+	}
+}
