@@ -66,8 +66,11 @@ func (r *run) attemptPipelined(ctx context.Context, conn *pgx.Conn, st *state, j
 		return err
 	}
 	batch, err := st.writes(ctx, jobs)
-	if err != nil || batch == nil {
+	if err != nil {
 		return err
+	}
+	if batch == nil { // replays: what they answer from may not have been acknowledged before
+		return eventlog.AwaitReplicated(ctx, conn) //nolint:wrapcheck // it says what it waited for
 	}
 	st.sent = true
 	start := time.Now() //nolint:forbidigo // a duration for a metric
@@ -94,8 +97,14 @@ func (r *run) attemptLocked(ctx context.Context, conn *pgxpool.Conn, st *state, 
 		return err
 	}
 	batch, err := st.writes(ctx, jobs)
-	if err != nil || batch == nil {
+	if err != nil {
 		return err
+	}
+	if batch == nil {
+		if err := tx.Rollback(ctx); err != nil {
+			return fmt.Errorf("end a transaction without writes: %w", err)
+		}
+		return eventlog.AwaitReplicated(ctx, conn) //nolint:wrapcheck // it says what it waited for
 	}
 	start := time.Now() //nolint:forbidigo // a duration for a metric
 	if err := send(ctx, tx, batch); err != nil {

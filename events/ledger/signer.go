@@ -201,6 +201,10 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	if err != nil || do != signTree {
 		return nil, err
 	}
+	// The memory must not know a tree that a failover to a synchronous standby loses.
+	if err := eventlog.AwaitReplicated(ctx, conn); err != nil {
+		return nil, err //nolint:wrapcheck // it says what it waited for
+	}
 	next := &signature{signer: s, memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
 	if f.last != nil {
 		next.previous = &f.last.N
