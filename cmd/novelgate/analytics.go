@@ -1,114 +1,81 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"novelgate/internal/analytics"
 )
 
-// AnalyticsCommand is `novelgate analytics …`.
-type AnalyticsCommand struct {
-	Views  AnalyticsViews  `cmd:"" help:"List the views that analysts query."`
-	Export AnalyticsExport `cmd:"" help:"Write one view to a CSV or Parquet file, as it is at one moment."`
+type analyticsCommand struct {
+	Views  analyticsViews  `cmd:"" help:"List the views that analysts query."`
+	Export analyticsExport `cmd:"" help:"Write one view to a CSV or Parquet file, in one snapshot."`
 }
 
-// AnalyticsViews is `novelgate analytics views`.
-type AnalyticsViews struct {
-	DatabaseFlags
-	OutputFlags
-}
+type analyticsViews struct{ CommonFlags }
 
 // Run prints the views; as JSON, with their columns.
-func (c *AnalyticsViews) Run(in *invocation) error {
-	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		views, err := analytics.Views(in.ctx, pool)
-		if err != nil {
-			return err
-		}
-		return c.print(in, views, func() {
-			rows := make([][]any, len(views))
-			for i := range views {
-				rows[i] = []any{views[i].Name, len(views[i].Columns), views[i].Description}
-			}
-			in.table([]any{"VIEW", "COLUMNS", "DESCRIPTION"}, rows)
-		})
-	})
+func (*analyticsViews) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+	list, err := analytics.Views(ctx, pool)
+	return viewColumns.printList(out, list, err)
 }
 
-// AnalyticsExport is `novelgate analytics export`.
-type AnalyticsExport struct {
+var viewColumns = columns[analytics.View]{
+	[]any{"VIEW", "COLUMNS", "DESCRIPTION"},
+	func(v analytics.View) []any { return []any{v.Name, len(v.Columns), v.Description} },
+}
+
+type analyticsExport struct {
 	DatabaseFlags
 	View   string `required:"" help:"Name of the view, as analytics views shows it."`
 	Format string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
 	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default: standard output)."`
 }
 
-// Run exports the view.
-func (c *AnalyticsExport) Run(in *invocation) error {
-	if c.Output == "" && c.Format == string(analytics.Parquet) && isTerminal(in.stdout) {
+func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources) error {
+	if c.Output == "" && c.Format == string(analytics.Parquet) && isTerminal(s.stdout) {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
 	}
-	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		export := analytics.Export{
-			View: c.View, Format: analytics.Format(c.Format),
-			CreatedBy: fmt.Sprintf("novelgate version %s (build %s)", thisBuild().Version, thisBuild().Commit),
-		}
-		// Rows and a bar on one terminal would be unreadable.
-		if isTerminal(in.stderr) && (c.Output != "" || !isTerminal(in.stdout)) {
-			export.Progress = in.progress(c.View, "rows")
-		}
-		if c.Output == "" {
-			_, err := export.Run(in.ctx, pool, in.stdout)
-			return err
-		}
-		var rows int64
-		err := replaceFile(c.Output, func(file io.Writer) (err error) {
-			rows, err = export.Run(in.ctx, pool, file)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(in.stdout, "%s: %d rows\n", c.Output, rows)
-		return nil
-	})
-}
-
-// progress returns a function that shows progress on the terminal, in units of its.
-func (in *invocation) progress(what, its string) func(done, total int64) {
-	var bar *progressbar.ProgressBar
-	return func(done, total int64) {
-		if bar == nil {
-			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(in.stderr), progressbar.OptionSetDescription(what),
-				progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(its),
-				progressbar.OptionThrottle(100*time.Millisecond),
-				progressbar.OptionFullWidth(), progressbar.OptionOnCompletion(func() { fmt.Fprintln(in.stderr) }))
-		}
-		_ = bar.Set64(done) // the bar is a courtesy
+	pool, err := c.ProvidePool(ctx, open)
+	if err != nil {
+		return err
 	}
+	export := analytics.Export{
+		View: c.View, Format: analytics.Format(c.Format),
+		CreatedBy: fmt.Sprintf("novelgate version %s (build %s)", thisBuild().Version, thisBuild().Commit),
+	}
+	// Rows and a bar on one terminal would be unreadable.
+	if c.Output != "" || !isTerminal(s.stdout) {
+		export.Progress = s.progress(c.View, "rows")
+	}
+	if c.Output == "" {
+		_, err := export.Run(ctx, pool, s.stdout)
+		return err
+	}
+	var rows int64
+	err = replaceFile(c.Output, func(file io.Writer) (err error) {
+		rows, err = export.Run(ctx, pool, file)
+		return err
+	})
+	if err == nil {
+		fmt.Fprintf(s.stdout, "%s: %d rows\n", c.Output, rows)
+	}
+	return err
 }
 
-func isTerminal(stream io.Writer) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// replaceFile puts what write writes in the place of a file, once all of it is there.
+// replaceFile replaces a file with what write writes, once that is complete.
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
-		err = pathErr.Err // of a name that nobody has chosen
+		err = pathErr.Err // without the random name of the temporary file
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)

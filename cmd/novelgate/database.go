@@ -2,88 +2,131 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os/user"
+	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"novelgate/commands/staff"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
+	"novelgate/migrations"
+	"novelgate/projections"
 )
 
-// DatabaseFlags say where the data is. Every command has them.
-type DatabaseFlags struct {
-	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"PostgreSQL to use, whatever --data-dir says; empty means the embedded one."`
-	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL (default: ${data_dir})."`
-}
+type migrateCommand struct{ CommonFlags }
 
-// url returns the database, which for the embedded one must be running.
-func (f DatabaseFlags) url(ctx context.Context) (string, error) {
-	if f.DatabaseURL != "" {
-		return f.DatabaseURL, nil
-	}
-	url, err := pgserver.Find(ctx, f.DataDir)
-	if errors.Is(err, pgserver.ErrNotRunning) {
-		return "", fmt.Errorf("%w: start `novelgate serve`, or name a database with --database-url", err)
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the embedded database: %w", asOwner(err))
-	}
-	return url, nil
-}
-
-// started returns the database, after starting the embedded one if it does not run; stop stops what was started.
-func (f DatabaseFlags) started(in *invocation) (url string, stop func(), err error) {
-	if f.DatabaseURL != "" {
-		return f.DatabaseURL, func() {}, nil
-	}
-	server, err := pgserver.Start(in.ctx,
-		pgserver.Config{DataDir: f.DataDir, Logger: slog.New(slog.NewTextHandler(in.stderr, nil))})
-	if err != nil {
-		return "", nil, fmt.Errorf("start the embedded database: %w", asOwner(err))
-	}
-	return server.URL(), func() {
-		_ = server.Stop(context.WithoutCancel(in.ctx)) // it has said so in its log
-	}, nil
-}
-
-// asOwner says who may use a data directory, to whom may not.
-func asOwner(err error) error {
-	if !errors.Is(err, fs.ErrPermission) {
+// Run applies what is pending. An embedded database is started for it when it does not run.
+func (c *migrateCommand) Run(ctx context.Context, out *output, open *resources) error {
+	if err := c.start(ctx, out.streams, open); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: run this as the user who runs `novelgate serve`, or as root", err)
-}
-
-// withPool runs do with a connection pool.
-func (f DatabaseFlags) withPool(in *invocation, do func(pool *pgxpool.Pool) error) error {
-	url, err := f.url(in.ctx)
+	result, err := migrations.Apply(ctx, c.DatabaseURL)
 	if err != nil {
 		return err
 	}
-	pool, err := database.OpenGeneral(in.ctx, url)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return do(pool)
-}
-
-// withStaff runs do with the staff commands, in the name of the user who runs this program.
-func (f DatabaseFlags) withStaff(in *invocation, do func(s *staff.Staff) error) error {
-	return f.withPool(in, func(pool *pgxpool.Pool) error {
-		return do(&staff.Staff{Pool: pool, Actor: actor(), Now: in.now})
+	return out.print(result, func() {
+		for _, step := range result.Applied {
+			fmt.Fprintln(out.stdout, "applied", step)
+		}
+		for _, notice := range result.Notices {
+			fmt.Fprintln(out.stdout, "notice:", notice)
+		}
+		fmt.Fprintln(out.stdout, "schema version", result.Version)
 	})
 }
 
-// actor names the user who runs this program, as events record it.
-func actor() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return "staff:cli:" + u.Username
+// restartPause is the time between attempts to restart an embedded server.
+const restartPause = 500 * time.Millisecond
+
+// databaseServer is the database that serve runs on.
+type databaseServer struct {
+	url    string
+	pools  *database.Pools
+	logger *slog.Logger
+
+	isEmbedded bool // this process started or found an embedded server
+	config     pgserver.Config
+	server     *pgserver.Server // the embedded one as it runs now; nil when there is none
+}
+
+// open starts or finds the database, brings its schema up to date and refuses one that is not fit.
+func (db *databaseServer) open(ctx context.Context, lanes int, allowUnsafe bool) (err error) {
+	if db.url == "" {
+		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
+			return fmt.Errorf("start the embedded database: %w", asOwner(err))
+		}
+		db.isEmbedded, db.url = true, db.server.URL()
 	}
-	return "staff:cli"
+	if db.pools, err = database.Open(ctx, db.url, lanes); err != nil {
+		return fmt.Errorf("open the database: %w", err)
+	}
+	if scarcity := db.pools.Scarcity(); scarcity != "" {
+		db.logger.WarnContext(ctx, "few connections", slog.String("reason", scarcity))
+	}
+	if err := database.CheckSessions(ctx, db.pools.Append); err != nil {
+		return fmt.Errorf("check the database: %w", err)
+	}
+	if err := database.CheckServer(ctx, db.pools.Append, allowUnsafe); err != nil {
+		return fmt.Errorf("check the database: %w", err)
+	}
+	migrated, err := migrations.Apply(ctx, db.url)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	for _, notice := range migrated.Notices {
+		db.logger.WarnContext(ctx, "a migration left something out", slog.String("notice", notice))
+	}
+	if err := database.CheckLog(ctx, db.pools.General); err != nil {
+		return fmt.Errorf("check the database: %w", err)
+	}
+	merges, err := projections.Refold(ctx, db.pools.General)
+	if err != nil {
+		return err
+	}
+	for _, merge := range merges {
+		db.logger.WarnContext(ctx, "two titles have become the same under newer Unicode tables",
+			slog.String("title", merge.FoldedTitle), slog.String("kept", merge.Kept.String()),
+			slog.String("hidden", merge.Hidden.String()))
+	}
+	return nil
+}
+
+// watch restarts an embedded server that has died, until ctx ends. Meanwhile requests are answered with 503.
+func (db *databaseServer) watch(ctx context.Context) {
+	for db.isEmbedded && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-db.server.Done():
+		}
+		db.logger.ErrorContext(ctx, "the embedded database has stopped; starting it again")
+		// What is left of it holds the data directory.
+		if err := db.server.Stop(ctx); err != nil {
+			db.logger.WarnContext(ctx, "the embedded database did not stop cleanly", slog.Any("error", err))
+		}
+		for ctx.Err() == nil {
+			restarted, err := pgserver.Start(ctx, db.config)
+			if err == nil {
+				db.server = restarted
+				break
+			}
+			db.logger.ErrorContext(ctx, "the embedded database does not start", slog.Any("error", err))
+			select {
+			case <-time.After(restartPause):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// stop closes the connections and stops an embedded server that this process has started. watch must have returned.
+func (db *databaseServer) stop(ctx context.Context) {
+	if db.pools != nil {
+		db.pools.Close()
+	}
+	if db.server == nil {
+		return
+	}
+	if err := db.server.Stop(ctx); err != nil {
+		db.logger.ErrorContext(ctx, "the embedded database did not stop cleanly", slog.Any("error", err))
+	}
 }

@@ -15,13 +15,40 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// offerDemo makes a first start on an embedded database easy to try: it creates an integration and prints a
-// request that works. It reports whether it did.
-func (s *service) offerDemo(ctx context.Context, in *invocation, db *databaseServer) (first bool, err error) {
-	if !db.isEmbedded {
+// welcome prints what to try first: at the first start on an embedded database a request that works; and how to make a
+// key for staff when no key of theirs is usable. A later start on an embedded database prints its addresses only, so
+// that one logs the latter.
+func (s *service) welcome(ctx context.Context, out streams) {
+	people := &staff.Staff{Pool: s.db.pools.General, Actor: actor(), Now: s.now}
+	first, err := s.offerDemo(ctx, out, people)
+	if err != nil {
+		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
+	}
+	keys, err := people.PersonKeys(ctx, person.Staff)
+	if err != nil {
+		s.logger.WarnContext(ctx, "whether staff has a key is unknown", slog.Any("error", err))
+		return
+	}
+	if slices.ContainsFunc(keys, func(key staff.PersonKey) bool { return key.Usable(s.now()) }) {
+		return
+	}
+	command := "novelgate staff create NAME" + s.db.flags()
+	if s.db.isEmbedded && !first {
+		s.logger.InfoContext(ctx, "no member of staff has an API key", slog.String("command", command))
+		return
+	}
+	if first {
+		fmt.Fprintln(out.stdout)
+	}
+	fmt.Fprintf(out.stdout, "No member of staff has an API key. Make one: %s\n", command)
+}
+
+// offerDemo creates an integration at the first start on an embedded database, prints a request that works, and reports
+// whether it did.
+func (s *service) offerDemo(ctx context.Context, out streams, people *staff.Staff) (first bool, err error) {
+	if !s.db.isEmbedded {
 		return false, nil
 	}
-	people := &staff.Staff{Pool: db.pools.General, Actor: actor(), Now: in.now}
 	existing, err := people.Integrations(ctx)
 	if err != nil || len(existing) > 0 {
 		return false, err
@@ -36,7 +63,7 @@ func (s *service) offerDemo(ctx context.Context, in *invocation, db *databaseSer
 	if err != nil {
 		return false, fmt.Errorf("issue demo key: %w", err)
 	}
-	fmt.Fprintf(in.stdout, `
+	fmt.Fprintf(out.stdout, `
 This is the first start, so there is a demo integration now. Its API key, shown this once:
 
     %[2]s
@@ -50,48 +77,22 @@ Send it again and it answers with the same identifiers. More: %[1]s/openapi.yaml
 	return true, nil
 }
 
-// offerStaffKey says how to make a key for staff, when there is none that opens anything. A later start on an embedded
-// database prints its addresses only, so that one says it in the log.
-func (s *service) offerStaffKey(ctx context.Context, in *invocation, db *databaseServer, first bool) error {
-	people := &staff.Staff{Pool: db.pools.General, Actor: actor(), Now: in.now}
-	keys, err := people.PersonKeys(ctx, person.Staff)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(keys, func(key staff.PersonKey) bool { return key.Usable(in.now()) }) {
-		return nil
-	}
-	command := "novelgate staff create NAME" + db.flags()
-	if db.isEmbedded && !first {
-		s.logger.InfoContext(ctx, "no member of staff has an API key", slog.String("command", command))
-		return nil
-	}
-	if first {
-		fmt.Fprintln(in.stdout)
-	}
-	fmt.Fprintf(in.stdout, "No member of staff has an API key. Make one: %s\n", command)
-	return nil
-}
-
 // flags returns what a command needs to find the database, with a space before it; "" when it finds it by itself.
 func (db *databaseServer) flags() string {
 	if !db.isEmbedded {
-		return " --database-url URL" // itself it may hold a password
+		return " --database-url URL" // the URL itself may hold a password
 	}
-	if db.config.DataDir == "" {
-		return ""
+	dir := db.config.DataDir
+	if absolute, err := filepath.Abs(dir); err == nil {
+		dir = absolute // the command may be typed elsewhere
 	}
-	dir, err := filepath.Abs(db.config.DataDir) // the command may be typed elsewhere
-	if err != nil {
-		dir = db.config.DataDir
-	}
-	if dir == pgserver.DefaultDataDir() {
+	if db.config.DataDir == "" || dir == pgserver.DefaultDataDir() {
 		return ""
 	}
 	return " --data-dir " + shellQuote(dir)
 }
 
-// shellQuote spells a word so that a shell takes it as it is.
+// shellQuote quotes a word for a shell.
 func shellQuote(word string) string {
 	plain := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-", r) }
 	if strings.TrimLeftFunc(word, plain) == "" {

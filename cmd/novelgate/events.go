@@ -1,141 +1,57 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
-	"os/user"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/readapi/accesslog"
 	"novelgate/readapi/history"
 )
 
-// EventsCommand is `novelgate events …`.
-type EventsCommand struct {
-	List      EventsList      `cmd:"" help:"List events, oldest first."`
-	Tail      EventsTail      `cmd:"" help:"Show events as they happen, until interrupted; from now on, unless --after, --from or --cursor say otherwise."`
-	Show      EventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
-	Replay    EventsReplay    `cmd:"" help:"Show a novel, a thread or an integration as it stood."`
-	Diff      EventsDiff      `cmd:"" help:"Show what changed of a novel, a thread or an integration between two points."`
-	Export    EventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
-	Verify    EventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database, or of a running service against its ledger."`
-	Rebase    EventsRebase    `cmd:"" help:"Make a history readable that was restored from a dump into another PostgreSQL cluster."`
-	AccessLog EventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history, newest first."`
+type eventsCommand struct {
+	List      eventsList      `cmd:"" help:"List events, oldest first."`
+	Tail      eventsTail      `cmd:"" help:"Show events as they happen, until interrupted; from now on, unless --after, --from or --cursor say otherwise."`
+	Show      eventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
+	Replay    eventsReplay    `cmd:"" help:"Show a novel, a thread or an integration as it stood."`
+	Diff      eventsDiff      `cmd:"" help:"Show what changed of a novel, a thread or an integration between two points."`
+	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
+	Verify    eventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database, or of a running service against its ledger."`
+	Rebase    eventsRebase    `cmd:"" help:"Make a history readable after it was restored from a dump into another PostgreSQL cluster."`
+	AccessLog eventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history, newest first."`
 }
 
-// EventFilterFlags say which events are wanted.
-type EventFilterFlags struct {
-	After       *int64     `placeholder:"INDEX" help:"Behind the event with this log index."`
-	Before      *int64     `placeholder:"INDEX" help:"In front of the event with this log index."`
-	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
-	StreamType  string     `name:"stream-type" placeholder:"TYPE" help:"Of aggregates of this kind: novel, thread, post, author, integration, person, projection."`
-	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
-	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, of its own stream, or about its users."`
-	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`
-	From        *instant   `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
-	To          *instant   `placeholder:"TIME" help:"Recorded before this time."`
-	Correlation string     `placeholder:"ID" help:"Of this undertaking: a correlation or request id."`
-	Cursor      string     `placeholder:"CURSOR" help:"Behind this cursor, which every event carries in its JSON."`
-}
-
-// filter resolves names and titles.
-func (f *EventFilterFlags) filter(in *invocation, pool *pgxpool.Pool) (history.Filter, error) {
-	filter := history.Filter{
-		After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation,
-		From: f.From.moment(), To: f.To.moment(),
-	}
-	if f.Stream != nil {
-		filter.Stream = uuid.NullUUID{UUID: *f.Stream, Valid: true}
-	}
-	var err error
-	if f.Integration != "" {
-		if filter.Integration, err = idOr(f.Integration,
-			func() (uuid.UUID, error) { return integrationID(in, pool, f.Integration) }); err != nil {
-			return history.Filter{}, err
-		}
-	}
-	if f.Novel != "" {
-		if filter.Novel, err = idOr(f.Novel, func() (uuid.UUID, error) { return novelID(in, pool, f.Novel) }); err != nil {
-			return history.Filter{}, err
-		}
-	}
-	return filter, nil
-}
-
-// parameters are the flags as the access log keeps them.
-func (f *EventFilterFlags) parameters() map[string]string {
-	all := map[string]string{
-		"stream-type": f.StreamType, "type": f.Type, "integration": f.Integration, "novel": f.Novel,
-		"correlation": f.Correlation, "cursor": f.Cursor,
-	}
-	if f.After != nil {
-		all["after"] = strconv.FormatInt(*f.After, 10)
-	}
-	if f.Before != nil {
-		all["before"] = strconv.FormatInt(*f.Before, 10)
-	}
-	if f.Stream != nil {
-		all["stream"] = f.Stream.String()
-	}
-	if f.From != nil {
-		all["from"] = f.From.Format(time.RFC3339Nano)
-	}
-	if f.To != nil {
-		all["to"] = f.To.Format(time.RFC3339Nano)
-	}
-	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
-	return all
-}
-
-func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
-	id, err := uuid.Parse(text)
-	if err != nil {
-		id, err = find()
-	}
-	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
-}
-
-func integrationID(in *invocation, pool *pgxpool.Pool, idOrName string) (uuid.UUID, error) {
-	found, err := (&staff.Staff{Pool: pool, Now: in.now}).Integration(in.ctx, idOrName)
-	return found.ID, err
-}
-
-func novelID(in *invocation, pool *pgxpool.Pool, title string) (uuid.UUID, error) {
-	found, err := (&staff.Staff{Pool: pool, Now: in.now}).Novel(in.ctx, title)
-	return found.NovelID, err
-}
-
-// withHistory runs do, which reads the history, and records that. do returns how many rows it has shown.
-func (f DatabaseFlags) withHistory(
-	in *invocation, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
+// readHistory runs do, which reads the history, and records that in the access log. do returns how many rows it has
+// shown.
+func (f DatabaseFlags) readHistory(
+	ctx context.Context, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
 ) error {
-	url, err := f.url(in.ctx)
+	url, err := f.url(ctx)
 	if err != nil {
 		return err
 	}
-	return recorded(in, url, command, parameters, do)
-}
-
-// recorded runs do on the history of a database, and records that.
-func recorded(
-	in *invocation, url, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
-) error {
-	pool, err := database.OpenHistory(in.ctx, url)
+	pool, err := database.OpenHistory(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
 	log := &accesslog.Log{DB: pool}
-	entry, err := log.Begin(in.ctx, &accesslog.Read{
-		Person:    accesslog.Person{Role: accesslog.CLI, Name: operatingSystemUser()},
+	entry, err := log.Begin(ctx, &accesslog.Read{
+		Person:    accesslog.Person{Role: accesslog.CLI, Name: cmp.Or(userName(), "unknown")},
 		RequestID: uuid.Must(uuid.NewV7()).String(),
 		Route:     "novelgate events " + command, Parameters: parameters,
 	})
@@ -144,29 +60,316 @@ func recorded(
 	}
 	rows, err := do(pool)
 	// An interrupt ends the reading, and the entry is completed all the same.
-	if endErr := log.End(context.WithoutCancel(in.ctx), entry, rows); err == nil {
+	if endErr := log.End(context.WithoutCancel(ctx), entry, rows); err == nil {
 		err = endErr
 	}
 	return err
 }
 
-func operatingSystemUser() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return u.Username
+// given are the parameters that have a value.
+func given(parameters map[string]string) map[string]string {
+	maps.DeleteFunc(parameters, func(_, value string) bool { return value == "" })
+	return parameters
+}
+
+// EventFilterFlags say which events are wanted.
+type EventFilterFlags struct {
+	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
+	Before      *int64     `placeholder:"INDEX" help:"Before the event with this log index."`
+	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
+	StreamType  string     `name:"stream-type" placeholder:"TYPE" help:"Of aggregates of this kind: novel, thread, post, author, integration, person, projection."`
+	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
+	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, of its own stream, or about its users."`
+	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`
+	From        *instant   `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
+	To          *instant   `placeholder:"TIME" help:"Recorded before this time."`
+	Correlation string     `placeholder:"ID" help:"With this correlation or request id."`
+	Cursor      string     `placeholder:"CURSOR" help:"After this cursor, which every event carries in its JSON."`
+}
+
+// instant is a moment, as RFC 3339 writes it.
+type instant struct{ time.Time }
+
+// UnmarshalText takes the forms that auditors may use over HTTP.
+func (i *instant) UnmarshalText(text []byte) (err error) {
+	i.Time, err = history.ParseTime(string(text))
+	return err
+}
+
+func (i instant) String() string { return i.Format(time.RFC3339Nano) }
+
+// moment is the time, nil for none.
+func (i *instant) moment() *time.Time {
+	if i == nil {
+		return nil
 	}
-	return "unknown"
+	return &i.Time
+}
+
+// parameters are the flags as the access log keeps them.
+func (f *EventFilterFlags) parameters() map[string]string {
+	return given(map[string]string{
+		"after": textOf(f.After), "before": textOf(f.Before), "stream": textOf(f.Stream), "stream-type": f.StreamType,
+		"type": f.Type, "integration": f.Integration, "novel": f.Novel, "from": textOf(f.From), "to": textOf(f.To),
+		"correlation": f.Correlation, "cursor": f.Cursor,
+	})
+}
+
+func textOf[T any](value *T) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(*value)
+}
+
+// filter resolves names and titles.
+func (f *EventFilterFlags) filter(ctx context.Context, pool *pgxpool.Pool) (filter history.Filter, err error) {
+	filter = history.Filter{
+		After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation,
+		From: f.From.moment(), To: f.To.moment(),
+	}
+	if f.Stream != nil {
+		filter.Stream = uuid.NullUUID{UUID: *f.Stream, Valid: true}
+	}
+	if f.Integration != "" {
+		if filter.Integration, err = integrationID(ctx, pool, f.Integration); err != nil {
+			return filter, err
+		}
+	}
+	if f.Novel != "" {
+		filter.Novel, err = novelID(ctx, pool, f.Novel)
+	}
+	return filter, err
+}
+
+// integrationID is the id of an integration that is named by id or by name.
+func integrationID(ctx context.Context, pool *pgxpool.Pool, idOrName string) (uuid.NullUUID, error) {
+	id, err := uuid.Parse(idOrName)
+	if err != nil {
+		var found staff.Integration
+		found, err = (&staff.Staff{Pool: pool}).Integration(ctx, idOrName)
+		id = found.ID
+	}
+	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
+}
+
+// novelID is the id of a novel that is named by id or by title.
+func novelID(ctx context.Context, pool *pgxpool.Pool, idOrTitle string) (uuid.NullUUID, error) {
+	id, err := uuid.Parse(idOrTitle)
+	if err != nil {
+		var found staff.Novel
+		found, err = (&staff.Staff{Pool: pool}).Novel(ctx, idOrTitle)
+		id = found.NovelID
+	}
+	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
+}
+
+// stream runs a stream of what the flags say and reports whether its limit has ended it.
+func (f *EventFilterFlags) stream(
+	ctx context.Context, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter,
+) (limited bool, err error) {
+	filter, err := f.filter(ctx, pool)
+	if err != nil {
+		return false, err
+	}
+	cursor, err := history.ParseCursor(f.Cursor)
+	if err != nil {
+		return false, fmt.Errorf("--cursor: %w", err)
+	}
+	if s.Reader, err = history.NewReader(ctx, pool, filter); err != nil {
+		return false, fmt.Errorf("--after: %w", err)
+	}
+	if s.Follow && f.Cursor == "" && f.After == nil && f.From == nil {
+		horizon, err := s.Reader.Horizon(ctx)
+		if err != nil {
+			return false, err
+		}
+		cursor = horizon.Cursor()
+	}
+	err = s.Run(ctx, cursor, p.events, func() error { return nil })
+	if errors.Is(err, history.ErrElsewhere) {
+		place := "--cursor " + f.Cursor
+		if f.Cursor == "" || p.rows > 0 {
+			place = "the end of what was read"
+		}
+		err = fmt.Errorf("%s %w", place, err)
+	}
+	return s.Limit > 0 && p.rows == int64(s.Limit), err
+}
+
+type eventsList struct {
+	CommonFlags
+	EventFilterFlags
+	RowsFlag
+}
+
+func (c *eventsList) Run(ctx context.Context, out *output) error {
+	parameters := c.parameters()
+	parameters["limit"] = strconv.Itoa(int(c.Limit))
+	return c.readHistory(ctx, "list", parameters, func(pool *pgxpool.Pool) (int64, error) {
+		p := &eventPrinter{out: out, list: true}
+		more, err := c.stream(ctx, pool, &history.Stream{Limit: int(c.Limit)}, p)
+		if err == nil {
+			err = p.end()
+		}
+		if err == nil && more {
+			fmt.Fprintf(out.stderr, "Only the first %d; --limit shows more, and --cursor %s goes on.\n", c.Limit, p.last)
+		}
+		return p.rows, err
+	})
+}
+
+type eventsTail struct {
+	CommonFlags
+	EventFilterFlags
+}
+
+// Run prints events as they settle, from now on unless --after, --from or --cursor say otherwise. With --json every
+// line is a CloudEvent.
+func (c *eventsTail) Run(ctx context.Context, out *output) error {
+	if c.Before != nil || c.To != nil {
+		return errors.New("tail has no end: it goes with neither --before nor --to")
+	}
+	return c.readHistory(ctx, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
+		wake := eventlog.NewWake()
+		signals, stop := wake.Signals()
+		defer stop()
+		go eventlog.Listen(ctx, pool.Config().ConnConfig, wake, out.logger(slog.LevelWarn))
+		p := &eventPrinter{out: out}
+		_, err := c.stream(ctx, pool, &history.Stream{Follow: true, Signal: signals}, p)
+		if ctx.Err() != nil {
+			err = nil // interrupted, as it is meant to end
+		}
+		return p.rows, err
+	})
+}
+
+// eventPrinter prints events: lines for people, or JSON, as one list or one event on each line.
+type eventPrinter struct {
+	out    *output
+	list   bool
+	rows   int64
+	last   history.Cursor
+	buffer []byte
+}
+
+func (p *eventPrinter) events(list []history.Event) error {
+	for i := range list {
+		before, after := "", "\n"
+		switch {
+		case p.out.json && p.list && p.rows == 0:
+			before, after = "[", ""
+		case p.out.json && p.list:
+			before, after = ",\n ", ""
+		}
+		p.buffer = append(p.buffer[:0], before...)
+		if p.out.json {
+			var err error
+			if p.buffer, err = history.AppendCloudEvent(p.buffer, &list[i]); err != nil {
+				return err
+			}
+		} else {
+			p.buffer = append(p.buffer, lineOf(&list[i])...)
+		}
+		p.buffer = append(p.buffer, after...)
+		if _, err := p.out.stdout.Write(p.buffer); err != nil {
+			return fmt.Errorf("print event: %w", err)
+		}
+		p.rows++
+		p.last = list[i].Cursor()
+	}
+	return nil
+}
+
+// end closes a list.
+func (p *eventPrinter) end() error {
+	if !p.out.json {
+		return nil
+	}
+	end := "]\n"
+	if p.rows == 0 {
+		end = "[]\n"
+	}
+	if _, err := fmt.Fprint(p.out.stdout, end); err != nil {
+		return fmt.Errorf("print events: %w", err)
+	}
+	return nil
 }
 
 // lineOf shows an event on one line.
 func lineOf(e *history.Event) string {
-	index := "-"
-	if e.LogIndex != nil {
-		index = strconv.FormatInt(*e.LogIndex, 10)
-	}
 	return strings.Join([]string{
-		fmt.Sprintf("%8s", index), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
+		fmt.Sprintf("%8s", orDash(e.LogIndex)), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
 		fmt.Sprintf("%-34s", printable(e.Type)),
 		e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor),
 		printable(e.ID),
 	}, "  ")
+}
+
+type eventsShow struct {
+	CommonFlags
+	Event string `arg:"" name:"event" help:"Log index, or STREAM-ID/VERSION."`
+}
+
+func (c *eventsShow) Run(ctx context.Context, out *output) error {
+	return c.readHistory(ctx, "show", map[string]string{"event": c.Event}, func(pool *pgxpool.Pool) (int64, error) {
+		found, err := c.find(ctx, pool)
+		if err != nil {
+			return 0, fmt.Errorf("event %s: %w", c.Event, err)
+		}
+		text, err := history.AppendCloudEvent(nil, &found)
+		if err != nil {
+			return 0, err
+		}
+		if !out.json {
+			if err := (*jsontext.Value)(&text).Indent(jsontext.WithIndent("  ")); err != nil {
+				return 0, fmt.Errorf("print event: %w", err)
+			}
+		}
+		fmt.Fprintf(out.stdout, "%s\n", text)
+		return 1, nil
+	})
+}
+
+func (c *eventsShow) find(ctx context.Context, pool *pgxpool.Pool) (history.Event, error) {
+	stream, version, isVersion := strings.Cut(c.Event, "/")
+	if !isVersion {
+		index, err := strconv.ParseInt(c.Event, 10, 64)
+		if err != nil {
+			return history.Event{}, errors.New("must be a log index or STREAM-ID/VERSION")
+		}
+		return history.At(ctx, pool, index)
+	}
+	id, err := uuid.Parse(stream)
+	if err != nil {
+		return history.Event{}, fmt.Errorf("stream: %w", err)
+	}
+	n, err := strconv.ParseInt(version, 10, 32)
+	if err != nil {
+		return history.Event{}, fmt.Errorf("version: %w", err)
+	}
+	return history.Version(ctx, pool, id, int(n))
+}
+
+type eventsAccessLog struct {
+	CommonFlags
+	RowsFlag
+}
+
+var accessColumns = columns[accesslog.Entry]{
+	[]any{"BEGAN", "ROLE", "NAME", "READ", "PARAMETERS", "ROWS", "REQUEST"},
+	func(e accesslog.Entry) []any {
+		return []any{
+			moment(&e.BeganAt), e.Role, e.Name, e.Route, string(e.Parameters), orDash(e.RowsReturned), e.RequestID,
+		}
+	},
+}
+
+func (c *eventsAccessLog) Run(ctx context.Context, out *output) error {
+	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
+	return c.readHistory(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
+		list, err := (&accesslog.Log{DB: pool}).List(ctx, math.MaxInt64, c.Limit.sought())
+		list = shown(out.streams, list, c.Limit)
+		return int64(len(list)), accessColumns.printList(out, list, err)
+	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,60 +17,79 @@ import (
 
 // ThingArgs name what is looked at.
 type ThingArgs struct {
+	CommonFlags
 	Kind string `arg:"" enum:"novel,thread,integration" help:"novel, thread or integration."`
 	Name string `arg:"" help:"Title or id of the novel (for a thread too), name or id of the integration."`
 }
 
-// EventsReplay is `novelgate events replay`.
-type EventsReplay struct {
-	DatabaseFlags
-	OutputFlags
+type eventsReplay struct {
 	ThingArgs
 	At string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event that counts."`
 }
 
-// Run prints the thing as it stood.
-func (c *EventsReplay) Run(in *invocation) error {
+func (c *eventsReplay) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"at": c.At, "kind": c.Kind, "name": c.Name}
-	return c.withHistory(in, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		at, err := history.ParsePoint(in.ctx, pool, c.At)
+	return c.readHistory(ctx, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
+		at, err := history.ParsePoint(ctx, pool, c.At)
 		if err != nil {
 			return 0, fmt.Errorf("--at: %w", err)
 		}
-		t, err := c.read(in, pool)
+		t, err := c.read(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
+		rows := int64(len(t.history))
 		state, exists := t.at(at)
 		if !exists {
-			return int64(len(t.history)), fmt.Errorf("%s %q did not exist then", c.Kind, c.Name)
+			return rows, fmt.Errorf("%s %q did not exist then", c.Kind, c.Name)
 		}
-		return int64(len(t.history)), c.print(in, state, func() { printState(in, state) })
+		if thread, ok := state.(replay.Thread); ok {
+			return rows, out.print(thread, func() { printThread(out, thread) })
+		}
+		fields, err := replay.Diff(struct{}{}, state)
+		if err != nil {
+			return rows, err
+		}
+		return rows, out.print(state, func() {
+			values := [][]any{{"FIELD", "VALUE"}}
+			for _, field := range fields {
+				values = append(values, []any{field.Field, plain(field.After)})
+			}
+			out.table(values)
+		})
 	})
 }
 
-// EventsDiff is `novelgate events diff`.
-type EventsDiff struct {
-	DatabaseFlags
-	OutputFlags
+func printThread(out *output, t replay.Thread) {
+	fmt.Fprintf(out.stdout, "thread %s of novel %s: %d comments\n", t.ThreadID, t.NovelID, len(t.Posts))
+	rows := [][]any{{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"}}
+	for _, p := range t.Posts {
+		rows = append(rows, []any{
+			p.PostID, orDash(p.ParentPostID), moment(&p.WrittenAt), p.LastEvent, p.Username, fmt.Sprintf("%.60s", p.Content),
+		})
+	}
+	out.table(rows)
+}
+
+type eventsDiff struct {
 	ThingArgs
 	From string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event before the changes."`
 	To   string `required:"" placeholder:"TIME|INDEX" help:"Time, or log index of the last event that counts."`
 }
 
 // Run prints the fields that changed.
-func (c *EventsDiff) Run(in *invocation) error {
+func (c *eventsDiff) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"from": c.From, "to": c.To, "kind": c.Kind, "name": c.Name}
-	return c.withHistory(in, "diff", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		from, err := history.ParsePoint(in.ctx, pool, c.From)
+	return c.readHistory(ctx, "diff", parameters, func(pool *pgxpool.Pool) (int64, error) {
+		from, err := history.ParsePoint(ctx, pool, c.From)
 		if err != nil {
 			return 0, fmt.Errorf("--from: %w", err)
 		}
-		to, err := history.ParsePoint(in.ctx, pool, c.To)
+		to, err := history.ParsePoint(ctx, pool, c.To)
 		if err != nil {
 			return 0, fmt.Errorf("--to: %w", err)
 		}
-		t, err := c.read(in, pool)
+		t, err := c.read(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
@@ -89,14 +109,16 @@ func (c *EventsDiff) Run(in *invocation) error {
 			after = struct{}{}
 		}
 		changes, err := replay.Diff(before, after)
-		if err != nil {
-			return rows, err
-		}
-		return rows, c.print(in, changes, func() { printChanges(in, changes) })
+		return rows, changeColumns.printList(out, changes, err)
 	})
 }
 
-// thing is what there is to know of a novel, a thread or an integration.
+var changeColumns = columns[replay.Change]{
+	[]any{"FIELD", "BEFORE", "AFTER"},
+	func(c replay.Change) []any { return []any{c.Field, plain(c.Before), plain(c.After)} },
+}
+
+// thing is a novel, a thread or an integration with its history.
 type thing struct {
 	kind    string
 	id      uuid.UUID // of the novel, for a thread
@@ -118,26 +140,25 @@ func (t *thing) at(point history.Point) (state any, exists bool) {
 }
 
 // read reads the history of the thing.
-func (a *ThingArgs) read(in *invocation, pool *pgxpool.Pool) (*thing, error) {
-	t := &thing{kind: a.Kind}
-	find := func() (uuid.UUID, error) { return novelID(in, pool, a.Name) }
+func (a *ThingArgs) read(ctx context.Context, pool *pgxpool.Pool) (*thing, error) {
+	find := novelID
 	if a.Kind == "integration" {
-		find = func() (uuid.UUID, error) { return integrationID(in, pool, a.Name) }
+		find = integrationID
 	}
-	id, err := idOr(a.Name, find)
+	id, err := find(ctx, pool, a.Name)
 	if err != nil {
 		return nil, err
 	}
-	t.id = id.UUID
 	filter := history.Filter{Stream: id}
 	if a.Kind == "thread" {
 		filter = history.Filter{Novel: id}
 	}
-	reader, err := history.NewReader(in.ctx, pool, filter)
+	reader, err := history.NewReader(ctx, pool, filter)
 	if err != nil {
 		return nil, err
 	}
-	err = (&history.Stream{Reader: reader}).Run(in.ctx, history.Cursor{}, func(list []history.Event) error {
+	t := &thing{kind: a.Kind, id: id.UUID}
+	err = (&history.Stream{Reader: reader}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
 		for i := range list {
 			if a.Kind == "thread" && list[i].StreamType == events.NovelStream {
 				continue
@@ -160,45 +181,6 @@ func (a *ThingArgs) read(in *invocation, pool *pgxpool.Pool) (*thing, error) {
 		return nil, fmt.Errorf("%s is of kind %s", a.Name, kind)
 	}
 	return t, nil
-}
-
-// printState prints the fields of a state by name; of a thread, its comments.
-func printState(in *invocation, state any) {
-	if t, ok := state.(replay.Thread); ok {
-		printThread(in, t)
-		return
-	}
-	changes, err := replay.Diff(struct{}{}, state)
-	if err != nil {
-		fmt.Fprintln(in.stderr, err)
-		return
-	}
-	rows := make([][]any, 0, len(changes))
-	for _, change := range changes {
-		rows = append(rows, []any{change.Field, plain(change.After)})
-	}
-	in.table([]any{"FIELD", "VALUE"}, rows)
-}
-
-func printThread(in *invocation, t replay.Thread) {
-	fmt.Fprintf(in.stdout, "thread %s of novel %s: %d comments\n", t.ThreadID, t.NovelID, len(t.Posts))
-	rows := make([][]any, len(t.Posts))
-	for i, p := range t.Posts {
-		parent := "-"
-		if p.ParentPostID != nil {
-			parent = p.ParentPostID.String()
-		}
-		rows[i] = []any{p.PostID, parent, moment(&p.WrittenAt), p.LastEvent, p.Username, fmt.Sprintf("%.60s", p.Content)}
-	}
-	in.table([]any{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"}, rows)
-}
-
-func printChanges(in *invocation, changes []replay.Change) {
-	rows := make([][]any, 0, len(changes))
-	for _, change := range changes {
-		rows = append(rows, []any{change.Field, plain(change.Before), plain(change.After)})
-	}
-	in.table([]any{"FIELD", "BEFORE", "AFTER"}, rows)
 }
 
 // plainLength is how much of a value people are shown, in characters.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -15,13 +18,62 @@ import (
 
 	"novelgate/events/ledger/bundle"
 	"novelgate/events/ledger/verify"
+	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
 
-// EventsVerify is `novelgate events verify`.
-type EventsVerify struct {
-	DatabaseFlags
-	OutputFlags
+type eventsExport struct {
+	CommonFlags
+	Dir   string `arg:"" type:"path" help:"Directory to write: a new one, or an earlier export, which is added to."`
+	Since string `placeholder:"DIR|INDEX" help:"Only what is new: events behind those of an earlier bundle, or from a log index on. It is rounded down to the beginning of a file, 4096 events."`
+}
+
+// Run exports the history up to the newest checkpoint.
+func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
+	from, err := c.from()
+	if err != nil {
+		return err
+	}
+	parameters := given(map[string]string{"directory": c.Dir, "since": c.Since})
+	return c.readHistory(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
+		begun := now()
+		export := bundle.Export{
+			DB: pool, Dir: c.Dir, From: from, Workers: auditWorkers(), Now: now, Progress: out.progress("export", "events"),
+		}
+		m, err := export.Run(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return m.Events, out.print(m, func() {
+			fmt.Fprintf(out.stdout, "%s: %d events from log index %d on, up to a checkpoint over %d entries of %s, in %v\n",
+				c.Dir, m.Events, m.FirstLogIndex, m.Size, m.Origin, now().Sub(begun).Round(time.Millisecond))
+		})
+	})
+}
+
+// from is the log index to start with.
+func (c *eventsExport) from() (int64, error) {
+	if c.Since == "" {
+		return 0, nil
+	}
+	if index, err := strconv.ParseInt(c.Since, 10, 64); err == nil {
+		return index, nil
+	}
+	older, err := bundle.OpenDir(c.Since)
+	if err != nil {
+		return 0, fmt.Errorf("--since: neither a log index nor a bundle: %w", err)
+	}
+	return older.Manifest.Size, nil
+}
+
+// auditWorkers is the number of files in work at a time; each has a database connection.
+func auditWorkers() int {
+	const most = 4
+	return min(runtime.GOMAXPROCS(0)+1, most)
+}
+
+type eventsVerify struct {
+	CommonFlags
 	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundle to verify, without any database; then those that continue it, in order. Without DIR and --url, the database is verified."`
 	URL      *url.URL `name:"url" placeholder:"URL" help:"Verify the entries that a running service shows: its public URL."`
 	Database bool     `help:"Verify the events in the database, which is the default."`
@@ -33,15 +85,11 @@ type EventsVerify struct {
 	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare all projected tables with that. It needs permission to create schemas, and room for a copy of the largest projection."`
 }
 
-var errDoesNotVerify = errors.New("the history does not verify")
-
 // Run verifies and reports. What is wrong with the history is an error: the exit code is 1.
-func (c *EventsVerify) Run(in *invocation) error {
-	config := verify.Config{First: c.FirstLogIndex, Workers: auditWorkers(), Now: in.now}
-	if isTerminal(in.stderr) {
-		config.Progress = in.progress("verify", "events")
+func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err error) {
+	config := verify.Config{
+		First: c.FirstLogIndex, Workers: auditWorkers(), Now: now, Progress: out.progress("verify", "events"),
 	}
-	var err error
 	if config.Keys, err = c.keys(); err != nil {
 		return err
 	}
@@ -55,7 +103,7 @@ func (c *EventsVerify) Run(in *invocation) error {
 		if config.Source, err = verify.OpenBundles(c.Dirs); err != nil {
 			return err
 		}
-		return c.run(in, config)
+		return c.verify(ctx, out, config, nil)
 	case c.URL != nil:
 		prefix := strings.TrimSuffix(c.URL.String(), "/")
 		if !strings.HasSuffix(prefix, "/ledger") {
@@ -63,76 +111,20 @@ func (c *EventsVerify) Run(in *invocation) error {
 		}
 		const patience = 30 * time.Second // for one request
 		config.Source = &verify.Service{Client: &http.Client{Timeout: patience}, URL: prefix}
-		return c.run(in, config)
+		return c.verify(ctx, out, config, nil)
 	}
-	return c.withHistory(in, "verify", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
+	parameters := given(map[string]string{
+		"projections": strconv.FormatBool(c.Projections), "key": strings.Join(c.Key, ","),
+		"against": strings.Join(c.Against, ","),
+	})
+	return c.readHistory(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = verify.NewDatabase(pool)
-		result, err := c.verify(in, config)
-		if err == nil && c.Projections {
-			err = result.compareProjections(in, pool)
-		}
-		if err != nil {
-			return 0, err
-		}
-		return 0, c.report(in, result) // it shows no event
+		return 0, c.verify(ctx, out, config, pool) // it shows no event
 	})
 }
 
-// parameters are the flags as the access log keeps them.
-func (c *EventsVerify) parameters() map[string]string {
-	parameters := map[string]string{"projections": strconv.FormatBool(c.Projections)}
-	for name, values := range map[string][]string{"key": c.Key, "against": c.Against} {
-		if len(values) > 0 {
-			parameters[name] = strings.Join(values, ",")
-		}
-	}
-	return parameters
-}
-
-// verification is what was found: of the history, and of what was made of it.
-type verification struct {
-	*verify.Report
-	Projections []rebuild.Comparison `json:"projections"` // of a database; empty where they were not compared
-}
-
-func (c *EventsVerify) run(in *invocation, config verify.Config) error {
-	result, err := c.verify(in, config)
-	if err != nil {
-		return err
-	}
-	return c.report(in, result)
-}
-
-func (c *EventsVerify) verify(in *invocation, config verify.Config) (verification, error) {
-	report, err := verify.Run(in.ctx, config)
-	if errors.Is(err, verify.ErrFirst) {
-		first := config.Source.First()
-		advice := "leave --first-log-index out"
-		if first > 0 {
-			advice = fmt.Sprintf("give the bundles in front of it as well, or --first-log-index %d if you have verified what "+
-				"is in front of it before", first)
-		}
-		err = fmt.Errorf("%w: %s", err, advice)
-	}
-	return verification{Report: report, Projections: []rebuild.Comparison{}}, err
-}
-
-func (c *EventsVerify) report(in *invocation, result verification) error {
-	if !result.KeysGiven {
-		fmt.Fprintln(in.stderr,
-			"The key came with the history: it is the operator's own word. Give the key that you hold with --key.")
-	}
-	if err := c.print(in, result, func() { printReport(in, result) }); err != nil {
-		return err
-	}
-	if !result.OK {
-		return fmt.Errorf("%w: %s", errDoesNotVerify, printable(result.Faults[0].String()))
-	}
-	return nil
-}
-
 // keys resolves --key: keys themselves, or files of keys.
-func (c *EventsVerify) keys() ([]string, error) {
+func (c *eventsVerify) keys() ([]string, error) {
 	var keys []string
 	for _, key := range c.Key {
 		text, err := os.ReadFile(key)
@@ -152,25 +144,185 @@ func (c *EventsVerify) keys() ([]string, error) {
 }
 
 // against reads the checkpoints that were kept.
-func (c *EventsVerify) against(config *verify.Config) error {
+func (c *eventsVerify) against(config *verify.Config) error {
 	config.Kept = map[string][]byte{}
 	for _, path := range c.Against {
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			older, err := verify.OpenBundles([]string{path})
-			if err != nil {
-				return fmt.Errorf("--against: %w", err)
-			}
-			if config.Kept[path], err = older[0].File(bundle.CheckpointFile); err != nil {
-				return fmt.Errorf("--against: %w", err)
-			}
-			config.Older = older
-			continue
-		}
 		text, err := os.ReadFile(path)
+		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+			var older verify.Bundles
+			if older, err = verify.OpenBundles([]string{path}); err == nil {
+				config.Older = older
+				text, err = older[0].File(bundle.CheckpointFile)
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("--against: %w", err)
 		}
 		config.Kept[path] = text
 	}
 	return nil
+}
+
+// verification is what was found: of the history, and of what was made of it.
+type verification struct {
+	*verify.Report
+	Projections []rebuild.Comparison `json:"projections"` // of a database; empty where they were not compared
+}
+
+var errDoesNotVerify = errors.New("the history does not verify")
+
+// verify verifies a source and prints what it has found. The pool is that of a database, else nil.
+func (c *eventsVerify) verify(ctx context.Context, out *output, config verify.Config, pool *pgxpool.Pool) error {
+	report, err := verify.Run(ctx, config)
+	if errors.Is(err, verify.ErrFirst) {
+		first := config.Source.First()
+		advice := "leave --first-log-index out"
+		if first > 0 {
+			advice = fmt.Sprintf("give the bundles in front of it as well, or --first-log-index %d if you have verified what "+
+				"is in front of it before", first)
+		}
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
+	if err != nil {
+		return err
+	}
+	found := verification{Report: report, Projections: []rebuild.Comparison{}}
+	if pool != nil && c.Projections {
+		if err := found.compareProjections(ctx, out, pool); err != nil {
+			return err
+		}
+	}
+	if !found.KeysGiven {
+		fmt.Fprintln(out.stderr,
+			"The key came with the history: it is the operator's own word. Give the key that you hold with --key.")
+	}
+	if err := out.print(found, func() { out.table(found.rows()) }); err != nil {
+		return err
+	}
+	if !found.OK {
+		return fmt.Errorf("%w: %s", errDoesNotVerify, printable(found.Faults[0].String()))
+	}
+	return nil
+}
+
+// compareProjections replays the log for one projection after another, and adds what differs to the report: a fault for
+// each row that is named, and one for all others of its table.
+func (v *verification) compareProjections(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+	for _, p := range append(projections.All(), projections.Inline()...) {
+		_, inline, err := projections.Find(p.Name())
+		if err != nil {
+			return err
+		}
+		progress := func(rebuild.Progress) {}
+		if bar := out.progress("replay "+p.Name(), "events"); bar != nil {
+			progress = func(at rebuild.Progress) { bar(int64(at.Done), v.Size) }
+		}
+		fault := func(count int64, format string, details ...any) {
+			v.Add(verify.Fault{Part: verify.Projection(p.Name()), Count: count, Detail: fmt.Sprintf(format, details...)})
+		}
+		compared, err := rebuild.Compare(ctx, rebuild.Config{
+			Pool: pool, Projection: p, Inline: inline, Progress: progress, Logger: out.logger(slog.LevelInfo),
+		})
+		switch {
+		case errors.Is(err, rebuild.ErrNotComparable):
+			fault(1, "%v", err)
+			continue
+		case errors.Is(err, rebuild.ErrMayNotCreate):
+			return fmt.Errorf("%w: the replay needs one beside the live tables. Grant CREATE on the database to this role, or "+
+				"leave the projections out with --no-projections", err)
+		case err != nil:
+			return err
+		}
+		v.Projections = append(v.Projections, compared)
+		for i := range compared.Tables {
+			t := &compared.Tables[i]
+			for j := range t.Differences {
+				fault(1, "table %s: %s", t.Name, t.Differences[j].String())
+			}
+			if more := t.DifferenceCount - int64(len(t.Differences)); more > 0 {
+				fault(more, "table %s: %d rows more differ", t.Name, more)
+			}
+		}
+	}
+	return nil
+}
+
+// rows are the report for people.
+func (v *verification) rows() [][]any {
+	compared := fmt.Sprintf("%d events against their entries", v.Events)
+	switch {
+	case v.EntriesOnly:
+		compared = "no events, there are entries only"
+	case v.Erased > 0:
+		compared += fmt.Sprintf(", %d of them erased", v.Erased)
+	}
+	rows := [][]any{{"VERIFY", v.verdict()}}
+	add := func(name, format string, values ...any) {
+		rows = append(rows, []any{name, fmt.Sprintf(format, values...)})
+	}
+	add("checkpoint", "%d entries of %s", v.Size, v.Origin)
+	add("root", "%v", v.Root)
+	for _, key := range v.Keys {
+		add("signed by", "%s", key)
+	}
+	add("hashed", "%d entries, from log index %d on", v.Entries, v.FirstLogIndex)
+	add("compared", "%s", compared)
+	add("streams", "%d, their versions without gaps unless said below", v.Streams)
+	for _, kept := range v.Kept {
+		outcome := "could NOT be compared"
+		if kept.Agrees != nil {
+			outcome = "does NOT agree"
+			if *kept.Agrees {
+				outcome = "agrees"
+			}
+		}
+		add("kept", "%s, %d entries: %s", kept.Name, kept.Size, outcome)
+	}
+	add("took", "%.1f s, %.0f events/s", v.Seconds, float64(v.Entries)/max(v.Seconds, 0.001))
+	for i := range v.Projections {
+		add("replayed", "%s", replayed(&v.Projections[i]))
+	}
+	if v.Unverified > 0 {
+		add("NOT VERIFIED", "%d entries in front of log index %d, and their events", v.Unverified, v.FirstLogIndex)
+	}
+	if v.ErasedWithoutRecord > 0 {
+		add("NO RECORD", "%d erased events, the first at log index %d, have no erasure on record behind them: one is under "+
+			"way, was interrupted or is recorded behind these entries, or somebody has removed the words",
+			v.ErasedWithoutRecord, *v.FirstErasedWithoutRecord)
+	}
+	for i := range v.Faults {
+		add("WRONG", "%s", v.Faults[i].String())
+	}
+	if v.FaultCount > int64(len(v.Faults)) {
+		add("WRONG", "%d faults in all", v.FaultCount)
+	}
+	return rows
+}
+
+// verdict is the report in a few words.
+func (v *verification) verdict() string {
+	text := "everything agrees"
+	switch {
+	case !v.OK:
+		return "the history DOES NOT VERIFY"
+	case v.Unverified > 0:
+		text = fmt.Sprintf("everything agrees from log index %d on", v.FirstLogIndex)
+	}
+	if v.ErasedWithoutRecord > 0 {
+		text += ", but events are erased WITHOUT A RECORD of it"
+	}
+	return text
+}
+
+// replayed says what was compared in a line.
+func replayed(c *rebuild.Comparison) string {
+	tables := make([]string, len(c.Tables))
+	for i, t := range c.Tables {
+		agrees := "as the live ones"
+		if t.DifferenceCount > 0 {
+			agrees = fmt.Sprintf("the live ones DIFFER in %d", t.DifferenceCount)
+		}
+		tables[i] = fmt.Sprintf("%s %d rows, %s", t.Name, t.ReplayedRows, agrees)
+	}
+	return fmt.Sprintf("%s up to %s: %s", c.Name, c.Position, strings.Join(tables, "; "))
 }

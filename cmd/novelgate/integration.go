@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,17 +15,32 @@ import (
 	"novelgate/events"
 )
 
-// IntegrationCommand is `novelgate integration …`.
-type IntegrationCommand struct {
-	Create     IntegrationCreate     `cmd:"" help:"Take a partner platform on and issue its first API key."`
-	List       IntegrationList       `cmd:"" help:"List all integrations."`
-	Show       IntegrationShow       `cmd:"" help:"Show one integration."`
-	Rename     IntegrationRename     `cmd:"" help:"Give an integration another name."`
-	Enable     IntegrationEnable     `cmd:"" help:"Let a disabled integration post again."`
-	Disable    IntegrationDisable    `cmd:"" help:"Accept nothing from an integration any more."`
-	Limit      IntegrationLimit      `cmd:"" help:"Set the limits per minute."`
-	Capability IntegrationCapability `cmd:"" help:"Switch capabilities on and off."`
-	Review     IntegrationReview     `cmd:"" help:"Put an integration under review (its new novels wait for approval), or end that."`
+type integrationCommand struct {
+	Create     integrationCreate     `cmd:"" help:"Register a partner platform and issue its first API key."`
+	List       integrationList       `cmd:"" help:"List all integrations."`
+	Show       integrationShow       `cmd:"" help:"Show one integration."`
+	Rename     integrationRename     `cmd:"" help:"Rename an integration."`
+	Enable     integrationSwitch     `cmd:"" help:"Let a disabled integration post again."`
+	Disable    integrationSwitch     `cmd:"" help:"Refuse everything that an integration sends."`
+	Limit      integrationLimit      `cmd:"" help:"Set the limits per minute."`
+	Capability integrationCapability `cmd:"" help:"Switch capabilities on and off."`
+	Review     integrationReview     `cmd:"" help:"Put an integration under review (its new novels wait for approval), or end the review."`
+}
+
+var integrationColumns = columns[staff.Integration]{
+	[]any{
+		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "REVIEW", "CREATED",
+	},
+	func(i staff.Integration) []any {
+		updates := "off"
+		if i.NovelUpdatesPerMinute != nil {
+			updates = strconv.Itoa(*i.NovelUpdatesPerMinute)
+		}
+		return []any{
+			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute, updates,
+			yesNo(i.Review), moment(&i.CreatedAt),
+		}
+	},
 }
 
 // LimitFlags are the limits of an integration.
@@ -34,7 +50,8 @@ type LimitFlags struct {
 	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels in any minute, those that change nothing included, retries not (off unless set)."`
 }
 
-func (f *LimitFlags) change() integration.Change {
+// ProvideChange returns the limits that were given.
+func (f LimitFlags) ProvideChange() integration.Change {
 	return integration.Change{
 		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
 	}
@@ -43,7 +60,7 @@ func (f *LimitFlags) change() integration.Change {
 // updateLimit is the value of --novel-updates-per-minute; nil when it was not given.
 type updateLimit struct{ *events.UpdateLimit }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText reads a number, or off.
 func (l *updateLimit) UnmarshalText(text []byte) error {
 	l.UpdateLimit = &events.UpdateLimit{}
 	if string(text) == "off" {
@@ -57,156 +74,115 @@ func (l *updateLimit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// IntegrationArg names an integration.
+// IntegrationArg names an integration, for commands about one.
 type IntegrationArg struct {
+	CommonFlags
 	Integration string `arg:"" help:"Id or name."`
 }
 
-// IntegrationCreate is `novelgate integration create`.
-type IntegrationCreate struct {
-	DatabaseFlags
-	OutputFlags
+// ProvideIntegration finds the integration.
+func (a IntegrationArg) ProvideIntegration(ctx context.Context, s *staff.Staff) (staff.Integration, error) {
+	return s.Integration(ctx, a.Integration)
+}
+
+// IntegrationChange is what the commands share that change an integration: each has a ProvideChange method.
+type IntegrationChange struct{ IntegrationArg }
+
+// Run changes the integration and prints it as it is afterwards.
+func (IntegrationChange) Run(
+	ctx context.Context, out *output, s *staff.Staff, i staff.Integration, change integration.Change,
+) error {
+	changed, err := s.ChangeIntegration(ctx, i.ID, change)
+	if err != nil {
+		return fmt.Errorf("change integration %s: %w", i.Name, err)
+	}
+	return integrationColumns.print(out, changed, nil)
+}
+
+type integrationCreate struct {
+	CommonFlags
 	LimitFlags
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
 	Capability []string `name:"capability" enum:"novels,posts" placeholder:"novels|posts" help:"What it may do: novels (create novels), posts (post ingestion). Repeatable."`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
 }
 
-// created is the JSON of a new integration.
-type created struct {
-	IntegrationID uuid.UUID `json:"integrationId"`
-	Name          string    `json:"name"`
-	KeyID         uuid.UUID `json:"keyId"`
-	APIKey        string    `json:"apiKey"`
-}
-
-// Run creates the integration and prints its key, this once.
-func (c *IntegrationCreate) Run(in *invocation) error {
-	return c.withStaff(in, func(s *staff.Staff) error {
-		change := c.change()
-		change.Capabilities, change.Review = capabilities(c.Capability, true), &c.Review
-		made, err := s.CreateIntegration(in.ctx, c.Name, change)
-		if err != nil {
-			return fmt.Errorf("create integration: %w", err)
-		}
-		key, secret, err := s.IssueKey(in.ctx, made.ID, 0)
-		if err != nil {
-			return fmt.Errorf("issue key: %w", err)
-		}
-		return c.print(in, created{made.ID, made.Name, key.ID, secret.Reveal()}, func() {
-			fmt.Fprintf(in.stdout,
-				"integration %s  %s\nkey         %s\nAPI key     %s\nThe API key is shown this once; keep it safe.\n", made.ID,
-				made.Name, key.ID, secret.Reveal())
-		})
+// Run creates the integration and prints its key, which is shown this once.
+func (c *integrationCreate) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	change := c.ProvideChange()
+	change.Capabilities, change.Review = capabilities(c.Capability, nil), &c.Review
+	made, err := s.CreateIntegration(ctx, c.Name, change)
+	if err != nil {
+		return fmt.Errorf("create integration: %w", err)
+	}
+	key, secret, err := s.IssueKey(ctx, made.ID, 0)
+	if err != nil {
+		return fmt.Errorf("issue key: %w", err)
+	}
+	created := struct {
+		IntegrationID uuid.UUID `json:"integrationId"`
+		Name          string    `json:"name"`
+		KeyID         uuid.UUID `json:"keyId"`
+		APIKey        string    `json:"apiKey"`
+	}{made.ID, made.Name, key.ID, secret.Reveal()}
+	return out.print(created, func() {
+		fmt.Fprintf(out.stdout,
+			"integration %s  %s\nkey         %s\nAPI key     %s\nThe API key is shown this once; keep it safe.\n",
+			made.ID, made.Name, key.ID, secret.Reveal())
 	})
 }
 
-// IntegrationList is `novelgate integration list`.
-type IntegrationList struct {
-	DatabaseFlags
-	OutputFlags
+type integrationList struct{ CommonFlags }
+
+func (*integrationList) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	list, err := s.Integrations(ctx)
+	return integrationColumns.printList(out, list, err)
 }
 
-// Run prints all integrations.
-func (c *IntegrationList) Run(in *invocation) error {
-	return c.withStaff(in, func(s *staff.Staff) error {
-		list, err := s.Integrations(in.ctx)
-		if err != nil {
-			return err
-		}
-		return c.print(in, list, func() { printIntegrations(in, list...) })
-	})
+type integrationShow struct{ IntegrationArg }
+
+func (c *integrationShow) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	found, err := s.Integration(ctx, c.Integration)
+	return integrationColumns.print(out, found, err)
 }
 
-// IntegrationShow is `novelgate integration show`.
-type IntegrationShow struct {
-	DatabaseFlags
-	OutputFlags
-	IntegrationArg
-}
-
-// Run prints one integration.
-func (c *IntegrationShow) Run(in *invocation) error {
-	return c.withStaff(in, func(s *staff.Staff) error {
-		found, err := s.Integration(in.ctx, c.Integration)
-		if err != nil {
-			return err
-		}
-		return c.print(in, found, func() { printIntegrations(in, found) })
-	})
-}
-
-// IntegrationRename is `novelgate integration rename`.
-type IntegrationRename struct {
-	DatabaseFlags
-	OutputFlags
-	IntegrationArg
+type integrationRename struct {
+	IntegrationChange
 	Name string `arg:"" name:"new-name" help:"The new name; unique, and not \"host\"."`
 }
 
-// Run renames the integration.
-func (c *IntegrationRename) Run(in *invocation) error {
-	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{Name: &c.Name})
+func (c *integrationRename) ProvideChange() integration.Change {
+	return integration.Change{Name: &c.Name}
 }
 
-// IntegrationEnable is `novelgate integration enable`.
-type IntegrationEnable struct {
-	DatabaseFlags
-	OutputFlags
-	IntegrationArg
+type integrationSwitch struct{ IntegrationChange }
+
+func (*integrationSwitch) ProvideChange(v verb) integration.Change {
+	enabled := v == "enable"
+	return integration.Change{Enabled: &enabled}
 }
 
-// Run enables the integration.
-func (c *IntegrationEnable) Run(in *invocation) error {
-	yes := true
-	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{Enabled: &yes})
-}
-
-// IntegrationDisable is `novelgate integration disable`.
-type IntegrationDisable struct {
-	DatabaseFlags
-	OutputFlags
-	IntegrationArg
-}
-
-// Run disables the integration.
-func (c *IntegrationDisable) Run(in *invocation) error {
-	no := false
-	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{Enabled: &no})
-}
-
-// IntegrationLimit is `novelgate integration limit`.
-type IntegrationLimit struct {
-	DatabaseFlags
-	OutputFlags
-	IntegrationArg
+type integrationLimit struct {
+	IntegrationChange
 	LimitFlags
 }
 
 // Validate refuses to change nothing; kong calls it.
-func (c *IntegrationLimit) Validate() error {
+func (c *integrationLimit) Validate() error {
 	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil && c.NovelUpdates.UpdateLimit == nil {
 		return errors.New("nothing to change: give --posts-per-minute, --novels-per-minute or --novel-updates-per-minute")
 	}
 	return nil
 }
 
-// Run sets the limits that were given.
-func (c *IntegrationLimit) Run(in *invocation) error {
-	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, c.change())
-}
-
-// IntegrationCapability is `novelgate integration capability`.
-type IntegrationCapability struct {
-	DatabaseFlags
-	OutputFlags
-	IntegrationArg
+type integrationCapability struct {
+	IntegrationChange
 	Enable  []string `enum:"novels,posts" placeholder:"novels|posts" help:"Capability to switch on. Repeatable."`
 	Disable []string `enum:"novels,posts" placeholder:"novels|posts" help:"Capability to switch off. Repeatable."`
 }
 
 // Validate refuses to change nothing, and what contradicts itself; kong calls it.
-func (c *IntegrationCapability) Validate() error {
+func (c *integrationCapability) Validate() error {
 	if len(c.Enable) == 0 && len(c.Disable) == 0 {
 		return errors.New("nothing to change: give --enable or --disable")
 	}
@@ -218,73 +194,27 @@ func (c *IntegrationCapability) Validate() error {
 	return nil
 }
 
-// Run switches capabilities.
-func (c *IntegrationCapability) Run(in *invocation) error {
-	wanted := capabilities(c.Enable, true)
-	for capability := range capabilities(c.Disable, false) {
-		wanted[capability] = false
-	}
-	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{Capabilities: wanted})
+func (c *integrationCapability) ProvideChange() integration.Change {
+	return integration.Change{Capabilities: capabilities(c.Enable, c.Disable)}
 }
 
-// IntegrationReview is `novelgate integration review`.
-type IntegrationReview struct {
-	DatabaseFlags
-	OutputFlags
-	IntegrationArg
-	State string `arg:"" enum:"on,off" help:"on or off."`
-}
-
-// Run starts or ends the review.
-func (c *IntegrationReview) Run(in *invocation) error {
-	on := c.State == "on"
-	return changeIntegration(in, c.DatabaseFlags, c.OutputFlags, c.Integration, integration.Change{Review: &on})
-}
-
-func changeIntegration(
-	in *invocation, db DatabaseFlags, out OutputFlags, idOrName string, change integration.Change,
-) error {
-	return db.withStaff(in, func(s *staff.Staff) error {
-		found, err := s.Integration(in.ctx, idOrName)
-		if err != nil {
-			return err
-		}
-		changed, err := s.ChangeIntegration(in.ctx, found.ID, change)
-		if err != nil {
-			return fmt.Errorf("change integration %s: %w", found.Name, err)
-		}
-		return out.print(in, changed, func() { printIntegrations(in, changed) })
-	})
-}
-
-func capabilities(names []string, on bool) map[integration.Capability]bool {
+func capabilities(on, off []string) map[integration.Capability]bool {
 	set := map[integration.Capability]bool{}
-	for _, name := range names {
-		set[integration.Capability(name)] = on
+	for _, name := range on {
+		set[integration.Capability(name)] = true
+	}
+	for _, name := range off {
+		set[integration.Capability(name)] = false
 	}
 	return set
 }
 
-func printIntegrations(in *invocation, list ...staff.Integration) {
-	rows := make([][]any, len(list))
-	for i, found := range list {
-		updates := "off"
-		if found.NovelUpdatesPerMinute != nil {
-			updates = strconv.Itoa(*found.NovelUpdatesPerMinute)
-		}
-		rows[i] = []any{
-			found.ID, found.Name, yesNo(found.Enabled), strings.Join(found.Capabilities, ","),
-			found.PostsPerMinute, found.NovelsPerMinute, updates, yesNo(found.Review), moment(&found.CreatedAt),
-		}
-	}
-	in.table([]any{
-		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "REVIEW", "CREATED",
-	}, rows)
+type integrationReview struct {
+	IntegrationChange
+	State string `arg:"" enum:"on,off" help:"on or off."`
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
+func (c *integrationReview) ProvideChange() integration.Change {
+	on := c.State == "on"
+	return integration.Change{Review: &on}
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,78 +17,61 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// LedgerCommand is `novelgate ledger …`.
-type LedgerCommand struct {
-	Status LedgerStatus `cmd:"" help:"Show how far the ledger has come, and its newest checkpoint."`
-	NewKey LedgerNewKey `cmd:"" name:"new-key" help:"Add a new private key to a key file, which signs beside those in it, and print its public key."`
+type ledgerCommand struct {
+	Status ledgerStatus `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
+	NewKey ledgerNewKey `cmd:"" name:"new-key" help:"Add a new private key to a key file, which signs beside those in it, and print its public key."`
 
-	NewMemory LedgerNewMemory `cmd:"" name:"new-memory" help:"Make a memory for the keys when the one that they signed through is lost. It signs new origins only."`
+	NewMemory ledgerNewMemory `cmd:"" name:"new-memory" help:"Make a memory for the keys when the one that they signed through is lost. It signs new origins only."`
 }
 
-// LedgerStatus is `novelgate ledger status`.
-type LedgerStatus struct {
-	DatabaseFlags
-	OutputFlags
-}
+type ledgerStatus struct{ CommonFlags }
 
 // Run prints size, root, checkpoint and what is not sealed yet.
-func (c *LedgerStatus) Run(in *invocation) error {
-	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		status, err := ledger.ReadStatus(in.ctx, pool)
-		if err != nil {
-			return err
-		}
-		return c.print(in, status, func() { printLedger(in, status) })
-	})
+func (*ledgerStatus) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+	status, err := ledger.ReadStatus(ctx, pool)
+	if err != nil {
+		return err
+	}
+	return out.print(status, func() { out.table(statusRows(&status)) })
 }
 
-func printLedger(in *invocation, s ledger.Status) {
-	unsealed, origin, memory, checkpoint, trouble := fmt.Sprint(s.UnsealedEvents), "-", "-", "-", "-"
+func statusRows(s *ledger.Status) [][]any {
+	unsealed, checkpoint := fmt.Sprint(s.UnsealedEvents), "-"
 	if s.UnsealedCapped {
 		unsealed = "over " + unsealed
-	}
-	if s.Origin != nil {
-		origin = *s.Origin
-	}
-	if s.Memory != nil {
-		memory = *s.Memory
 	}
 	if s.CheckpointSize != nil && s.CheckpointAge != nil {
 		checkpoint = fmt.Sprintf("%d entries, signed %.0f s ago", *s.CheckpointSize, *s.CheckpointAge)
 	}
-	if s.Error != nil {
-		trouble = *s.Error
-	}
 	rows := [][]any{
+		{"LEDGER", ""},
 		{"entries", s.Size},
 		{"root", s.Root},
 		{"unsealed events", unsealed},
 		{"lag seconds", fmt.Sprintf("%.3f", s.LagSeconds)},
-		{"origin", origin},
-		{"signed through memory", memory},
+		{"origin", orDash(s.Origin)},
+		{"signed through memory", orDash(s.Memory)},
 		{"checkpoint", checkpoint},
 	}
 	for _, key := range s.VerifierKeys {
 		rows = append(rows, []any{"verifier key", key})
 	}
-	in.table([]any{"LEDGER", ""}, append(rows, []any{"trouble", trouble}))
+	return append(rows, []any{"trouble", orDash(s.Error)})
 }
 
-// LedgerNewKey is `novelgate ledger new-key`.
-type LedgerNewKey struct {
-	DatabaseFlags
-	OutputFlags
+type ledgerNewKey struct {
+	CommonFlags
 	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory). It is created if there is none, and a memory with it."`
 	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Memory that the keys of a new file sign through (default: beside the keys, FILE.memory)."`
 }
 
-// Validate refuses a path that leads nowhere: a mistyped one must not become a place. Only the data directory is made
-// when it is missing. kong calls it.
-func (c *LedgerNewKey) Validate() error {
+// Validate refuses a mistyped path, which must not become a new place for keys. Only the data directory is made when it
+// is missing. kong calls it.
+func (c *ledgerNewKey) Validate() error {
 	return errors.Join(haveParent("--ledger-key", c.LedgerKey), haveParent("--ledger-memory", c.LedgerMemory))
 }
 
-// haveParent refuses a path whose directory is not there.
+// haveParent refuses a path whose directory does not exist.
 func haveParent(flag, path string) error {
 	if dir := filepath.Dir(path); path != "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -97,53 +82,56 @@ func haveParent(flag, path string) error {
 }
 
 // Run adds a key for the origin in use.
-func (c *LedgerNewKey) Run(in *invocation) error {
-	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		status, err := ledger.ReadStatus(in.ctx, pool)
-		if err != nil {
-			return err
-		}
-		if status.Origin == nil {
-			return errors.New("the ledger has no origin yet: start `novelgate serve` first")
-		}
-		file := ledgerKeyFile(c.LedgerKey, c.DataDir)
-		key, err := ledger.AddKey(file, ledgerMemory(c.LedgerMemory, file), *status.Origin)
-		if err != nil {
-			return err
-		}
-		added := struct {
-			File        string `json:"file"`
-			VerifierKey string `json:"verifierKey"`
-		}{file, key}
-		return c.print(in, added, func() {
-			fmt.Fprintln(in.stdout, key)
-			fmt.Fprintln(in.stderr, "The private key is in", file+". Replicas sign with it from their next start on.")
-		})
+func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+	status, err := ledger.ReadStatus(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if status.Origin == nil {
+		return errors.New("the ledger has no origin yet: start `novelgate serve` first")
+	}
+	file, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
+	key, err := ledger.AddKey(file, memory, *status.Origin)
+	if err != nil {
+		return err
+	}
+	added := struct {
+		File        string `json:"file"`
+		VerifierKey string `json:"verifierKey"`
+	}{file, key}
+	return out.print(added, func() {
+		fmt.Fprintln(out.stdout, key)
+		fmt.Fprintln(out.stderr, "The private key is in", file+". Replicas sign with it from their next start on.")
 	})
 }
 
-// LedgerNewMemory is `novelgate ledger new-memory`.
-type LedgerNewMemory struct {
+type ledgerNewMemory struct {
 	DataDir      string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Data directory, where the keys are (default: ${data_dir})."`
 	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys, which gets a line that names the memory (default: ledger.key in the data directory)."`
 	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory of the new memory (default: beside the keys, FILE.memory)."`
 }
 
-// Validate refuses a path that leads nowhere. kong calls it.
-func (c *LedgerNewMemory) Validate() error { return haveParent("--ledger-memory", c.LedgerMemory) }
+// Validate refuses a mistyped path. kong calls it.
+func (c *ledgerNewMemory) Validate() error { return haveParent("--ledger-memory", c.LedgerMemory) }
 
-// Run makes the memory.
-func (c *LedgerNewMemory) Run(in *invocation) error {
-	file := ledgerKeyFile(c.LedgerKey, c.DataDir)
-	memory := ledgerMemory(c.LedgerMemory, file)
+func (c *ledgerNewMemory) Run(s streams) error {
+	file, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
 	if err := ledger.NewMemory(file, memory); err != nil {
 		return err
 	}
-	fmt.Fprintln(in.stdout, memory)
-	fmt.Fprintln(in.stderr,
+	fmt.Fprintln(s.stdout, memory)
+	fmt.Fprintln(s.stderr,
 		"Start `novelgate serve` with --ledger-origin and a name that was never used: what was signed through the lost "+
 			"memory is not signed on.")
 	return nil
+}
+
+// ledgerFiles returns the file of the private keys and the memory that goes with it, given the flags.
+func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
+	if key == "" {
+		key = filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key")
+	}
+	return key, cmp.Or(memory, ledger.DefaultMemory(key))
 }
 
 // LedgerFlags say how serve signs and publishes checkpoints.
@@ -155,19 +143,6 @@ type LedgerFlags struct {
 	PublishURL    *url.URL `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that every checkpoint is sent to. Redirects are not followed."`
 	PublishMethod string   `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
 	Pause         bool     `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish in this process."`
-}
-
-// ledgerKeyFile is where the private keys are.
-func ledgerKeyFile(flag, dataDir string) string {
-	if flag != "" {
-		return flag
-	}
-	return filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key")
-}
-
-// ledgerMemory is where the memory is that goes with a key file.
-func ledgerMemory(flag, keyFile string) string {
-	return cmp.Or(flag, ledger.DefaultMemory(keyFile))
 }
 
 // validate refuses what makes no sense before anything has started.
@@ -184,6 +159,56 @@ func (f *LedgerFlags) validate() error {
 	return haveParent("--ledger-memory", f.Memory)
 }
 
-// defaultOrigin is the address of the ledger without its scheme, as C2SP tlog-tiles recommends. An id of the log
-// comes behind it.
-func defaultOrigin(public *url.URL) string { return public.Host + public.Path + "/ledger" }
+// workOnLedger adds sealing, signing and publishing to the background. A replica that cannot sign logs that and does
+// the rest.
+func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
+	pool := s.db.pools.Ledger
+	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+		Pool: pool, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
+	})
+	if err != nil {
+		return fmt.Errorf("create sealer: %w", err)
+	}
+	file, memory := ledgerFiles(flags.Key, flags.Memory, dataDir)
+	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
+		Origin: flags.Origin, KeyFile: file, Memory: memory,
+		// The address without its scheme, as C2SP tlog-tiles recommends. An id of the log comes behind it.
+		DefaultOrigin: s.publicURL.Host + s.publicURL.Path + "/ledger",
+	})
+	if err != nil {
+		return fmt.Errorf("start the ledger: %w", err)
+	}
+	if id.Started && id.Previous != "" {
+		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin),
+			slog.String("previous", id.Previous))
+	}
+	if ledger.ReadableByOthers(file) {
+		s.logger.WarnContext(ctx, "others can read the private key of the ledger", slog.String("file", file))
+	}
+	s.background = append(s.background, sealer.Run)
+	signer, err := ledger.NewSigner(ledger.SignerConfig{
+		Pool: pool, Identity: id, Metrics: s.ledgerMetrics, Logger: s.logger,
+	})
+	if err == nil {
+		s.background = append(s.background, signer.Run)
+	} else {
+		s.logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
+	}
+	var targets []ledger.Target
+	if flags.PublishDir != "" {
+		targets = append(targets, ledger.NewDirectory(pool, flags.PublishDir))
+	}
+	if flags.PublishURL != nil {
+		targets = append(targets, ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL))
+	}
+	for _, target := range targets {
+		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+			Pool: pool, Origin: id.Origin, Target: target, Metrics: s.ledgerMetrics, Logger: s.logger,
+		})
+		if err != nil {
+			return fmt.Errorf("create publisher: %w", err)
+		}
+		s.background = append(s.background, publisher.Run)
+	}
+	return nil
+}

@@ -1,13 +1,16 @@
-// Command novelgate takes novels and comments from partner platforms in and keeps their history.
+// Command novelgate imports novels and comments from partner platforms and keeps their history.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/apikey"
 	"novelgate/internal/pgserver"
@@ -23,51 +27,48 @@ import (
 func main() {
 	// Signals stay caught to the end: a supervisor that repeats SIGTERM must not turn a clean exit into a kill.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Once the shutdown has begun, another Ctrl-C ends the process at once.
-	secondInterrupt := func() { signal.Reset(os.Interrupt) }
-	os.Exit(run(ctx, secondInterrupt, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// CLI is every command, flag and environment variable of the program.
-type CLI struct {
-	Serve       ServeCommand       `cmd:"" help:"Run the service: the partner interface, the projections, metrics."`
-	Migrate     MigrateCommand     `cmd:"" help:"Bring the database to the newest schema. serve does so by itself."`
-	Integration IntegrationCommand `cmd:"" help:"Manage partner platforms: capabilities, limits, review."`
-	Key         KeyCommand         `cmd:"" help:"Manage the API keys of integrations."`
-	Staff       PersonCommand      `cmd:"" help:"Manage the API keys of staff."`
-	Auditor     PersonCommand      `cmd:"" help:"Manage the API keys of auditors."`
-	Novel       NovelCommand       `cmd:"" help:"Publish, approve and reject novels; look at them."`
-	Author      AuthorCommand      `cmd:"" help:"Link, block and unblock partners' users; hide or erase what they wrote."`
-	Post        PostCommand        `cmd:"" help:"Hide and restore posts; look at them."`
-	Projection  ProjectionCommand  `cmd:"" help:"Look after the asynchronous projections."`
-	Analytics   AnalyticsCommand   `cmd:"" help:"Export what analysts query."`
-	Ledger      LedgerCommand      `cmd:"" help:"Look after the ledger, which makes the event history tamper-evident."`
-	Events      EventsCommand      `cmd:"" help:"Look into the event history; every look is recorded."`
-	Version     VersionCommand     `cmd:"" help:"Print the version."`
+// program is every command, flag and environment variable.
+type program struct {
+	Serve       serveCommand       `cmd:"" help:"Run the service: the partner interface, the projections, metrics."`
+	Migrate     migrateCommand     `cmd:"" help:"Bring the database to the newest schema. serve does so by itself."`
+	Integration integrationCommand `cmd:"" help:"Manage partner platforms: capabilities, limits, review."`
+	Key         keyCommand         `cmd:"" help:"Manage the API keys of integrations."`
+	Staff       personCommand      `cmd:"" help:"Manage the API keys of staff."`
+	Auditor     personCommand      `cmd:"" help:"Manage the API keys of auditors."`
+	Novel       novelCommand       `cmd:"" help:"Publish, approve, reject and show novels."`
+	Author      authorCommand      `cmd:"" help:"Link, block and unblock partners' users; hide or erase what they wrote."`
+	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
+	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
+	Analytics   analyticsCommand   `cmd:"" help:"Export what analysts query."`
+	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
+	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
-// invocation is what a command finds when it runs.
-type invocation struct {
-	ctx            context.Context //nolint:containedctx // kong passes one value to Run methods
-	stopSignals    func()          // after it, an interrupt ends the process at once
-	stdout, stderr io.Writer
-	now            func() time.Time
-}
-
 // run parses the arguments and runs one command. It returns the exit code: 0, 1 when the command was refused or
 // failed, 80 for a wrong command line.
-func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr io.Writer) int {
-	var cli CLI
+//
+// Run methods take what they work with as parameters. kong makes those in their order, from what is bound here and with
+// the Provide methods of the command's flags. So a parameter that needs no database comes before the one that opens it,
+// and what is read from the database comes after: kong would name a Go type in the error of a parameter's parameter.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
-	parser, err := kong.New(&cli,
+	var open resources
+	parser, err := kong.New(&program{},
 		kong.Name("novelgate"),
-		kong.Description("Takes novels and reader comments from partner platforms into a host platform."),
+		kong.Description("Imports novels and reader comments from partner platforms into a host platform."),
 		kong.Vars{"data_dir": pgserver.DefaultDataDir(), "version": thisBuild().String()},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(streams{stdout, stderr}, clock(time.Now), &open),
+		kong.BindToProvider(func(c *kong.Context) verb { return verb(c.Selected().Name) }),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "novelgate:", err)
@@ -80,12 +81,33 @@ func run(ctx context.Context, stopSignals func(), args []string, stdout, stderr 
 	if err != nil {
 		return refuse(stderr, err)
 	}
-	in := &invocation{ctx: ctx, stopSignals: stopSignals, stdout: stdout, stderr: stderr, now: time.Now}
-	if err := parsed.Run(in); err != nil {
+	err = parsed.Run()
+	open.close()
+	if err != nil {
 		fmt.Fprintln(stderr, "novelgate:", explain(err))
 		return 1
 	}
 	return 0
+}
+
+// clock returns the time.
+type clock func() time.Time
+
+// verb is the last word of the command that runs. Commands that share a type differ by it.
+type verb string
+
+// resources are what a command has opened; run closes them when it has ended.
+type resources struct {
+	pool    *pgxpool.Pool // nil until a command needs it
+	closers []func()
+}
+
+func (r *resources) closeLater(do func()) { r.closers = append(r.closers, do) }
+
+func (r *resources) close() {
+	for _, do := range slices.Backward(r.closers) {
+		do()
+	}
 }
 
 // refuse says what is wrong with a command line, and which help to read. It returns the exit code.
@@ -107,18 +129,51 @@ func refuse(stderr io.Writer, err error) int {
 // The SQLSTATEs of a statement on a table, a column or a function that does not exist.
 var undefined = []string{"42P01", "42703", "42883"}
 
-// explain says what to do about an error, where that is known. Of a key that was given where something else belongs it
-// leaves the prefix: what a command says ends up in logs.
+// explain says what to do about an error, where that is known. Of an API key that was given in a wrong place it keeps
+// the prefix only, because messages end up in logs. A line that repeats the one above it is left out: a connection that
+// is refused with TLS is tried without, and refused again.
 func explain(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && slices.Contains(undefined, pgErr.Code) {
 		return "the database has no schema yet, or an older one (" + pgErr.Message + "): wait until `novelgate serve` has started, or run `novelgate migrate`"
 	}
-	return eachOnce(apikey.Redact(err.Error()))
+	return strings.Join(slices.Compact(strings.Split(apikey.Redact(err.Error()), "\n")), "\n")
 }
 
-// eachOnce leaves out lines that stand right below their like: a connection that is refused with TLS is tried without,
-// and refused again.
-func eachOnce(text string) string {
-	return strings.Join(slices.Compact(strings.Split(text, "\n")), "\n")
+// Set by the build (-ldflags "-X main.version=… -X main.commit=…").
+var (
+	version = "dev"
+	commit  = ""
+)
+
+type versionCommand struct{ OutputFlags }
+
+func (*versionCommand) Run(out *output) error {
+	b := thisBuild()
+	return out.print(b, func() { fmt.Fprintln(out.stdout, b) })
+}
+
+// build is what this program was built from.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+// String is the version for people.
+func (b build) String() string {
+	return fmt.Sprintf("novelgate %s (commit %s, %s)", b.Version, b.Commit, b.Go)
+}
+
+func thisBuild() build {
+	b := build{Version: version, Commit: commit, Go: runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				b.Commit = cmp.Or(b.Commit, setting.Value)
+			}
+		}
+	}
+	b.Commit = cmp.Or(b.Commit, "unknown")
+	return b
 }

@@ -1,167 +1,40 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
 	"novelgate/aggregates/novel"
+	"novelgate/commands/request"
 	"novelgate/commands/staff"
+	"novelgate/internal/problem"
 )
 
-// NovelCommand is `novelgate novel …`.
-type NovelCommand struct {
-	Publish NovelPublish `cmd:"" help:"Make a title canonical: adopt a partner's novel, or create an unknown title."`
-	Edit    NovelEdit    `cmd:"" help:"Change fields of a canonical novel."`
-	Approve NovelApprove `cmd:"" help:"Let a pending or rejected novel in, or a title that was rejected before anybody imported it."`
-	Reject  NovelReject  `cmd:"" help:"Decline a novel, or a title that nobody has imported yet; it cannot be imported (again)."`
-	Show    NovelShow    `cmd:"" help:"Show a novel with all of its fields."`
-	List    NovelList    `cmd:"" help:"List novels."`
+type novelCommand struct {
+	Publish novelPublish `cmd:"" help:"Make a title canonical: adopt a partner's novel, or create an unknown title."`
+	Edit    novelEdit    `cmd:"" help:"Change fields of a canonical novel."`
+	Approve novelDecide  `cmd:"" help:"Approve a pending or rejected novel, or a title that was rejected before it was imported."`
+	Reject  novelDecide  `cmd:"" help:"Reject a novel, or a title that is not imported yet; it cannot be imported (again)."`
+	Show    novelShow    `cmd:"" help:"Show a novel with all of its fields."`
+	List    novelList    `cmd:"" help:"List novels."`
 }
 
-// TitleArg names a novel.
-type TitleArg struct {
-	Title string `arg:"" help:"Title; matches whatever its case and white space."`
+var novelColumns = columns[staff.Novel]{
+	[]any{"NOVEL", "STATE", "OWNER", "TITLE"},
+	func(n staff.Novel) []any { return []any{n.NovelID, n.State, n.Owner, n.Title} },
 }
 
-// NovelPublish is `novelgate novel publish`.
-type NovelPublish struct {
-	DatabaseFlags
-	OutputFlags
-	TitleArg
-	FieldFlags
-	Reason string `help:"Why, for the history."`
-}
-
-// Run publishes the novel.
-func (c *NovelPublish) Run(in *invocation) error {
-	fields, err := c.fields()
+func printNovel(out *output, n staff.Novel, err error) error {
 	if err != nil {
 		return err
 	}
-	return c.withStaff(in, func(s *staff.Staff) error {
-		n, err := s.PublishNovelWith(in.ctx, c.Title, fields, c.Reason)
-		return printNovel(in, c.OutputFlags, n, err)
-	})
-}
-
-// NovelEdit is `novelgate novel edit`.
-type NovelEdit struct {
-	DatabaseFlags
-	OutputFlags
-	TitleArg
-	FieldFlags
-	Reason string `help:"Why, for the history."`
-}
-
-// Validate refuses to change nothing; kong calls it.
-func (c *NovelEdit) Validate() error {
-	if c.none() {
-		return errors.New("nothing to change: give --author, --synopsis, --cover-url, --genre, --no-genres, --language or " +
-			"--reading-status")
-	}
-	return nil
-}
-
-// Run changes the fields that were given.
-func (c *NovelEdit) Run(in *invocation) error {
-	fields, err := c.fields()
-	if err != nil {
-		return err
-	}
-	return c.withStaff(in, func(s *staff.Staff) error {
-		found, err := s.Novel(in.ctx, c.Title)
-		if err != nil {
-			return err
-		}
-		n, err := s.EditNovel(in.ctx, found.NovelID, fields, c.Reason)
-		return printNovel(in, c.OutputFlags, n, err)
-	})
-}
-
-// NovelApprove is `novelgate novel approve`.
-type NovelApprove struct {
-	DatabaseFlags
-	OutputFlags
-	TitleArg
-	Reason string `required:"" help:"Why, for the history."`
-}
-
-// Run approves the novel.
-func (c *NovelApprove) Run(in *invocation) error {
-	return c.withStaff(in, func(s *staff.Staff) error {
-		n, err := s.ApproveNovel(in.ctx, c.Title, c.Reason)
-		return printNovel(in, c.OutputFlags, n, err)
-	})
-}
-
-// NovelReject is `novelgate novel reject`.
-type NovelReject struct {
-	DatabaseFlags
-	OutputFlags
-	TitleArg
-	Reason string `required:"" help:"Why, for the history."`
-}
-
-// Run rejects the novel.
-func (c *NovelReject) Run(in *invocation) error {
-	return c.withStaff(in, func(s *staff.Staff) error {
-		n, err := s.RejectNovel(in.ctx, c.Title, c.Reason)
-		return printNovel(in, c.OutputFlags, n, err)
-	})
-}
-
-// NovelShow is `novelgate novel show`.
-type NovelShow struct {
-	DatabaseFlags
-	OutputFlags
-	TitleArg
-}
-
-// Run prints the novel.
-func (c *NovelShow) Run(in *invocation) error {
-	return c.withStaff(in, func(s *staff.Staff) error {
-		n, err := s.Novel(in.ctx, c.Title)
-		return printNovel(in, c.OutputFlags, n, err)
-	})
-}
-
-// NovelList is `novelgate novel list`.
-type NovelList struct {
-	DatabaseFlags
-	OutputFlags
-	RowsFlag
-	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel, no longer rejected)."`
-}
-
-// Run prints novels in the order of their titles.
-func (c *NovelList) Run(in *invocation) error {
-	return c.withStaff(in, func(s *staff.Staff) error {
-		filter := staff.NovelFilter{Limit: c.Limit.sought()}
-		if c.State != nil {
-			filter.State = novel.State(*c.State)
-		}
-		list, err := s.ListNovels(in.ctx, filter)
-		if err != nil {
-			return err
-		}
-		list = shown(in, list, c.Limit)
-		return c.print(in, list, func() {
-			rows := make([][]any, len(list))
-			for i, n := range list {
-				rows[i] = []any{n.NovelID, n.State, n.Owner, n.Title}
-			}
-			in.table([]any{"NOVEL", "STATE", "OWNER", "TITLE"}, rows)
-		})
-	})
-}
-
-func printNovel(in *invocation, out OutputFlags, n staff.Novel, err error) error {
-	if err != nil {
-		return err
-	}
-	return out.print(in, n, func() {
-		in.table([]any{"title", n.Title}, [][]any{
+	return out.print(n, func() {
+		out.table([][]any{
+			{"title", n.Title},
 			{"novel", n.NovelID},
 			{"state", n.State},
 			{"owner", n.Owner},
@@ -174,4 +47,118 @@ func printNovel(in *invocation, out OutputFlags, n staff.Novel, err error) error
 			{"synopsis", fmt.Sprintf("%.200s", n.Synopsis)},
 		})
 	})
+}
+
+// TitleArg names a novel, for commands about one.
+type TitleArg struct {
+	CommonFlags
+	Title string `arg:"" help:"Title; case and white space do not matter."`
+}
+
+// FieldFlags are the fields of a novel that staff may set. As JSON they are what a request would send.
+type FieldFlags struct {
+	Author        *string  `json:"author" placeholder:"NAME" help:"1 to 120 characters."`
+	Synopsis      *string  `json:"synopsis" placeholder:"TEXT" help:"At most 5,000 characters; an empty text clears it."`
+	CoverURL      *string  `json:"coverUrl" name:"cover-url" placeholder:"URL" help:"https, at most 2,000 characters."`
+	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres" help:"1 to 50 characters, at most 20 of them; together they replace the list. Repeatable."`
+	NoGenres      bool     `json:"-" name:"no-genres" xor:"genres" help:"Clear the list of genres."`
+	Language      *string  `json:"language" placeholder:"LANGUAGE" help:"At most 50 characters; an empty text clears it."`
+	ReadingStatus *string  `json:"readingStatus" name:"reading-status" placeholder:"STATUS" help:"ongoing, completed or hiatus."`
+}
+
+// ProvideFields checks the flags by the rules for requests.
+func (f FieldFlags) ProvideFields() (novel.Fields, error) {
+	body := struct {
+		FieldFlags
+		Genres *[]string `json:"genres"`
+	}{FieldFlags: f}
+	if len(f.Genre) > 0 || f.NoGenres {
+		body.Genres = &f.Genre
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return novel.Fields{}, fmt.Errorf("encode fields: %w", err)
+	}
+	n, err := request.DecodeEdit(encoded)
+	var refused *problem.Error
+	if errors.As(err, &refused) {
+		return novel.Fields{}, errors.New(refused.Detail) //nolint:err113 // for the person who has typed them
+	}
+	return novel.Fields{
+		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus,
+		Genres: n.Genres,
+	}, err
+}
+
+type novelPublish struct {
+	TitleArg
+	FieldFlags
+	OptionalReason
+}
+
+func (c *novelPublish) Run(ctx context.Context, out *output, fields novel.Fields, s *staff.Staff) error {
+	n, err := s.PublishNovelWith(ctx, c.Title, fields, c.Reason)
+	return printNovel(out, n, err)
+}
+
+type novelEdit struct {
+	TitleArg
+	FieldFlags
+	OptionalReason
+}
+
+// Validate refuses to change nothing; kong calls it.
+func (c *novelEdit) Validate() error {
+	if f := c.FieldFlags; f.Author == nil && f.Synopsis == nil && f.CoverURL == nil && len(f.Genre) == 0 && !f.NoGenres &&
+		f.Language == nil && f.ReadingStatus == nil {
+		return errors.New("nothing to change: give --author, --synopsis, --cover-url, --genre, --no-genres, --language or " +
+			"--reading-status")
+	}
+	return nil
+}
+
+func (c *novelEdit) Run(ctx context.Context, out *output, fields novel.Fields, s *staff.Staff) error {
+	found, err := s.Novel(ctx, c.Title)
+	if err != nil {
+		return err
+	}
+	n, err := s.EditNovel(ctx, found.NovelID, fields, c.Reason)
+	return printNovel(out, n, err)
+}
+
+type novelDecide struct {
+	TitleArg
+	RequiredReason
+}
+
+func (c *novelDecide) Run(ctx context.Context, out *output, s *staff.Staff, v verb) error {
+	decide := s.ApproveNovel
+	if v == "reject" {
+		decide = s.RejectNovel
+	}
+	n, err := decide(ctx, c.Title, c.Reason)
+	return printNovel(out, n, err)
+}
+
+type novelShow struct{ TitleArg }
+
+func (c *novelShow) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	n, err := s.Novel(ctx, c.Title)
+	return printNovel(out, n, err)
+}
+
+type novelList struct {
+	CommonFlags
+	RowsFlag
+	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel, no longer rejected)."`
+}
+
+// Run prints novels in the order of their titles.
+func (c *novelList) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	filter := staff.NovelFilter{Limit: c.Limit.sought()}
+	if c.State != nil {
+		filter.State = novel.State(*c.State)
+	}
+	list, err := s.ListNovels(ctx, filter)
+	return novelColumns.printList(out, shown(out.streams, list, c.Limit), err)
 }

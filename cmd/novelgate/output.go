@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -10,30 +13,41 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
-// OutputFlags choose between output for people and for programs.
-type OutputFlags struct {
-	JSON bool `name:"json" help:"Print JSON."`
+// streams are standard output and standard error.
+type streams struct{ stdout, stderr io.Writer }
+
+// logger logs to standard error, from a level on.
+func (s streams) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// output prints what a command has to show, for people or with --json for programs.
+type output struct {
+	streams
+	json bool
 }
 
 // print writes value as JSON, or calls people.
-func (f OutputFlags) print(in *invocation, value any, people func()) error {
-	if !f.JSON {
+func (o *output) print(value any, people func()) error {
+	if !o.json {
 		people()
 		return nil
 	}
-	if err := json.MarshalWrite(in.stdout, value, jsontext.WithIndent("  ")); err != nil {
+	if err := json.MarshalWrite(o.stdout, value, jsontext.WithIndent("  ")); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	fmt.Fprintln(in.stdout)
+	fmt.Fprintln(o.stdout)
 	return nil
 }
 
-// table writes rows in aligned columns.
-func (in *invocation) table(header []any, rows [][]any) {
-	w := tabwriter.NewWriter(in.stdout, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]any{header}, rows...) {
+// table writes rows in aligned columns. The first row is the heading.
+func (s streams) table(rows [][]any) {
+	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
 		for i, cell := range row {
 			if i > 0 {
 				fmt.Fprint(w, "\t")
@@ -45,12 +59,57 @@ func (in *invocation) table(header []any, rows [][]any) {
 	w.Flush() //nolint:errcheck // there is nobody to tell
 }
 
+// columns is the table that shows things of one kind to people: a heading, and a row for each thing.
+type columns[T any] struct {
+	heading []any
+	row     func(T) []any
+}
+
+// print shows a thing, or returns the error of reading or changing it.
+func (c columns[T]) print(out *output, thing T, err error) error {
+	if err != nil {
+		return err
+	}
+	return out.print(thing, func() { c.table(out.streams, thing) })
+}
+
+// printList shows a list, or returns the error of reading it.
+func (c columns[T]) printList(out *output, list []T, err error) error {
+	if err != nil {
+		return err
+	}
+	return out.print(list, func() { c.table(out.streams, list...) })
+}
+
+func (c columns[T]) table(s streams, list ...T) {
+	rows := [][]any{c.heading}
+	for _, thing := range list {
+		rows = append(rows, c.row(thing))
+	}
+	s.table(rows)
+}
+
 // moment prints a time for people, "-" for none.
 func moment(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// orDash prints what a pointer points to, "-" for nil.
+func orDash[T any](value *T) string {
+	if value == nil {
+		return "-"
+	}
+	return fmt.Sprint(*value)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 // printable escapes what a terminal would act on: titles come from partners.
@@ -60,4 +119,85 @@ func printable(s string) string {
 	}
 	quoted := strconv.Quote(s)
 	return quoted[1 : len(quoted)-1]
+}
+
+func isTerminal(stream io.Writer) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// bar returns a progress bar for a terminal.
+func (s streams) bar(what string, total int64, unit string, options ...progressbar.Option) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(total, append(options, progressbar.OptionSetWriter(s.stderr),
+		progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+		progressbar.OptionSetItsString(unit), progressbar.OptionThrottle(100*time.Millisecond))...)
+}
+
+// progress returns a function that shows progress; nil if standard error is not a terminal.
+func (s streams) progress(what, unit string) func(done, total int64) {
+	if !isTerminal(s.stderr) {
+		return nil
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, total int64) {
+		if bar == nil {
+			bar = s.bar(what, total, unit, progressbar.OptionFullWidth(),
+				progressbar.OptionOnCompletion(func() { fmt.Fprintln(s.stderr) }))
+		}
+		_ = bar.Set64(done) // the bar is a courtesy
+	}
+}
+
+// lineInterval is the time between lines of progress without a terminal.
+const lineInterval = 5 * time.Second
+
+// phases shows the progress of long work: on a terminal a bar for each phase, otherwise a line every few seconds.
+type phases struct {
+	streams
+	now clock
+
+	phase       string
+	first, done int64                    // when the work began, which may go on with an earlier attempt, and now
+	begun, told time.Time                // told is zero before the first line of a phase
+	drawn       *progressbar.ProgressBar // nil without a terminal
+}
+
+func (p *phases) show(phase string, done, total int64) {
+	now := p.now()
+	if p.phase == "" || done < p.done { // a phase may go on counting
+		p.first, p.begun = done, now
+	}
+	p.done = done
+	if phase != p.phase {
+		p.end()
+		p.phase, p.told = phase, time.Time{}
+		if isTerminal(p.stderr) {
+			p.drawn = p.bar(phase, total, "events", progressbar.OptionSetPredictTime(true),
+				progressbar.OptionClearOnFinish())
+		}
+	}
+	if p.drawn != nil {
+		if total > p.drawn.GetMax64() {
+			p.drawn.ChangeMax64(total)
+		}
+		_ = p.drawn.Set64(done) // the bar is a courtesy
+		return
+	}
+	if now.Sub(p.told) < lineInterval {
+		return
+	}
+	p.told = now
+	line := fmt.Sprintf("%s: %d of %d events", phase, done, total)
+	if rate := float64(done-p.first) / now.Sub(p.begun).Seconds(); done > p.first && rate > 0 {
+		left := time.Duration(float64(total-done) / rate * float64(time.Second))
+		line += fmt.Sprintf(", %.0f events/s, %v left", rate, left.Round(time.Second))
+	}
+	fmt.Fprintln(p.stderr, line)
+}
+
+// end clears the bar.
+func (p *phases) end() {
+	if p.drawn != nil {
+		_ = p.drawn.Clear() // the bar is a courtesy
+	}
 }

@@ -10,77 +10,44 @@ import (
 	"novelgate/commands/staff"
 )
 
-// PostCommand is `novelgate post …`.
-type PostCommand struct {
-	Hide    PostHide    `cmd:"" help:"Hide a post from readers."`
-	Restore PostRestore `cmd:"" help:"Make a hidden post visible again, also one that was hidden with all of its author's."`
-	Show    PostShow    `cmd:"" help:"Show a post, hidden or not, with its author and history."`
+type postCommand struct {
+	Hide    postDecide `cmd:"" set:"reason=Why; the partner can read it." help:"Hide a post from readers."`
+	Restore postDecide `cmd:"" set:"reason=Why, for the history." help:"Make a hidden post visible again, also one that was hidden with all of its author's."`
+	Show    postShow   `cmd:"" help:"Show a post, hidden or not, with its author and history."`
 }
 
-// PostArg names a post.
+// PostArg names a post, for commands about one.
 type PostArg struct {
+	CommonFlags
 	PostID uuid.UUID `arg:"" name:"post-id" help:"Id of the post, as partners got it (postId)."`
 }
 
-// PostHide is `novelgate post hide`.
-type PostHide struct {
-	DatabaseFlags
-	OutputFlags
+type postDecide struct {
 	PostArg
-	Reason string `required:"" help:"Why; the partner can read it."`
+	Reason string `required:"" help:"${reason}"`
 }
 
-// Run hides the post.
-func (c *PostHide) Run(in *invocation) error {
-	return moderatePost(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff) (staff.Post, error) {
-		return s.HidePost(ctx, c.PostID, c.Reason)
-	})
+func (c *postDecide) Run(ctx context.Context, out *output, s *staff.Staff, v verb) error {
+	decide := s.HidePost
+	if v == "restore" {
+		decide = s.RestorePost
+	}
+	p, err := decide(ctx, c.PostID, c.Reason)
+	return printPost(out, p, err)
 }
 
-// PostRestore is `novelgate post restore`.
-type PostRestore struct {
-	DatabaseFlags
-	OutputFlags
-	PostArg
-	Reason string `required:"" help:"Why, for the history."`
+type postShow struct{ PostArg }
+
+func (c *postShow) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	p, err := s.Post(ctx, c.PostID)
+	return printPost(out, p, err)
 }
 
-// Run restores the post.
-func (c *PostRestore) Run(in *invocation) error {
-	return moderatePost(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff) (staff.Post, error) {
-		return s.RestorePost(ctx, c.PostID, c.Reason)
-	})
-}
-
-// PostShow is `novelgate post show`.
-type PostShow struct {
-	DatabaseFlags
-	OutputFlags
-	PostArg
-}
-
-// Run prints the post.
-func (c *PostShow) Run(in *invocation) error {
-	return moderatePost(in, c.DatabaseFlags, c.OutputFlags, func(ctx context.Context, s *staff.Staff) (staff.Post, error) {
-		return s.Post(ctx, c.PostID)
-	})
-}
-
-// moderatePost carries a command out and prints the post that it is about.
-func moderatePost(
-	in *invocation, db DatabaseFlags, out OutputFlags, command func(context.Context, *staff.Staff) (staff.Post, error),
-) error {
-	return db.withStaff(in, func(s *staff.Staff) error {
-		p, err := command(in.ctx, s)
-		if err != nil {
-			return err
-		}
-		return out.print(in, p, func() { printPost(in, p) })
-	})
-}
-
-func printPost(in *invocation, p staff.Post) {
-	rows := [][]any{{"state", p.State}}
+func printPost(out *output, p staff.Post, err error) error {
+	if err != nil {
+		return err
+	}
+	rows := [][]any{{"post", p.PostID}, {"state", p.State}}
 	if p.HiddenBy != nil {
 		how := "by itself"
 		if *p.HiddenBy == post.ByItsAuthor {
@@ -97,25 +64,20 @@ func printPost(in *invocation, p staff.Post) {
 	} else {
 		rows = append(rows, []any{"author", "erased"})
 	}
-	in.table([]any{"post", p.PostID}, rows)
-	printHistory(in, p.History)
+	return out.print(p, func() {
+		out.table(rows)
+		printHistory(out, p.History)
+	})
 }
 
-func printHistory(in *invocation, history []staff.HistoryEntry) {
+func printHistory(out *output, history []staff.HistoryEntry) {
 	if len(history) == 0 {
 		return
 	}
-	rows := make([][]any, len(history))
-	for i, entry := range history {
-		rows[i] = []any{entry.Version, moment(&entry.RecordedAt), entry.Type, entry.Actor}
+	rows := [][]any{{"VERSION", "RECORDED", "EVENT", "ACTOR"}}
+	for _, entry := range history {
+		rows = append(rows, []any{entry.Version, moment(&entry.RecordedAt), entry.Type, entry.Actor})
 	}
-	fmt.Fprintln(in.stdout)
-	in.table([]any{"VERSION", "RECORDED", "EVENT", "ACTOR"}, rows)
-}
-
-func orDash(s *string) string {
-	if s == nil {
-		return "-"
-	}
-	return *s
+	fmt.Fprintln(out.stdout)
+	out.table(rows)
 }

@@ -1,42 +1,38 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/projections"
+	"novelgate/projections/rebuild"
 )
 
-// ProjectionCommand is `novelgate projection …`.
-type ProjectionCommand struct {
-	List    ProjectionList    `cmd:"" help:"Show where each asynchronous projection stands."`
-	Rebuild ProjectionRebuild `cmd:"" help:"Build the tables of a projection anew from the log, while the old ones are in use; goes on with a rebuild that was interrupted."`
-	Discard ProjectionDiscard `cmd:"" help:"Give up a rebuild that was interrupted, with all that it has built; the tables in use stay as they are."`
-	Retry   ProjectionRetry   `cmd:"" help:"Let a projection that has failed try again."`
-	Skip    ProjectionSkip    `cmd:"" help:"Let a projection that has failed go on without the event that it cannot apply."`
+type projectionCommand struct {
+	List    projectionList    `cmd:"" help:"Show where each asynchronous projection stands."`
+	Rebuild projectionRebuild `cmd:"" help:"Rebuild the tables of a projection from the log while the old ones stay in use; continues an interrupted rebuild."`
+	Discard projectionDiscard `cmd:"" help:"Discard an interrupted rebuild and all that it has built; the tables in use stay as they are."`
+	Retry   projectionRetry   `cmd:"" help:"Let a failed projection try again."`
+	Skip    projectionSkip    `cmd:"" help:"Let a failed projection continue without the event that it cannot apply."`
 }
 
-// ProjectionList is `novelgate projection list`.
-type ProjectionList struct {
-	DatabaseFlags
-	OutputFlags
+type projectionList struct{ CommonFlags }
+
+func (*projectionList) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+	list, err := projections.List(ctx, pool)
+	return projectionColumns.printList(out, list, err)
 }
 
-// Run prints position, lag and errors.
-func (c *ProjectionList) Run(in *invocation) error {
-	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		list, err := projections.List(in.ctx, pool)
-		if err != nil {
-			return err
-		}
-		return c.print(in, list, func() { printProjections(in, list) })
-	})
-}
-
-func printProjections(in *invocation, list []projections.Status) {
-	rows := make([][]any, len(list))
-	for i, p := range list {
+var projectionColumns = columns[projections.Status]{
+	[]any{
+		"PROJECTION", "GENERATION", "STATE", "POSITION", "LAG EVENTS", "LAG SECONDS", "UPDATED", "REBUILD", "TROUBLE",
+	},
+	func(p projections.Status) []any {
 		lag, trouble := fmt.Sprint(p.LagEvents), "-"
 		if p.LagCapped {
 			lag = "over " + lag
@@ -53,52 +49,119 @@ func printProjections(in *invocation, list []projections.Status) {
 		if p.Rebuild != nil {
 			rebuilding = fmt.Sprintf("%s %.0f%%", p.Rebuild.Phase, 100*p.Rebuild.Share())
 		}
-		rows[i] = []any{
+		return []any{
 			p.Name, p.Generation, p.State, fmt.Sprintf("%d/%d", p.TransactionID, p.Position), lag,
 			fmt.Sprintf("%.3f", p.LagSeconds), moment(&p.UpdatedAt), rebuilding, trouble,
 		}
-	}
-	in.table([]any{
-		"PROJECTION", "GENERATION", "STATE", "POSITION", "LAG EVENTS", "LAG SECONDS", "UPDATED", "REBUILD", "TROUBLE",
-	}, rows)
+	},
 }
 
-// ProjectionRetry is `novelgate projection retry`.
-type ProjectionRetry struct {
+// RebuildArg names a projection that can be rebuilt: any, also those that are written in the transaction that appends.
+type RebuildArg struct {
+	CommonFlags
+	Name string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons, author_decisions."`
+}
+
+// rebuildable is the projection that a RebuildArg names.
+type rebuildable struct {
+	projections.Projection
+	inline bool
+}
+
+// ProvideProjection refuses an unknown name; kong calls it.
+func (a RebuildArg) ProvideProjection() (r rebuildable, err error) {
+	r.Projection, r.inline, err = projections.Find(a.Name)
+	return r, err
+}
+
+type projectionRebuild struct {
+	RebuildArg
+	Workers *int `placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
+	Urgent  bool `help:"Keep full speed while others append; requests may take longer."`
+}
+
+// Validate refuses less than one worker; kong calls it.
+func (c *projectionRebuild) Validate() error {
+	if c.Workers != nil && *c.Workers < 1 {
+		return errors.New("--workers: must be 1 or more")
+	}
+	return nil
+}
+
+// Run rebuilds, showing how far it is.
+func (c *projectionRebuild) Run(
+	ctx context.Context, out *output, now clock, of rebuildable, pool *pgxpool.Pool,
+) error {
+	collectRarely()
+	progress, begun := &phases{streams: out.streams, now: now}, now()
+	config := rebuild.Config{
+		Pool: pool, Projection: of.Projection, Inline: of.inline, Logger: out.logger(slog.LevelInfo),
+		Progress: func(at rebuild.Progress) { progress.show(at.Phase, int64(at.Done), int64(at.Total)) },
+	}
+	if c.Workers != nil {
+		config.Workers = *c.Workers
+	}
+	if !c.Urgent {
+		config.Now = now
+	}
+	result, err := rebuild.Run(ctx, config)
+	progress.end()
+	if err != nil {
+		if !errors.Is(err, rebuild.ErrUnderWay) {
+			fmt.Fprintln(out.stderr,
+				"The live tables are as they were. The same command goes on with this rebuild; `novelgate projection discard` "+
+					"gives it up.")
+		}
+		return err
+	}
+	return out.print(result, func() {
+		took := now().Sub(begun)
+		fmt.Fprintf(out.stdout, "%s was built anew from %d events in %v, %.0f events/s\n", c.Name, result.Events,
+			took.Round(time.Millisecond), float64(result.Events)/max(took.Seconds(), 0.001))
+	})
+}
+
+type projectionDiscard struct{ RebuildArg }
+
+func (c *projectionDiscard) Run(ctx context.Context, out *output, of rebuildable, pool *pgxpool.Pool) error {
+	discarded, err := rebuild.Discard(ctx, pool, of.Projection)
+	if err != nil {
+		return err
+	}
+	return out.print(discarded, func() {
+		fmt.Fprintf(out.stdout,
+			"The unfinished rebuild of %s, %s after %d events, is discarded. The live tables are as they were.\n",
+			c.Name, discarded.Phase, discarded.EventsDone)
+	})
+}
+
+type projectionRetry struct {
 	DatabaseFlags
 	Name string `arg:"" help:"Name of the projection, as projection list shows it."`
 }
 
-// Run sets the projection running again.
-func (c *ProjectionRetry) Run(in *invocation) error {
-	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		if err := projections.Retry(in.ctx, pool, c.Name); err != nil {
-			return err
-		}
-		fmt.Fprintln(in.stdout, c.Name, "tries again")
-		return nil
-	})
+func (c *projectionRetry) Run(ctx context.Context, s streams, pool *pgxpool.Pool) error {
+	if err := projections.Retry(ctx, pool, c.Name); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.stdout, c.Name, "tries again")
+	return nil
 }
 
-// ProjectionSkip is `novelgate projection skip`.
-type ProjectionSkip struct {
-	DatabaseFlags
-	OutputFlags
-	Name   string `arg:"" help:"Name of the projection, as projection list shows it."`
-	Reason string `required:"" help:"Why, for the history."`
+type projectionSkip struct {
+	CommonFlags
+	Name string `arg:"" help:"Name of the projection, as projection list shows it."`
+	RequiredReason
 }
 
 // Run moves the projection over the event at which it stopped.
-func (c *ProjectionSkip) Run(in *invocation) error {
-	return c.withPool(in, func(pool *pgxpool.Pool) error {
-		skipped, err := projections.Skip(in.ctx, pool, c.Name, actor(), c.Reason)
-		if err != nil {
-			return err
-		}
-		return c.print(in, skipped, func() {
-			fmt.Fprintf(in.stdout, "%s goes on without event %s (%s, id %s of %s)\n", c.Name, skipped.Position,
-				skipped.EventType,
-				printable(skipped.EventID), printable(skipped.EventSource))
-		})
+func (c *projectionSkip) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+	skipped, err := projections.Skip(ctx, pool, c.Name, actor(), c.Reason)
+	if err != nil {
+		return err
+	}
+	return out.print(skipped, func() {
+		fmt.Fprintf(out.stdout, "%s goes on without event %s (%s, id %s of %s)\n", c.Name, skipped.Position,
+			skipped.EventType, printable(skipped.EventID), printable(skipped.EventSource))
 	})
 }

@@ -10,19 +10,32 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"novelgate/commands"
+	"novelgate/commands/access"
 	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/pgserver"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
 )
 
-// ServeCommand is `novelgate serve`.
-type ServeCommand struct {
+type serveCommand struct {
 	DatabaseFlags
 	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where partners and readers connect; port 0 takes a free one (default: ${default})."`
 	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Where operators connect: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
@@ -36,8 +49,53 @@ type ServeCommand struct {
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
-// drainTimeout is how long a shutdown waits for requests that are being answered.
-const drainTimeout = 20 * time.Second
+// logLevel is the lowest level that is logged.
+type logLevel slog.Level
+
+// UnmarshalText reads the name of a level.
+func (l *logLevel) UnmarshalText(text []byte) error {
+	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
+		return errors.New("must be debug, info, warn or error")
+	}
+	return nil
+}
+
+// minRequestTimeout leaves a commit time to happen.
+const minRequestTimeout = 100 * time.Millisecond
+
+// Validate refuses values that make no sense; kong calls it.
+func (c *serveCommand) Validate() error {
+	if c.Lanes < 0 {
+		return errors.New("--lanes must not be negative")
+	}
+	if c.Readers < 1 {
+		return errors.New("--readers must be at least 1")
+	}
+	c.Lanes = cmp.Or(c.Lanes, committer.DefaultLanes())
+	if c.RequestTimeout < minRequestTimeout {
+		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
+	}
+	return c.Ledger.validate()
+}
+
+// Run serves until a signal comes or something that it cannot do without fails.
+func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
+	logger := out.logger(slog.Level(c.LogLevel))
+	collectRarely()
+
+	db := &databaseServer{
+		url: c.DatabaseURL, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
+	}
+	defer db.stop(context.WithoutCancel(ctx)) // the last thing to stop: everything else uses it
+	if err := db.open(ctx, c.Lanes, c.AllowUnsafeDurability); err != nil {
+		return err
+	}
+	s := &service{logger: logger, now: now, db: db}
+	if err := s.wire(ctx, c); err != nil {
+		return err
+	}
+	return s.run(ctx, out)
+}
 
 // gcPercent lets the heap grow to several times what is live before it is collected. Little is live, and every request
 // allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it. While a projection catches up
@@ -62,67 +120,166 @@ func collectRarely() {
 	}
 }
 
-// Validate refuses values that make no sense; kong calls it.
-func (c *ServeCommand) Validate() error {
-	if c.Lanes < 0 {
-		return errors.New("--lanes must not be negative")
-	}
-	if c.Readers < 1 {
-		return errors.New("--readers must be at least 1")
-	}
-	c.Lanes = cmp.Or(c.Lanes, committer.DefaultLanes())
-	if c.RequestTimeout < minRequestTimeout {
-		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
-	}
-	return c.Ledger.validate()
+// service is everything that serve runs, wired.
+type service struct {
+	logger   *slog.Logger
+	now      clock
+	db       *databaseServer
+	draining atomic.Bool
+
+	keys          *access.Keys
+	limiter       *ratelimit.Limiter
+	committer     *committer.Committer
+	runner        *projections.Runner // nil when the projections are paused
+	ledgerMetrics *ledger.Metrics
+	wake          *eventlog.Wake
+	background    []func(context.Context) // each works until its context ends
+
+	publicURL                   *url.URL
+	public, ops                 *http.Server
+	publicListener, opsListener net.Listener
 }
 
-// minRequestTimeout leaves a commit time to happen.
-const minRequestTimeout = 100 * time.Millisecond
-
-// Run serves until a signal comes or something that it cannot do without fails.
-func (c *ServeCommand) Run(in *invocation) error {
-	logger := slog.New(slog.NewTextHandler(in.stderr, &slog.HandlerOptions{Level: slog.Level(c.LogLevel)}))
-	collectRarely()
-	ctx, cancel := context.WithCancel(in.ctx)
-	defer cancel()
-
-	db, err := c.openDatabase(ctx, logger)
-	if err != nil {
+// wire listens and creates everything that runs. What may fail comes first, so that a failure leaves nothing to undo
+// but the listeners, which end with the process.
+func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
+	if s.publicListener, err = listen(ctx, c.Listen); err != nil {
 		return err
 	}
-	// The last thing to stop: everything else uses it.
-	defer db.stop(context.WithoutCancel(ctx), logger)
-
-	s, err := c.newService(ctx, in, logger, db)
-	if err != nil {
+	if s.opsListener, err = listen(ctx, c.OpsListen); err != nil {
 		return err
 	}
-	defer s.close()
-	return s.run(ctx, in, db)
+	if s.publicURL, err = publicURL(c.PublicURL, s.publicListener.Addr()); err != nil {
+		return err
+	}
+
+	// Beside the requests.
+	pools := s.db.pools
+	s.wake = eventlog.NewWake()
+	s.background = append(s.background, s.db.watch, eventlog.NewNotifier(pools.General, s.wake, s.logger).Run,
+		s.forgetKeys, s.saveUsage)
+	if !c.PauseProjections {
+		if s.runner, err = projections.NewRunner(projections.Config{
+			Pool: pools.General, Polls: pools.Polls, Wake: s.wake, Logger: s.logger,
+		}); err != nil {
+			return err
+		}
+		s.background = append(s.background, func(ctx context.Context) {
+			rebuild.Watch(ctx, rebuild.UpgradeConfig{Pool: pools.General, Now: s.now, Logger: s.logger})
+		})
+	}
+	s.ledgerMetrics = ledger.NewMetrics()
+	if !c.PauseProjections && !c.Ledger.Pause {
+		if err := s.workOnLedger(ctx, &c.Ledger, c.DataDir); err != nil {
+			return err
+		}
+	}
+
+	// Requests.
+	s.keys = access.New(pools.Access, s.now)
+	s.limiter = ratelimit.New(pools.Limits, s.now)
+	committed := committer.NewMetrics()
+	s.committer = committer.New(committer.Config{ //nolint:contextcheck // a batch serves many requests and outlives each of them
+		Pool: pools.Append, Permits: s.limiter, Logger: s.logger, Metrics: committed, Lanes: c.Lanes,
+		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
+	})
+	readers := httpkit.NewReaders(c.Readers, c.RequestTimeout)
+	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
+	s.public = newServer(s.publicHandler(s.newKit(c.RequestTimeout, readers), requests, outcomes), s.logger,
+		publicWriteTimeout)
+	s.ops = newServer(s.opsHandler(s.metrics(requests, outcomes, committed, readers)), s.logger, opsWriteTimeout)
+	return nil
 }
 
-// run listens, says so, and works until ctx ends.
-func (s *service) run(ctx context.Context, in *invocation, db *databaseServer) error {
+// publicURL is what URLs in answers begin with.
+func publicURL(flag string, listening net.Addr) (*url.URL, error) {
+	if flag == "" {
+		address := listening.String()
+		if tcp, ok := listening.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+			// Nobody can follow a link to "all addresses".
+			address = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+		}
+		return &url.URL{Scheme: "http", Host: address}, nil
+	}
+	u, err := url.Parse(strings.TrimRight(flag, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("--public-url: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("--public-url: %q is not an http or https address without query and fragment", flag)
+	}
+	return u, nil
+}
+
+// metrics returns everything that an operator may want to see: the metrics of the requests and those of the process.
+func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry {
+	b := thisBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "novelgate_build_info", Help: "What this process was built from; always 1.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
+	})
+	info.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(requests...)
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		info,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "novelgate_committer_queue_commands", Help: "Commands that wait for their lane.",
+		}, func() float64 { return float64(s.committer.QueueDepth()) }),
+		database.NewPoolCollector(s.db.pools),
+		database.NewReadyCollector(s.db.pools),
+		projections.NewCollector(s.db.pools.General, s.now),
+		s.ledgerMetrics,
+		ledger.NewCollector(s.db.pools.Ledger, s.now),
+	)
+	return registry
+}
+
+// forgetKeys empties the cache of keys when a replica changes one.
+func (s *service) forgetKeys(ctx context.Context) {
+	database.Listen(ctx, s.db.pools.General.Config().ConnConfig, s.logger,
+		map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})
+}
+
+// usageInterval is how often the last use of keys is saved.
+const usageInterval = 30 * time.Second
+
+func (s *service) saveUsage(ctx context.Context) {
+	ticker := time.NewTicker(usageInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := s.keys.SaveUsage(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// run starts everything, says where it listens, and works until ctx ends. Then it drains.
+func (s *service) run(ctx context.Context, out streams) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return db.watch(groupCtx, s.logger) })
-	s.startBackground(groupCtx, group)
+	for _, work := range s.background {
+		group.Go(func() error { work(groupCtx); return nil })
+	}
+	if s.runner != nil {
+		group.Go(func() error { return s.runner.Run(groupCtx) })
+	}
 	group.Go(func() error { return serveHTTP(s.ops, s.opsListener) })
 	group.Go(func() error { return serveHTTP(s.public, s.publicListener) })
 
-	fmt.Fprintf(in.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
-	fmt.Fprintf(in.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
-	first, err := s.offerDemo(ctx, in, db)
-	if err != nil {
-		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
-	}
-	if err := s.offerStaffKey(ctx, in, db, first); err != nil {
-		s.logger.WarnContext(ctx, "whether staff has a key is unknown", slog.Any("error", err))
-	}
+	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
+	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
+	s.welcome(ctx, out)
 
 	group.Go(func() error {
 		<-groupCtx.Done()
-		in.stopSignals()
+		signal.Reset(os.Interrupt) // another Ctrl-C ends the process at once
 		s.logger.InfoContext(ctx, "shutting down: answering what was accepted")
 		s.drain(context.WithoutCancel(ctx))
 		return nil
@@ -134,6 +291,9 @@ func (s *service) run(ctx context.Context, in *invocation, db *databaseServer) e
 	return nil
 }
 
+// drainTimeout is how long a shutdown waits for requests that are being answered.
+const drainTimeout = 20 * time.Second
+
 // goodbyeTime is how long requests on open connections are still taken after the listener is closed.
 const goodbyeTime = 200 * time.Millisecond
 
@@ -142,8 +302,8 @@ func (s *service) drain(ctx context.Context) {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	// Once Shutdown has begun, net/http drops requests that it reads then without an answer. So first nobody new is let
-	// in, and those who are there get an answer that says goodbye.
+	// Once Shutdown has begun, net/http drops requests that it reads then without an answer. So first no new connection
+	// is accepted, and requests on those that are open get an answer that closes the connection.
 	s.publicListener.Close() //nolint:errcheck // the server closes it again
 	time.Sleep(goodbyeTime)
 	if err := s.public.Shutdown(ctx); err != nil {
@@ -170,18 +330,10 @@ func (s *service) sayGoodbye(next http.Handler) http.Handler {
 	})
 }
 
-// serveHTTP serves until the server is shut down or its listener is closed, both of which drain does.
-func serveHTTP(server *http.Server, listener net.Listener) error {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
-	}
-	return nil
-}
-
 // readTimeout is how long a request may take to arrive.
 const readTimeout = 15 * time.Second
 
-// How long a request may take from the end of its header until its answer is sent. Readers have less (answer.Readers),
+// How long a request may take from the end of its header until its answer is sent. Readers have less (httpkit.Readers),
 // and streams of auditors set a time of their own for each part.
 const (
 	publicWriteTimeout = 2 * readTimeout
@@ -209,22 +361,10 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// publicURL is what URLs in answers begin with.
-func (c *ServeCommand) publicURL(listener net.Listener) (*url.URL, error) {
-	if c.PublicURL == "" {
-		address := listener.Addr().String()
-		if tcp, ok := listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-			// Listening everywhere is no address that anybody could follow.
-			address = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
-		}
-		return &url.URL{Scheme: "http", Host: address}, nil
+// serveHTTP serves until the server is shut down or its listener is closed, both of which drain does.
+func serveHTTP(server *http.Server, listener net.Listener) error {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}
-	u, err := url.Parse(strings.TrimRight(c.PublicURL, "/"))
-	if err != nil {
-		return nil, fmt.Errorf("--public-url: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--public-url: %q is not an http or https address without query and fragment", c.PublicURL)
-	}
-	return u, nil
+	return nil
 }
