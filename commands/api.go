@@ -48,7 +48,8 @@ type API struct {
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
 	Addresses httpkit.Addresses      // in answers
 
-	guard *guard // set by Register
+	guard     *guard // set by Register
+	readiness readiness
 }
 
 // NewOutcomes returns the metric of commands, which no registry knows yet.

@@ -31,13 +31,16 @@ func (a *API) handler(rt *route) http.Handler {
 		if err == nil {
 			err = a.answer(w, rt, out)
 		}
-		var outcome string
+		var code problem.Code
 		if err != nil {
-			outcome = string(a.Fail(w, r, err))
-		} else {
-			outcome = out.outcome
+			code = a.Fail(w, r, err)
 		}
 		if rt.command != "" {
+			a.readiness.note(a.Now(), err, code)
+			outcome := string(code)
+			if err == nil {
+				outcome = out.outcome
+			}
 			a.Outcomes.WithLabelValues(string(rt.command), outcome).Inc()
 		}
 	})
@@ -53,10 +56,14 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	defer cancel()
 	in := &input{request: r, requestID: httpkit.RequestID(ctx), receivedAt: a.Now()}
 	if in.Principal, err = a.authenticate(ctx, r); err != nil {
-		a.hold(ctx, uuid.Nil, err)
+		a.Hold(ctx, uuid.Nil, err)
 		return nil, err
 	}
-	defer func() { a.hold(ctx, in.IntegrationID, err) }()
+	defer func() {
+		if err != nil {
+			a.Hold(ctx, in.IntegrationID, err)
+		}
+	}()
 	if rt.command == "" {
 		err = a.guard.enter(ctx, in.IntegrationID)
 		a.setQueryLimits(w.Header(), in.Principal)
@@ -92,13 +99,6 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		in.traceParent = traceParent(r)
 	}
 	return rt.handle(ctx, in)
-}
-
-// hold keeps a refusal back if it is one of too many.
-func (a *API) hold(ctx context.Context, integration uuid.UUID, err error) {
-	if err != nil {
-		a.guard.hold(ctx, integration, a.Problem(err).Code)
-	}
 }
 
 // authenticate finds out whose API key a request carries.

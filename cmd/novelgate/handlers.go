@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/pprof"
 	"time"
@@ -25,16 +26,16 @@ import (
 )
 
 // newKit returns what all public routes share.
-func (s *service) newKit(timeout time.Duration, readers *httpkit.Readers) *httpkit.Kit {
+func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers) *httpkit.Kit {
 	return &httpkit.Kit{
-		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers,
+		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers, Staff: staff,
 		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, reading.Problem, audit.Problem},
 	}
 }
 
 // publicHandler serves partners, staff, auditors and readers.
 func (s *service) publicHandler(
-	kit *httpkit.Kit, requests *httpkit.Metrics, outcomes *prometheus.CounterVec,
+	kit *httpkit.Kit, streams *httpkit.Readers, requests *httpkit.Metrics, outcomes *prometheus.CounterVec,
 ) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
@@ -42,14 +43,16 @@ func (s *service) publicHandler(
 	// Without cleaning: a path is what it says, and a POST is never redirected.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics)
+	s.partners = &commands.API{
+		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Queries,
+		Outcomes: outcomes, Addresses: addresses,
+	}
 	for _, api := range []interface{ Register(router *mux.Router) }{
-		&commands.API{
-			Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Queries,
-			Outcomes: outcomes, Addresses: addresses,
-		},
+		s.partners,
 		&admin.API{Kit: kit, Keys: s.keys, Pool: pools.General},
 		&audit.API{
 			Kit: kit, DB: pools.History, Wake: s.wake, Authenticate: s.authenticateAuditor, Draining: s.draining.Load,
+			Streams: streams,
 		},
 		s.health(),
 		&readapi.API{Kit: kit, Reader: reader, Addresses: addresses},
@@ -95,5 +98,12 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 }
 
 func (s *service) health() *readapi.Health {
-	return &readapi.Health{Probe: s.db.pools.Probe, Draining: s.draining.Load}
+	return &readapi.Health{Probe: s.probe, Draining: s.draining.Load}
+}
+
+// probe looks at each thing that commands need, and at whether they succeed.
+func (s *service) probe() map[string]error {
+	found := maps.Clone(s.db.pools.Probe())
+	found["commands"] = s.partners.Failing()
+	return found
 }

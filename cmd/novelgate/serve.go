@@ -130,6 +130,7 @@ type service struct {
 	keys          *access.Keys
 	limiter       *ratelimit.Limiter
 	committer     *committer.Committer
+	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
 	wake          *eventlog.Wake
@@ -183,13 +184,24 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		Pool: pools.Append, Permits: s.limiter, Logger: s.logger, Metrics: committed, Lanes: c.Lanes,
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
-	readers := httpkit.NewReaders(c.Readers, c.RequestTimeout)
+	readers := httpkit.NewReaders("public", c.Readers, 0, c.RequestTimeout)
+	staff := httpkit.NewReaders("staff", staffRequests, staffAnswers, c.RequestTimeout)
+	streams := httpkit.NewReaders("streams", auditorStreams, 0, c.RequestTimeout)
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
-	s.public = newServer(s.publicHandler(s.newKit(c.RequestTimeout, readers), requests, outcomes), s.logger,
-		publicWriteTimeout)
-	s.ops = newServer(s.opsHandler(s.metrics(requests, outcomes, committed, readers)), s.logger, opsWriteTimeout)
+	kit := s.newKit(c.RequestTimeout, readers, staff)
+	s.public = newServer(s.publicHandler(kit, streams, requests, outcomes), s.logger, publicWriteTimeout)
+	registry := s.metrics(requests, outcomes, committed, readers, staff, streams)
+	s.ops = newServer(s.opsHandler(registry), s.logger, opsWriteTimeout)
 	return nil
 }
+
+// How many requests of staff and auditors are answered at a time, how many of these answers are made at a time, and how
+// many streams of the history are open at a time: each may hold half a megabyte.
+const (
+	staffRequests  = 64
+	staffAnswers   = 4
+	auditorStreams = 100
+)
 
 // publicURL is what URLs in answers begin with.
 func publicURL(flag string, listening net.Addr) (*url.URL, error) {
@@ -229,7 +241,7 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 			Name: "novelgate_committer_queue_commands", Help: "Commands that wait for their lane.",
 		}, func() float64 { return float64(s.committer.QueueDepth()) }),
 		database.NewPoolCollector(s.db.pools),
-		database.NewReadyCollector(s.db.pools),
+		database.NewReadyCollector(s.probe),
 		projections.NewCollector(s.db.pools.General, s.now),
 		s.ledgerMetrics,
 		ledger.NewCollector(s.db.pools.Ledger, s.now),

@@ -166,5 +166,5 @@ func listAuthors(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(authorList(id), found, limit, byExternalUUID)}, nil
+	return paginate(authorList(id), found, limit, byExternalUUID)
 }

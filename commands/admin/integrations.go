@@ -159,7 +159,7 @@ func listIntegrations(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(integrationList, found, limit, byPlace)}, nil
+	return paginate(integrationList, found, limit, byPlace)
 }
 
 func showIntegration(ctx context.Context, c *call) (*output, error) {

@@ -139,7 +139,7 @@ func listKeys(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(keyList(id), keys, limit, byPlace)}, nil
+	return paginate(keyList(id), keys, limit, byPlace)
 }
 
 // revokeKey ends a key. Repeated, it finds that done.

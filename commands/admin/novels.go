@@ -146,7 +146,7 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: paginate(novelList, found, limit, byTitle)}, nil
+	return paginate(novelList, found, limit, byTitle)
 }
 
 // novelWithHistory is a novel and what happened to it.

@@ -2,8 +2,12 @@ package admin
 
 import (
 	"encoding/binary"
+	"fmt"
+	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/commands/staff"
@@ -17,9 +21,9 @@ const (
 )
 
 // page is a part of a list. NextCursor is null on the last one.
-type page[T any] struct {
-	Items      []T     `json:"items"`
-	NextCursor *string `json:"nextCursor"`
+type page struct {
+	Items      []jsontext.Value `json:"items"`
+	NextCursor *string          `json:"nextCursor"`
 }
 
 // limit reads how many items a page has.
@@ -73,12 +77,25 @@ func byPlace[T interface{ Place() staff.Place }](item T) string {
 	return string(append(binary.BigEndian.AppendUint64(nil, uint64(place.At.UnixMicro())), place.ID[:]...))
 }
 
-// paginate cuts a list that was read with one item more than limit.
-func paginate[T any](list string, items []T, limit int, behind func(T) string) page[T] {
-	if len(items) <= limit {
-		return page[T]{Items: items}
+// pageBytes is from which size on a page takes no further item.
+const pageBytes = 512 << 10
+
+// paginate encodes a page of a list that was read with one item more than limit. A page of large items is shorter.
+func paginate[T any](list string, items []T, limit int, behind func(T) string) (*output, error) {
+	answer := page{Items: []jsontext.Value{}}
+	size := 0
+	for i, item := range items {
+		if i == limit || size >= pageBytes {
+			cursor := httpkit.EncodeCursor(list, behind(items[i-1]))
+			answer.NextCursor = &cursor
+			break
+		}
+		encoded, err := json.Marshal(item)
+		if err != nil {
+			return nil, fmt.Errorf("encode item of a list: %w", err)
+		}
+		answer.Items = append(answer.Items, encoded)
+		size += len(encoded)
 	}
-	items = items[:limit]
-	cursor := httpkit.EncodeCursor(list, behind(items[limit-1]))
-	return page[T]{Items: items, NextCursor: &cursor}
+	return &output{status: http.StatusOK, body: answer}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -136,5 +137,41 @@ func TestRenameOverHTTP(t *testing.T) {
 	}
 	if a := d.send(t, d.ada, http.MethodGet, path, "", ""); a.str("name") != "Reader App" || a.body["review"] != false {
 		t.Errorf("nothing of a refused change is kept: %s", a.text)
+	}
+}
+
+// TestPagesOfLargeItems: a page takes no more than half a megabyte and one item more, and the next goes on behind it. A
+// novel's history is as long.
+func TestPagesOfLargeItems(t *testing.T) {
+	t.Parallel()
+	const novels, most = 60, 512<<10 + 30<<10
+	d := newDesk(t)
+	synopsis := strings.Repeat("🜁", 5_000) // 20 KB
+	for n := range novels {
+		d.post(t, "/api/admin/novels", fmt.Sprintf(`{"novel":"Large %02d","synopsis":%q}`, n, synopsis))
+	}
+	read, pages := 0, 0
+	for query := "?limit=500"; query != ""; pages++ {
+		a := d.send(t, d.ada, http.MethodGet, "/api/admin/novels"+query, "", "")
+		if len(a.text) > most || pages > novels {
+			t.Fatalf("page %d has %d bytes", pages, len(a.text))
+		}
+		read += len(a.items(t))
+		query = ""
+		if a.body["nextCursor"] != nil {
+			query = "?limit=500&cursor=" + url.QueryEscape(a.str("nextCursor"))
+		}
+	}
+	if read < novels || pages < 3 {
+		t.Errorf("%d novels on %d pages", read, pages)
+	}
+	id := d.send(t, d.ada, http.MethodGet, "/api/admin/novels?text=large&limit=1", "", "").items(t)[0]["novelId"]
+	path := fmt.Sprint("/api/admin/novels/", id)
+	for n := range 40 {
+		d.send(t, d.ada, http.MethodPatch, path, "", fmt.Sprintf(`{"synopsis":%q}`, fmt.Sprint(n, synopsis[4*5:])))
+	}
+	a := d.send(t, d.ada, http.MethodGet, path, "", "")
+	if history, _ := a.body["history"].([]any); len(a.text) > 2*most || len(history) < 20 || len(history) > 35 {
+		t.Errorf("a history of %d events in %d bytes", len(history), len(a.text))
 	}
 }

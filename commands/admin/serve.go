@@ -45,47 +45,59 @@ func (a *API) handler(op operation, known ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := a.WithTimeout(r.Context())
 		defer cancel()
-		out, err := a.carryOut(ctx, w, r, op, known)
+		caller, err := a.authenticate(ctx, r)
 		if err != nil {
+			a.Hold(ctx, uuid.Nil, err)
 			a.Fail(w, r, err)
 			return
 		}
-		encoded, err := json.Marshal(out.body)
-		if err != nil {
-			a.Fail(w, r, err)
-			return
-		}
-		w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
-		httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
-		if out.body == nil {
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(out.status)
-		_, _ = w.Write(encoded) // a failing connection is the client's affair
+		a.Staff.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			a.serve(ctx, w, r, caller, op, known)
+		}), a.Refuse).ServeHTTP(w, r)
 	})
 }
 
-func (a *API) carryOut(
-	ctx context.Context, w http.ResponseWriter, r *http.Request, op operation, known []string,
-) (*output, error) {
+// authenticate finds out whose key a request carries, and lets staff pass.
+func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Person, error) {
 	caller, err := AuthenticatePerson(ctx, a.Keys, r.Header, "staff key", "staff")
-	if err != nil {
-		return nil, err
-	}
-	if caller.Role != person.Staff {
+	if err == nil && caller.Role != person.Staff {
 		return nil, problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
-	query, err := httpkit.ReadQuery(r.URL)
-	if err == nil {
-		err = query.Only(known...)
+	return caller, err
+}
+
+// serve carries an operation out and answers.
+func (a *API) serve(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, caller *access.Person, op operation, known []string,
+) {
+	var out *output
+	var encoded []byte
+	if err := a.Staff.Make(ctx, func() error {
+		query, err := httpkit.ReadQuery(r.URL)
+		if err == nil {
+			err = query.Only(known...)
+		}
+		if err != nil {
+			return err //nolint:wrapcheck // already a problem
+		}
+		s := &staff.Staff{Pool: a.Pool, Actor: "staff:" + caller.Name, Now: a.Now}
+		if out, err = op(ctx, &call{Request: r, query: query, staff: s, caller: caller, writer: w}); err == nil {
+			encoded, err = json.Marshal(out.body)
+		}
+		return err //nolint:wrapcheck // operations say what they did
+	}); err != nil {
+		a.Fail(w, r, err)
+		return
 	}
-	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+	w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
+	httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
+	if out.body == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
 	}
-	s := &staff.Staff{Pool: a.Pool, Actor: "staff:" + caller.Name, Now: a.Now}
-	return op(ctx, &call{Request: r, query: query, staff: s, caller: caller, writer: w})
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(out.status)
+	_, _ = w.Write(encoded) // a failing connection is the client's affair
 }
 
 // deliver makes the command of a request idempotent by its Idempotency-Key. Keys are scoped to the person and to the

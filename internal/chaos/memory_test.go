@@ -99,9 +99,9 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 		return n
 	}
 	testdb.Eventually(t, "every connection is answered or refused", func() bool {
-		return number("novelgate_readers_refused_total") > 0 &&
+		return number(`novelgate_readers_refused_total{audience="public"}`) > 0 &&
 			number(`novelgate_http_requests_total{code="unavailable",method="GET",route="/novels/{slug}/discussion",status="503"}`)+
-				number("novelgate_readers") >= connections*9/10
+				number(`novelgate_readers{audience="public"}`) >= connections*9/10
 	})
 	// Others are served meanwhile.
 	for i := range 20 {
@@ -113,7 +113,7 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	if status, _ := get(t, r.URL+"/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz is %d while readers do not read", status)
 	}
-	testdb.Eventually(t, "those who do not read are cut off", func() bool { return number("novelgate_readers") == 0 })
+	testdb.Eventually(t, "those who do not read are cut off", func() bool { return number(`novelgate_readers{audience="public"}`) == 0 })
 	if status, _ := get(t, r.URL+"/novels/large/discussion"); status != http.StatusOK {
 		t.Errorf("a page is %d afterwards", status)
 	}

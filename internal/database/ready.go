@@ -67,20 +67,23 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 
 // readyDesc describes what ReadyCollector exports.
 var readyDesc = prometheus.NewDesc("novelgate_ready",
-	"Whether commands get what they need of the pool: a connection that can write.", []string{"pool"}, nil)
+	"Whether commands get what they need of the pool: a connection that can write; and whether commands succeed.",
+	[]string{"pool"}, nil)
 
-// ReadyCollector exports what Probe finds to Prometheus.
-type ReadyCollector struct{ pools *Pools }
+// ReadyCollector exports what a probe such as Pools.Probe finds to Prometheus.
+type ReadyCollector struct{ probe func() map[string]error }
 
-// NewReadyCollector returns a collector that probes pools whenever it is asked.
-func NewReadyCollector(pools *Pools) *ReadyCollector { return &ReadyCollector{pools: pools} }
+// NewReadyCollector returns a collector that probes whenever it is asked.
+func NewReadyCollector(probe func() map[string]error) *ReadyCollector {
+	return &ReadyCollector{probe: probe}
+}
 
 // Describe implements prometheus.Collector.
 func (c *ReadyCollector) Describe(descs chan<- *prometheus.Desc) { descs <- readyDesc }
 
 // Collect implements prometheus.Collector.
 func (c *ReadyCollector) Collect(metrics chan<- prometheus.Metric) {
-	for name, err := range c.pools.Probe() {
+	for name, err := range c.probe() {
 		value := 1.0
 		if err != nil {
 			value = 0

@@ -26,11 +26,14 @@ type Kit struct {
 	Now     func() time.Time // the clock
 	// Readers bounds how many requests of readers are answered at a time; nil: any number.
 	Readers *Readers
+	// Staff does the same for staff and auditors, beside their streams.
+	Staff *Readers
 	// Problems are asked in turn what an error of the domain means to a client; nil: it is not theirs. Errors of the
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error
 
-	quiet atomic.Bool // a failure of the current outage is in the log
+	quiet    atomic.Bool // a failure of the current outage is in the log
+	refusals refusals
 }
 
 // retryAfter is what Retry-After says while the database is away.

@@ -47,7 +47,7 @@ func (k *Kit) Rendered(
 		}
 		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer release(buffer)
-		if err := k.Readers.render(func() error { return render(buffer) }); err != nil {
+		if err := k.Readers.Make(ctx, func() error { return render(buffer) }); err != nil {
 			refuse(w, r, fmt.Errorf("render answer: %w", err))
 			return
 		}

@@ -1,6 +1,9 @@
 package httpkit
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"net/http"
 	"runtime"
 	"time"
@@ -14,28 +17,29 @@ import (
 // in that time is a connection of 400 kbit/s.
 const takeTime = 10 * time.Second
 
-// Readers bounds how many requests of readers are answered at a time, until the last byte is on its way: a client that
-// does not read holds a page in memory. Create it with NewReaders.
+// Readers bounds how many requests of readers, or of staff and auditors, are answered at a time, until the last byte
+// is on its way: a client that does not read holds a page in memory. Create it with NewReaders.
 type Readers struct {
-	slots     chan struct{}
-	rendering chan struct{}
-	timeout   time.Duration
-	refused   prometheus.Counter
-	current   prometheus.GaugeFunc
+	slots   chan struct{}
+	making  chan struct{}
+	timeout time.Duration
+	refused prometheus.Counter
+	current prometheus.GaugeFunc
 }
 
-// NewReaders returns Readers that answer so many requests at a time. Each is made within the timeout, and taken by the
-// client within ten seconds more.
-func NewReaders(most int, timeout time.Duration) *Readers {
-	r := &Readers{
-		slots: make(chan struct{}, most), rendering: make(chan struct{}, (runtime.GOMAXPROCS(0)+1)/2), timeout: timeout,
-	}
+// NewReaders returns Readers that answer so many requests of an audience at a time and make so many of the answers at
+// a time, 0 for half of the processors. Each answer is made within the timeout, and taken by the client within ten
+// seconds more.
+func NewReaders(audience string, most, making int, timeout time.Duration) *Readers {
+	making = cmp.Or(making, (runtime.GOMAXPROCS(0)+1)/2)
+	r := &Readers{slots: make(chan struct{}, most), making: make(chan struct{}, making), timeout: timeout}
+	labels := prometheus.Labels{"audience": audience}
 	r.refused = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "novelgate_readers_refused_total",
+		Name: "novelgate_readers_refused_total", ConstLabels: labels,
 		Help: "Requests of readers that were refused with 503 because as many as may be were being answered.",
 	})
 	r.current = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "novelgate_readers",
+		Name: "novelgate_readers", ConstLabels: labels,
 		Help: "Requests of readers that are being answered, until the client has taken the answer.",
 	}, func() float64 { return float64(len(r.slots)) })
 	return r
@@ -74,13 +78,18 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 	})
 }
 
-// render lets a function run, on half of the processors at a time: it does not wait for anything, and takes several
-// times the memory of the answer. Without that bound 64 large pages at once took all that the collector allows, and
-// commands waited for seconds.
-func (r *Readers) render(render func() error) error {
-	if r != nil {
-		r.rendering <- struct{}{}
-		defer func() { <-r.rendering }()
+// Make lets a function make an answer when it is its turn, which takes several times the memory of the answer. Without
+// that bound 64 large pages at once took all that the collector allows, and commands waited for seconds. It fails when
+// ctx ends first.
+func (r *Readers) Make(ctx context.Context, answer func() error) error {
+	if r == nil {
+		return answer()
 	}
-	return render()
+	select {
+	case r.making <- struct{}{}:
+		defer func() { <-r.making }()
+		return answer()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a turn: %w", ctx.Err())
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
 	"novelgate/events/eventlog"
@@ -36,6 +37,9 @@ type API struct {
 	Draining     func() bool   // the process is shutting down: streams end
 	WriteTimeout time.Duration // within which a client must take what a stream sends; default 30 s
 	Heartbeat    time.Duration // a stream that follows sends something at least so often; default 15 s
+	// Streams bounds how many streams are open at a time: each holds up to half a megabyte for a slow client. nil: any
+	// number.
+	Streams *httpkit.Readers
 }
 
 // Default times of streams.
@@ -77,12 +81,20 @@ type read struct {
 func (a *API) serve(route string, handle handler, parameters []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rd, err := a.authenticate(r, route, parameters)
-		if err == nil {
-			err = handle(w, rd)
-		}
 		if err != nil {
 			a.Fail(w, r, err)
+			return
 		}
+		bound := a.Staff
+		if httpkit.Names(r, lineMediaType) {
+			bound = a.Streams
+		}
+		bound.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			rd.Request = r
+			if err := handle(w, rd); err != nil {
+				a.Fail(w, r, err)
+			}
+		}), a.Refuse).ServeHTTP(w, r)
 	})
 }
 
@@ -91,6 +103,7 @@ func (a *API) authenticate(r *http.Request, route string, parameters []string) (
 	defer cancel()
 	person, err := a.Authenticate(ctx, r.Header)
 	if err != nil {
+		a.Hold(ctx, uuid.Nil, err)
 		return nil, err
 	}
 	query, err := httpkit.ReadQuery(r.URL)

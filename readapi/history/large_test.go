@@ -12,7 +12,7 @@ import (
 func TestPageOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	const n, size, most = 400, 31_000, 5 << 20
+	const n, size, most = 400, 31_000, 1 << 20
 	rows, want := make([]row, n), make([]string, n)
 	for i := range rows {
 		rows[i] = post(fmt.Sprint("large-", i))

@@ -121,7 +121,7 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 }
 
 // pageBytes is from which size on a page takes no further event.
-const pageBytes = 4 << 20
+const pageBytes = 512 << 10
 
 // collect reads events until they are enough for a page. It reports whether there may be more.
 func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
