@@ -130,6 +130,9 @@ func TestKeyLife(t *testing.T) {
 	if made.status != http.StatusCreated || made.str("apiKey") == "" || made.str("expiresAt") == "" {
 		t.Fatalf("issue: %d %s", made.status, made.text)
 	}
+	if got := made.header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("an answer with a key has the Cache-Control %q", got)
+	}
 	if again := d.send(t, d.ada, http.MethodPost, path, "key-1", `{}`); again.status != http.StatusOK ||
 		again.body["apiKey"] != nil || again.str("keyId") != made.str("keyId") {
 		t.Errorf("issue again: %d %s", again.status, again.text)
@@ -195,8 +198,11 @@ func TestRotation(t *testing.T) {
 		opens(d.partner) {
 		t.Errorf("rotate an expired key: %d %s", a.status, a.text)
 	}
-	if a := d.send(t, d.ada, http.MethodPost, path, "r-4", `{"overlapSeconds":-1}`); a.str("field") != "overlapSeconds" {
-		t.Errorf("negative overlap: %d %s", a.status, a.text)
+	for _, overlap := range []string{"-1", "3153600001"} {
+		if a := d.send(t, d.ada, http.MethodPost, path, "r-4", `{"overlapSeconds":`+overlap+`}`); a.status !=
+			http.StatusBadRequest || a.str("field") != "overlapSeconds" {
+			t.Errorf("overlap of %s s: %d %s", overlap, a.status, a.text)
+		}
 	}
 }
 
@@ -286,6 +292,10 @@ func TestBadRequests(t *testing.T) {
 		},
 		{
 			http.MethodPost, "/api/admin/integrations/" + d.integrationID + "/keys", "k", `{"expiresInSeconds":-1}`,
+			"invalid_request", "expiresInSeconds",
+		},
+		{
+			http.MethodPost, "/api/admin/integrations/" + d.integrationID + "/keys", "k", `{"expiresInSeconds":3153600001}`,
 			"invalid_request", "expiresInSeconds",
 		},
 		{http.MethodPatch, "/api/admin/integrations/" + d.integrationID, "", `{"name":" "}`, "invalid_request", "name"},

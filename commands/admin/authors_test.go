@@ -46,11 +46,12 @@ func TestAuthorOverHTTP(t *testing.T) {
 		{"hide-posts", "postsHidden", true},
 		{"restore-posts", "postsHidden", false},
 	} {
-		a := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, step.verb, `{"reason":"r"}`)
+		const key = "the-same-for-each-address"
+		a := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, key, `{"reason":"r"}`)
 		if a.status != http.StatusOK || a.body[step.member] != step.want || a.header.Get("Idempotent-Replayed") != "" {
 			t.Errorf("%s: %d %s", step.verb, a.status, a.text)
 		}
-		again := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, step.verb, `{"reason":"r"}`)
+		again := d.send(t, d.ada, http.MethodPost, path+"/"+step.verb, key, `{"reason":"r"}`)
 		if again.status != http.StatusOK || again.body[step.member] != step.want ||
 			again.header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("%s with the same key: %d %s", step.verb, again.status, again.text)
