@@ -62,6 +62,7 @@ func TestTimestamp(t *testing.T) {
 		"2024-05-01T24:00:00Z":           refused,
 		"2024-05-01T10:60:00Z":           refused,
 		"2024-04-01T10:00:60Z":           refused,
+		"2016-12-31T11:59:60Z":           refused,
 		"2016-12-31T23:59:61Z":           refused,
 		"2024-05-01T10:00:00+24:00":      refused,
 		"2024-05-01T10:00:00+02:60":      refused,

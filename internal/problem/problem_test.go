@@ -21,7 +21,9 @@ import (
 func write(t *testing.T, err error) (int, http.Header, map[string]any) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	w.Header().Set("Location", "/stale")
+	for _, name := range []string{"Content-Encoding", "Etag", "Last-Modified", "Location"} {
+		w.Header().Set(name, "stale")
+	}
 	problem.Write(w, "req-1", err)
 	res := w.Result()
 	defer func() { _ = res.Body.Close() }()
@@ -87,7 +89,8 @@ func TestWrite(t *testing.T) {
 				t.Errorf("status %d, want %d", status, tc.status)
 			}
 			expected := map[string]string{
-				"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Location": "",
+				"Content-Type": "application/problem+json", "Cache-Control": "no-store",
+				"Content-Encoding": "", "Etag": "", "Last-Modified": "", "Location": "",
 				"WWW-Authenticate": "", "Retry-After": "", "Allow": "",
 			}
 			for name, value := range tc.header {
