@@ -3,6 +3,8 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/ratelimit"
 )
@@ -233,6 +236,82 @@ func TestLimitChangesAtOnce(t *testing.T) {
 	if d := b.take(t, 0, 81, 5); d.Granted != 1 {
 		t.Errorf("lowered during a lease: granted %d, want 1", d.Granted)
 	}
+}
+
+// TestLeaseRunsFromTheCall: the lease that comes with a slow answer is over by then.
+func TestLeaseRunsFromTheCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 0)
+	var late atomic.Int64
+	start := time.Now()
+	limiter := ratelimit.New(b.pool, func() time.Time { return start.Add(time.Duration(late.Load())) })
+	t.Cleanup(limiter.Close)
+	b.replicas = append(b.replicas, limiter)
+	const limit = 1_000_000
+	b.take(t, 0, limit, 1)
+	release := b.block(t)
+	var call sync.WaitGroup
+	call.Go(func() { b.take(t, 0, limit, 1) }) // soon after another one, so it brings a lease
+	eventually(t, "the call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
+	late.Store(int64(200 * time.Millisecond))
+	release()
+	call.Wait()
+	if n := b.charged(t); n <= 2 {
+		t.Fatalf("%d permits charged: there is no lease", n)
+	}
+	before := b.calls.n.Load()
+	if b.take(t, 0, limit, 1); b.calls.n.Load() == before {
+		t.Error("a permit was spent from a lease that had ended")
+	}
+}
+
+// TestLostAnswer: permits that come back with a call are given back once, though the call is repeated.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	config := b.pool.Config()
+	config.MaxConns = 1
+	var cut atomic.Bool
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &cutConn{Conn: conn, cut: &cut}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	limiter := ratelimit.New(pool, time.Now)
+	t.Cleanup(limiter.Close)
+	taken, err := limiter.Take(t.Context(), b.integration, ratelimit.Posts, 60, 60)
+	if err != nil || taken.Granted != 60 {
+		t.Fatalf("granted %d, %v", taken.Granted, err)
+	}
+	cut.Store(true)
+	if err := limiter.Return(t.Context(), b.integration, ratelimit.Posts, taken, 5); err != nil {
+		t.Fatal(err)
+	}
+	if cut.Load() {
+		t.Fatal("no answer was lost")
+	}
+	if n := b.charged(t); n != 55 {
+		t.Errorf("%d permits charged, want 55", n)
+	}
+}
+
+// cutConn loses the next answer when it is told to.
+type cutConn struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+func (c *cutConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.cut.CompareAndSwap(true, false) {
+		_ = c.Close()
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 // TestWaitingTakesKeepTheirLimits: those who wait while staff change the limit are not served in one call.
