@@ -122,6 +122,29 @@ func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
 	return next.remember()
 }
 
+// SignBeside signs as Sign does, with something that happens before the database has the checkpoint.
+func (s *Signer) SignBeside(ctx context.Context, meanwhile func()) error {
+	conn, err := s.config.Pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	memory, unlock, err := lockMemory(s.config.Identity.Memory)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	next, err := s.next(ctx, conn, memory)
+	if err == nil {
+		err = next.remember()
+	}
+	if err != nil {
+		return err
+	}
+	meanwhile()
+	return next.insert(ctx, conn)
+}
+
 // LockMemory signs with a memory for ever.
 func LockMemory(dir string) (unlock func(), err error) {
 	_, unlock, err = lockMemory(dir)

@@ -218,23 +218,23 @@ func TestLedgerOnlyGrows(t *testing.T) {
 	awaitSealed(t, pool)
 	stop()
 	const restrictViolation = "23001"
-	for _, statement := range []string{
+	statements := []string{
 		`UPDATE ledger_state SET tree_size = tree_size - 1`,
 		`UPDATE ledger_state SET root_hash = sha256('x')`,
 		`UPDATE ledger_state SET tree_size = tree_size + 1, position = position + 1`,
 		`UPDATE ledger_state SET position = position - 1`,
 		`DELETE FROM ledger_state`,
 		`TRUNCATE ledger_state`,
-		`UPDATE ledger_seals SET first_log_index = first_log_index + 1`,
-		`DELETE FROM ledger_seals`,
-		`UPDATE ledger_tiles SET hashes = sha256('x')`,
-		`TRUNCATE ledger_tiles`,
-		`DELETE FROM ledger_entries`,
-		`SET session_replication_role = replica; DELETE FROM ledger_entries`,
-		`UPDATE ledger_checkpoints SET tree_size = 7`,
-		`DELETE FROM ledger_origins`,
-		`DELETE FROM ledger_keys`,
+		`SET session_replication_role = replica; DELETE FROM ledger_state`,
+	}
+	for table, column := range map[string]string{
+		"ledger_seals": "first_log_index", "ledger_entries": "entries", "ledger_tiles": "hashes",
+		"ledger_origins": "origin", "ledger_keys": "origin", "ledger_memories": "memory", "ledger_checkpoints": "note",
 	} {
+		statements = append(statements, `UPDATE `+table+` SET `+column+` = `+column, `DELETE FROM `+table,
+			`TRUNCATE `+table+` CASCADE`, `SET session_replication_role = replica; DELETE FROM `+table)
+	}
+	for _, statement := range statements {
 		_, err := pool.Exec(t.Context(), statement)
 		var pgErr *pgconn.PgError
 		if !errors.As(err, &pgErr) || pgErr.Code != restrictViolation {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	formats "github.com/transparency-dev/formats/log"
 	"github.com/transparency-dev/formats/proof"
@@ -222,18 +223,25 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 		awaitSealed(t, pool)
 	}
 	sign(t, signer) // 0, 10, 20
-	for name, c := range map[string]struct{ size, previous any }{
-		"another root at a size":  {20, 10},
-		"smaller":                 {15, 20},
-		"a branch":                {30, 10},
-		"in between":              {15, 10},
-		"another first":           {30, nil},
-		"behind one that is none": {30, 25},
+	for name, c := range map[string]struct {
+		size, previous any
+		constraint     string
+	}{
+		"another root at a size":  {20, 10, "pkey"},
+		"smaller":                 {15, 20, "grow"},
+		"behind itself":           {30, 30, "grow"},
+		"a branch":                {30, 10, "chain"},
+		"in between":              {15, 10, "chain"},
+		"another first":           {30, nil, "chain"},
+		"behind one that is none": {30, 25, "previous"},
 	} {
-		_, err := pool.Exec(t.Context(), `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, signed_at)
-			VALUES ($1, $2, $3, sha256('x'), 'n', now())`, testOrigin, c.size, c.previous)
-		if err == nil {
-			t.Errorf("%s was accepted", name)
+		_, err := pool.Exec(t.Context(),
+			`INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
+			SELECT origin, $2, $3, sha256('x'), 'n', memory, now() FROM ledger_memories WHERE origin = $1`,
+			testOrigin, c.size, c.previous)
+		var pgErr *pgconn.PgError
+		if !errors.As(err, &pgErr) || pgErr.ConstraintName != "ledger_checkpoints_"+c.constraint {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if got := chain(t, pool); !cmp.Equal(got, []int64{0, 10, 20}) {
@@ -256,6 +264,23 @@ func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 		SET session_replication_role = origin`)
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSetBackWhileSigning: no checkpoint is stored that covers more than is sealed.
+func TestSetBackWhileSigning(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	signer := newSigner(t, pool, ledger.IdentityConfig{})
+	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
+	appendEvents(t, pool, 30)
+	awaitSealed(t, pool)
+	stop()
+	if err := signer.SignBeside(t.Context(), func() { setBack(t, pool, 5) }); err == nil {
+		t.Error("no error")
+	}
+	if sizes := chain(t, pool); len(sizes) != 0 {
+		t.Errorf("chain of checkpoints: %v", sizes)
 	}
 }
 
@@ -415,6 +440,24 @@ func TestKeyRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	step(after)
+}
+
+// TestKeyFileIsPrivate: a new file of keys is readable by its owner only, and one that others can read is recognised.
+func TestKeyFileIsPrivate(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ledger.key")
+	if _, err := ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin); err != nil {
+		t.Fatal(err)
+	}
+	if ledger.ReadableByOthers(file) {
+		t.Error("others can read a new file")
+	}
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if !ledger.ReadableByOthers(file) {
+		t.Error("nobody notices that the group can read the file")
+	}
 }
 
 func TestIdentifyRefuses(t *testing.T) {
