@@ -84,6 +84,7 @@ func TestFindHTML(t *testing.T) {
 		"<b ":                               "",
 		"<b <i <u":                          "",
 		"x > y <b":                          "",
+		"x > y <b and":                      "",
 		"<b title=\"<i>":                    "<b>",
 		"<b\u00a0>":                         "",
 		"<b\x00>":                           "",
