@@ -100,9 +100,11 @@ func TestLinkedAuthor(t *testing.T) {
 		}
 		w.project(t)
 	}
-	body := w.get(t, "/novels/a/discussion").Body.String()
-	if !strings.Contains(body, "member-17") || strings.Contains(body, "Spammer") {
-		t.Errorf("the page attributes it to somebody else:\n%s", body)
+	const asOf = "/discussion?asOf=2999-01-01T00:00:00Z"
+	for _, path := range []string{"/novels/a/discussion", "/novels/a" + asOf, "/api/novels/a" + asOf} {
+		if body := w.get(t, path).Body.String(); !strings.Contains(body, "member-17") || strings.Contains(body, "Spammer") {
+			t.Errorf("%s attributes it to somebody else:\n%s", path, body)
+		}
 	}
 }
 
