@@ -110,6 +110,28 @@ func TestExportGoesOn(t *testing.T) {
 	}
 }
 
+// TestBundleIsPrivate: what is personal is in a bundle, so only its owner may read it.
+func TestBundleIsPrivate(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(300)
+	dir := filepath.Join(t.TempDir(), "bundle")
+	export(t, l, dir, 0)
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has the mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestExportThatFails: nothing vouches for what could not be written, and the same call goes on.
 func TestExportThatFails(t *testing.T) {
 	t.Parallel()
