@@ -210,3 +210,16 @@ func TestOtherMajorVersionIsRefused(t *testing.T) {
 		t.Errorf("the data was touched: %q, %v", content, err)
 	}
 }
+
+// TestRenamedDataIsRefused: the directory is named after another version than that of the data.
+func TestRenamedDataIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	stop(t, start(t, pgserver.Config{DataDir: dir}))
+	if err := os.WriteFile(filepath.Join(cluster(t, dir), "PG_VERSION"), []byte("14\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir}); !errors.Is(err, pgserver.ErrVersionMismatch) {
+		t.Errorf("error = %v", err)
+	}
+}

@@ -135,6 +135,25 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
+// TestSocketIsPrivate: the server trusts whoever reaches its socket, so a directory that was left behind is closed to
+// others.
+func TestSocketIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	sockets := filepath.Join(dir, "run")
+	if err := os.Mkdir(sockets, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start(t, pgserver.Config{DataDir: dir})
+	info, err := os.Stat(sockets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("it has mode %v", info.Mode())
+	}
+}
+
 func TestDataIsKept(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
