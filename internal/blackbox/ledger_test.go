@@ -209,6 +209,11 @@ func TestExportAndVerify(t *testing.T) {
 	}
 	s.Refused(t, "events", "verify", dir, "--url", s.URL)
 	s.Refused(t, "events", "verify", dir, "--key", "no key")
+	noKeys := filepath.Join(t.TempDir(), "keys") // then nobody has said which key to trust
+	if err := os.WriteFile(noKeys, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Refused(t, "events", "verify", dir, "--key", noKeys)
 	files, err := filepath.Glob(filepath.Join(dir, "events", "000.p", "*.ndjson"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("files of events: %v, %v", files, err)
