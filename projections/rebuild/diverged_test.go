@@ -2,6 +2,7 @@ package rebuild_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -38,6 +39,9 @@ func TestDivergedProjectionIsRebuilt(t *testing.T) {
 			if s := status(t, pool, "posts"); s.Error == nil || !strings.Contains(*s.Error, "does not have event") ||
 				s.FailedAt != nil {
 				t.Errorf("status of a projection that has diverged: %+v", s)
+			}
+			if err := projections.Retry(t.Context(), pool, "posts"); !errors.Is(err, projections.ErrNotFailed) {
+				t.Fatalf("retry of a projection that has diverged: %v, want ErrNotFailed", err)
 			}
 			rebuild.Upgrade(t.Context(),
 				rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{projections.Posts{}}, Logger: quiet()})
