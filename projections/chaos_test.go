@@ -21,11 +21,17 @@ import (
 	"novelgate/projections"
 )
 
-// meetings is a logger that counts how often a replica has found a checkpoint elsewhere than where its events begin.
-type meetings struct{ n atomic.Int64 }
+// meetings is a logger that counts the lines with a text.
+type meetings struct {
+	text string
+	n    atomic.Int64
+}
+
+// foundElsewhere is said when a replica has found a checkpoint elsewhere than where its events begin.
+const foundElsewhere = "moved the checkpoint"
 
 func (m *meetings) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte("moved the checkpoint")) {
+	if bytes.Contains(line, []byte(m.text)) {
 		m.n.Add(1)
 	}
 	return len(line), nil
@@ -58,7 +64,7 @@ func TestMovedCheckpointIsMet(t *testing.T) {
 	readAll(t, pool)
 	read, moved := make(chan struct{}), make(chan struct{})
 	slow := &dawdling{counting: p, wait: func() { close(read); <-moved }}
-	var met meetings
+	met := meetings{text: foundElsewhere}
 	stopSlow := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{slow}, Logger: met.logger()})
 	<-read
 	stopFast := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}})
@@ -82,7 +88,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	writing := open(t, url, "writer")
 	chaos := newCounting(t, writing, "chaos")
 	which := append(projections.All(), chaos)
-	var met meetings
+	met := meetings{text: foundElsewhere}
 
 	var writersDone, othersDone sync.WaitGroup
 	calm := make(chan struct{})

@@ -58,9 +58,12 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := newCounting(t, pool, "other")
-	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: quiet()})
+	left := &meetings{text: "of another generation"}
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: left.logger()})
 	testdb.Eventually(t, "another projection has gone as far as it can",
 		func() bool { return status(t, pool, "other").State == projections.Failed })
+	testdb.Eventually(t, "this one has been given events",
+		func() bool { return left.n.Load() > 0 || len(p.applied(t, pool)) > 0 })
 	if n := len(p.applied(t, pool)); n != 0 || readable() != 2 || status(t, pool, "newer").State != projections.Running {
 		t.Errorf("%d events were applied: %+v", n, status(t, pool, "newer"))
 	}
