@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
+	"novelgate/events"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -119,6 +120,38 @@ func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 				t.Errorf("%d rows", n)
 			}
 		})
+	}
+}
+
+// usurped is a projection whose rebuild is taken over while it applies events.
+type usurped struct {
+	projections.Authors
+	takeOver func()
+}
+
+func (u usurped) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+	u.takeOver()
+	return u.Authors.Apply(ctx, tx, batch)
+}
+
+// TestTakenOverWhileFollowing: the events that a builder has applied by then do not count.
+func TestTakenOverWhileFollowing(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "a", 100)...)
+	settle(t, pool)
+	p := usurped{takeOver: func() {
+		if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
+			t.Error(err)
+		}
+	}}
+	if _, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, Logger: quiet()}); !errors.Is(err,
+		rebuild.ErrTakenOver) {
+		t.Errorf("got %v", err)
+	}
+	var done int
+	if err := pool.QueryRow(t.Context(), `SELECT events_done FROM projection_rebuilds`).Scan(&done); err != nil || done != 0 {
+		t.Errorf("%d events are done, %v", done, err)
 	}
 }
 
