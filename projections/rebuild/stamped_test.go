@@ -89,6 +89,7 @@ func newStamped(t testing.TB, pool *pgxpool.Pool, name string) stamped {
 		`COMMENT ON COLUMN %[1]s.marks IS 'How many.'`,
 		`COMMENT ON INDEX "%[1]s by Mark" IS 'To find marks.'`,
 		`COMMENT ON CONSTRAINT %[1]s_key ON %[1]s IS 'One each.'`,
+		`GRANT INSERT ON %[1]s TO pg_monitor WITH GRANT OPTION`,
 		`GRANT SELECT ON %[1]s TO PUBLIC`,
 		`GRANT UPDATE (marks), SELECT (marks) ON %[1]s TO pg_monitor WITH GRANT OPTION`,
 		`CREATE VIEW analytics."%[1]s" WITH (security_barrier = true) AS SELECT marks AS "Marks", post_id, generation FROM %[1]s WHERE generation > 0`,
