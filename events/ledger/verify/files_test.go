@@ -2,10 +2,13 @@ package verify_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/ledger/verify"
@@ -80,4 +83,33 @@ func TestTamperedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestKeyOfAnotherOrigin: a signature says something about a ledger only if its key is named after the ledger's origin.
+func TestKeyOfAnotherOrigin(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(10)
+	dir := export(t, l, 0)
+	path := filepath.Join(dir, "checkpoint")
+	signed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, key, err := note.GenerateKey(rand.Reader, "ledger.example/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _, _ := bytes.Cut(signed, []byte("\n\n"))
+	if signed, err = note.Sign(&note.Note{Text: string(body) + "\n"}, signer); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, signed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, "another name", run(t, verify.Config{Source: bundles(t, dir), Keys: []string{key}}), "signature", false)
 }
