@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -127,23 +126,19 @@ func (l *live) proofs(t *testing.T) (check func()) {
 	}
 	var entries [][]byte
 	for rows.Next() {
-		var e ledger.Event
+		var e eventlog.Row
 		var index int
 		var data, metadata string
 		var personal *string
-		var salt uuid.NullUUID
 		if err := rows.Scan(&index, &e.ID, &e.Source, &e.Type, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.RecordedAt,
-			&data, &personal, &salt, &metadata); err != nil {
+			&data, &personal, &e.Salt, &metadata); err != nil {
 			t.Fatal(err)
 		}
 		e.Data, e.Metadata = []byte(data), []byte(metadata)
 		if personal != nil {
 			e.Personal = []byte(*personal)
 		}
-		if salt.Valid {
-			e.Salt = salt.UUID[:]
-		}
-		entry, err := e.Entry()
+		entry, err := ledger.AppendEntry(nil, &e)
 		if err != nil || index != len(entries) {
 			t.Fatalf("entry %d of %d: %v", index, len(entries), err)
 		}

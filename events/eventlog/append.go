@@ -32,13 +32,13 @@ func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
 // QueueMeasured is Queue and returns how many bytes each event takes in the log: its data, what is personal, and its
 // metadata.
 func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, err error) {
-	rows := make([]row, len(recorded))
+	rows := make([]Row, len(recorded))
 	bytes = make([]int, len(recorded))
 	for i := range recorded {
 		if rows[i], err = newRow(&recorded[i]); err != nil {
 			return nil, err
 		}
-		bytes[i] = len(rows[i].stored.Data) + len(rows[i].stored.Personal) + len(rows[i].metadata)
+		bytes[i] = rows[i].size() + len(rows[i].Metadata)
 	}
 	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(rows))},
 		watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
@@ -53,25 +53,23 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 	return bytes, nil
 }
 
-// row is an event in the form in which it is stored.
-type row struct {
-	*events.Recorded
-	stored   events.Stored
-	metadata []byte
-}
-
 type rowsKey struct{}
 
-func newRow(recorded *events.Recorded) (row, error) {
+// newRow encodes an event.
+func newRow(recorded *events.Recorded) (Row, error) {
 	stored, err := events.Encode(recorded.Event)
 	if err != nil {
-		return row{}, err
+		return Row{}, err
 	}
 	metadata, err := events.EncodeMetadata(&recorded.Metadata)
 	if err != nil {
-		return row{}, fmt.Errorf("%s: %w", stored.Type, err)
+		return Row{}, fmt.Errorf("%s: %w", stored.Type, err)
 	}
-	return row{Recorded: recorded, stored: stored, metadata: metadata}, nil
+	return Row{
+		StreamType: recorded.StreamType, StreamID: recorded.StreamID, StreamVersion: recorded.StreamVersion,
+		ID: recorded.ID, Source: recorded.Source, Type: stored.Type, Data: stored.Data, Personal: stored.Personal,
+		Salt: recorded.Salt, Metadata: metadata,
+	}, nil
 }
 
 // queue is the ContextExecutor over which the Publisher writes into a batch: nothing is sent before the batch is,

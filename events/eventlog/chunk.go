@@ -36,7 +36,7 @@ func ReadChunk(
 
 // readFirstSQL is readAfterSQL with an end. $1, $2: position to start after, $3, $4: position to end with, $5: kinds of
 // stream, NULL for all, $6: how many.
-const readFirstSQL = `SELECT ` + columns + `
+const readFirstSQL = `SELECT ` + columnsWithoutMetadata + `
 FROM events
 WHERE (transaction_id, position) > ($1, $2) AND (transaction_id, position) <= ($3, $4)
     AND ($5::text[] IS NULL OR stream_type = ANY ($5))
@@ -57,38 +57,37 @@ func ReadFirst(ctx context.Context, q Querier, r Range, portion *Portion, stream
 	return chunk, nil
 }
 
-// read reads rows of columns, of which as many as the portion asks for may be there, up to the one that reaches its
-// bytes. What would come behind that one is not decoded.
+// read reads rows with Columns, of which as many as the portion asks for may be there, up to the one that reaches its
+// bytes. Later ones are not decoded.
 func (c *Chunk) read(
 	ctx context.Context, q Querier, portion *Portion, streams []string, sql string, args ...any,
 ) error {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return err //nolint:wrapcheck // the caller says what it was reading
-	}
-	defer rows.Close()
-	asked := portion.Ask()
-	scanner := newScanner().withoutCopies()
-	scanner.streams = streams
+	asked, bytes := portion.Ask(), 0
 	c.Events = make([]events.Recorded, 0, asked)
-	for !spent(scanner.bytes) && rows.Next() {
-		recorded, err := scanner.scan(rows)
-		var undecodable *UndecodableError
-		switch {
-		case errors.As(err, &undecodable):
-			recorded = undecodable.Recorded
-			c.Undecodable = append(c.Undecodable, undecodable)
-		case err != nil:
+	for row, err := range Rows(ctx, q, sql, args...) {
+		if err != nil {
 			return err
-		case recorded.Event != nil:
-			c.Events = append(c.Events, recorded)
 		}
 		c.Read++
-		c.End = recorded.Position
+		c.End = row.Position
+		if !follows(streams, row.StreamType) {
+			continue
+		}
+		if recorded, err := row.Decode(); err == nil {
+			c.Events = append(c.Events, recorded)
+		} else {
+			var undecodable *UndecodableError
+			if !errors.As(err, &undecodable) {
+				return err
+			}
+			c.Undecodable = append(c.Undecodable, undecodable)
+		}
+		if bytes += row.size(); spent(bytes) {
+			break
+		}
 	}
-	rows.Close()
-	c.Full = portion.took(asked, c.Read, scanner.bytes)
-	return rows.Err() //nolint:wrapcheck // the caller says what it was reading
+	c.Full = portion.took(asked, c.Read, bytes)
+	return nil
 }
 
 // follows reports whether events of a kind of stream are among those that were asked for.
@@ -97,7 +96,7 @@ func follows(streams []string, streamType string) bool {
 }
 
 // readAtSQL reads single events. $1, $2: their positions.
-const readAtSQL = `SELECT ` + columns + `
+const readAtSQL = `SELECT ` + columnsWithoutMetadata + `
 FROM events
 WHERE (transaction_id, position) IN (SELECT * FROM unnest($1::xid8[], $2::integer[]))
 ORDER BY transaction_id, position`

@@ -27,7 +27,7 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 	if len(messages) != 1 {
 		return watersql.Query{}, errNoRows
 	}
-	rows, ok := messages[0].Context().Value(rowsKey{}).([]row)
+	rows, ok := messages[0].Context().Value(rowsKey{}).([]Row)
 	if !ok {
 		return watersql.Query{}, errNoRows
 	}
@@ -61,11 +61,11 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		versions = append(versions, int32(r.StreamVersion)) //nolint:gosec // the column is an integer; its check refuses overflow
 		ids = append(ids, r.ID)
 		sources = append(sources, r.Source)
-		types = append(types, r.stored.Type)
-		data = append(data, r.stored.Data)
-		personal = append(personal, r.stored.Personal)
+		types = append(types, r.Type)
+		data = append(data, r.Data)
+		personal = append(personal, r.Personal)
 		salts = append(salts, pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid})
-		metadata = append(metadata, r.metadata)
+		metadata = append(metadata, r.Metadata)
 	}
 	return watersql.Query{
 		Query: appendSQL,

@@ -22,16 +22,14 @@ const pollSQL = `SELECT e.*, s.settled, ` + IdentitySQL + `
 FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled
     FROM pg_current_snapshot() AS c) AS s
 LEFT JOIN LATERAL (
-    SELECT ` + columns + `
+    SELECT ` + columnsWithoutMetadata + `
     FROM events
     WHERE (transaction_id, position) > ($1, $2) AND transaction_id < s.xmin
     ORDER BY transaction_id, position LIMIT $3
 ) AS e ON true`
 
-const columnCount = 12
-
 // pollNothingSQL stands in for pollSQL when the events are at hand: its one row is the one without events.
-const pollNothingSQL = `SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, pg_snapshot_xmin(c) = pg_snapshot_xmax(c), ` + IdentitySQL + `
+const pollNothingSQL = `SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, pg_snapshot_xmin(c) = pg_snapshot_xmax(c), ` + IdentitySQL + `
 FROM pg_current_snapshot() AS c`
 
 // firstCapacity is what the first batch has room for before it grows.
@@ -166,29 +164,34 @@ func (s *subscribeSchema) read(rows *sql.Rows) (stretch, error) {
 	read := stretch{
 		identity: s.poll.identity, start: s.batch.Start, events: make([]events.Recorded, 0, max(s.latest, firstCapacity)),
 	}
-	scanner := newScanner(discard{}, discard{})
-	if s.config.Tail == nil {
-		scanner.streams = s.config.Streams
-	}
-	for more := true; more; more = !spent(scanner.bytes) && rows.Next() {
-		recorded, err := scanner.scan(rows)
-		var undecodable *UndecodableError
-		switch {
-		case errors.As(err, &undecodable):
-			recorded = undecodable.Recorded
-			read.setBroken(undecodable)
-		case err != nil:
+	row, bytes := newPolledRow(discard{}, discard{}), 0
+	for more := true; more; more = !spent(bytes) && rows.Next() {
+		if err := row.scan(rows); err != nil {
 			return stretch{}, err
 		}
-		if recorded.Position.Compare(read.end()) <= 0 {
-			return stretch{}, fmt.Errorf("%w: %s after %s", errDisorder, recorded.Position, read.end())
+		if row.Position.Compare(read.end()) <= 0 {
+			return stretch{}, fmt.Errorf("%w: %s after %s", errDisorder, row.Position, read.end())
+		}
+		if s.config.Tail == nil && !follows(s.config.Streams, row.StreamType) {
+			read.events = append(read.events, row.envelope())
+			continue
+		}
+		bytes += row.size()
+		recorded, err := row.Decode()
+		if err != nil {
+			var undecodable *UndecodableError
+			if !errors.As(err, &undecodable) {
+				return stretch{}, err
+			}
+			recorded = undecodable.Recorded
+			read.setBroken(undecodable)
 		}
 		read.events = append(read.events, recorded)
 	}
 	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
 		return stretch{}, fmt.Errorf("read rows: %w", err)
 	}
-	read.full = s.portion.took(s.portion.Ask(), len(read.events), scanner.bytes)
+	read.full = s.portion.took(s.portion.Ask(), len(read.events), bytes)
 	// Under load one batch is about as large as the one before.
 	s.latest = len(read.events)
 	return read, nil

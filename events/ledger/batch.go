@@ -5,10 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"novelgate/events"
+	"novelgate/events/eventlog"
 )
 
 // ErrGap is returned for a transaction whose events are not numbered 0, 1, 2, …: their log indexes would have gaps.
@@ -18,8 +19,8 @@ var ErrGap = errors.New("positions of a transaction have a gap")
 type batch struct {
 	start, end state
 	events     int
-	full       bool  // there may be more to read at once
-	oldest     int64 // recorded_at of the first event, microseconds since 1970
+	full       bool      // there may be more to read at once
+	oldest     time.Time // recorded_at of the first event
 
 	transactions []uint64 // that begin in the batch
 	firsts       []int64  // log index of the first event of each
@@ -42,25 +43,25 @@ func newBuilder(t *tree, start state) *builder {
 	return &builder{batch: &batch{start: start, end: start}, grower: t.grow(), encoder: newEncoder()}
 }
 
-// add appends an event, which the builder does not keep.
-func (b *builder) add(e *rawEvent) error {
+// add appends an event, whose bytes the builder does not keep.
+func (b *builder) add(e *eventlog.Row) error {
 	at := &b.batch.end.position
 	index := b.grower.size
 	switch {
-	case e.transactionID == at.TransactionID && e.position == at.Ordinal+1:
+	case e.Position.TransactionID == at.TransactionID && e.Position.Ordinal == at.Ordinal+1:
 		if n := len(b.batch.counts); n > 0 {
-			b.batch.counts[n-1] = e.position + 1
+			b.batch.counts[n-1] = e.Position.Ordinal + 1
 		}
-	case e.transactionID > at.TransactionID && e.position == 0:
-		b.batch.transactions = append(b.batch.transactions, e.transactionID)
+	case e.Position.TransactionID > at.TransactionID && e.Position.Ordinal == 0:
+		b.batch.transactions = append(b.batch.transactions, e.Position.TransactionID)
 		b.batch.firsts = append(b.batch.firsts, index)
 		b.batch.counts = append(b.batch.counts, 1)
 	default:
-		return fmt.Errorf("%w: %d/%d follows %s", ErrGap, e.transactionID, e.position, *at)
+		return fmt.Errorf("%w: %s follows %s", ErrGap, e.Position, *at)
 	}
-	*at = events.Position{TransactionID: e.transactionID, Ordinal: e.position}
+	*at = e.Position
 	if b.batch.events == 0 {
-		b.batch.oldest = e.recordedAt
+		b.batch.oldest = e.RecordedAt
 	}
 	b.batch.events++
 
@@ -75,7 +76,7 @@ func (b *builder) add(e *rawEvent) error {
 const lengthSize = 2
 
 // appendEntry appends an entry to the bundle that it belongs to, and returns it.
-func (b *builder) appendEntry(index int64, e *rawEvent) ([]byte, error) {
+func (b *builder) appendEntry(index int64, e *eventlog.Row) ([]byte, error) {
 	last := len(b.batch.bundles) - 1
 	if last < 0 || index%TileWidth == 0 {
 		const usual = 300 // bytes of an entry
@@ -107,15 +108,22 @@ func (b *builder) finish() (*batch, error) {
 	return b.batch, nil
 }
 
+// lastPositionSQL finds the end of a transaction. $1: the transaction.
+const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
+
 // nextBatch reads up to limit events behind start and makes a batch of them. The tree, which has the size of start, has
 // grown by the batch afterwards.
 func nextBatch(ctx context.Context, db database, t *tree, start state, limit int) (*batch, error) {
 	b := newBuilder(t, start)
-	n, err := readEvents(ctx, db, start.position, limit, b.add)
-	if err != nil {
-		return nil, err
+	for row, err := range eventlog.RowsAfter(ctx, db, start.position, limit) {
+		if err != nil {
+			return nil, fmt.Errorf("read log after %s: %w", start.position, err)
+		}
+		if err := b.add(row); err != nil {
+			return nil, err
+		}
 	}
-	b.batch.full = n == limit
+	b.batch.full = b.batch.events == limit
 	if last := len(b.batch.counts) - 1; b.batch.full && last >= 0 {
 		// The last transaction may go on behind the limit. What is settled does not change: its end is known.
 		var end int32

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"time"
+
+	"novelgate/events/eventlog"
 )
 
 // EntryTag begins every entry: what the bytes are, and in which version of the encoding.
@@ -23,18 +24,7 @@ const (
 // ErrEntryTooLarge is returned for an event whose identifiers do not fit into an entry.
 var ErrEntryTooLarge = errors.New("entry is too large")
 
-// Event is an event of the log as it is stored.
-type Event struct {
-	ID, Source, Type     string
-	StreamType           string
-	StreamID             [16]byte
-	StreamVersion        int32
-	RecordedAt           time.Time // to the microsecond
-	Data, Personal, Salt []byte    // Personal and Salt are nil for NULL
-	Metadata             []byte
-}
-
-// Entry returns the bytes that are a leaf of the tree. Integers are big-endian:
+// AppendEntry appends the bytes of an event that are a leaf of the tree. Integers are big-endian:
 //
 //	tag           "novelgate/event/v1\n"
 //	event id, source, type, stream type   each: uint16 length, bytes (UTF-8)
@@ -47,24 +37,7 @@ type Event struct {
 //	metadata      SHA-256 of the stored bytes
 //
 // It fails with ErrEntryTooLarge if a text is longer than 65,535 bytes, or all of them together are.
-func (e *Event) Entry() ([]byte, error) {
-	r := rawEvent{
-		streamType: []byte(e.StreamType), streamID: e.StreamID[:], streamVersion: e.StreamVersion,
-		id: []byte(e.ID), source: []byte(e.Source), eventType: []byte(e.Type),
-		data: e.Data, personal: e.Personal, salt: e.Salt, metadata: e.Metadata, recordedAt: e.RecordedAt.UnixMicro(),
-	}
-	return newEncoder().append(nil, &r)
-}
-
-// rawEvent is a row of the log, undecoded. Its slices belong to the connection that it was read from.
-type rawEvent struct {
-	transactionID                               uint64
-	position                                    int32
-	streamType, streamID, id, source, eventType []byte
-	streamVersion                               int32
-	data, personal, salt, metadata              []byte
-	recordedAt                                  int64 // microseconds since 1970
-}
+func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) { return newEncoder().append(dst, e) }
 
 // encoder makes entries.
 type encoder struct {
@@ -74,42 +47,42 @@ type encoder struct {
 func newEncoder() *encoder { return &encoder{hash: sha256.New()} }
 
 // append appends the entry of an event to dst.
-func (c *encoder) append(dst []byte, e *rawEvent) ([]byte, error) {
+func (c *encoder) append(dst []byte, e *eventlog.Row) ([]byte, error) {
 	start := len(dst)
-	for _, text := range e.texts() {
+	for _, text := range texts(e) {
 		if len(text) > math.MaxUint16 {
 			return nil, fmt.Errorf("%w: a text of %d bytes", ErrEntryTooLarge, len(text))
 		}
 	}
-	dst = e.appendLasting(dst)
-	dst = c.digest(dst, e.data)
+	dst = appendLasting(dst, e)
+	dst = c.digest(dst, e.Data)
 	switch {
-	case e.personal == nil:
+	case e.Personal == nil:
 		dst = append(dst, personalNone)
-	case e.salt == nil:
-		dst = c.digest(append(dst, personalPlain), e.personal)
+	case !e.Salt.Valid:
+		dst = c.digest(append(dst, personalPlain), e.Personal)
 	default:
-		dst = c.digest(append(dst, personalSalted), e.salt, e.personal)
+		dst = c.digest(append(dst, personalSalted), e.Salt.UUID[:], e.Personal)
 	}
-	dst = c.digest(dst, e.metadata)
+	dst = c.digest(dst, e.Metadata)
 	if size := len(dst) - start; size > math.MaxUint16 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrEntryTooLarge, size)
 	}
 	return dst, nil
 }
 
-func (e *rawEvent) texts() [4][]byte { return [...][]byte{e.id, e.source, e.eventType, e.streamType} }
+func texts(e *eventlog.Row) [4]string { return [...]string{e.ID, e.Source, e.Type, e.StreamType} }
 
 // appendLasting appends the beginning of the entry: what an erasure leaves as it is, and no other event has.
-func (e *rawEvent) appendLasting(dst []byte) []byte {
+func appendLasting(dst []byte, e *eventlog.Row) []byte {
 	dst = append(dst, EntryTag...)
-	for _, text := range e.texts() {
+	for _, text := range texts(e) {
 		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // the encoder refuses longer ones
 		dst = append(dst, text...)
 	}
-	dst = append(dst, e.streamID...)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(e.streamVersion)) //nolint:gosec // the database refuses negative ones
-	return binary.BigEndian.AppendUint64(dst, uint64(e.recordedAt))   //nolint:gosec // two's complement, as documented
+	dst = append(dst, e.StreamID[:]...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(e.StreamVersion))           //nolint:gosec // the database refuses others
+	return binary.BigEndian.AppendUint64(dst, uint64(e.RecordedAt.UnixMicro())) // two's complement, as documented
 }
 
 // digest appends the SHA-256 of the parts' concatenation.

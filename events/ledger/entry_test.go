@@ -10,30 +10,36 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func sampleEvent() ledger.Event {
-	return ledger.Event{
+func salt(text string) uuid.NullUUID {
+	return uuid.NullUUID{UUID: uuid.UUID([]byte(text)), Valid: true}
+}
+
+func sampleEvent() eventlog.Row {
+	return eventlog.Row{
 		ID: "evt-1", Source: "integrations/7/posts", Type: "post.imported.v1", StreamType: "post",
 		StreamID: [16]byte{0: 1, 15: 0xff}, StreamVersion: 3,
 		RecordedAt: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
-		Data:       []byte(`{"a":1}`), Personal: []byte(`{"content":"é"}`), Salt: []byte("0123456789abcdef"),
+		Data:       []byte(`{"a":1}`), Personal: []byte(`{"content":"é"}`), Salt: salt("0123456789abcdef"),
 		Metadata: []byte(`{"actor":"x"}`),
 	}
 }
 
-func variants() map[string]ledger.Event {
+func variants() map[string]eventlog.Row {
 	full := sampleEvent()
 	none, plain, empty, before := full, full, full, full
 	none.Personal = nil
-	plain.Salt = nil
+	plain.Salt = uuid.NullUUID{}
 	empty.Personal = []byte{}
 	before.RecordedAt = time.Date(1969, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
-	return map[string]ledger.Event{
+	return map[string]eventlog.Row{
 		"full": full, "never_personal": none, "no_salt": plain, "empty_personal": empty, "before_1970": before,
 	}
 }
@@ -42,7 +48,7 @@ func variants() map[string]ledger.Event {
 func TestEntryGolden(t *testing.T) {
 	t.Parallel()
 	for name, event := range variants() {
-		entry, err := event.Entry()
+		entry, err := ledger.AppendEntry(nil, &event)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,20 +73,20 @@ func TestEntryGolden(t *testing.T) {
 func TestEntryFollowsItsDescription(t *testing.T) {
 	t.Parallel()
 	for name, event := range variants() {
-		entry, err := event.Entry()
+		entry, err := ledger.AppendEntry(nil, &event)
 		if err != nil {
 			t.Fatal(err)
 		}
 		described := storedEvent{
 			ID: event.ID, Source: event.Source, Type: event.Type, StreamType: event.StreamType, StreamID: event.StreamID,
-			Version: event.StreamVersion, RecordedAt: event.RecordedAt, Data: string(event.Data),
+			Version: int32(event.StreamVersion), RecordedAt: event.RecordedAt, Data: string(event.Data),
 			Metadata: string(event.Metadata),
 		}
 		if event.Personal != nil {
 			described.Personal = new(string(event.Personal))
 		}
-		if event.Salt != nil {
-			described.Salt = (*[16]byte)(event.Salt)
+		if event.Salt.Valid {
+			described.Salt = (*[16]byte)(&event.Salt.UUID)
 		}
 		if diff := cmp.Diff(hex.Dump(described.entry()), hex.Dump(entry)); diff != "" {
 			t.Errorf("%s (-described +got):\n%s", name, diff)
@@ -92,10 +98,10 @@ func TestEntryFollowsItsDescription(t *testing.T) {
 func TestEntriesDiffer(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
-	add := func(name string, change func(e *ledger.Event)) {
+	add := func(name string, change func(e *eventlog.Row)) {
 		event := sampleEvent()
 		change(&event)
-		entry, err := event.Entry()
+		entry, err := ledger.AppendEntry(nil, &event)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,37 +110,39 @@ func TestEntriesDiffer(t *testing.T) {
 		}
 		seen[string(entry)] = name
 	}
-	add("original", func(*ledger.Event) {})
-	add("id", func(e *ledger.Event) { e.ID = "evt-2" })
-	add("source", func(e *ledger.Event) { e.Source += "x" })
-	add("type", func(e *ledger.Event) { e.Type += "x" })
-	add("border of id and source", func(e *ledger.Event) { e.ID, e.Source = e.ID+e.Source[:1], e.Source[1:] })
+	add("original", func(*eventlog.Row) {})
+	add("id", func(e *eventlog.Row) { e.ID = "evt-2" })
+	add("source", func(e *eventlog.Row) { e.Source += "x" })
+	add("type", func(e *eventlog.Row) { e.Type += "x" })
+	add("border of id and source", func(e *eventlog.Row) { e.ID, e.Source = e.ID+e.Source[:1], e.Source[1:] })
 	add("border of type and stream type",
-		func(e *ledger.Event) { e.Type, e.StreamType = e.Type+e.StreamType[:1], e.StreamType[1:] })
-	add("stream type", func(e *ledger.Event) { e.StreamType = "novel" })
-	add("stream", func(e *ledger.Event) { e.StreamID[7]++ })
-	add("version", func(e *ledger.Event) { e.StreamVersion++ })
-	add("time", func(e *ledger.Event) { e.RecordedAt = e.RecordedAt.Add(time.Microsecond) })
-	add("data", func(e *ledger.Event) { e.Data = []byte(`{"a": 1}`) })
-	add("personal", func(e *ledger.Event) { e.Personal = []byte(`{"content":"e"}`) })
-	add("no personal", func(e *ledger.Event) { e.Personal = nil })
-	add("empty personal", func(e *ledger.Event) { e.Personal = []byte{} })
-	add("salt", func(e *ledger.Event) { e.Salt = []byte("0123456789abcdeF") })
-	add("no salt", func(e *ledger.Event) { e.Salt = nil })
-	add("salt inside personal", func(e *ledger.Event) { e.Personal, e.Salt = append(e.Salt, e.Personal...), nil })
-	add("metadata", func(e *ledger.Event) { e.Metadata = []byte(`{}`) })
-	add("data and metadata swapped", func(e *ledger.Event) { e.Data, e.Metadata = e.Metadata, e.Data })
+		func(e *eventlog.Row) { e.Type, e.StreamType = e.Type+e.StreamType[:1], e.StreamType[1:] })
+	add("stream type", func(e *eventlog.Row) { e.StreamType = "novel" })
+	add("stream", func(e *eventlog.Row) { e.StreamID[7]++ })
+	add("version", func(e *eventlog.Row) { e.StreamVersion++ })
+	add("time", func(e *eventlog.Row) { e.RecordedAt = e.RecordedAt.Add(time.Microsecond) })
+	add("data", func(e *eventlog.Row) { e.Data = []byte(`{"a": 1}`) })
+	add("personal", func(e *eventlog.Row) { e.Personal = []byte(`{"content":"e"}`) })
+	add("no personal", func(e *eventlog.Row) { e.Personal = nil })
+	add("empty personal", func(e *eventlog.Row) { e.Personal = []byte{} })
+	add("salt", func(e *eventlog.Row) { e.Salt = salt("0123456789abcdeF") })
+	add("no salt", func(e *eventlog.Row) { e.Salt = uuid.NullUUID{} })
+	add("salt inside personal", func(e *eventlog.Row) {
+		e.Personal, e.Salt = append(e.Salt.UUID[:], e.Personal...), uuid.NullUUID{}
+	})
+	add("metadata", func(e *eventlog.Row) { e.Metadata = []byte(`{}`) })
+	add("data and metadata swapped", func(e *eventlog.Row) { e.Data, e.Metadata = e.Metadata, e.Data })
 }
 
 func TestEntryTooLarge(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(e *ledger.Event){
-		"one text":     func(e *ledger.Event) { e.ID = strings.Repeat("x", 65_536) },
-		"all together": func(e *ledger.Event) { e.ID, e.Source = strings.Repeat("x", 40_000), strings.Repeat("y", 40_000) },
+	for name, change := range map[string]func(e *eventlog.Row){
+		"one text":     func(e *eventlog.Row) { e.ID = strings.Repeat("x", 65_536) },
+		"all together": func(e *eventlog.Row) { e.ID, e.Source = strings.Repeat("x", 40_000), strings.Repeat("y", 40_000) },
 	} {
 		event := sampleEvent()
 		change(&event)
-		if _, err := event.Entry(); !errors.Is(err, ledger.ErrEntryTooLarge) {
+		if _, err := ledger.AppendEntry(nil, &event); !errors.Is(err, ledger.ErrEntryTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

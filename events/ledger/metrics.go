@@ -54,7 +54,7 @@ func NewMetrics() *Metrics {
 // sealed notes a batch that was stored between two moments.
 func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealSeconds.Observe(ended.Sub(began).Seconds())
-	m.waitSeconds.Observe(ended.Sub(time.UnixMicro(b.oldest)).Seconds())
+	m.waitSeconds.Observe(ended.Sub(b.oldest).Seconds())
 	m.events.Add(float64(b.events))
 }
 

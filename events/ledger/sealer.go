@@ -159,17 +159,16 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 		return err
 	}
 	entry := lastEntry(bundles[0])
-	found := false
 	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
-	_, err = readEvents(ctx, s.config.Pool, before, 1, func(e *rawEvent) error {
-		found = e.transactionID == at.position.TransactionID && e.position == at.position.Ordinal &&
-			bytes.HasPrefix(entry, e.appendLasting(nil))
-		return nil
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("%w: entry %d, at %s", ErrDiverged, last, at.position)
+	for row, err := range eventlog.RowsAfter(ctx, s.config.Pool, before, 1) {
+		if err != nil {
+			return fmt.Errorf("read log after %s: %w", before, err)
+		}
+		if row.Position == at.position && bytes.HasPrefix(entry, appendLasting(nil, row)) {
+			return nil
+		}
 	}
-	return err
+	return fmt.Errorf("%w: entry %d, at %s", ErrDiverged, last, at.position)
 }
 
 // lastEntry returns the last entry of a bundle.

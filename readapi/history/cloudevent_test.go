@@ -11,17 +11,21 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/readapi/history"
 )
 
 func sample() history.Event {
 	index := int64(3_000_000_000) // more than an integer of CloudEvents holds
 	return history.Event{
-		Position: events.Position{TransactionID: 7, Ordinal: 1}, LogIndex: &index, StreamType: "post",
-		StreamID:      uuid.MustParse("01000000-0000-7000-8000-000000000001"),
-		StreamVersion: 2, ID: "evt-100", Source: "integrations/x/posts", Type: "post.imported.v1",
-		Data:     []byte(`{"b":1.50,"a":"\u00e9"}`),
-		Personal: []byte(`{"uuid":"u","username":"Ada"}`), RecordedAt: time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC),
+		Row: eventlog.Row{
+			Position: events.Position{TransactionID: 7, Ordinal: 1}, StreamType: "post",
+			StreamID:      uuid.MustParse("01000000-0000-7000-8000-000000000001"),
+			StreamVersion: 2, ID: "evt-100", Source: "integrations/x/posts", Type: "post.imported.v1",
+			Data:     []byte(`{"b":1.50,"a":"\u00e9"}`),
+			Personal: []byte(`{"uuid":"u","username":"Ada"}`), RecordedAt: time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC),
+		},
+		LogIndex: &index,
 		Metadata: events.Metadata{
 			Actor: "integration:x", KeyID: "k", RequestID: "r", Causation: "c",
 			Batch:       uuid.MustParse("01000000-0000-7000-8000-000000000002"),

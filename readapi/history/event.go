@@ -2,50 +2,40 @@ package history
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 )
 
 // Event is an event as it is stored: its data is not decoded.
 type Event struct {
-	Position      events.Position
-	LogIndex      *int64 // place in the ledger; nil until it is sealed
-	StreamType    string
-	StreamID      uuid.UUID
-	StreamVersion int
-	ID            string
-	Source        string
-	Type          string
-	Data          []byte // the stored JSON
-	Personal      []byte // the stored JSON; nil when there is none, or none any more
-	Metadata      events.Metadata
-	RecordedAt    time.Time
+	eventlog.Row
+	LogIndex *int64          // place in the ledger; nil until it is sealed
+	Metadata events.Metadata // decoded; that of Row is nil
 
 	digest digest // see Cursor
 }
 
 // columns are what scan reads, in its order, of an event e.
-const columns = `e.transaction_id, e.position, e.stream_type, e.stream_id, e.stream_version, e.event_id, e.event_source, e.event_type,
-       e.data, e.personal, e.metadata, e.recorded_at,
+const columns = eventlog.Columns + `,
        (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + digestSQL
 
-func scan(row pgx.CollectableRow) (Event, error) {
+// scan reads an event. It reuses the texts of row, which has the event before it, if any.
+func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
 	var e Event
-	var metadata, sum []byte
-	if err := row.Scan(&e.Position.TransactionID, &e.Position.Ordinal, &e.StreamType, &e.StreamID, &e.StreamVersion, &e.ID,
-		&e.Source, &e.Type,
-		&e.Data, &e.Personal, &metadata, &e.RecordedAt, &e.LogIndex, &sum); err != nil {
-		return Event{}, fmt.Errorf("scan event: %w", err)
+	var sum []byte
+	if err := row.Scan(result, &e.LogIndex, &sum); err != nil {
+		return Event{}, err
 	}
 	copy(e.digest[:], sum)
-	if err := json.Unmarshal(metadata, &e.Metadata); err != nil {
-		return Event{}, fmt.Errorf("decode metadata of event %s: %w", e.Position, err)
+	if err := json.Unmarshal(row.Metadata, &e.Metadata); err != nil {
+		return Event{}, fmt.Errorf("decode metadata of event %s: %w", row.Position, err)
 	}
+	row.Metadata = nil
+	e.Row = row.Clone()
 	return e, nil
 }
 
@@ -60,12 +50,7 @@ func (e *Event) Correlation() string {
 // Decode returns the event in the form that this version of the program works with. It fails with
 // events.ErrUnknownType when a newer one wrote it.
 func (e *Event) Decode() (events.Recorded, error) {
-	event, err := events.Decode(events.Stored{Type: e.Type, Data: e.Data, Personal: e.Personal})
-	if err != nil {
-		return events.Recorded{}, fmt.Errorf("event %s: %w", e.Position, err)
-	}
-	return events.Recorded{
-		Position: e.Position, StreamType: e.StreamType, StreamID: e.StreamID, StreamVersion: e.StreamVersion,
-		ID: e.ID, Source: e.Source, Event: event, Metadata: e.Metadata, RecordedAt: e.RecordedAt,
-	}, nil
+	recorded, err := e.Row.Decode()
+	recorded.Metadata = e.Metadata
+	return recorded, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 )
 
 // ScanRows is how many rows of the log one page looks at, at most, when no index serves its filter.
@@ -127,8 +128,9 @@ const pageBytes = 512 << 10
 func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 	defer rows.Close()
 	list = []Event{}
+	var row eventlog.Row
 	for size := 0; rows.Next(); {
-		e, err := scan(rows)
+		e, err := scan(rows, &row)
 		if err != nil {
 			return nil, false, err
 		}
@@ -283,7 +285,9 @@ func one(ctx context.Context, db Database, sql string, args ...any) (Event, erro
 	if err != nil {
 		return Event{}, fmt.Errorf("read event: %w", err)
 	}
-	e, err := pgx.CollectExactlyOneRow(rows, scan)
+	e, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Event, error) {
+		return scan(row, &eventlog.Row{})
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Event{}, ErrNotFound
 	}

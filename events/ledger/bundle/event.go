@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"novelgate/events/ledger"
+	"novelgate/events/eventlog"
 )
 
 // NoLogIndex is the log index of an event that stands between sealed ones and was never sealed.
@@ -18,7 +18,7 @@ const NoLogIndex = -1
 
 // Event is an event in a bundle.
 type Event struct {
-	ledger.Event
+	eventlog.Row
 	LogIndex int64
 	// Broken says why a line of a bundle could not be read; all else is empty then.
 	Broken error
@@ -51,16 +51,16 @@ func (e *Event) appendLine(dst []byte) ([]byte, error) {
 		}
 	}
 	dst = append(dst, `,"streamId":"`...)
-	dst = append(dst, uuid.UUID(e.StreamID).String()...)
+	dst = append(dst, e.StreamID.String()...)
 	dst = strconv.AppendInt(append(dst, `","streamVersion":`...), int64(e.StreamVersion), 10)
 	dst = e.RecordedAt.UTC().AppendFormat(append(dst, `,"recordedAt":"`...), timeFormat)
 	text(`","data":`, e.Data)
 	if e.Personal != nil {
 		text(`,"personal":`, e.Personal)
 	}
-	if e.Salt != nil {
+	if e.Salt.Valid {
 		dst = append(dst, `,"salt":"`...)
-		dst = append(dst, uuid.UUID(e.Salt).String()...)
+		dst = append(dst, e.Salt.UUID.String()...)
 		dst = append(dst, '"')
 	}
 	text(`,"metadata":`, e.Metadata)
@@ -100,9 +100,9 @@ func parseLine(text []byte) Event {
 	if err != nil {
 		return Event{LogIndex: NoLogIndex, Broken: err}
 	}
-	e := Event{LogIndex: NoLogIndex, Event: ledger.Event{
+	e := Event{LogIndex: NoLogIndex, Row: eventlog.Row{
 		ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID,
-		StreamVersion: *l.StreamVersion,
+		StreamVersion: int(*l.StreamVersion),
 		RecordedAt:    at, Data: []byte(*l.Data), Metadata: []byte(*l.Metadata),
 	}}
 	if l.LogIndex != nil && *l.LogIndex >= 0 {
@@ -112,7 +112,7 @@ func parseLine(text []byte) Event {
 		e.Personal = []byte(*l.Personal)
 	}
 	if l.Salt != nil {
-		e.Salt = l.Salt[:]
+		e.Salt = uuid.NullUUID{UUID: *l.Salt, Valid: true}
 	}
 	return e
 }

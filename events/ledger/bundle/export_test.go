@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"novelgate/events/ledger"
 	"novelgate/events/ledger/bundle"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/testsize"
@@ -204,8 +205,8 @@ func TestEventsComeBack(t *testing.T) {
 			t.Fatalf("%d events of %d: %v", len(read), len(stored), err)
 		}
 		for i := range read {
-			want, wantErr := stored[i].Entry()
-			got, gotErr := read[i].Entry()
+			want, wantErr := ledger.AppendEntry(nil, &stored[i].Row)
+			got, gotErr := ledger.AppendEntry(nil, &read[i].Row)
 			if wantErr != nil || gotErr != nil || !bytes.Equal(want, got) || read[i].LogIndex != first+int64(i) {
 				t.Fatalf("event %d is %+v, want %+v", first+int64(i), read[i], stored[i])
 			}

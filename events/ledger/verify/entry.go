@@ -94,12 +94,12 @@ func (e *entry) compare(got *bundle.Event) (parts []Part, erased bool) {
 	case e.personalForm == 0:
 		differs(Personal, got.Personal != nil)
 	case got.Personal == nil:
-		erased = got.Salt == nil
+		erased = !got.Salt.Valid
 		differs(Personal, !erased)
 	case e.personalForm == 1:
-		differs(Personal, got.Salt == nil || !isDigest(e.personal, got.Salt, got.Personal))
+		differs(Personal, !got.Salt.Valid || !isDigest(e.personal, got.Salt.UUID[:], got.Personal))
 	default:
-		differs(Personal, got.Salt != nil || !isDigest(e.personal, got.Personal))
+		differs(Personal, got.Salt.Valid || !isDigest(e.personal, got.Personal))
 	}
 	differs(Metadata, !isDigest(e.metadata, got.Metadata))
 	return parts, erased

@@ -1,0 +1,211 @@
+package eventlog
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/events"
+)
+
+// Columns are the columns of the table events that a Row holds, in the order in which it scans them.
+const Columns = columnsButMetadata + `, metadata`
+
+// columnsWithoutMetadata are Columns for readers that do not need the metadata.
+const columnsWithoutMetadata = columnsButMetadata + `, NULL::json AS metadata`
+
+const columnsButMetadata = `transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type,
+       data, personal, salt, recorded_at`
+
+const columnCount = 13
+
+// Row is an event as the table events holds it: nothing in it is decoded.
+type Row struct {
+	Position      events.Position
+	StreamType    string
+	StreamID      uuid.UUID
+	StreamVersion int
+	ID            string
+	Source        string
+	Type          string
+	Data          []byte        // JSON
+	Personal      []byte        // JSON; nil when the event has no personal part or it was erased
+	Salt          uuid.NullUUID // erased together with Personal
+	RecordedAt    time.Time     // to the microsecond
+	Metadata      []byte        // JSON; nil when it was not read
+}
+
+// Rows returns the rows of a statement that selects Columns. A row and its bytes are valid until the next one.
+func Rows(ctx context.Context, q Querier, sql string, args ...any) iter.Seq2[*Row, error] {
+	return func(yield func(*Row, error) bool) {
+		rows, err := q.Query(ctx, sql, args...)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer rows.Close()
+		var row Row
+		for rows.Next() {
+			if err := row.Scan(rows); err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&row, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+const rowsAfterSQL = `SELECT ` + Columns + settledAfter
+
+// settledAfter selects settled events in log order. $1, $2: position to start after, $3: how many.
+const settledAfter = `
+FROM events
+WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY transaction_id, position LIMIT $3`
+
+// RowsAfter returns up to limit settled events after a position, in log order.
+func RowsAfter(ctx context.Context, q Querier, after events.Position, limit int) iter.Seq2[*Row, error] {
+	return Rows(ctx, q, rowsAfterSQL, after.TransactionID, after.Ordinal, limit)
+}
+
+// postgresEpoch is where PostgreSQL begins to count, 2000-01-01, in microseconds since 1970.
+const postgresEpoch = 946_684_800_000_000
+
+var errRow = errors.New("row of the log has an unexpected form")
+
+// Scan reads the current row of a result: Columns into r, and the columns behind them into more. It takes the bytes as
+// they came, which for the types of these columns is the binary format. Data, Personal and Metadata are in the buffer
+// of the connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held before
+// are not copied.
+func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
+	const uuidSize = 16
+	v := row.RawValues()
+	if len(v) != columnCount+len(more) || len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 ||
+		v[10] != nil && len(v[10]) != uuidSize || len(v[11]) != 8 {
+		return errRow
+	}
+	r.Position.TransactionID = binary.BigEndian.Uint64(v[0])
+	r.Position.Ordinal = int32(binary.BigEndian.Uint32(v[1])) //nolint:gosec // it was sent as such
+	r.StreamType = repeated(r.StreamType, v[2])
+	r.StreamID = uuid.UUID(v[3])
+	r.StreamVersion = int(int32(binary.BigEndian.Uint32(v[4]))) //nolint:gosec // it was sent as such
+	r.ID, r.Source, r.Type = repeated(r.ID, v[5]), repeated(r.Source, v[6]), repeated(r.Type, v[7])
+	r.Data, r.Personal, r.Metadata = v[8], v[9], v[12]
+	if r.Salt = (uuid.NullUUID{}); v[10] != nil {
+		r.Salt = uuid.NullUUID{UUID: uuid.UUID(v[10]), Valid: true}
+	}
+	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[11])) + postgresEpoch) //nolint:gosec // it was sent as such
+	if len(more) == 0 {
+		return nil
+	}
+	if err := row.Scan(append(make([]any, columnCount, columnCount+len(more)), more...)...); err != nil { // nil: skipped
+		return fmt.Errorf("scan event: %w", err)
+	}
+	return nil
+}
+
+// repeated returns text as a string, which is the one before if that says the same.
+func repeated(before string, text []byte) string {
+	if before == string(text) {
+		return before
+	}
+	return string(text)
+}
+
+// Clone returns a copy that stays valid.
+func (r *Row) Clone() Row {
+	kept := *r
+	kept.Data, kept.Personal, kept.Metadata = bytes.Clone(r.Data), bytes.Clone(r.Personal), bytes.Clone(r.Metadata)
+	return kept
+}
+
+// size is how many bytes of a portion the event takes.
+func (r *Row) size() int { return len(r.Data) + len(r.Personal) }
+
+// Decode returns the event in the form that this version of the program works with, with its metadata if that was read.
+// It fails with an UndecodableError when the event cannot be decoded.
+func (r *Row) Decode() (events.Recorded, error) {
+	recorded := r.envelope()
+	event, err := events.Decode(events.Stored{Type: r.Type, Data: r.Data, Personal: r.Personal})
+	if err != nil {
+		return events.Recorded{}, &UndecodableError{Recorded: recorded, Type: r.Type, err: err}
+	}
+	recorded.Event = event
+	if r.Metadata != nil {
+		if recorded.Metadata, err = r.decodeMetadata(); err != nil {
+			return events.Recorded{}, err
+		}
+	}
+	return recorded, nil
+}
+
+// decodeMetadata is a function of its own so that only what it returns is on the heap, not all that Decode returns.
+func (r *Row) decodeMetadata() (m events.Metadata, err error) {
+	if err := json.Unmarshal(r.Metadata, &m); err != nil {
+		return events.Metadata{}, fmt.Errorf("decode metadata of event %s: %w", r.Position, err)
+	}
+	return m, nil
+}
+
+// envelope returns what Decode does, without the event and its metadata.
+func (r *Row) envelope() events.Recorded {
+	return events.Recorded{
+		Position: r.Position, StreamType: r.StreamType, StreamID: r.StreamID, StreamVersion: r.StreamVersion,
+		ID: r.ID, Source: r.Source, Salt: r.Salt, RecordedAt: r.RecordedAt,
+	}
+}
+
+// UndecodableError says which stored event cannot be read.
+type UndecodableError struct {
+	Recorded events.Recorded // without its Event
+	Type     string
+	err      error
+}
+
+func (e *UndecodableError) Error() string {
+	return fmt.Sprintf("event %s (version %d of %s %s): %v", e.Recorded.Position, e.Recorded.StreamVersion,
+		e.Recorded.StreamType, e.Recorded.StreamID, e.err)
+}
+
+func (e *UndecodableError) Unwrap() error { return e.err }
+
+// polledRow is a Row that database/sql scans, which has no raw values: watermill-sql polls through it.
+type polledRow struct {
+	Row
+	streamID pgtype.UUID
+	salt     pgtype.UUID
+	dest     []any
+}
+
+// newPolledRow returns a row for results with Columns, followed by what goes into more.
+func newPolledRow(more ...any) *polledRow {
+	r := &polledRow{}
+	r.dest = append([]any{
+		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &r.streamID, &r.StreamVersion, &r.ID, &r.Source,
+		&r.Type, &r.Data, &r.Personal, &r.salt, &r.RecordedAt, &r.Metadata,
+	}, more...)
+	return r
+}
+
+func (r *polledRow) scan(rows *sql.Rows) error {
+	if err := rows.Scan(r.dest...); err != nil {
+		return fmt.Errorf("scan event: %w", err)
+	}
+	r.StreamID, r.Salt = r.streamID.Bytes, uuid.NullUUID{UUID: r.salt.Bytes, Valid: r.salt.Valid}
+	return nil
+}
