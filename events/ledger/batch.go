@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -72,9 +71,6 @@ func (b *builder) add(e *eventlog.Row) error {
 	return b.grower.add(tlog.RecordHash(entry))
 }
 
-// lengthSize is the size of the length before each entry of a bundle.
-const lengthSize = 2
-
 // appendEntry appends an entry to the bundle that it belongs to, and returns it.
 func (b *builder) appendEntry(index int64, e *eventlog.Row) ([]byte, error) {
 	last := len(b.batch.bundles) - 1
@@ -84,15 +80,11 @@ func (b *builder) appendEntry(index int64, e *eventlog.Row) ([]byte, error) {
 		b.batch.bundleFirst = append(b.batch.bundleFirst, index)
 		last++
 	}
-	bundle := b.batch.bundles[last]
-	from := len(bundle)
-	bundle, err := b.encoder.append(append(bundle, 0, 0), e)
+	bundle, entry, err := b.encoder.appendFramed(b.batch.bundles[last], e)
 	if err != nil {
 		return nil, err
 	}
 	b.batch.bundles[last] = bundle
-	entry := bundle[from+lengthSize:]
-	binary.BigEndian.PutUint16(bundle[from:], uint16(len(entry))) //nolint:gosec // the encoder refuses larger ones
 	return entry, nil
 }
 

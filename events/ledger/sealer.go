@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -154,30 +153,25 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 		return nil
 	}
 	last := at.size - 1
-	bundles, err := s.store.Bundles(ctx, last/TileWidth, int(last%TileWidth)+1)
+	inBundle := int(last % TileWidth)
+	bundles, err := s.store.Bundles(ctx, last/TileWidth, inBundle+1)
 	if err != nil {
 		return err
 	}
-	entry := lastEntry(bundles[0])
+	entries, err := SplitBundle(bundles[0], inBundle+1)
+	if err != nil {
+		return err
+	}
 	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
 	for row, err := range eventlog.RowsAfter(ctx, s.config.Pool, before, 1) {
 		if err != nil {
 			return fmt.Errorf("read log after %s: %w", before, err)
 		}
-		if row.Position == at.position && bytes.HasPrefix(entry, appendLasting(nil, row)) {
+		if row.Position == at.position && bytes.HasPrefix(entries[inBundle], appendLasting(nil, row)) {
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: entry %d, at %s", ErrDiverged, last, at.position)
-}
-
-// lastEntry returns the last entry of a bundle.
-func lastEntry(bundle []byte) (entry []byte) {
-	for len(bundle) >= lengthSize {
-		end := lengthSize + int(binary.BigEndian.Uint16(bundle))
-		entry, bundle = bundle[lengthSize:end], bundle[end:]
-	}
-	return entry
 }
 
 // read makes batches of what the log has behind a state, as it grows.

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	_ "embed"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -104,14 +103,12 @@ func (s *Store) Bundles(ctx context.Context, n int64, entries int) ([][]byte, er
 		bundle = append(bundle, piece...)
 		full := min(before+TileWidth, entries)
 		for end < len(bundle) && count < full {
-			if len(bundle) < end+lengthSize {
+			entry, _, ok := cutEntry(bundle[end:])
+			if !ok {
 				return fmt.Errorf("%w: entry %d is cut off", ErrDamaged, n*TileWidth+int64(count))
 			}
-			end += lengthSize + int(binary.BigEndian.Uint16(bundle[end:]))
+			end += lengthSize + len(entry)
 			count++
-		}
-		if len(bundle) < end {
-			return fmt.Errorf("%w: entry %d is cut off", ErrDamaged, n*TileWidth+int64(count)-1)
 		}
 		if count == full {
 			bundles = append(bundles, bundle[:end])

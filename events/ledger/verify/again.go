@@ -25,14 +25,14 @@ func (v *verification) duplicates(ctx context.Context) error {
 		return nil
 	}
 	seen := map[[2]string]int64{}
-	return v.entries(ctx, func(index int64, e *entry) {
-		if !suspects[v.nameOf(e.source, e.id)] {
+	return v.entries(ctx, func(index int64, e *ledger.Entry) {
+		if !suspects[v.nameOf(e.Source, e.ID)] {
 			return
 		}
-		name := [2]string{e.source, e.id}
+		name := [2]string{e.Source, e.ID}
 		if first, ok := seen[name]; ok {
 			v.add(Fault{
-				Part: Duplicate, LogIndex: &index, ID: e.id, Source: e.source, Count: 1,
+				Part: Duplicate, LogIndex: &index, ID: e.ID, Source: e.Source, Count: 1,
 				Detail: fmt.Sprintf("log index %d has this id and source already", first),
 			})
 			return
@@ -53,8 +53,8 @@ func (v *verification) swaps(ctx context.Context) error {
 		return nil
 	}
 	home := map[*Fault]int64{} // where the event that is in the place of another belongs
-	err := v.entries(ctx, func(index int64, e *entry) {
-		if f := wanted[[2]string{e.source, e.id}]; f != nil {
+	err := v.entries(ctx, func(index int64, e *ledger.Entry) {
+		if f := wanted[[2]string{e.Source, e.ID}]; f != nil {
 			home[f] = index
 		}
 	})
@@ -79,14 +79,14 @@ func (v *verification) swaps(ctx context.Context) error {
 }
 
 // entries calls each with every entry that can be read.
-func (v *verification) entries(ctx context.Context, each func(index int64, e *entry)) error {
+func (v *verification) entries(ctx context.Context, each func(index int64, e *ledger.Entry)) error {
 	for start := v.source.First(); start < v.tree.N; start += ledger.TileWidth {
 		raws, err := readEntries(ctx, v.source, start/ledger.TileWidth, int(min(ledger.TileWidth, v.tree.N-start)))
 		if err != nil {
 			return err
 		}
 		for i, raw := range raws {
-			if e, err := parseEntry(raw); err == nil {
+			if e, err := ledger.ParseEntry(raw); err == nil {
 				each(start+int64(i), &e)
 			}
 		}

@@ -3,9 +3,11 @@ package verify
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -38,7 +40,7 @@ type version struct {
 func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	count := bundle.Width(first, v.tree.N)
 	c := &chunk{first: first, end: first + int64(count), leaves: make([]tlog.Hash, 0, count)}
-	entries := make([]*entry, count)
+	entries := make([]*ledger.Entry, count)
 	for offset := 0; offset < count; offset += ledger.TileWidth {
 		if err := v.checkEntries(ctx, c, entries, offset, min(ledger.TileWidth, count-offset)); err != nil {
 			return nil, err
@@ -63,14 +65,14 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 }
 
 // checkEntries reads one entry bundle and the hash tile that belongs to it.
-func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*entry, offset, width int) error {
+func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*ledger.Entry, offset, width int) error {
 	start := c.first + int64(offset)
 	tile := tlog.Tile{H: ledger.TileHeight, L: -1, N: start / ledger.TileWidth, W: width}
 	data, err := v.read(ctx, tile)
 	if err != nil {
 		return err
 	}
-	raws, splitErr := split(data, width)
+	raws, splitErr := ledger.SplitBundle(data, width)
 	tile.L = 0
 	hashes, err := v.read(ctx, tile)
 	if err != nil {
@@ -86,15 +88,15 @@ func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*en
 		if complete {
 			c.leaves = append(c.leaves, leaf)
 		}
-		e, err := parseEntry(raw)
+		e, err := ledger.ParseEntry(raw)
 		inTile := hashes == nil || bytes.Equal(leaf[:], hashes[i*tlog.HashSize:][:tlog.HashSize])
 		if err != nil || !inTile {
 			c.fault(Entry, index, &e, "the entry does not have the hash that its hash tile has")
 			continue
 		}
 		entries[offset+i] = &e
-		c.streams = append(c.streams, version{e.streamID, e.version, index})
-		c.names = append(c.names, v.nameOf(e.source, e.id))
+		c.streams = append(c.streams, version{e.StreamID, e.StreamVersion, index})
+		c.names = append(c.names, v.nameOf(e.Source, e.ID))
 	}
 	if splitErr != nil {
 		c.fault(Entry, start+int64(len(raws)), nil, splitErr.Error())
@@ -123,16 +125,16 @@ func (v *verification) nameOf(source, id string) uint64 {
 	return h.Sum64()
 }
 
-func (c *chunk) fault(part Part, index int64, e *entry, detail string) {
+func (c *chunk) fault(part Part, index int64, e *ledger.Entry, detail string) {
 	f := Fault{Part: part, LogIndex: &index, Count: 1, Detail: detail}
 	if e != nil {
-		f.ID, f.Source = e.id, e.source
+		f.ID, f.Source = e.ID, e.Source
 	}
 	c.faults = append(c.faults, f)
 }
 
 // compare holds events against the entries of the chunk. An entry that is nil was faulty and is left out.
-func (c *chunk) compare(entries []*entry, list []bundle.Event) {
+func (c *chunk) compare(entries []*ledger.Entry, list []bundle.Event) {
 	placed := make([]*bundle.Event, len(entries))
 	next, last := 0, c.first-1 // place of the next event; log index of the last one
 	for i := range list {
@@ -155,7 +157,7 @@ func (c *chunk) compare(entries []*entry, list []bundle.Event) {
 		case placed[at] != nil:
 			// Two claim one place: the one that the entry names has it.
 			stranger := e
-			if entries[at] != nil && entries[at].id == e.ID && entries[at].source == e.Source {
+			if entries[at] != nil && entries[at].ID == e.ID && entries[at].Source == e.Source {
 				placed[at], stranger = e, placed[at]
 			}
 			c.extra(stranger, e.LogIndex, "another event has its log index")
@@ -183,7 +185,7 @@ func (c *chunk) extra(e *bundle.Event, index int64, detail string) {
 	c.faults = append(c.faults, Fault{Part: Extra, LogIndex: &index, ID: e.ID, Source: e.Source, Count: 1, Detail: detail})
 }
 
-func (c *chunk) compareOne(index int64, want *entry, got *bundle.Event) {
+func (c *chunk) compareOne(index int64, want *ledger.Entry, got *bundle.Event) {
 	if got == nil {
 		c.fault(Missing, index, want, "the ledger has its entry, and the event is not there")
 		return
@@ -193,7 +195,7 @@ func (c *chunk) compareOne(index int64, want *entry, got *bundle.Event) {
 		return
 	}
 	c.events++
-	parts, erased := want.compare(got)
+	parts, erased := differences(want, got)
 	if erased {
 		c.erased++
 	}
@@ -202,10 +204,59 @@ func (c *chunk) compareOne(index int64, want *entry, got *bundle.Event) {
 		if x, ok := erasureOf(index, got, erased); ok {
 			c.erasures = append(c.erasures, x)
 		}
-	case want.id != got.ID && (want.streamID != got.StreamID || int64(want.version) != int64(got.StreamVersion)):
+	case want.ID != got.ID && (want.StreamID != got.StreamID || int64(want.StreamVersion) != int64(got.StreamVersion)):
 		c.fault(Replaced, index, want, fmt.Sprintf("event %q of %q is in its place", got.ID, got.Source))
 		c.faults[len(c.faults)-1].foundID, c.faults[len(c.faults)-1].foundSource = got.ID, got.Source
 	default:
 		c.fault(parts[0], index, want, "not what its entry commits to: "+names(parts))
 	}
+}
+
+// differences returns the parts of an event that are not what its entry commits to, nothing for the right event. erased
+// says that its personal part and salt are gone, which is allowed: an erasure takes both at once. An event that never had
+// a personal part may have a salt, to which its entry does not commit.
+func differences(e *ledger.Entry, got *bundle.Event) (parts []Part, erased bool) {
+	differs := func(part Part, really bool) {
+		if really {
+			parts = append(parts, part)
+		}
+	}
+	differs(ID, e.ID != got.ID)
+	differs(EventSource, e.Source != got.Source)
+	differs(Type, e.Type != got.Type)
+	differs(StreamType, e.StreamType != got.StreamType)
+	differs(StreamID, e.StreamID != got.StreamID)
+	differs(StreamVersion, int64(e.StreamVersion) != int64(got.StreamVersion))
+	differs(RecordedAt, e.RecordedAt != got.RecordedAt.UnixMicro())
+	differs(Data, !isDigest(e.Data, got.Data))
+	switch {
+	case e.PersonalForm == ledger.PersonalNone:
+		differs(Personal, got.Personal != nil)
+	case got.Personal == nil:
+		erased = !got.Salt.Valid
+		differs(Personal, !erased)
+	case e.PersonalForm == ledger.PersonalSalted:
+		differs(Personal, !got.Salt.Valid || !isDigest(e.Personal, got.Salt.UUID[:], got.Personal))
+	default:
+		differs(Personal, got.Salt.Valid || !isDigest(e.Personal, got.Personal))
+	}
+	differs(Metadata, !isDigest(e.Metadata, got.Metadata))
+	return parts, erased
+}
+
+func isDigest(want []byte, parts ...[]byte) bool {
+	data := parts[0]
+	if len(parts) > 1 {
+		data = bytes.Join(parts, nil)
+	}
+	sum := sha256.Sum256(data)
+	return bytes.Equal(want, sum[:])
+}
+
+func names(parts []Part) string {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = string(part)
+	}
+	return strings.Join(texts, ", ")
 }

@@ -244,8 +244,8 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 			}
 			index := start + int64(i)
 			f.LogIndex, f.Detail = &index, "the entry is not that of the older bundle"
-			if e, err := parseEntry(raw); err == nil {
-				f.ID, f.Source = e.id, e.source
+			if e, err := ledger.ParseEntry(raw); err == nil {
+				f.ID, f.Source = e.ID, e.Source
 			}
 			return nil
 		}
@@ -261,6 +261,6 @@ func readEntries(ctx context.Context, source Source, n int64, width int) ([][]by
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says enough
 	}
-	raws, _ := split(data, width)
+	raws, _ := ledger.SplitBundle(data, width)
 	return raws, nil
 }
