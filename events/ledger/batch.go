@@ -45,7 +45,7 @@ func newBuilder(t *tree, start state) *builder {
 // add appends an event, whose bytes the builder does not keep.
 func (b *builder) add(e *eventlog.Row) error {
 	at := &b.batch.end.position
-	index := b.grower.size
+	index := b.grower.Size()
 	switch {
 	case e.Position.TransactionID == at.TransactionID && e.Position.Ordinal == at.Ordinal+1:
 		if n := len(b.batch.counts); n > 0 {
@@ -89,15 +89,10 @@ func (b *builder) appendEntry(index int64, e *eventlog.Row) ([]byte, error) {
 }
 
 // finish closes the batch.
-func (b *builder) finish() (*batch, error) {
+func (b *builder) finish() *batch {
 	b.batch.pieces = b.grower.finish()
-	b.batch.end.size = b.grower.size
-	root, err := b.grower.root()
-	if err != nil {
-		return nil, err
-	}
-	b.batch.end.root = root
-	return b.batch, nil
+	b.batch.end.size, b.batch.end.root = b.grower.Size(), b.grower.Root()
+	return b.batch
 }
 
 // lastPositionSQL finds the end of a transaction. $1: the transaction.
@@ -124,5 +119,5 @@ func nextBatch(ctx context.Context, db database, t *tree, start state, limit int
 		}
 		b.batch.counts[last] = end + 1
 	}
-	return b.finish()
+	return b.finish(), nil
 }

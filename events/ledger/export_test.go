@@ -19,7 +19,7 @@ type Piece struct {
 type Tree struct{ tree *tree }
 
 // NewTree is an empty tree.
-func NewTree() *Tree { return &Tree{tree: &tree{}} }
+func NewTree() *Tree { return &Tree{tree: &tree{Edge: NewEdge()}} }
 
 // Grow adds leaves as one seal does.
 func (t *Tree) Grow(leaves []tlog.Hash) ([]Piece, error) {
@@ -37,20 +37,18 @@ func (t *Tree) Grow(leaves []tlog.Hash) ([]Piece, error) {
 }
 
 // Root is the root.
-func (t *Tree) Root() (tlog.Hash, error) { return t.tree.root() }
+func (t *Tree) Root() tlog.Hash { return t.tree.Root() }
 
 // Reload forgets the tree and puts it together from tiles again.
 func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
-	root, err := t.tree.root()
-	if err != nil {
-		return err
-	}
-	tiles := edgeTiles(t.tree.size)
+	size := t.tree.Size()
+	tiles := edgeTiles(size)
 	data := make([][]byte, len(tiles))
 	for i, tile := range tiles {
 		data[i] = read(tile)
 	}
-	t.tree, err = newTree(t.tree.size, root, tiles, data)
+	reloaded, err := newTree(size, t.tree.Root(), tiles, data)
+	t.tree = reloaded
 	return err
 }
 

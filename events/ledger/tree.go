@@ -3,7 +3,9 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/transparency-dev/merkle/compact"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -14,16 +16,62 @@ const (
 	TileWidth = 1 << TileHeight
 	// levels of tiles cover 2^64 entries.
 	levels = 8
+
+	tileSize = TileWidth * tlog.HashSize // bytes of a full tile
 )
 
 // ErrDamaged is returned when what is stored of the tree contradicts itself.
 var ErrDamaged = errors.New("stored tree is damaged")
 
-// tree is the right edge of a Merkle tree: all that is needed to grow it and to compute its root.
+// rfc6962 makes trees with the hashes of RFC 6962. tlog's function takes two allocations less than that of the module
+// merkle.
+var rfc6962 = compact.RangeFactory{Hash: func(left, right []byte) []byte {
+	hash := tlog.NodeHash(tlog.Hash(left), tlog.Hash(right))
+	return hash[:]
+}}
+
+// Edge is the right edge of a Merkle tree: all that is needed to grow it and to compute its root. Create it with
+// NewEdge.
+type Edge struct{ nodes *compact.Range }
+
+// NewEdge returns the edge of an empty tree.
+func NewEdge() *Edge { return &Edge{nodes: rfc6962.NewEmptyRange(0)} }
+
+// Size is the number of leaves.
+func (e *Edge) Size() int64 { return int64(e.nodes.End()) } //nolint:gosec // far below
+
+// Push appends a complete subtree of 2^level leaves; the size must be a multiple of that. visit, if it is not nil, is
+// called with the root of the subtree, and then with the roots of the larger ones that are complete now.
+func (e *Edge) Push(root tlog.Hash, level uint, visit compact.VisitFn) error {
+	if level == 0 {
+		return e.nodes.Append(root[:], visit) //nolint:wrapcheck // only a range that contradicts itself fails
+	}
+	begin := e.nodes.End()
+	subtree, err := rfc6962.NewRange(begin, begin+1<<level, [][]byte{root[:]})
+	if err != nil {
+		return fmt.Errorf("append 2^%d leaves to %d: %w", level, begin, err)
+	}
+	if visit != nil {
+		visit(compact.NewNodeID(level, begin>>level), root[:])
+	}
+	return e.nodes.AppendRange(subtree, visit) //nolint:wrapcheck // only a range that contradicts itself fails
+}
+
+// Root is the Merkle tree hash.
+func (e *Edge) Root() tlog.Hash {
+	if e.Size() == 0 {
+		empty, _ := tlog.TreeHash(0, nil) // which never fails
+		return empty
+	}
+	root, _ := e.nodes.GetRootHash(nil) // which fails only for a range that begins elsewhere
+	return tlog.Hash(root)
+}
+
+// tree is what the sealer keeps of the Merkle tree.
 type tree struct {
-	size int64
-	// edge has the hashes of the rightmost tile of each level as long as it is partial.
-	edge [levels][]byte
+	*Edge
+	// tiles has the hashes of the rightmost tile of each level as long as it is partial.
+	tiles [levels][]byte
 }
 
 // piece is a run of consecutive hashes within one tile.
@@ -36,52 +84,40 @@ type piece struct {
 // grower adds leaves to a tree and collects what is new.
 type grower struct {
 	*tree
-	from   [levels]int // how many hashes of the edge were there before
+	from   [levels]int // bytes of each tile that were there before
 	pieces []piece
 }
 
 func (t *tree) grow() *grower {
 	g := &grower{tree: t}
-	for level := range t.edge {
-		g.from[level] = len(t.edge[level])
+	for level := range t.tiles {
+		g.from[level] = len(t.tiles[level])
 	}
 	return g
 }
 
 // add appends a leaf.
-func (g *grower) add(leaf tlog.Hash) error {
-	g.size++
-	for level, hash := 0, leaf; ; level++ {
-		g.edge[level] = append(g.edge[level], hash[:]...)
-		if len(g.edge[level]) < TileWidth*tlog.HashSize {
-			return nil
-		}
-		var err error
-		if hash, err = tileRoot(g.edge[level]); err != nil {
-			return err
-		}
-		g.cut(level, g.size>>(TileHeight*level)-TileWidth)
+func (g *grower) add(leaf tlog.Hash) error { return g.Push(leaf, 0, g.visit) }
+
+// visit puts the root of a complete subtree into its tile, if it belongs into one.
+func (g *grower) visit(id compact.NodeID, hash []byte) {
+	if id.Level%TileHeight != 0 {
+		return
+	}
+	level := int(id.Level / TileHeight)
+	g.tiles[level] = append(g.tiles[level], hash...)
+	if len(g.tiles[level]) == tileSize {
+		g.cut(level, int64(id.Index)+1-TileWidth) //nolint:gosec // below 2^63
 		// A new slice: the piece keeps the old one.
-		g.edge[level] = make([]byte, 0, TileWidth*tlog.HashSize)
+		g.tiles[level] = make([]byte, 0, tileSize)
 		g.from[level] = 0
 	}
 }
 
-// tileRoot is the hash that a full tile has in the level above.
-func tileRoot(data []byte) (tlog.Hash, error) {
-	tile := tlog.Tile{H: TileHeight, L: 0, N: 0, W: TileWidth}
-	left, errLeft := tlog.HashFromTile(tile, data, tlog.StoredHashIndex(TileHeight-1, 0))
-	right, errRight := tlog.HashFromTile(tile, data, tlog.StoredHashIndex(TileHeight-1, 1))
-	if err := errors.Join(errLeft, errRight); err != nil {
-		return tlog.Hash{}, fmt.Errorf("hash tile: %w", err)
-	}
-	return tlog.NodeHash(left, right), nil
-}
-
-// cut makes a piece of what is new in the edge of a level, whose tile begins with hash number first.
+// cut makes a piece of what is new in the tile of a level that begins with hash number first.
 func (g *grower) cut(level int, first int64) {
 	from := g.from[level]
-	if fresh := g.edge[level][from:]; len(fresh) > 0 {
+	if fresh := g.tiles[level][from:]; len(fresh) > 0 {
 		g.pieces = append(g.pieces, piece{level: level, first: first + int64(from/tlog.HashSize), hashes: fresh})
 	}
 }
@@ -89,8 +125,8 @@ func (g *grower) cut(level int, first int64) {
 // finish returns all that is new. The pieces must not be changed by growing on: they are copied where that could be.
 func (g *grower) finish() []piece {
 	full := len(g.pieces)
-	for level := range g.edge {
-		g.cut(level, g.size>>(TileHeight*level)&^(TileWidth-1))
+	for level := range g.tiles {
+		g.cut(level, g.Size()>>(TileHeight*level)&^(TileWidth-1))
 	}
 	for i := range g.pieces[full:] {
 		p := &g.pieces[full+i]
@@ -99,34 +135,7 @@ func (g *grower) finish() []piece {
 	return g.pieces
 }
 
-// root is the Merkle tree hash.
-func (t *tree) root() (tlog.Hash, error) {
-	root, err := tlog.TreeHash(t.size, tlog.HashReaderFunc(t.readHashes))
-	if err != nil {
-		return tlog.Hash{}, fmt.Errorf("compute root: %w", err)
-	}
-	return root, nil
-}
-
-// readHashes looks hashes up in the edge.
-func (t *tree) readHashes(indexes []int64) ([]tlog.Hash, error) {
-	hashes := make([]tlog.Hash, len(indexes))
-	for i, index := range indexes {
-		tile := tlog.TileForIndex(TileHeight, index)
-		if tile.L >= levels || tile.N != t.size>>(TileHeight*tile.L)>>TileHeight {
-			return nil, fmt.Errorf("%w: hash %d is not in the edge of %d entries", ErrDamaged, index, t.size)
-		}
-		edge := t.edge[tile.L]
-		tile.W = len(edge) / tlog.HashSize
-		var err error
-		if hashes[i], err = tlog.HashFromTile(tile, edge, index); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-	}
-	return hashes, nil
-}
-
-// edgeTiles are the partial tiles of a tree.
+// edgeTiles are the partial tiles of a tree, the lowest first.
 func edgeTiles(size int64) []tlog.Tile {
 	var tiles []tlog.Tile
 	for level := range levels {
@@ -140,18 +149,19 @@ func edgeTiles(size int64) []tlog.Tile {
 
 // newTree puts the right edge of a tree together from its partial tiles, and checks that it has this root.
 func newTree(size int64, root tlog.Hash, tiles []tlog.Tile, data [][]byte) (*tree, error) {
-	t := &tree{size: size}
-	for i, tile := range tiles {
+	t := &tree{Edge: NewEdge()}
+	for i, tile := range slices.Backward(tiles) {
 		if len(data[i]) != tile.W*tlog.HashSize {
 			return nil, fmt.Errorf("%w: tile %s has %d bytes", ErrDamaged, tile.Path(), len(data[i]))
 		}
-		t.edge[tile.L] = append(make([]byte, 0, TileWidth*tlog.HashSize), data[i]...)
+		t.tiles[tile.L] = append(make([]byte, 0, tileSize), data[i]...)
+		for hash := range slices.Chunk(data[i], tlog.HashSize) {
+			if err := t.Push(tlog.Hash(hash), uint(TileHeight*tile.L), nil); err != nil {
+				return nil, err
+			}
+		}
 	}
-	computed, err := t.root()
-	if err != nil {
-		return nil, err
-	}
-	if computed != root {
+	if t.Root() != root {
 		return nil, fmt.Errorf("%w: the tiles of %d entries do not have the root on record", ErrDamaged, size)
 	}
 	return t, nil

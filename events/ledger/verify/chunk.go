@@ -102,7 +102,11 @@ func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*le
 		c.fault(Entry, start+int64(len(raws)), nil, splitErr.Error())
 	}
 	if complete && len(raws) == ledger.TileWidth {
-		c.roots = append(c.roots, rootOf(c.leaves[offset:]))
+		root, err := rootOf(c.leaves[offset:])
+		if err != nil {
+			return err
+		}
+		c.roots = append(c.roots, root)
 	}
 	return nil
 }
@@ -213,8 +217,8 @@ func (c *chunk) compareOne(index int64, want *ledger.Entry, got *bundle.Event) {
 }
 
 // differences returns the parts of an event that are not what its entry commits to, nothing for the right event. erased
-// says that its personal part and salt are gone, which is allowed: an erasure takes both at once. An event that never had
-// a personal part may have a salt, to which its entry does not commit.
+// says that its personal part and salt are gone, which is allowed: an erasure takes both at once. An event that never
+// had a personal part may have a salt, to which its entry does not commit.
 func differences(e *ledger.Entry, got *bundle.Event) (parts []Part, erased bool) {
 	differs := func(part Part, really bool) {
 		if really {

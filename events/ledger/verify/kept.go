@@ -141,8 +141,8 @@ func (v *verification) keptInside(from, to int64) bool {
 // compareKept compares the tree as it is with the kept checkpoints of this size.
 func (v *verification) compareKept() {
 	for i := range v.kept {
-		if k := &v.kept[i]; k.tree.N == v.edge.size && !v.broken {
-			k.agrees = new(v.edge.root() == k.tree.Hash)
+		if k := &v.kept[i]; k.tree.N == v.edge.Size() && !v.broken {
+			k.agrees = new(v.edge.Root() == k.tree.Hash)
 		}
 	}
 }

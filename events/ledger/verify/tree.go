@@ -6,67 +6,49 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/transparency-dev/merkle/compact"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/bundle"
 )
 
-// edge is the right edge of a growing tree: roots of complete subtrees, the largest first (RFC 6962, section 2.1).
-type edge struct {
-	size  int64
-	roots []tlog.Hash
-	spans []int64
-}
-
-// push appends a complete subtree of span entries, a power of two that the size is a multiple of.
-func (t *edge) push(hash tlog.Hash, span int64) {
-	t.size += span
-	for n := len(t.spans); n > 0 && t.spans[n-1] == span; n = len(t.spans) {
-		hash, span = tlog.NodeHash(t.roots[n-1], hash), span*2
-		t.roots, t.spans = t.roots[:n-1], t.spans[:n-1]
-	}
-	t.roots, t.spans = append(t.roots, hash), append(t.spans, span)
-}
-
-// root is the Merkle tree hash.
-func (t *edge) root() tlog.Hash {
-	if len(t.roots) == 0 {
-		empty, _ := tlog.TreeHash(0, nil)
-		return empty
-	}
-	hash := t.roots[len(t.roots)-1]
-	for i := len(t.roots) - 2; i >= 0; i-- {
-		hash = tlog.NodeHash(t.roots[i], hash)
-	}
-	return hash
-}
-
 // rootOf is the root of a full tile.
-func rootOf(hashes []tlog.Hash) tlog.Hash {
-	var t edge
+func rootOf(hashes []tlog.Hash) (tlog.Hash, error) {
+	edge := ledger.NewEdge()
 	for _, hash := range hashes {
-		t.push(hash, 1)
+		if err := edge.Push(hash, 0, nil); err != nil {
+			return tlog.Hash{}, err //nolint:wrapcheck // it says enough
+		}
 	}
-	return t.root()
+	return edge.Root(), nil
 }
 
-// grow adds the entries of a chunk, stopping at the sizes of kept checkpoints. It reports whether all were there.
+// grow adds the entries of a chunk, stopping at the sizes of kept checkpoints, and compares hash tiles that are full.
+// Nothing is added behind entries that are missing.
 func (v *verification) grow(ctx context.Context, c *chunk) error {
+	if v.broken {
+		v.stained = v.stained || c.faulty(Entry)
+		return nil
+	}
 	for offset := 0; offset < len(c.leaves); offset += ledger.TileWidth {
-		part := c.leaves[offset:min(offset+ledger.TileWidth, len(c.leaves))]
-		end := v.edge.size + int64(len(part))
-		if n := offset / ledger.TileWidth; len(part) == ledger.TileWidth && !v.keptInside(v.edge.size, end) {
-			v.edge.push(c.roots[n], ledger.TileWidth)
-			v.compareKept()
-		} else {
-			for _, leaf := range part {
-				v.edge.push(leaf, 1)
-				v.compareKept()
-			}
+		subtrees, height := c.leaves[offset:min(offset+ledger.TileWidth, len(c.leaves))], uint(0)
+		end := v.edge.Size() + int64(len(subtrees))
+		if len(subtrees) == ledger.TileWidth && !v.keptInside(v.edge.Size(), end) {
+			subtrees, height = c.roots[offset/ledger.TileWidth:][:1], ledger.TileHeight
 		}
-		if len(part) == ledger.TileWidth {
-			if err := v.growTiles(ctx, c, 1, c.roots[offset/ledger.TileWidth]); err != nil {
+		for _, hash := range subtrees {
+			if err := v.edge.Push(hash, height, v.putInTile); err != nil {
+				return err //nolint:wrapcheck // it says enough
+			}
+			v.compareKept()
+		}
+		for level, hashes := range v.tiles {
+			if len(hashes) < ledger.TileWidth {
+				continue
+			}
+			v.tiles[level] = nil
+			if err := v.compareTile(ctx, c, level, c.first+int64(offset), hashes); err != nil {
 				return err
 			}
 		}
@@ -76,21 +58,11 @@ func (v *verification) grow(ctx context.Context, c *chunk) error {
 	return nil
 }
 
-// growTiles adds a hash to a level of hash tiles, and compares tiles that are full.
-func (v *verification) growTiles(ctx context.Context, c *chunk, level int, hash tlog.Hash) error {
-	for len(v.tiles) <= level {
-		v.tiles = append(v.tiles, nil)
+// putInTile adds the root of a complete subtree to its tile, if it belongs into one above the lowest level.
+func (v *verification) putInTile(id compact.NodeID, hash []byte) {
+	if level := id.Level / ledger.TileHeight; level > 0 && id.Level%ledger.TileHeight == 0 {
+		v.tiles[level] = append(v.tiles[level], tlog.Hash(hash))
 	}
-	v.tiles[level] = append(v.tiles[level], hash)
-	if len(v.tiles[level]) < ledger.TileWidth {
-		return nil
-	}
-	full := v.tiles[level]
-	v.tiles[level] = nil
-	if err := v.compareTile(ctx, c, level, c.end-1, full); err != nil {
-		return err
-	}
-	return v.growTiles(ctx, c, level+1, rootOf(full))
 }
 
 // compareTile holds the hashes of a tile that covers an entry against what is stored.
@@ -130,7 +102,7 @@ var errPrefix = errors.New("the hash tiles do not tell what is in front of the f
 // are right.
 func (v *verification) begin(ctx context.Context) error {
 	first := v.source.First()
-	for level := 7; level >= 1; level-- {
+	for level := len(v.tiles) - 1; level >= 1; level-- {
 		nodes := first >> (ledger.TileHeight * level)
 		width := int(nodes % ledger.TileWidth)
 		if width == 0 {
@@ -146,13 +118,11 @@ func (v *verification) begin(ctx context.Context) error {
 		if len(data) < width*tlog.HashSize {
 			return errPrefix
 		}
-		for len(v.tiles) <= level {
-			v.tiles = append(v.tiles, nil)
-		}
 		for i := range width {
 			hash := tlog.Hash(data[i*tlog.HashSize:][:tlog.HashSize])
-			v.edge.push(hash, int64(1)<<(ledger.TileHeight*level))
-			v.tiles[level] = append(v.tiles[level], hash)
+			if err := v.edge.Push(hash, uint(ledger.TileHeight*level), v.putInTile); err != nil {
+				return err //nolint:wrapcheck // it says enough
+			}
 		}
 	}
 	return nil

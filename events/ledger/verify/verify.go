@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 	"golang.org/x/sync/errgroup"
 
+	"novelgate/events/ledger"
 	"novelgate/events/ledger/bundle"
 )
 
@@ -84,10 +85,10 @@ type verification struct {
 	report *Report
 	kept   []keptTree // by size
 
-	edge     edge
-	tiles    [][]tlog.Hash // hashes of the last tile of each level above the lowest
-	broken   bool          // entries were missing: no root can be computed any more
-	stained  bool          // an entry is not the one that its hash tile has: tiles above it can't fit
+	edge     *ledger.Edge
+	tiles    [8][]tlog.Hash // hashes of the last tile of each level above the lowest, while it is partial
+	broken   bool           // entries were missing: no root can be computed any more
+	stained  bool           // an entry is not the one that its hash tile has: tiles above it can't fit
 	versions map[[16]byte]uint32
 	erasures erasures
 	names    []uint64
@@ -99,8 +100,8 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
 		Config: config, source: config.Source, seed: maphash.MakeSeed(),
-		report:   &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
-		versions: map[[16]byte]uint32{}, erasures: newErasures(), run: -1,
+		report: &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
+		edge:   ledger.NewEdge(), versions: map[[16]byte]uint32{}, erasures: newErasures(), run: -1,
 	}
 	if first := v.source.First(); first != v.First {
 		return nil, fmt.Errorf("%w: with log index %d, and it was to be verified from log index %d on", ErrFirst, first,
@@ -231,8 +232,8 @@ func (r *Report) Add(f Fault) {
 // end compares roots, finds what is there twice, and says more about what was found.
 func (v *verification) end(ctx context.Context) error {
 	last := &chunk{first: v.tree.N, end: v.tree.N}
-	for level := 1; level < len(v.tiles); level++ {
-		if hashes := v.tiles[level]; len(hashes) > 0 {
+	for level, hashes := range v.tiles {
+		if len(hashes) > 0 {
 			if err := v.compareTile(ctx, last, level, v.tree.N-1, hashes); err != nil {
 				return err
 			}
@@ -244,7 +245,7 @@ func (v *verification) end(ctx context.Context) error {
 	if err := v.duplicates(ctx); err != nil {
 		return err
 	}
-	rootFits := !v.broken && v.edge.root() == v.tree.Hash
+	rootFits := !v.broken && v.edge.Root() == v.tree.Hash
 	if !rootFits {
 		v.add(Fault{Part: Root, Count: 1, Detail: fmt.Sprintf("the root of the %d entries is not the signed one", v.tree.N)})
 	}
