@@ -15,7 +15,7 @@ import (
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
-	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 )
 
@@ -44,7 +44,7 @@ type API struct {
 	Keys      Authenticator
 	Committer Committer
 	Limiter   Limiter
-	Records   eventlog.Querier       // answers queries
+	Records   database.Querier       // answers queries
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
 	Addresses httpkit.Addresses      // in answers
 

@@ -19,6 +19,7 @@ import (
 	"novelgate/commands/request"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -248,7 +249,7 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, erro
 
 // queryRow reads the one row of a query, pgx.ErrNoRows when there is none.
 func queryRow[T any](
-	ctx context.Context, q eventlog.Querier, sql string, args []any, scan pgx.RowToFunc[T],
+	ctx context.Context, q database.Querier, sql string, args []any, scan pgx.RowToFunc[T],
 ) (T, error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/access"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 )
@@ -108,6 +109,7 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 
 // stuck is a database that answers nobody until it is released.
 type stuck struct {
+	database.Querier
 	asked    atomic.Int64
 	released chan struct{}
 }
@@ -121,8 +123,8 @@ func (s *stuck) Query(context.Context, string, ...any) (pgx.Rows, error) {
 // TestQueriesUnderWay lets one integration ask a database that does not answer.
 func TestQueriesUnderWay(t *testing.T) {
 	t.Parallel()
-	f, database := newFake(), &stuck{released: make(chan struct{})}
-	handler := serveRecords(t, f, database)
+	f, db := newFake(), &stuck{released: make(chan struct{})}
+	handler := serveRecords(t, f, db)
 	var wg sync.WaitGroup
 	ask := func() {
 		if got := send(t, handler, http.MethodPost, reconcilePath,
@@ -133,7 +135,7 @@ func TestQueriesUnderWay(t *testing.T) {
 	for range 8 {
 		wg.Go(ask)
 	}
-	testdb.Eventually(t, "eight are under way", func() bool { return database.asked.Load() == 8 })
+	testdb.Eventually(t, "eight are under way", func() bool { return db.asked.Load() == 8 })
 	if got := send(t, handler, http.MethodPost, reconcilePath,
 		inquiries[2].body); got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
 		got.header.Get("Retry-After") != "1" {
@@ -141,7 +143,7 @@ func TestQueriesUnderWay(t *testing.T) {
 	}
 	f.principal.IntegrationID = uuid.New() // read when a request is authenticated, which all those have been
 	wg.Go(ask)
-	testdb.Eventually(t, "another integration asks", func() bool { return database.asked.Load() == 9 })
-	close(database.released)
+	testdb.Eventually(t, "another integration asks", func() bool { return db.asked.Load() == 9 })
+	close(db.released)
 	wg.Wait()
 }

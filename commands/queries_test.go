@@ -16,7 +16,7 @@ import (
 
 	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
-	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 )
 
@@ -258,7 +258,10 @@ func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 }
 
 // failing is a database that answers nothing.
-type failing struct{ error }
+type failing struct {
+	database.Querier
+	error
+}
 
 func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, f.error }
 
@@ -274,7 +277,7 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 		{errors.New("a secret of the inside"), 500, ""},
 	} {
 		f := newFake()
-		handler := serveRecords(t, f, failing{tc.err})
+		handler := serveRecords(t, f, failing{error: tc.err})
 		for _, inquiry := range inquiries[1:] {
 			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
 			if got.status != tc.status || got.body["retryable"] != (tc.status == 503) ||
@@ -289,7 +292,7 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 }
 
 // serveRecords is serve with a database to read.
-func serveRecords(t testing.TB, f *fake, records eventlog.Querier) http.Handler {
+func serveRecords(t testing.TB, f *fake, records database.Querier) http.Handler {
 	t.Helper()
 	api := newAPI(f, timeout, time.Now)
 	api.Records = records

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 var (
@@ -44,12 +45,12 @@ func (Activity) Streams() []string {
 
 // Apply implements Projection. Of a batch that comes again nothing is counted; one of which a part was counted before
 // is refused.
-func (Activity) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	return applyBetweenErasures(ctx, tx, batch, activityEraseSQL, countActivity)
 }
 
 // countActivity applies events none of which erases an author.
-func countActivity(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func countActivity(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	counted := newActivityCount()
 	for i := range batch {
 		counted.add(&batch[i])

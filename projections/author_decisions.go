@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 //go:embed author_decisions.sql
@@ -42,7 +43,7 @@ type decision struct {
 }
 
 // Apply implements Projection.
-func (AuthorDecisions) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (AuthorDecisions) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for i := range batch {
 		recorded := &batch[i]
 		if recorded.StreamType != events.AuthorStream {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 //go:embed authors.sql
@@ -37,7 +38,7 @@ func (Authors) Tables() []string { return []string{"authors"} }
 func (Authors) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
 // Apply implements Projection.
-func (Authors) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	return applyBetweenErasures(ctx, tx, batch, eraseAuthorSQL, upsertAuthors)
 }
 
@@ -46,7 +47,7 @@ func (Authors) Apply(ctx context.Context, tx Execer, batch []events.Recorded) er
 const eraseAuthorSQL = `DELETE FROM authors
 WHERE author_id = $1 AND (display_name_transaction_id, display_name_position) < ($2::xid8, $3::integer)`
 
-func upsertAuthors(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	authors := foldAuthors(batch)
 	if len(authors) == 0 {
 		return nil

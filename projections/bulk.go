@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Bulk is implemented by a projection most of whose events do nothing but add rows, each event its own. Such rows can
@@ -47,13 +48,8 @@ func Load(loader Loader, batch []events.Recorded) (rows []Rows, rest []events.Re
 	return rows, rest, nil
 }
 
-// Copier is a connection or a transaction that rows are copied through.
-type Copier interface {
-	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
-}
-
 // CopyIn copies rows into the tables of a schema.
-func CopyIn(ctx context.Context, db Copier, schema string, rows []Rows) error {
+func CopyIn(ctx context.Context, db database.DB, schema string, rows []Rows) error {
 	for _, of := range rows {
 		if _, err := db.CopyFrom(ctx, pgx.Identifier{schema, of.Table}, of.Columns, of.Values); err != nil {
 			return fmt.Errorf("copy into %s: %w", of.Table, err)

@@ -16,6 +16,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/internal/testsize"
 	"novelgate/projections"
@@ -49,7 +50,7 @@ type dawdling struct {
 	once sync.Once
 }
 
-func (d *dawdling) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+func (d *dawdling) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	d.once.Do(d.wait)
 	return d.counting.Apply(ctx, tx, batch)
 }

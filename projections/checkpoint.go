@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // States of a projection.
@@ -31,12 +31,6 @@ type checkpoint struct {
 	inLog      bool              // the log has the event at the position
 }
 
-// conn is a connection, a pool or a transaction.
-type conn interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 const createCheckpointSQL = `INSERT INTO projections (name, generation, transaction_id, position, state, updated_at)
 VALUES ($1, $2, '0', 0, 'running', statement_timestamp()) ON CONFLICT (name) DO NOTHING`
 
@@ -48,7 +42,7 @@ const inLogSQL = `(p.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
     WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at))`
 
 // loadCheckpoint returns the checkpoint of a projection, which is at the beginning of the log if there was none.
-func loadCheckpoint(ctx context.Context, db conn, projection Projection) (checkpoint, error) {
+func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) (checkpoint, error) {
 	if err := CreateCheckpoint(ctx, db, projection); err != nil {
 		return checkpoint{}, err
 	}
@@ -59,7 +53,7 @@ func loadCheckpoint(ctx context.Context, db conn, projection Projection) (checkp
 }
 
 // CreateCheckpoint sets a projection that has never run to the beginning of the log.
-func CreateCheckpoint(ctx context.Context, db conn, projection Projection) error {
+func CreateCheckpoint(ctx context.Context, db database.DB, projection Projection) error {
 	var exists bool
 	if err := db.QueryRow(ctx, existsSQL, projection.Name()).Scan(&exists); err != nil || exists {
 		return wrap(err, "look for checkpoint")
@@ -138,7 +132,7 @@ WHERE name = $1 AND state = 'failed'`
 
 // Retry lets a failed projection go on with the event at which it stopped; it takes it up within a second. It
 // fails with ErrUnknownProjection or ErrNotFailed.
-func Retry(ctx context.Context, db conn, name string) error {
+func Retry(ctx context.Context, db database.DB, name string) error {
 	tag, err := db.Exec(ctx, retrySQL, name)
 	if err != nil {
 		return fmt.Errorf("retry projection %s: %w", name, err)

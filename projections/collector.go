@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/scrape"
 )
 
@@ -19,7 +19,7 @@ type Collector struct {
 }
 
 // NewCollector returns a collector that asks db. The clock tells how old an answer is.
-func NewCollector(db eventlog.Querier, clock func() time.Time) *Collector {
+func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("novelgate_"+name, help, labels, nil)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
-	"novelgate/projections"
 )
 
 // counting writes one row for every application of an event, in the order of application: what is applied twice, not at
@@ -26,7 +26,7 @@ func (c counting) Generation() int { return 1 }
 
 func (c counting) Tables() []string { return []string{"applied_" + c.name} }
 
-func (c counting) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+func (c counting) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	transactions, positions := make([]pgtype.Uint64, len(batch)), make([]int32, len(batch))
 	for i, recorded := range batch {
 		transactions[i], positions[i] = pgtype.Uint64{Uint64: recorded.Position.TransactionID, Valid: true},

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // applyBetweenErasures applies the events between the erasures of authors, each part as a batch of its own, and each
 // erasure in its place with a statement that takes the author and the erasure's place in the log: transaction id and
 // position.
-func applyBetweenErasures(ctx context.Context, tx Execer, batch []events.Recorded, eraseSQL string,
-	apply func(ctx context.Context, tx Execer, part []events.Recorded) error,
+func applyBetweenErasures(ctx context.Context, tx database.Execer, batch []events.Recorded, eraseSQL string,
+	apply func(ctx context.Context, tx database.Execer, part []events.Recorded) error,
 ) error {
 	begin := 0
 	for i := range batch {

@@ -14,6 +14,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -23,11 +24,11 @@ const poisonKey = "poison"
 // allergic is a counting projection that cannot take one event until it is cured.
 type allergic struct {
 	counting
-	reaction func(ctx context.Context, tx projections.Execer) error
+	reaction func(ctx context.Context, tx database.Execer) error
 	cured    *atomic.Bool
 }
 
-func (a allergic) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+func (a allergic) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for i := range batch {
 		if batch[i].ID == poisonKey && !a.cured.Load() {
 			if err := a.reaction(ctx, tx); err != nil {
@@ -40,20 +41,20 @@ func (a allergic) Apply(ctx context.Context, tx projections.Execer, batch []even
 
 func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 	t.Parallel()
-	exec := func(sql string, args ...any) func(context.Context, projections.Execer) error {
-		return func(ctx context.Context, tx projections.Execer) error {
+	exec := func(sql string, args ...any) func(context.Context, database.Execer) error {
+		return func(ctx context.Context, tx database.Execer) error {
 			_, err := tx.Exec(ctx, sql, args...)
 			return err
 		}
 	}
 	for name, test := range map[string]struct {
-		reaction func(context.Context, projections.Execer) error
+		reaction func(context.Context, database.Execer) error
 		want     string
 	}{
 		"error": {
-			func(context.Context, projections.Execer) error { return errors.New("indigestible\x00") }, "indigestible",
+			func(context.Context, database.Execer) error { return errors.New("indigestible\x00") }, "indigestible",
 		},
-		"panic":             {func(context.Context, projections.Execer) error { panic("allergic shock") }, "allergic shock"},
+		"panic":             {func(context.Context, database.Execer) error { panic("allergic shock") }, "allergic shock"},
 		"refused statement": {exec(`SELECT 1 / 0`), "division by zero"},
 		"unique violation": {
 			exec(`INSERT INTO settings (name, value) VALUES ('twice', ''), ('twice', '')`), "duplicate key",
@@ -136,7 +137,7 @@ func TestTransientErrorsDoNotStop(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
 			var attempts atomic.Int32
-			reaction := func(ctx context.Context, tx projections.Execer) error {
+			reaction := func(ctx context.Context, tx database.Execer) error {
 				attempts.Add(1)
 				_, err := tx.Exec(ctx, fmt.Sprintf(`DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '%s'; END $$`, state))
 				return err
@@ -197,7 +198,7 @@ func TestTroubleIsOnRecord(t *testing.T) {
 func TestPatienceEnds(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	reaction := func(ctx context.Context, tx projections.Execer) error {
+	reaction := func(ctx context.Context, tx database.Execer) error {
 		_, err := tx.Exec(ctx, `SELECT FROM no_such_table`)
 		return err
 	}
@@ -324,7 +325,7 @@ func TestPoisonInABacklog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	sick := allergic{
-		newCounting(t, pool, "sick"), func(context.Context, projections.Execer) error { return errors.New("indigestible") },
+		newCounting(t, pool, "sick"), func(context.Context, database.Execer) error { return errors.New("indigestible") },
 		new(atomic.Bool),
 	}
 	blind := newCounting(t, pool, "blind")

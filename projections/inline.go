@@ -25,7 +25,7 @@ func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Record
 	return nil
 }
 
-// queue is an Execer that sends nothing before the batch is sent.
+// queue is a database.Execer that sends nothing before the batch is sent.
 type queue struct{ batch *pgx.Batch }
 
 func (q queue) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Integrations is the inline projection of what integrations may do and which keys they have. Staff change these
@@ -60,7 +61,7 @@ type settings struct {
 }
 
 // Apply implements Projection.
-func (Integrations) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Integrations) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for _, recorded := range batch {
 		if recorded.StreamType != events.IntegrationStream {
 			continue
@@ -72,7 +73,7 @@ func (Integrations) Apply(ctx context.Context, tx Execer, batch []events.Recorde
 	return nil
 }
 
-func applyIntegration(ctx context.Context, tx Execer, recorded events.Recorded) error {
+func applyIntegration(ctx context.Context, tx database.Execer, recorded events.Recorded) error {
 	id, version := recorded.StreamID, recorded.StreamVersion
 	if e, ok := recorded.Event.(events.IntegrationRegistered); ok {
 		_, err := tx.Exec(ctx, integrationInsertSQL, id, e.Name, version, e.RegisteredAt)

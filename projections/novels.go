@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 var (
@@ -39,7 +40,7 @@ func (Novels) Tables() []string { return []string{"novels"} }
 func (Novels) Streams() []string { return []string{events.NovelStream} }
 
 // Apply implements Projection.
-func (Novels) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Novels) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	changes := foldNovels(batch)
 	if err := insertNovels(ctx, tx, changes); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (c *novelChange) moderate(recorded *events.Recorded, state string) {
 	c.moderations = append(c.moderations, recorded.StreamVersion)
 }
 
-func insertNovels(ctx context.Context, tx Execer, changes []*novelChange) error {
+func insertNovels(ctx context.Context, tx database.Execer, changes []*novelChange) error {
 	var (
 		ids, owners                                                           []pgtype.UUID
 		titles, slugs, authors, synopses, covers, genres, languages, statuses []string

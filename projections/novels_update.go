@@ -8,9 +8,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/internal/database"
 )
 
-func updateNovels(ctx context.Context, tx Execer, changes []*novelChange) error {
+func updateNovels(ctx context.Context, tx database.Execer, changes []*novelChange) error {
 	var (
 		ids                                                    []pgtype.UUID
 		versions                                               []int32

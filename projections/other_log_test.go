@@ -6,6 +6,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -17,7 +18,7 @@ type hooked struct {
 	hook func()
 }
 
-func (h hooked) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+func (h hooked) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	if len(batch) > 0 {
 		h.hook()
 	}

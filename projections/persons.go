@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Persons is the inline projection of the keys of staff and auditors.
@@ -31,7 +32,7 @@ WHERE NOT EXISTS (SELECT FROM person_keys WHERE key_id = $1)`
 )
 
 // Apply implements Projection.
-func (Persons) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Persons) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for _, recorded := range batch {
 		if recorded.StreamType != events.PersonStream {
 			continue

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 var (
@@ -42,7 +43,7 @@ func (Posts) Tables() []string { return []string{"posts"} }
 func (Posts) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
 // Apply implements Projection.
-func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	rows := newPostRows(len(batch))
 	for i := range batch {
 		if e, ok := batch[i].Event.(events.PostImported); ok {
@@ -67,7 +68,7 @@ func (Posts) Apply(ctx context.Context, tx Execer, batch []events.Recorded) erro
 }
 
 // erasePosts empties the posts of authors who were erased.
-func erasePosts(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func erasePosts(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for i := range batch {
 		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
 			continue
@@ -81,7 +82,7 @@ func erasePosts(ctx context.Context, tx Execer, batch []events.Recorded) error {
 }
 
 // moderatePosts applies what staff decided about posts one by one.
-func moderatePosts(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	latest := map[uuid.UUID]*events.Recorded{}
 	for i := range batch {
 		switch batch[i].Event.(type) {

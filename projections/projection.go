@@ -11,16 +11,10 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
-
-// Execer is what a projection writes through: a transaction, or a queue of statements that are sent together.
-// Statements must not depend on the returned tag: a queue does not know it yet.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
 
 // Projection derives one read model.
 type Projection interface {
@@ -34,7 +28,9 @@ type Projection interface {
 	Tables() []string
 	// Apply writes what the events, given in log order, mean for the read model. Applying a batch a second time
 	// changes nothing. One that begins before what was applied and ends behind it may be refused; the runner makes none.
-	Apply(ctx context.Context, tx Execer, batch []events.Recorded) error
+	// tx is a transaction, or a queue of statements that are sent together: statements must not depend on the returned
+	// tag, which a queue does not know yet.
+	Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error
 }
 
 // Selective is implemented by a projection that looks at some kinds of stream only. It is not given events of others,

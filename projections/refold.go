@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/internal/database"
 	"novelgate/internal/title"
 )
 
@@ -40,10 +41,7 @@ FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_
 
 // Refold brings title_lookup up to date with the Unicode tables of this program, if it was built with others. Folding
 // depends on them, so a title could otherwise no longer be found. It locks the table against writers while it works.
-func Refold(ctx context.Context, db interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-},
-) ([]Merge, error) {
+func Refold(ctx context.Context, db database.Beginner) ([]Merge, error) {
 	var merges []Merge
 	tx, err := db.Begin(ctx)
 	if err != nil {

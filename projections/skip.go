@@ -12,6 +12,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // Reasons not to skip. The first is one not to retry, too.
@@ -49,15 +50,12 @@ WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_p
 // skipAttempts is how often a skip is decided again after a conflict.
 const skipAttempts = 10
 
-type beginner interface {
-	conn
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
 // Skip lets a failed projection go on behind the event at which it stopped. That this happened, who did it and why is
 // appended to the log in the transaction that moves the checkpoint over the event, and over no other; a rebuild skips
 // the same event. It fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
-func Skip(ctx context.Context, db beginner, name, actor, reason string) (events.ProjectionEventSkipped, error) {
+func Skip(
+	ctx context.Context, db database.Beginner, name, actor, reason string,
+) (events.ProjectionEventSkipped, error) {
 	if reason == "" {
 		return events.ProjectionEventSkipped{}, ErrNoReason
 	}
@@ -77,7 +75,9 @@ func Skip(ctx context.Context, db beginner, name, actor, reason string) (events.
 	return events.ProjectionEventSkipped{}, fmt.Errorf("skip: gave up after %d conflicts: %w", skipAttempts, err)
 }
 
-func skip(ctx context.Context, db beginner, name, actor, reason string) (events.ProjectionEventSkipped, error) {
+func skip(
+	ctx context.Context, db database.Beginner, name, actor, reason string,
+) (events.ProjectionEventSkipped, error) {
 	skipped, at, err := failedEvent(ctx, db, name)
 	if err != nil {
 		return skipped, err
@@ -113,7 +113,9 @@ func skip(ctx context.Context, db beginner, name, actor, reason string) (events.
 }
 
 // failedEvent returns what is known of the event at which a projection stopped.
-func failedEvent(ctx context.Context, db conn, name string) (events.ProjectionEventSkipped, events.Position, error) {
+func failedEvent(
+	ctx context.Context, db database.DB, name string,
+) (events.ProjectionEventSkipped, events.Position, error) {
 	s := events.ProjectionEventSkipped{Projection: name}
 	var state string
 	var id, source, eventType *string
@@ -137,7 +139,7 @@ func failedEvent(ctx context.Context, db conn, name string) (events.ProjectionEv
 }
 
 // Skipped returns the events that were skipped on record: a rebuild leaves them out.
-func Skipped(ctx context.Context, q eventlog.Querier, name string) (map[Delivery]bool, error) {
+func Skipped(ctx context.Context, q database.Querier, name string) (map[Delivery]bool, error) {
 	history, err := eventlog.ReadStream(ctx, q, events.ProjectionStream, events.ProjectionID(name), 0)
 	if err != nil {
 		return nil, fmt.Errorf("read what was skipped: %w", err)

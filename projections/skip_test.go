@@ -10,6 +10,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -18,7 +19,7 @@ func TestSkip(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	sick := allergic{
-		newCounting(t, pool, "sick"), func(context.Context, projections.Execer) error { return errors.New("indigestible") },
+		newCounting(t, pool, "sick"), func(context.Context, database.Execer) error { return errors.New("indigestible") },
 		new(atomic.Bool),
 	}
 	random := seeded(1)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 //go:embed status.sql
@@ -58,7 +58,7 @@ func (r *RebuildStatus) Share() float64 {
 }
 
 // List returns the status of every projection that has ever run, by name.
-func List(ctx context.Context, q eventlog.Querier) ([]Status, error) {
+func List(ctx context.Context, q database.Querier) ([]Status, error) {
 	rows, err := q.Query(ctx, statusSQL, LagLimit+1)
 	if err != nil {
 		return nil, fmt.Errorf("list projections: %w", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -100,6 +101,6 @@ func TestCollectorWithoutDatabase(t *testing.T) {
 }
 
 // away is a database that does not answer.
-type away struct{}
+type away struct{ database.Querier }
 
 func (away) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, errors.New("away") }

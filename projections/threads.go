@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 //go:embed threads_insert.sql
@@ -32,7 +33,7 @@ func (Threads) Tables() []string { return []string{"threads"} }
 func (Threads) Streams() []string { return []string{events.ThreadStream} }
 
 // Apply implements Projection.
-func (Threads) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Threads) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	type opened struct{ novelID, threadID uuid.UUID }
 	var rows []opened
 	for _, recorded := range batch {

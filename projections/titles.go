@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 	"novelgate/internal/title"
 )
 
@@ -64,7 +65,7 @@ type titleDetails struct {
 
 // Apply implements Projection. A novel that is new in the batch must not meet a row with its folded title or its
 // slug: that is a unique violation, and the decision has to be taken again.
-func (Titles) Apply(ctx context.Context, tx Execer, batch []events.Recorded) error {
+func (Titles) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	rows := map[uuid.UUID]*titleRow{}
 	for _, recorded := range batch {
 		if recorded.StreamType != events.NovelStream {
@@ -126,7 +127,7 @@ func (r *titleRow) newOwner() pgtype.UUID {
 	return pgtype.UUID{Bytes: *r.owner, Valid: true}
 }
 
-func insertTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
+func insertTitles(ctx context.Context, tx database.Execer, rows []*titleRow) error {
 	var (
 		folded, slugs, titles, states, details []string
 		novelIDs, owners                       []pgtype.UUID
@@ -158,7 +159,7 @@ func insertTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
 	return nil
 }
 
-func updateTitles(ctx context.Context, tx Execer, rows []*titleRow) error {
+func updateTitles(ctx context.Context, tx database.Execer, rows []*titleRow) error {
 	var (
 		novelIDs, owners        []pgtype.UUID
 		titles, states, patches []string

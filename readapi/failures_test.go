@@ -14,12 +14,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/readapi/reading"
 )
 
 // broken is a database on which every statement fails.
-type broken struct{ err error }
+type broken struct {
+	database.Querier
+	err error
+}
 
 func (b broken) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, b.err }
 
@@ -55,7 +59,7 @@ func TestDefectsAreNoOutages(t *testing.T) {
 		} {
 			var log diary
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-			w := &world{handler: routes(logger, &reading.Reader{DB: broken{c.err}}, httpkit.NewAddresses(address))}
+			w := &world{handler: routes(logger, &reading.Reader{DB: broken{err: c.err}}, httpkit.NewAddresses(address))}
 			const times = 3
 			for range times {
 				if got := w.get(t, path); got.Code != c.status ||

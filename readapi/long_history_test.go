@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/readapi/reading"
 )
 
 // scales weighs what is alive while rows are read.
 type scales struct {
-	eventlog.Querier
+	database.Querier
 	rows int
 	most uint64
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // verdict is what became of an attempt.
@@ -119,7 +120,7 @@ func (r *run) attemptLocked(ctx context.Context, conn *pgxpool.Conn, st *state, 
 }
 
 // prepare loads the working state and decides on it.
-func (r *run) prepare(ctx context.Context, q querier, st *state, jobs []*job) error {
+func (r *run) prepare(ctx context.Context, q database.DB, st *state, jobs []*job) error {
 	if err := r.load(ctx, q, st, jobs); err != nil {
 		return err
 	}

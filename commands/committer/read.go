@@ -15,6 +15,7 @@ import (
 	"novelgate/aggregates/thread"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
+	"novelgate/internal/database"
 	titles "novelgate/internal/title"
 )
 
@@ -29,16 +30,10 @@ var (
 	readBlockedSQL string
 )
 
-// querier is a connection or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
 // load reads what jobs are decided on, unless the lane remembers all of it: one round trip, and one more when novels
 // are going to be created. The statements may see different moments. That does no harm: whatever changes after it was
 // read and matters is a unique violation when it is written.
-func (r *run) load(ctx context.Context, q querier, st *state, jobs []*job) error {
+func (r *run) load(ctx context.Context, q database.DB, st *state, jobs []*job) error {
 	batch := &pgx.Batch{}
 	if st.memory != nil {
 		all := st.recall(jobs)
@@ -174,7 +169,7 @@ func authorsOf(jobs []*job) []uuid.UUID {
 
 // prepareCreations reserves permits for those novels that the batch may create or update, and reads which slugs are
 // taken.
-func (r *run) prepareCreations(ctx context.Context, q querier, st *state, jobs []*job) error {
+func (r *run) prepareCreations(ctx context.Context, q database.DB, st *state, jobs []*job) error {
 	needed, limits := map[window]int{}, map[window]int{}
 	need := func(caller *Caller, operation ratelimit.Operation) {
 		if w, limit, ok := caller.limited(operation); ok {

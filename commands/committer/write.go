@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/projections"
 )
 
@@ -33,7 +34,7 @@ func (st *state) writes(ctx context.Context, jobs []*job) (*pgx.Batch, error) {
 
 // send carries out the statements in one round trip. On a connection the batch is the transaction, inside an
 // explicit one the caller commits.
-func send(ctx context.Context, q querier, batch *pgx.Batch) error {
+func send(ctx context.Context, q database.DB, batch *pgx.Batch) error {
 	if err := q.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("append batch: %w", err)
 	}

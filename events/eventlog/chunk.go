@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Chunk is a run of settled events as a reader of large parts of the log gets it.
@@ -24,7 +25,7 @@ type Chunk struct {
 // ReadChunk returns a portion of the settled events behind a position, of the named kinds of stream; nil stands for
 // all. A chunk that is not full ends with the last settled event.
 func ReadChunk(
-	ctx context.Context, q Querier, after events.Position, portion *Portion, streams []string,
+	ctx context.Context, q database.Querier, after events.Position, portion *Portion, streams []string,
 ) (Chunk, error) {
 	chunk := Chunk{Start: after, End: after}
 	if err := chunk.read(ctx, q, portion, streams, readAfterSQL, after.TransactionID, after.Ordinal,
@@ -45,7 +46,7 @@ ORDER BY transaction_id, position LIMIT $6`
 // ReadFirst returns the first portion of a range of the log, of the named kinds of stream; nil stands for all. Others
 // are not counted. A chunk that is not full ends with the end of the range. What q does not see, or sees though it has
 // not settled, is for the caller to judge.
-func ReadFirst(ctx context.Context, q Querier, r Range, portion *Portion, streams []string) (Chunk, error) {
+func ReadFirst(ctx context.Context, q database.Querier, r Range, portion *Portion, streams []string) (Chunk, error) {
 	chunk := Chunk{Start: r.After, End: r.After}
 	if err := chunk.read(ctx, q, portion, streams, readFirstSQL,
 		r.After.TransactionID, r.After.Ordinal, r.UpTo.TransactionID, r.UpTo.Ordinal, streams, portion.Ask()); err != nil {
@@ -60,7 +61,7 @@ func ReadFirst(ctx context.Context, q Querier, r Range, portion *Portion, stream
 // read reads rows with Columns, of which as many as the portion asks for may be there, up to the one that reaches its
 // bytes. Later ones are not decoded.
 func (c *Chunk) read(
-	ctx context.Context, q Querier, portion *Portion, streams []string, sql string, args ...any,
+	ctx context.Context, q database.Querier, portion *Portion, streams []string, sql string, args ...any,
 ) error {
 	asked, bytes := portion.Ask(), 0
 	c.Events = make([]events.Recorded, 0, asked)
@@ -103,7 +104,7 @@ ORDER BY transaction_id, position`
 
 // ReadAt returns a portion of the events at some positions, which are in the order of the log and not more than the
 // portion asks for. The chunk ends with the last event that was read.
-func ReadAt(ctx context.Context, q Querier, positions []events.Position, portion *Portion) (Chunk, error) {
+func ReadAt(ctx context.Context, q database.Querier, positions []events.Position, portion *Portion) (Chunk, error) {
 	transactions, ordinals := make([]pgtype.Uint64, len(positions)), make([]int32, len(positions))
 	for i, p := range positions {
 		transactions[i], ordinals[i] = pgtype.Uint64{Uint64: p.TransactionID, Valid: true}, p.Ordinal

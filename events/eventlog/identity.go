@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
 )
 
 // Identity names the log that a position belongs to. Positions of two identities have nothing to do with each other,
@@ -60,7 +62,7 @@ func (i Identity) String() string {
 }
 
 // Identify returns the identity of the log that q reads.
-func Identify(ctx context.Context, q Querier) (Identity, error) {
+func Identify(ctx context.Context, q database.Querier) (Identity, error) {
 	rows, err := q.Query(ctx, `SELECT `+IdentitySQL)
 	if err != nil {
 		return Identity{}, fmt.Errorf("identify the log: %w", err)

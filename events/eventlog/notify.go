@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/internal/database"
 )
 
 // AppendedChannel is the NOTIFY channel on which processes tell each other that the log has grown. The payload
@@ -20,16 +21,11 @@ const notifyInterval = 50 * time.Millisecond
 
 const notifySQL = `SELECT pg_notify($1, $2)`
 
-// Executor is what sending a notification needs: a connection or a pool.
-type Executor interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
 // QueueNotification adds to a batch that appends what tells all processes so. It is for programs that append now and
 // then; a service runs a Notifier.
 func QueueNotification(batch *pgx.Batch) { batch.Queue(notifySQL, AppendedChannel, "") }
 
-func notify(ctx context.Context, db Executor, sender string) error {
+func notify(ctx context.Context, db database.Execer, sender string) error {
 	if _, err := db.Exec(ctx, notifySQL, AppendedChannel, sender); err != nil {
 		return fmt.Errorf("notify %s: %w", AppendedChannel, err)
 	}
@@ -39,13 +35,13 @@ func notify(ctx context.Context, db Executor, sender string) error {
 // Notifier passes the signals of this process on to other processes: the first at once, later ones at most once in
 // 50 ms. A notification that is lost only costs time, since subscriptions also poll once a second.
 type Notifier struct {
-	db     Executor
+	db     database.Execer
 	wake   *Wake
 	logger *slog.Logger
 }
 
 // NewNotifier returns a notifier of the appends that wake is told of. A nil logger stands for slog.Default.
-func NewNotifier(db Executor, wake *Wake, logger *slog.Logger) *Notifier {
+func NewNotifier(db database.Execer, wake *Wake, logger *slog.Logger) *Notifier {
 	if logger == nil {
 		logger = slog.Default()
 	}

@@ -7,15 +7,10 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
-
-// Querier is what reading needs: a connection, a pool or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
 
 // readStreamSQL reads one aggregate. $1: stream, $2: its kind, $3: version to start after, $4: how many at most, NULL
 // for all.
@@ -37,24 +32,30 @@ const readAfterSQL = `SELECT ` + columnsWithoutMetadata + settledAfter
 // log-order readers do not see yet. A stream that is unknown, or is not of this kind, has no events. Partners decide
 // how long the stream of a novel gets, so this is for the others.
 func ReadStream(
-	ctx context.Context, q Querier, kind string, id uuid.UUID, afterVersion int,
+	ctx context.Context, q database.Querier, kind string, id uuid.UUID, afterVersion int,
 ) ([]events.Recorded, error) {
 	return readStream(ctx, q, id, readStreamSQL, id, kind, afterVersion, nil)
 }
 
 // ReadStreamStart is ReadStream for the first events of a stream, as many as limit says.
-func ReadStreamStart(ctx context.Context, q Querier, kind string, id uuid.UUID, limit int) ([]events.Recorded, error) {
+func ReadStreamStart(
+	ctx context.Context, q database.Querier, kind string, id uuid.UUID, limit int,
+) ([]events.Recorded, error) {
 	return readStream(ctx, q, id, readStreamSQL, id, kind, 0, limit)
 }
 
 // ReadStreamEnd is ReadStream for the latest events of a stream, as many as limit says.
-func ReadStreamEnd(ctx context.Context, q Querier, kind string, id uuid.UUID, limit int) ([]events.Recorded, error) {
+func ReadStreamEnd(
+	ctx context.Context, q database.Querier, kind string, id uuid.UUID, limit int,
+) ([]events.Recorded, error) {
 	recorded, err := readStream(ctx, q, id, readLatestSQL, id, kind, limit)
 	slices.Reverse(recorded)
 	return recorded, err
 }
 
-func readStream(ctx context.Context, q Querier, id uuid.UUID, sql string, args ...any) ([]events.Recorded, error) {
+func readStream(
+	ctx context.Context, q database.Querier, id uuid.UUID, sql string, args ...any,
+) ([]events.Recorded, error) {
 	recorded, err := collect(Rows(ctx, q, sql, args...))
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", id, err)
@@ -63,7 +64,7 @@ func readStream(ctx context.Context, q Querier, id uuid.UUID, sql string, args .
 }
 
 // ReadAfter returns up to limit settled events behind a position, in log order, without their metadata.
-func ReadAfter(ctx context.Context, q Querier, after events.Position, limit int) ([]events.Recorded, error) {
+func ReadAfter(ctx context.Context, q database.Querier, after events.Position, limit int) ([]events.Recorded, error) {
 	recorded, err := collect(Rows(ctx, q, readAfterSQL, after.TransactionID, after.Ordinal, limit))
 	if err != nil {
 		return nil, fmt.Errorf("read log after %s: %w", after, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Columns are the columns of the table events that a Row holds, in the order in which it scans them.
@@ -46,7 +47,7 @@ type Row struct {
 }
 
 // Rows returns the rows of a statement that selects Columns. A row and its bytes are valid until the next one.
-func Rows(ctx context.Context, q Querier, sql string, args ...any) iter.Seq2[*Row, error] {
+func Rows(ctx context.Context, q database.Querier, sql string, args ...any) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		rows, err := q.Query(ctx, sql, args...)
 		if err != nil {
@@ -79,7 +80,7 @@ WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmi
 ORDER BY transaction_id, position LIMIT $3`
 
 // RowsAfter returns up to limit settled events after a position, in log order.
-func RowsAfter(ctx context.Context, q Querier, after events.Position, limit int) iter.Seq2[*Row, error] {
+func RowsAfter(ctx context.Context, q database.Querier, after events.Position, limit int) iter.Seq2[*Row, error] {
 	return Rows(ctx, q, rowsAfterSQL, after.TransactionID, after.Ordinal, limit)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Range is a part of the log: what lies behind After, up to and including UpTo.
@@ -21,16 +22,18 @@ WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
 // Settled returns the position of the last settled event; the zero position when there is none.
-func Settled(ctx context.Context, q Querier) (events.Position, error) {
+func Settled(ctx context.Context, q database.Querier) (events.Position, error) {
 	return position(ctx, q, settledSQL)
 }
 
 const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
 // Last returns the position of the last event that can be seen, settled or not; the zero position when there is none.
-func Last(ctx context.Context, q Querier) (events.Position, error) { return position(ctx, q, lastSQL) }
+func Last(ctx context.Context, q database.Querier) (events.Position, error) {
+	return position(ctx, q, lastSQL)
+}
 
-func position(ctx context.Context, q Querier, sql string) (events.Position, error) {
+func position(ctx context.Context, q database.Querier, sql string) (events.Position, error) {
 	rows, err := q.Query(ctx, sql)
 	if err != nil {
 		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
@@ -55,7 +58,7 @@ ORDER BY transaction_id, position`
 
 // Split cuts the log, from its beginning to a settled event, into ranges of so many events; the last one may be
 // smaller. The same log is always cut in the same way.
-func Split(ctx context.Context, q Querier, upTo events.Position, size int) ([]Range, error) {
+func Split(ctx context.Context, q database.Querier, upTo events.Position, size int) ([]Range, error) {
 	rows, err := q.Query(ctx, splitSQL, upTo.TransactionID, upTo.Ordinal, size)
 	if err != nil {
 		return nil, fmt.Errorf("split the log: %w", err)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // ErrGap is returned for a transaction whose events are not numbered 0, 1, 2, …: their log indexes would have gaps.
@@ -100,7 +101,7 @@ const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id =
 
 // nextBatch reads up to limit events behind start and makes a batch of them. The tree, which has the size of start, has
 // grown by the batch afterwards.
-func nextBatch(ctx context.Context, db database, t *tree, start state, limit int) (*batch, error) {
+func nextBatch(ctx context.Context, db database.Querier, t *tree, start state, limit int) (*batch, error) {
 	b := newBuilder(t, start)
 	for row, err := range eventlog.RowsAfter(ctx, db, start.position, limit) {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"novelgate/internal/database"
 	"novelgate/internal/scrape"
 )
 
@@ -18,7 +19,7 @@ type Collector struct {
 }
 
 // NewCollector returns a collector that asks db. The clock tells how old an answer is.
-func NewCollector(db database, clock func() time.Time) *Collector {
+func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("novelgate_ledger_"+name, help, nil, nil)
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/internal/database"
 )
 
 // Directory is a Target: the file `checkpoint` is the newest one, and `checkpoints/…` has one file for each, named by
@@ -20,7 +22,7 @@ type Directory struct {
 
 // NewDirectory returns a target that writes into an existing directory, and compares it with the ledger that it reads
 // through db.
-func NewDirectory(db database, path string) *Directory {
+func NewDirectory(db database.Querier, path string) *Directory {
 	return &Directory{store: NewStore(db), path: path}
 }
 

@@ -13,12 +13,6 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// database is what reading the ledger needs: a pool, a connection or a transaction.
-type database interface {
-	eventlog.Querier
-	rowQuerier
-}
-
 // sealTimeout bounds one seal: a database that went silent must not hold the sealer for ever.
 const sealTimeout = time.Minute
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // DefaultInterval is how often at most a checkpoint is signed.
@@ -107,7 +108,7 @@ LEFT JOIN LATERAL (
 ) AS c ON true`
 
 // readDatabase adds to the facts what the database says about an origin.
-func (f *facts) readDatabase(ctx context.Context, db rowQuerier, origin string) error {
+func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin string) error {
 	var last *int64
 	var lastRoot []byte
 	at, err := scanState(db.QueryRow(ctx, factsSQL, origin), &f.bound, &last, &lastRoot, &f.unsealed)

@@ -9,6 +9,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // state is how far the ledger has come.
@@ -45,11 +46,7 @@ func scanState(row pgx.Row, more ...any) (state, error) {
 	return s, nil
 }
 
-type rowQuerier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-func readState(ctx context.Context, db rowQuerier) (state, error) {
+func readState(ctx context.Context, db database.Querier) (state, error) {
 	return scanStateInLog(db.QueryRow(ctx, readStateSQL))
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"time"
+
+	"novelgate/internal/database"
 )
 
 //go:embed status.sql
@@ -33,7 +35,7 @@ type Status struct {
 }
 
 // ReadStatus asks the database.
-func ReadStatus(ctx context.Context, db database) (Status, error) {
+func ReadStatus(ctx context.Context, db database.Querier) (Status, error) {
 	var st Status
 	var signed *string
 	s, err := scanState(db.QueryRow(ctx, statusSQL, LagLimit+1), &st.SealedAt, &st.Error, &st.UnsealedEvents,

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/internal/database"
 )
 
 //go:embed tiles.sql
@@ -22,11 +24,11 @@ var ErrNotFound = errors.New("not in the ledger")
 
 // Store reads the ledger.
 type Store struct {
-	db database
+	db database.Querier
 }
 
 // NewStore returns a store that reads through db: a pool or a connection.
-func NewStore(db database) *Store { return &Store{db: db} }
+func NewStore(db database.Querier) *Store { return &Store{db: db} }
 
 // Tile returns the hashes of a tile, W × 32 bytes, or the entry bundle of W entries if tile.L is -1, as C2SP
 // tlog-tiles serves them. It fails with ErrNotFound if the tree has no such tile of that width yet.

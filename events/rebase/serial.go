@@ -5,19 +5,15 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// queries is what a transaction offers for reading.
-type queries interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
+	"novelgate/internal/database"
+)
 
 // serial lets several goroutines read through one transaction, one after the other: nobody else sees what it has
 // written.
 type serial struct {
 	mu sync.Mutex
-	db queries
+	db database.Querier
 }
 
 // Query holds up everybody else until the rows are closed.

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
 )
 
 // Format is the format of a file.
@@ -33,16 +35,11 @@ type Export struct {
 	Progress func(rows, total int64)
 }
 
-// Beginner begins transactions: a connection or a pool.
-type Beginner interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
-}
-
 const sessionSQL = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('bytea_output', 'hex', true)`
 
 // Run writes the view as it is at one moment, in no particular order, and returns the number of rows. It keeps no more
 // than a part of them in memory. It fails with ErrUnknownView. After an error, what was written is no complete file.
-func (e Export) Run(ctx context.Context, db Beginner, out io.Writer) (rows int64, err error) {
+func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (rows int64, err error) {
 	// One snapshot for the catalogue, the count and the rows.
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {

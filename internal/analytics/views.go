@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
 )
 
 // ErrUnknownView is returned for a name that is no view of the schema analytics.
@@ -33,16 +35,11 @@ type Column struct {
 	expression string // SQL of a column that is not in the view
 }
 
-// Querier is what reading the catalogue needs: a connection, a pool or a transaction.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 //go:embed views.sql
 var viewsSQL string
 
 // Views returns the views of the schema analytics by name, as the database describes them.
-func Views(ctx context.Context, q Querier) ([]View, error) {
+func Views(ctx context.Context, q database.Querier) ([]View, error) {
 	rows, err := q.Query(ctx, viewsSQL)
 	if err != nil {
 		return nil, fmt.Errorf("list views: %w", err)
@@ -66,7 +63,7 @@ func Views(ctx context.Context, q Querier) ([]View, error) {
 }
 
 // find returns the view of this name. It fails with ErrUnknownView, and says which there are.
-func find(ctx context.Context, q Querier, name string) (View, error) {
+func find(ctx context.Context, q database.Querier, name string) (View, error) {
 	views, err := Views(ctx, q)
 	if err != nil {
 		return View{}, err

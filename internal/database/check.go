@@ -49,14 +49,10 @@ const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
 const restoredSQL = `SELECT coalesce((SELECT transaction_id FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1)
        >= pg_snapshot_xmax(pg_current_snapshot()), false)`
 
-type rowQuerier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // CheckServer refuses a server that is too old (ErrTooOld) or a standby (ErrStandby), a database that stores another
 // encoding than UTF8 (ErrEncoding) or is read-only (ErrReadOnly), and, unless allowUnsafe, settings that do not make a
 // commit durable (ErrNotDurable). db is a connection that appends, or a pool of them.
-func CheckServer(ctx context.Context, db rowQuerier, allowUnsafe bool) error {
+func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 	var version int
 	var fsync, synchronousCommit, fullPageWrites, encoding string
 	var standby, readOnly bool
@@ -89,7 +85,7 @@ func CheckServer(ctx context.Context, db rowQuerier, allowUnsafe bool) error {
 
 // CheckSchema refuses a database whose tables a role with a search_path of its own has made outside of schema public
 // (ErrElsewhere), and an empty one in which the role may not make what it needs (ErrNoRight).
-func CheckSchema(ctx context.Context, db rowQuerier) error {
+func CheckSchema(ctx context.Context, db Querier) error {
 	var made, mayMakeTables, mayMakeSchemas bool
 	var elsewhere, role, name string
 	if err := db.QueryRow(ctx, schemaSQL).Scan(&made, &elsewhere, &mayMakeTables, &mayMakeSchemas, &role,
@@ -137,7 +133,7 @@ func CheckSessions(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // CheckLog refuses a migrated database whose events carry transaction ids from the future (ErrRestored).
-func CheckLog(ctx context.Context, db rowQuerier) error {
+func CheckLog(ctx context.Context, db Querier) error {
 	var restored bool
 	if err := db.QueryRow(ctx, restoredSQL).Scan(&restored); err != nil {
 		return fmt.Errorf("check the order of the log: %w", err)

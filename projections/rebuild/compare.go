@@ -11,6 +11,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/projections"
 )
 
@@ -231,7 +232,7 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 const liveSQL = `SELECT generation, transaction_id, position FROM projections WHERE name = $1`
 
 // checkpoint returns where the live tables are: at the beginning if nothing has ever written them.
-func (c *comparison) checkpoint(ctx context.Context, db executor) (generation int, at events.Position, err error) {
+func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation int, at events.Position, err error) {
 	err = db.QueryRow(ctx, liveSQL, c.Projection.Name()).Scan(&generation, &at.TransactionID, &at.Ordinal)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c.Projection.Generation(), events.Position{}, nil
@@ -243,7 +244,7 @@ func (c *comparison) checkpoint(ctx context.Context, db executor) (generation in
 }
 
 // replay applies the events behind those that the new tables hold, up to a position, as q sees the log.
-func (c *comparison) replay(ctx context.Context, q eventlog.Querier, upTo events.Position) error {
+func (c *comparison) replay(ctx context.Context, q database.Querier, upTo events.Position) error {
 	// What was skipped is on record by the time at which the live tables are behind it.
 	if err := c.loadSkipped(ctx); err != nil {
 		return err
@@ -272,7 +273,7 @@ func (c *comparison) replay(ctx context.Context, q eventlog.Querier, upTo events
 
 // read reads a range while what came before is applied.
 func (c *comparison) read(
-	ctx context.Context, q eventlog.Querier, part eventlog.Range, chunks chan<- eventlog.Chunk,
+	ctx context.Context, q database.Querier, part eventlog.Range, chunks chan<- eventlog.Chunk,
 ) error {
 	portion := eventlog.NewPortion(chunkSize)
 	for part.After.Compare(part.UpTo) < 0 {

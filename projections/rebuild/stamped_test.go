@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 	"novelgate/projections"
 )
 
@@ -25,7 +26,7 @@ func (s stamped) Name() string     { return s.name }
 func (s stamped) Generation() int  { return s.generation }
 func (s stamped) Tables() []string { return []string{s.name} }
 
-func (s stamped) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+func (s stamped) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for i := range batch {
 		if s.poison != "" && batch[i].ID == s.poison {
 			return fmt.Errorf("%s does not agree with me", s.poison)

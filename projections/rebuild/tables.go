@@ -8,9 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
-	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 var (
@@ -29,13 +28,6 @@ var (
 // ErrUnsupported refuses tables on which something hangs that would be lost.
 var ErrUnsupported = errors.New("tables cannot be rebuilt while these hang on them")
 
-// executor is a connection, a pool or a transaction.
-type executor interface {
-	eventlog.Querier
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // structureOf returns a digest of the structure of the live tables. It leaves the transaction with the search_path
 // qualified.
 func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error) {
@@ -53,7 +45,7 @@ func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error
 	return *digest, nil
 }
 
-func refuseUnsupported(ctx context.Context, db executor, tables []string) error {
+func refuseUnsupported(ctx context.Context, db database.DB, tables []string) error {
 	hanging, err := texts(ctx, db, unsupportedSQL, tables)
 	if err != nil {
 		return fmt.Errorf("look at what depends on the tables: %w", err)
@@ -71,7 +63,7 @@ const (
 )
 
 // createTables makes the new tables, in a schema of their own, without indexes.
-func createTables(ctx context.Context, tx executor, schema string, tables []string, create string) error {
+func createTables(ctx context.Context, tx database.DB, schema string, tables []string, create string) error {
 	statements := []string{`CREATE SCHEMA ` + pgx.Identifier{schema}.Sanitize()}
 	for _, table := range tables {
 		statements = append(statements, create+pgx.Identifier{schema, table}.Sanitize()+
@@ -96,7 +88,7 @@ type index struct {
 
 // createIndexes makes the indexes and constraints that the live tables have. Concurrently takes no transaction id while
 // an index is built, and needs a connection outside of a transaction.
-func createIndexes(ctx context.Context, db executor, schema string, tables []string, concurrently bool) error {
+func createIndexes(ctx context.Context, db database.DB, schema string, tables []string, concurrently bool) error {
 	if _, err := db.Exec(ctx, strings.Replace(qualified, "LOCAL ", map[bool]string{false: "LOCAL "}[concurrently],
 		1)); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
@@ -134,7 +126,7 @@ func createIndexes(ctx context.Context, db executor, schema string, tables []str
 }
 
 // texts returns the first column of a query.
-func texts(ctx context.Context, db executor, sql string, args ...any) ([]string, error) {
+func texts(ctx context.Context, db database.DB, sql string, args ...any) ([]string, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err
@@ -142,7 +134,7 @@ func texts(ctx context.Context, db executor, sql string, args ...any) ([]string,
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-func execute(ctx context.Context, db executor, statements []string) error {
+func execute(ctx context.Context, db database.DB, statements []string) error {
 	for _, statement := range statements {
 		if _, err := db.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%.80s: %w", statement, err)

@@ -13,7 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/internal/database"
 )
 
 // CLI is the role of those who read the database with the command line.
@@ -50,15 +51,8 @@ type Entry struct {
 	EndedAt      *time.Time     `json:"endedAt"`
 }
 
-// Database is what the log needs: a pool.
-type Database interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
 // Log is the access log.
-type Log struct{ DB Database }
+type Log struct{ DB database.DB }
 
 const beginSQL = `INSERT INTO access_log (role, name, person_id, key_id, request_id, route, parameters)
 VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING entry_id`

@@ -13,23 +13,18 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/readapi/accesslog"
 	"novelgate/readapi/history"
 )
 
-// Database is a pool with the settings of database.Pools.History.
-type Database interface {
-	history.Database
-	accesslog.Database
-}
-
 // API serves auditors and staff. Problem belongs to the Problems of its Kit.
 type API struct {
 	*httpkit.Kit
 
-	DB   Database
+	DB   database.DB    // a pool with the settings of database.Pools.History
 	Wake *eventlog.Wake // tells streams that follow the log of new events
 
 	// Authenticate says who sent a request; errors are *problem.Error, or mean that it could not be found out.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Point is a moment of the history: behind the event with a log index, or behind what was recorded at a time.
@@ -18,7 +19,7 @@ type Point struct {
 }
 
 // ParsePoint reads a log index or a time (RFC 3339). It fails with ErrBeyond for a log index that no event has yet.
-func ParsePoint(ctx context.Context, db Database, text string) (Point, error) {
+func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error) {
 	if index, err := strconv.ParseInt(text, 10, 64); err == nil {
 		position, err := locate(ctx, db, index)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // ScanRows is how many rows of the log one page looks at, at most, when no index serves its filter.
@@ -22,16 +23,9 @@ var ErrBeyond = errors.New("no event has this log index yet")
 // ErrNotFound says that there is no such event.
 var ErrNotFound = errors.New("no such event")
 
-// Database is what reading needs: a pool with the settings of database.Pools.History.
-type Database interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
-}
-
 // Reader reads the log with a filter. Create it with NewReader.
 type Reader struct {
-	db     Database
+	db     database.DB
 	filter Filter
 	start  Cursor  // from Filter.After
 	end    *Cursor // from Filter.Before: the place of the first event that is not wanted
@@ -47,7 +41,7 @@ type Page struct {
 }
 
 // NewReader finds the places in the log that the filter's log indexes stand for. It fails with ErrBeyond.
-func NewReader(ctx context.Context, db Database, filter Filter) (*Reader, error) {
+func NewReader(ctx context.Context, db database.DB, filter Filter) (*Reader, error) {
 	r := &Reader{db: db, filter: filter, scanRows: ScanRows}
 	if filter.After != nil {
 		position, err := locate(ctx, db, *filter.After)
@@ -74,7 +68,7 @@ const locateSQL = `SELECT transaction_id, first_log_index, event_count FROM ledg
 WHERE first_log_index <= $1 ORDER BY first_log_index DESC LIMIT 1`
 
 // locate returns the place of the event with a log index.
-func locate(ctx context.Context, db Database, index int64) (events.Position, error) {
+func locate(ctx context.Context, db database.DB, index int64) (events.Position, error) {
 	var p events.Position
 	var first int64
 	var count int32
@@ -92,7 +86,7 @@ func locate(ctx context.Context, db Database, index int64) (events.Position, err
 const sealedEndSQL = `SELECT transaction_id, event_count FROM ledger_seals ORDER BY first_log_index DESC LIMIT 1`
 
 // sealedEnd returns the place of the first event that has no log index yet.
-func sealedEnd(ctx context.Context, db Database) (events.Position, error) {
+func sealedEnd(ctx context.Context, db database.DB) (events.Position, error) {
 	var p events.Position
 	err := db.QueryRow(ctx, sealedEndSQL).Scan(&p.TransactionID, &p.Ordinal)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -244,7 +238,7 @@ func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, or
 const oneSQL = "SELECT " + columns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
 
 // At returns the event with a log index, ErrNotFound when there is none.
-func At(ctx context.Context, db Database, index int64) (Event, error) {
+func At(ctx context.Context, db database.DB, index int64) (Event, error) {
 	position, err := locate(ctx, db, index)
 	if errors.Is(err, ErrBeyond) {
 		return Event{}, ErrNotFound
@@ -259,7 +253,7 @@ const streamTypeSQL = `SELECT stream_type FROM events WHERE stream_id = $1 AND s
 
 // StreamType returns what kind of aggregate a stream is, also while its first event has not settled; ErrNotFound when
 // there is no such stream.
-func StreamType(ctx context.Context, db Database, stream uuid.UUID) (string, error) {
+func StreamType(ctx context.Context, db database.DB, stream uuid.UUID) (string, error) {
 	var kind string
 	err := db.QueryRow(ctx, streamTypeSQL, stream).Scan(&kind)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -276,11 +270,11 @@ const versionSQL = "SELECT " + columns + `
 FROM events AS e WHERE e.stream_id = $1 AND e.stream_version = $2 AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())`
 
 // Version returns one version of a stream, ErrNotFound when there is none.
-func Version(ctx context.Context, db Database, stream uuid.UUID, version int) (Event, error) {
+func Version(ctx context.Context, db database.DB, stream uuid.UUID, version int) (Event, error) {
 	return one(ctx, db, versionSQL, stream, version)
 }
 
-func one(ctx context.Context, db Database, sql string, args ...any) (Event, error) {
+func one(ctx context.Context, db database.DB, sql string, args ...any) (Event, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		return Event{}, fmt.Errorf("read event: %w", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // What can be wrong with an address.
@@ -61,7 +61,7 @@ func visible(state string) error {
 
 // Reader reads from the read models, and from the event log what they do not show yet.
 type Reader struct {
-	DB eventlog.Querier
+	DB database.Querier
 }
 
 //go:embed novel.sql
@@ -100,7 +100,7 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 }
 
 // one reads the one row of a query, pgx.ErrNoRows when there is none.
-func one[T any](ctx context.Context, db eventlog.Querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
+func one[T any](ctx context.Context, db database.Querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		var none T

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 )
 
 // chunks writes events, entry bundles and the lowest tiles, several chunks at a time, while those before them are put
@@ -74,7 +75,7 @@ const outBuffer = 256 << 10
 // chunkWriter writes one chunk after another.
 type chunkWriter struct {
 	dir   string
-	db    Database
+	db    database.Querier
 	store *ledger.Store
 	made  *dirs
 	size  int64

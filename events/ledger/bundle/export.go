@@ -13,12 +13,13 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 )
 
 // Export writes a bundle.
 type Export struct {
 	// DB is where the history is, with the settings of database.OpenHistory. Required.
-	DB Database
+	DB database.Querier
 	// Dir is the directory to write to: a new one, an empty one, or one that an earlier export has written, which is added
 	// to.
 	Dir string

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // rowsSQL reads a range of the log. $1, $2: position to start with, $3, $4: position to stop in front of.
@@ -16,17 +15,11 @@ FROM events
 WHERE (transaction_id, position) >= ($1, $2) AND (transaction_id, position) < ($3, $4)
 ORDER BY transaction_id, position`
 
-// Database is what reading needs: a pool with the settings of database.OpenHistory.
-type Database interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // ReadEvents reads the events that are stored in the places of count log indexes, from first on, up to the last one
 // below size: usually as many, fewer when some were deleted, more when some were put in between, in front of the first
 // one of the next chunk. It is two statements, and so two short transactions. It fails with a SealError where a place
 // cannot be told.
-func ReadEvents(ctx context.Context, db Database, first int64, count int, size int64) ([]Event, error) {
+func ReadEvents(ctx context.Context, db database.Querier, first int64, count int, size int64) ([]Event, error) {
 	list := make([]Event, 0, count)
 	err := eachEvent(ctx, db, first, count, size, func(e *Event) error {
 		list = append(list, Event{Row: e.Clone(), LogIndex: e.LogIndex})
@@ -36,7 +29,9 @@ func ReadEvents(ctx context.Context, db Database, first int64, count int, size i
 }
 
 // eachEvent calls do with each of these events, whose bytes are gone when it returns.
-func eachEvent(ctx context.Context, db Database, first int64, count int, size int64, do func(*Event) error) error {
+func eachEvent(
+	ctx context.Context, db database.Querier, first int64, count int, size int64, do func(*Event) error,
+) error {
 	if count == 0 {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 )
 
 // SealError is returned where a seal is missing or wrong, so that nobody can tell which event has a log index. It is a
@@ -46,7 +47,7 @@ type seal struct {
 }
 
 // readSeals fails with a SealError unless each log index of the range has its place.
-func readSeals(ctx context.Context, db Database, first, last int64) (seals, error) {
+func readSeals(ctx context.Context, db database.Querier, first, last int64) (seals, error) {
 	rows, err := db.Query(ctx, sealsSQL, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("find log index %d: %w", first, err)

@@ -15,17 +15,18 @@ import (
 
 	"novelgate/events/ledger/bundle"
 	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/database"
 )
 
 // watched remembers the context of the last statement.
 type watched struct {
-	bundle.Database
+	database.Querier
 	last atomic.Pointer[context.Context]
 }
 
 func (w *watched) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	w.last.Store(&ctx)
-	return w.Database.Query(ctx, sql, args...)
+	return w.Querier.Query(ctx, sql, args...)
 }
 
 // TestExportEndsWithTheDisk: once files cannot be put on the disk, nothing more is read and written.
@@ -34,7 +35,7 @@ func TestExportEndsWithTheDisk(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(20_000)
 	dir := filepath.Join(t.TempDir(), "bundle")
-	db := &watched{Database: l.Pool}
+	db := &watched{Querier: l.Pool}
 	x := &bundle.Export{DB: db, Dir: dir, Now: time.Now, Workers: 1, Progress: func(done, _ int64) {
 		switch done {
 		case bundle.EventsPerFile:

@@ -10,6 +10,7 @@ import (
 
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/bundle"
+	"novelgate/internal/database"
 )
 
 // Source is where a history is.
@@ -30,12 +31,12 @@ var ErrEntriesOnly = errors.New("the source has entries only")
 
 // Database is the service's own database. Create it with NewDatabase.
 type Database struct {
-	db    bundle.Database
+	db    database.Querier
 	store *ledger.Store
 }
 
 // NewDatabase returns the source that a database is; it needs the settings of database.OpenHistory.
-func NewDatabase(db bundle.Database) *Database {
+func NewDatabase(db database.Querier) *Database {
 	return &Database{db: db, store: ledger.NewStore(db)}
 }
 
