@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
@@ -114,4 +115,178 @@ func ReadAt(ctx context.Context, q database.Querier, positions []events.Position
 		return Chunk{}, fmt.Errorf("read %d events: %w", len(positions), err)
 	}
 	return chunk, nil
+}
+
+// PortionBytes is how much the events that a reader of the log takes at a time may say, in bytes of what is stored of
+// them: no event is taken behind the one that reaches it. It is what chunkSize comments of ordinary size come to, so
+// only larger ones make portions of fewer events.
+const PortionBytes = 8 << 20
+
+// largestEvent is about what the largest event says that a partner can cause.
+const largestEvent = 32 << 10
+
+// Portion bounds what a reader of the log holds, by events and by bytes. The database can tell how large events are
+// only by reading them, so a reader asks for as many as would fit if they were as large as the latest ones, and leaves
+// what does not fit for the next time. Create it with NewPortion; it is used by one goroutine at a time.
+type Portion struct {
+	most int // events
+	size int // of an event, as far as is known
+}
+
+// NewPortion returns a portion of at most so many events. Its first one is made for large events.
+func NewPortion(events int) *Portion { return &Portion{most: events, size: largestEvent} }
+
+// Ask returns how many events to ask the database for.
+func (p *Portion) Ask() int { return max(1, min(p.most, PortionBytes/p.size)) }
+
+// spent reports whether events that say so much are enough.
+func spent(bytes int) bool { return bytes >= PortionBytes }
+
+// took notes that so many events were taken of those asked for, and reports whether there may be more right behind
+// them.
+func (p *Portion) took(asked, events, bytes int) (full bool) {
+	if events == 0 {
+		return false
+	}
+	latest := max(1, bytes/events)
+	if full = events == asked || spent(bytes); full {
+		p.size = latest
+	} else {
+		p.size = max(1, (p.size+latest)/2) // a few events say little about those to come
+	}
+	return full
+}
+
+// Range is a part of the log: what lies behind After, up to and including UpTo.
+type Range struct {
+	After, UpTo events.Position
+	Count       int // events in it
+}
+
+const settledSQL = `SELECT transaction_id, position FROM events
+WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY transaction_id DESC, position DESC LIMIT 1`
+
+// Settled returns the position of the last settled event; the zero position when there is none.
+func Settled(ctx context.Context, q database.Querier) (events.Position, error) {
+	return position(ctx, q, settledSQL)
+}
+
+const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
+
+// Last returns the position of the last event that can be seen, settled or not; the zero position when there is none.
+func Last(ctx context.Context, q database.Querier) (events.Position, error) {
+	return position(ctx, q, lastSQL)
+}
+
+func position(ctx context.Context, q database.Querier, sql string) (events.Position, error) {
+	rows, err := q.Query(ctx, sql)
+	if err != nil {
+		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
+	}
+	end, err := pgx.CollectOneRow(rows, func(row pgx.CollectableRow) (p events.Position, err error) {
+		return p, row.Scan(&p.TransactionID, &p.Ordinal)
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
+	}
+	return end, nil
+}
+
+// splitSQL returns every $3rd event up to ($1, $2), and that one. It reads the primary key alone.
+const splitSQL = `SELECT transaction_id, position, n
+FROM (
+    SELECT transaction_id, position, row_number() OVER (ORDER BY transaction_id, position) AS n
+    FROM events WHERE (transaction_id, position) <= ($1, $2)
+) AS e
+WHERE n % $3 = 0 OR (transaction_id, position) = ($1, $2)
+ORDER BY transaction_id, position`
+
+// Split cuts the log, from its beginning to a settled event, into ranges of so many events; the last one may be
+// smaller. The same log is always cut in the same way.
+func Split(ctx context.Context, q database.Querier, upTo events.Position, size int) ([]Range, error) {
+	rows, err := q.Query(ctx, splitSQL, upTo.TransactionID, upTo.Ordinal, size)
+	if err != nil {
+		return nil, fmt.Errorf("split the log: %w", err)
+	}
+	var ranges []Range
+	var r Range
+	var n, before int
+	_, err = pgx.ForEachRow(rows, []any{&r.UpTo.TransactionID, &r.UpTo.Ordinal, &n}, func() error {
+		r.Count = n - before
+		ranges = append(ranges, r)
+		r.After, before = r.UpTo, n
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("split the log: %w", err)
+	}
+	return ranges, nil
+}
+
+// AheadConfig says how to read a large part of the log.
+type AheadConfig struct {
+	Size    int      // events in a chunk; fewer when they are large, see Portion
+	Chunks  int      // chunks that are kept ready
+	Streams []string // kinds of stream that are delivered; nil: all
+}
+
+// Connect opens a connection for reading large parts of the log.
+func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to read the log: %w", err)
+	}
+	if err := SetUpReader(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
+
+// ReadAhead reads the log behind a position, over a connection of its own, while the receiver still works on what came
+// before. The channel is closed behind the first chunk that is not full, when ctx ends, or when reading fails; the
+// function, to be called after that or after ctx was ended, waits for the reader and returns its error.
+func ReadAhead(
+	ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig,
+) (<-chan Chunk, func() error) {
+	chunks := make(chan Chunk, ahead.Chunks-1)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(chunks)
+		ended <- readAhead(ctx, config, after, ahead, chunks)
+	}()
+	return chunks, func() error { return <-ended }
+}
+
+func readAhead(
+	ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig, chunks chan<- Chunk,
+) error {
+	conn, err := Connect(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
+	portion := NewPortion(ahead.Size)
+	for {
+		identity, err := Identify(ctx, conn)
+		if err != nil {
+			return err
+		}
+		chunk, err := ReadChunk(ctx, conn, after, portion, ahead.Streams)
+		if err != nil {
+			return err
+		}
+		chunk.Identity = identity
+		if chunk.Read > 0 {
+			select {
+			case chunks <- chunk:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if !chunk.Full {
+			return nil
+		}
+		after = chunk.End
+	}
 }

@@ -1,15 +1,24 @@
 package ledger
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // ErrPublished is returned for a target that has what is not of this ledger. It is evidence: nothing in it is replaced,
@@ -125,4 +134,173 @@ func (p *Publisher) Publish(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// Directory is a Target: the file `checkpoint` is the newest one, and `checkpoints/…` has one file for each, named by
+// its size in the way of tile paths (x001/x234/067 is 1,234,067 entries). It is of one origin and one history: what is
+// in it shows when the database has another one.
+type Directory struct {
+	store *Store
+	path  string
+}
+
+// NewDirectory returns a target that writes into an existing directory, and compares it with the ledger that it reads
+// through db.
+func NewDirectory(db database.Querier, path string) *Directory {
+	return &Directory{store: NewStore(db), path: path}
+}
+
+// String implements Target.
+func (d *Directory) String() string { return d.path }
+
+func (d *Directory) newest() string { return filepath.Join(d.path, "checkpoint") }
+
+// Last implements Target. It fails with ErrPublished if the newest checkpoint in the directory is not one of the ledger
+// as it is now, and with ErrForked, too, if it is of another history of the same origin.
+func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
+	c, ok, err := d.readNewest(origin)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return -1, nil
+	}
+	keys, err := d.store.VerifierKeys(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	if len(keys) == 0 {
+		return 0, fmt.Errorf("%w: %s bears no signature of a key that the ledger has used: find out who wrote it, or name "+
+			"another directory with --ledger-publish-dir",
+			ErrPublished, d.newest())
+	}
+	err = d.store.continues(ctx, c)
+	if errors.Is(err, ErrForked) {
+		return 0, fmt.Errorf("%w: %s: %w: start a new origin with --ledger-origin and another --ledger-publish-dir, and "+
+			"say why in public",
+			ErrPublished, d.newest(), err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("compare with %s: %w", d.newest(), err)
+	}
+	return c.Tree.N, nil
+}
+
+// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrPublished if that is of
+// another origin.
+func (d *Directory) readNewest(origin string) (c Checkpoint, ok bool, err error) {
+	c, ok, err = readNote(d.newest())
+	if err == nil && ok && c.Origin != origin {
+		err = fmt.Errorf("%w: %s is of the origin %s, and the ledger is signed as %s: give it a directory of its own with "+
+			"--ledger-publish-dir",
+			ErrPublished, d.newest(), c.Origin, origin)
+	}
+	return c, ok, err
+}
+
+// Take implements Target. It fails with ErrPublished if there is another checkpoint of that size, or of another origin.
+func (d *Directory) Take(_ context.Context, c Checkpoint) error {
+	newest, ok, err := d.readNewest(c.Origin)
+	if err != nil {
+		return err
+	}
+	const fileMode, dirMode = 0o644, 0o755
+	// The path of a tile of height 1, level 0, has the number behind "tile/1/0/".
+	number := tlog.Tile{H: 1, N: c.Tree.N, W: 2}.Path()[len("tile/1/0/"):]
+	file := filepath.Join(d.path, "checkpoints", filepath.FromSlash(number))
+	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
+		return fmt.Errorf("make directory of checkpoints: %w", err)
+	}
+	err = createFile(file, c.Note, fileMode)
+	if errors.Is(err, errOtherContent) {
+		return fmt.Errorf("%w: %w: find out of which history it is, and name another directory with --ledger-publish-dir",
+			ErrPublished, err)
+	}
+	if err != nil {
+		return err
+	}
+	// Another replica may be ahead. If it gets ahead just now, the newest one goes back until the next look for new ones.
+	if ok && newest.Tree.N >= c.Tree.N {
+		return nil
+	}
+	// Last, so that a crash in between repeats the other.
+	return writeFile(d.newest(), c.Note, fileMode)
+}
+
+// publishTimeout bounds one request.
+const publishTimeout = 10 * time.Second
+
+// Endpoint is a Target: each checkpoint is the body of a request. What the endpoint has taken is on record in the
+// database.
+type Endpoint struct {
+	pool   *pgxpool.Pool
+	client *http.Client
+	method string
+	url    *url.URL
+}
+
+// NewEndpoint returns a target that sends with POST or PUT.
+func NewEndpoint(pool *pgxpool.Pool, method string, address *url.URL) *Endpoint {
+	client := &http.Client{
+		Timeout: publishTimeout,
+		// A redirect may turn the request into a GET without the checkpoint, and its 200 would count.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return &Endpoint{pool: pool, client: client, method: method, url: address}
+}
+
+// String implements Target.
+func (e *Endpoint) String() string { return e.url.Redacted() }
+
+const publishedSQL = `SELECT tree_size FROM ledger_publications WHERE target = $1 AND origin = $2`
+
+// savePublishedSQL never goes back within an origin: another replica may have been faster.
+const savePublishedSQL = `INSERT INTO ledger_publications AS p (target, origin, tree_size, published_at)
+VALUES ($1, $2, $3, statement_timestamp())
+ON CONFLICT (target) DO UPDATE SET origin = EXCLUDED.origin, tree_size = EXCLUDED.tree_size,
+    published_at = EXCLUDED.published_at
+WHERE p.origin <> EXCLUDED.origin OR p.tree_size < EXCLUDED.tree_size`
+
+// Last implements Target.
+func (e *Endpoint) Last(ctx context.Context, origin string) (int64, error) {
+	var size int64
+	err := e.pool.QueryRow(ctx, publishedSQL, e.String(), origin).Scan(&size)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read what was published: %w", err)
+	}
+	return size, nil
+}
+
+var errEndpoint = errors.New("the endpoint did not take it")
+
+// Take implements Target. Any status from 200 to 299 means that the endpoint has it. Redirects are not followed.
+func (e *Endpoint) Take(ctx context.Context, c Checkpoint) error {
+	request, err := http.NewRequestWithContext(ctx, e.method, e.url.String(), bytes.NewReader(c.Note))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	response, err := e.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	const most = 64 << 10 // of an answer that is read so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, response.Body, most)
+	if err := response.Body.Close(); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
+		if location, err := response.Location(); err == nil {
+			return fmt.Errorf("%w: %s, it points to %s: if checkpoints belong there, set --ledger-publish-url to that",
+				errEndpoint, response.Status, location.Redacted())
+		}
+		return fmt.Errorf("%w: %s", errEndpoint, response.Status)
+	}
+	if _, err := e.pool.Exec(ctx, savePublishedSQL, e.String(), c.Origin, c.Tree.N); err != nil {
+		return fmt.Errorf("record publication: %w", err)
+	}
+	return nil
 }

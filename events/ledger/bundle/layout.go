@@ -1,9 +1,14 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
@@ -55,3 +60,51 @@ func number(n int64) string {
 func Width(first, size int64) int { return int(min(EventsPerFile, size-first)) }
 
 func inside(dir, path string) string { return filepath.Join(dir, filepath.FromSlash(path)) }
+
+// Format names the format of a bundle, in its version.
+const Format = "novelgate/bundle/v1"
+
+// Manifest says what a bundle has. Nothing in it is signed: the checkpoint is what counts.
+type Manifest struct {
+	Format string `json:"format"`
+	Origin string `json:"origin"`
+	// of the first event; greater than 0 in a bundle that continues another one
+	FirstLogIndex int64     `json:"firstLogIndex"`
+	LastLogIndex  int64     `json:"lastLogIndex"` // -1: there is no event
+	Size          int64     `json:"size"`         // entries that the checkpoint covers
+	Events        int64     `json:"events"`       // in this bundle
+	EventsPerFile int64     `json:"eventsPerFile"`
+	Complete      bool      `json:"complete"` // false while the first export has not ended
+	ExportedAt    time.Time `json:"exportedAt"`
+}
+
+// ErrNoBundle is returned for a directory that holds no bundle, or one of another format.
+var ErrNoBundle = errors.New("no bundle of this format")
+
+// ReadManifest reads the manifest of a bundle. It fails with ErrNoBundle, or with fs.ErrNotExist if there is no
+// manifest.
+func ReadManifest(dir string) (Manifest, error) {
+	text, err := os.ReadFile(inside(dir, ManifestFile))
+	if err != nil {
+		return Manifest{}, fmt.Errorf("read manifest: %w", err)
+	}
+	var m Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return Manifest{}, fmt.Errorf("%w: %s: %w", ErrNoBundle, dir, err)
+	}
+	if m.Format != Format || m.EventsPerFile != EventsPerFile || m.FirstLogIndex < 0 ||
+		m.FirstLogIndex%EventsPerFile != 0 || m.FirstLogIndex > m.Size {
+		return Manifest{},
+			fmt.Errorf("%w: %s: format %q, %d events a file, from %d of %d", ErrNoBundle, dir, m.Format, m.EventsPerFile,
+				m.FirstLogIndex, m.Size)
+	}
+	return m, nil
+}
+
+func (m Manifest) write(dir string) error {
+	text, err := json.Marshal(m, jsontext.WithIndent("  "))
+	if err != nil {
+		return fmt.Errorf("encode manifest: %w", err)
+	}
+	return writeFile(inside(dir, ManifestFile), append(text, '\n'))
+}

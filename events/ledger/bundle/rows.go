@@ -3,9 +3,13 @@ package bundle
 import (
 	"context"
 	"fmt"
+	"sort"
+
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
 	"novelgate/internal/database"
 )
 
@@ -66,4 +70,95 @@ func eachEvent(
 		}
 	}
 	return nil
+}
+
+// SealError is returned where a seal is missing or wrong, so that nobody can tell which event has a log index. It is a
+// ledger.ErrDamaged.
+type SealError struct {
+	LogIndex int64 // the first such one of those that were asked for
+	twice    bool  // more than one has it, instead of none
+}
+
+// Error implements error.
+func (e *SealError) Error() string {
+	if e.twice {
+		return fmt.Sprintf("%v: two transactions have log index %d", ledger.ErrDamaged, e.LogIndex)
+	}
+	return fmt.Sprintf("%v: no transaction has log index %d", ledger.ErrDamaged, e.LogIndex)
+}
+
+// Unwrap lets errors.Is find ledger.ErrDamaged.
+func (*SealError) Unwrap() error { return ledger.ErrDamaged }
+
+// sealsSQL reads the seals of a range of log indexes, from the one that has its first. $1, $2: first and last log
+// index.
+const sealsSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
+WHERE first_log_index >= coalesce((SELECT max(first_log_index) FROM ledger_seals WHERE first_log_index <= $1), 0)
+    AND first_log_index <= $2
+ORDER BY first_log_index`
+
+// seals are those of a range, ordered by log index, and so by transaction as well.
+type seals []seal
+
+type seal struct {
+	transaction uint64
+	first       int64
+	count       int32
+}
+
+// readSeals fails with a SealError unless each log index of the range has its place.
+func readSeals(ctx context.Context, db database.Querier, first, last int64) (seals, error) {
+	rows, err := db.Query(ctx, sealsSQL, first, last)
+	if err != nil {
+		return nil, fmt.Errorf("find log index %d: %w", first, err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s seal, err error) {
+		return s, row.Scan(&s.transaction, &s.first, &s.count)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find log index %d: %w", first, err)
+	}
+	return list, seals(list).check(first, last)
+}
+
+// check fails with a SealError unless each log index of a range belongs to exactly one transaction.
+func (s seals) check(first, last int64) error {
+	next := first
+	if len(s) > 0 {
+		next = min(first, s[0].first)
+	}
+	for _, seal := range s {
+		if seal.first < next {
+			return &SealError{LogIndex: seal.first, twice: true}
+		}
+		if seal.first > next {
+			break
+		}
+		next += int64(seal.count)
+	}
+	if next <= last {
+		return &SealError{LogIndex: max(first, next)}
+	}
+	return nil
+}
+
+// locate returns the place of a log index, which need not have its event any more. It fails with a SealError.
+func (s seals) locate(index int64) (events.Position, error) {
+	i := sort.Search(len(s), func(i int) bool { return s[i].first > index }) - 1
+	if i < 0 || index-s[i].first >= int64(s[i].count) {
+		return events.Position{}, &SealError{LogIndex: index}
+	}
+	return events.Position{TransactionID: s[i].transaction, Ordinal: int32(index - s[i].first)}, nil //nolint:gosec // less than count
+}
+
+// index returns the log index of an event, NoLogIndex for one that was never sealed. Of events in log order it
+// remembers where it was.
+func (s seals) index(at events.Position, i *int) int64 {
+	for *i < len(s) && s[*i].transaction < at.TransactionID {
+		*i++
+	}
+	if *i == len(s) || s[*i].transaction != at.TransactionID || at.Ordinal >= s[*i].count {
+		return NoLogIndex
+	}
+	return s[*i].first + int64(at.Ordinal)
 }

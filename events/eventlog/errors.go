@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -100,4 +101,14 @@ func IsAway(err error) bool {
 		return !file
 	}
 	return errors.As(err, &connect) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+}
+
+// ErrorText makes an error fit into a column of text.
+func ErrorText(err error) string {
+	const limit = 4000
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
 }
