@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/transparency-dev/merkle/compact"
 	"golang.org/x/mod/sumdb/tlog"
@@ -13,15 +14,16 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// rootOf is the root of a full tile.
-func rootOf(hashes []tlog.Hash) (tlog.Hash, error) {
-	edge := ledger.NewEdge()
-	for _, hash := range hashes {
-		if err := edge.Push(hash, 0, nil); err != nil {
-			return tlog.Hash{}, err //nolint:wrapcheck // it says enough
+// rootOf is the root of a full tile: hashes are as many as a tile is wide.
+func rootOf(hashes []tlog.Hash) tlog.Hash {
+	nodes := slices.Clone(hashes)
+	for len(nodes) > 1 {
+		for i := range len(nodes) / 2 {
+			nodes[i] = tlog.NodeHash(nodes[2*i], nodes[2*i+1])
 		}
+		nodes = nodes[:len(nodes)/2]
 	}
-	return edge.Root(), nil
+	return nodes[0]
 }
 
 // grow adds the entries of a chunk, stopping at the sizes of kept checkpoints, and compares hash tiles that are full.
