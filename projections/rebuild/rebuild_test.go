@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -129,7 +130,7 @@ type usurped struct {
 	takeOver func()
 }
 
-func (u usurped) Apply(ctx context.Context, tx projections.Execer, batch []events.Recorded) error {
+func (u usurped) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	u.takeOver()
 	return u.Authors.Apply(ctx, tx, batch)
 }
