@@ -163,12 +163,13 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		shares = append(shares, pool.share)
 		p.ideal += pool.most
 	}
+	met := &timelines{newest: map[string]string{}}
 	var sizes []int
 	if sizes, p.scarce = p.room.divide(shares); p.scarce {
 		p.Polls = 1 + sizes[0]
 	}
 	for i, pool := range pools {
-		o := options{size: sizes[i+1], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce}
+		o := options{size: sizes[i+1], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce, met: met}
 		if pool.keep {
 			o.full = p.makeRoom
 		}
@@ -248,10 +249,11 @@ const (
 type options struct {
 	size     int
 	settings map[string]string
-	ping     bool   // a connection that was idle, before it is handed out
-	keep     bool   // all connections, at all times
-	scarce   bool   // leave none open for nobody
-	full     func() // called when the server has no connection left for this pool
+	ping     bool       // a connection that was idle, before it is handed out
+	keep     bool       // all connections, at all times
+	scarce   bool       // leave none open for nobody
+	full     func()     // called when the server has no connection left for this pool
+	met      *timelines // of all pools of the process; nil: any server will do
 }
 
 func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
@@ -273,6 +275,9 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	}
 	if o.full != nil {
 		onError(config.ConnConfig, tooManyConnections, o.full)
+	}
+	if o.met != nil {
+		o.met.guard(config.ConnConfig)
 	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise they travel as text

@@ -22,8 +22,8 @@ const probeTimeout = time.Second
 const writableSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
 // Probe asks each pool that commands need for a connection, and whether that can write. It returns for each of these
-// pools ErrNoAnswer, ErrFull, ErrStandby, ErrReadOnly, or nil when nothing is the matter with it. It takes a second at
-// most.
+// pools ErrNoAnswer, ErrFull, ErrOldPrimary, ErrStandby, ErrReadOnly, or nil when nothing is the matter with it. It
+// takes a second at most.
 func (p *Pools) Probe() map[string]error {
 	found, _, _ := p.probes.Do("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
@@ -51,6 +51,8 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 	switch {
 	case isFull(err):
 		return ErrFull
+	case errors.Is(err, ErrOldPrimary):
+		return ErrOldPrimary
 	case err != nil:
 		return ErrNoAnswer
 	case standby:
