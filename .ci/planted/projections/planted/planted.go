@@ -2,9 +2,9 @@
 package planted
 
 import (
-	_ "novelgate/aggregates/novel" // want depguard
-	_ "novelgate/commands/access"  // want depguard
-	_ "novelgate/internal/reference"   // want depguard
-	_ "novelgate/migrations"       // want depguard
-	_ "novelgate/readapi"          // want depguard
+	_ "novelgate/aggregates/novel"   // want depguard
+	_ "novelgate/commands/access"    // want depguard
+	_ "novelgate/internal/reference" // want depguard
+	_ "novelgate/migrations"         // want depguard
+	_ "novelgate/readapi"            // want depguard
 )
