@@ -26,19 +26,21 @@ const (
 type guard struct {
 	now     func() time.Time
 	turns   *share.Shares // of queries
-	queries *httpkit.Rates
+	queries httpkit.Rates
 }
 
 func newGuard(now func() time.Time) *guard {
-	return &guard{
-		now: now, turns: share.New(queriesUnderWay, queriesWaiting),
-		queries: httpkit.NewRates(rate.Every(queryWindow/queriesPerWindow), queriesPerWindow),
-	}
+	return &guard{now: now, turns: share.New(queriesUnderWay, queriesWaiting)}
+}
+
+// tokens is the bucket of an integration's queries.
+func (g *guard) tokens(integration uuid.UUID) *rate.Limiter {
+	return g.queries.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
 }
 
 // enter returns when it is a query's turn, or with a *problem.Error. When it returns nil, turns.Return must follow.
 func (g *guard) enter(ctx context.Context, integration uuid.UUID) error {
-	if !g.queries.Of(integration).AllowN(g.now(), 1) {
+	if !g.tokens(integration).AllowN(g.now(), 1) {
 		return problem.QueriesLimited(queryWindow / queriesPerWindow)
 	}
 	if err := g.turns.Take(ctx, integration); err != nil {
@@ -49,6 +51,6 @@ func (g *guard) enter(ctx context.Context, integration uuid.UUID) error {
 
 // status returns how many queries an integration may ask now, and the time until it is as many as ever.
 func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duration) {
-	tokens := max(0, g.queries.Of(integration).TokensAt(g.now()))
+	tokens := max(0, g.tokens(integration).TokensAt(g.now()))
 	return int(math.Floor(tokens)), time.Duration((queriesPerWindow - tokens) / queriesPerWindow * float64(queryWindow))
 }

@@ -100,7 +100,7 @@ func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 
 // proof handles GET /ledger/proof?logIndex=…: that the newest checkpoint covers an entry.
 func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
-	query, err := httpkit.ReadQuery(r.URL, "logIndex")
+	query, err := httpkit.ReadStrictQuery(r.URL, "logIndex")
 	if err != nil {
 		return file{}, err //nolint:wrapcheck // already a problem
 	}

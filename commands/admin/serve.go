@@ -73,10 +73,7 @@ func (a *API) serve(
 	var out *output
 	var encoded []byte
 	if err := a.Staff.Make(ctx, func() error {
-		query, err := httpkit.ReadQuery(r.URL)
-		if err == nil {
-			err = query.Only(known...)
-		}
+		query, err := httpkit.ReadStrictQuery(r.URL, known...)
 		if err != nil {
 			return err //nolint:wrapcheck // already a problem
 		}

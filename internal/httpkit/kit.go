@@ -33,7 +33,7 @@ type Kit struct {
 	Problems []func(error) *problem.Error
 
 	quiet    atomic.Bool // a failure of the current outage is in the log
-	refusals refusals
+	refusals Rates       // uuid.Nil has those of callers who are not authenticated
 }
 
 // retryAfter is what Retry-After says while the database is away.

@@ -25,31 +25,31 @@ type Query struct {
 	wrong  []problem.FieldError
 }
 
-// ReadQuery reads the parameters of an address. Where names are given, it refuses every other parameter and one that
-// is repeated: a filter with a typing error must not look like one that lets everything through. The error is a
-// *problem.Error.
-func ReadQuery(address *url.URL, names ...string) (*Query, error) {
+// ReadQuery reads the parameters of an address. The error is a *problem.Error.
+func ReadQuery(address *url.URL) (*Query, error) {
 	values, err := url.ParseQuery(address.RawQuery)
 	if err != nil {
 		return nil, problem.MalformedQuery()
 	}
-	q := &Query{values: values}
-	if len(names) > 0 {
-		return q, q.Only(names...)
-	}
-	return q, nil
+	return &Query{values: values}, nil
 }
 
-// Only refuses parameters with other names, and what is wrong with those whatever they mean.
-func (q *Query) Only(names ...string) error {
-	for _, name := range slices.Sorted(maps.Keys(q.values)) {
-		if !slices.Contains(names, name) {
-			q.Refuse(name, "is no parameter of this address")
-			continue
-		}
-		q.Text(name)
+// ReadStrictQuery is ReadQuery for an address that has no other parameters than names: it refuses every other one, and
+// what is wrong with those whatever they mean. A filter with a typing error must not look like one that lets everything
+// through.
+func ReadStrictQuery(address *url.URL, names ...string) (*Query, error) {
+	q, err := ReadQuery(address)
+	if err != nil {
+		return nil, err
 	}
-	return q.Err()
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		if slices.Contains(names, name) {
+			q.Text(name)
+		} else {
+			q.Refuse(name, "is no parameter of this address")
+		}
+	}
+	return q, q.Err()
 }
 
 // All returns every parameter, as sent.

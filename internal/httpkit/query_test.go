@@ -27,7 +27,7 @@ func TestQuery(t *testing.T) {
 		"c=1&a=%ff&b=1&b=%00": {nil, []string{"a", "b", "c"}},
 		"%ff=1":               {nil, []string{"?"}},
 	} {
-		got, err := httpkit.ReadQuery(&url.URL{RawQuery: query}, "a", "b")
+		got, err := httpkit.ReadStrictQuery(&url.URL{RawQuery: query}, "a", "b")
 		var wrong []string
 		if refused := new(problem.Error); errors.As(err, &refused) {
 			for _, field := range refused.Fields {

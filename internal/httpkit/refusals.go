@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
+	"novelgate/events/eventlog"
 	"novelgate/internal/problem"
 )
 
@@ -19,12 +20,6 @@ const (
 	refusalPause      = time.Second
 )
 
-// refusals are counted by caller. The zero value is ready.
-type refusals struct {
-	once  sync.Once
-	rates *Rates
-}
-
 // Hold returns at once unless an error is one of too many refusals of a caller; uuid.Nil stands for all who are not
 // authenticated. Then it waits for a second, or until ctx ends.
 func (k *Kit) Hold(ctx context.Context, caller uuid.UUID, err error) {
@@ -33,39 +28,27 @@ func (k *Kit) Hold(ctx context.Context, caller uuid.UUID, err error) {
 	default:
 		return
 	}
-	k.refusals.once.Do(func() { k.refusals.rates = NewRates(refusalsPerSecond, 2*refusalsPerSecond) })
-	if k.refusals.rates.Of(caller).AllowN(k.Now(), 1) {
-		return
-	}
-	timer := time.NewTimer(refusalPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if !k.refusals.Of(caller, refusalsPerSecond, 2*refusalsPerSecond).AllowN(k.Now(), 1) {
+		eventlog.Sleep(ctx, refusalPause)
 	}
 }
 
-// Rates are token buckets, one for each caller. Create them with NewRates.
+// Rates are token buckets, one for each caller. The zero value has none yet.
 type Rates struct {
-	limit rate.Limit
-	burst int
-
 	mu      sync.Mutex
 	buckets map[uuid.UUID]*rate.Limiter
 }
 
-// NewRates returns full buckets of burst tokens that fill up at a rate.
-func NewRates(limit rate.Limit, burst int) *Rates {
-	return &Rates{limit: limit, burst: burst, buckets: map[uuid.UUID]*rate.Limiter{}}
-}
-
-// Of returns the bucket of a caller.
-func (r *Rates) Of(caller uuid.UUID) *rate.Limiter {
+// Of returns the bucket of a caller: of burst tokens, full at first, which fills up at a rate.
+func (r *Rates) Of(caller uuid.UUID, limit rate.Limit, burst int) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	bucket := r.buckets[caller]
 	if bucket == nil {
-		bucket = rate.NewLimiter(r.limit, r.burst)
+		if r.buckets == nil {
+			r.buckets = map[uuid.UUID]*rate.Limiter{}
+		}
+		bucket = rate.NewLimiter(limit, burst)
 		r.buckets[caller] = bucket
 	}
 	return bucket

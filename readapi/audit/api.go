@@ -101,10 +101,7 @@ func (a *API) authenticate(r *http.Request, route string, parameters []string) (
 		a.Hold(ctx, uuid.Nil, err)
 		return nil, err
 	}
-	query, err := httpkit.ReadQuery(r.URL)
-	if err == nil {
-		err = query.Only(parameters...)
-	}
+	query, err := httpkit.ReadStrictQuery(r.URL, parameters...)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
