@@ -28,7 +28,7 @@ type Identity struct {
 // any statement, so that it holds of the connection that answered, and costs 10 µs.
 const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
-         ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+         ELSE ` + database.TimelineSQL + ` END,
     l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint)
 FROM pg_control_system() AS c, log_identity AS l)`
 

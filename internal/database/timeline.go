@@ -23,9 +23,12 @@ type timelines struct {
 	newest map[string]string // of eight hexadecimal digits, by system identifier
 }
 
+// TimelineSQL is an expression for the timeline that a server writes, in eight hexadecimal digits. It fails on a
+// standby.
+const TimelineSQL = `pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8)`
+
 // timelineSQL is empty for a standby, which is refused elsewhere.
-const timelineSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN ''
-    ELSE pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) END
+const timelineSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END
 FROM pg_catalog.pg_control_system() AS c`
 
 // guard makes connections fail with ErrOldPrimary, so that the next host is tried.
