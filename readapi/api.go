@@ -9,15 +9,15 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
-// API serves the public as JSON: novels, discussions, comments. No key is needed. reading.Problem belongs to the
+// API serves the public as JSON: novels, discussions, comments. No key is needed. queries.Problem belongs to the
 // Problems of its Kit.
 type API struct {
 	*httpkit.Kit
 
-	Reader    *reading.Reader
+	Reader    *queries.Reader
 	Addresses httpkit.Addresses
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // discussionBody is a page of a discussion.
@@ -32,18 +32,18 @@ type threadBody struct {
 
 // discussion handles GET /api/novels/{slug}/discussion.
 func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
-	asked, err := reading.ParseDiscussion(mux.Vars(r)["slug"], q)
+	params, err := queries.ParseDiscussion(mux.Vars(r)["slug"], q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	page, err := a.Reader.Discussion(ctx, asked)
+	page, err := a.Reader.Discussion(ctx, params)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
-	return newDiscussionBody(a.Addresses, page, asked.AsOf), nil
+	return newDiscussionBody(a.Addresses, page, params.AsOf), nil
 }
 
-func newDiscussionBody(a httpkit.Addresses, page *reading.Page, asOf *time.Time) discussionBody {
+func newDiscussionBody(a httpkit.Addresses, page *queries.Page, asOf *time.Time) discussionBody {
 	body := discussionBody{
 		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
 		Items:          make([]threadBody, len(page.Threads)),

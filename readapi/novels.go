@@ -9,7 +9,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // novelBody is a novel with the members of SPEC 2.1 and 2.2.
@@ -29,12 +29,12 @@ type novelBody struct {
 	Platform      *string   `json:"platform"` // null when it is the host platform's
 }
 
-func newNovelBody(a httpkit.Addresses, n *reading.Novel) novelBody {
+func newNovelBody(a httpkit.Addresses, n *queries.Novel) novelBody {
 	return novelBody{
 		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title,
 		Author:   n.Author,
 		Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language, ReadingStatus: n.ReadingStatus,
-		State: n.State, Platform: orNull(n.Platform),
+		State: string(n.State), Platform: orNull(n.Platform),
 	}
 }
 
@@ -46,16 +46,16 @@ type novelPage struct {
 
 // novels handles GET /api/novels.
 func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (any, error) {
-	asked, err := reading.ParseCatalogue(q)
+	params, err := queries.ParseCatalogue(q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := a.Reader.Novels(ctx, asked)
+	found, err := a.Reader.Novels(ctx, params)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
 	page := novelPage{
-		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(reading.CatalogueCursor(found.Next)),
+		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(queries.CatalogueCursor(found.Next)),
 	}
 	for i := range found.Novels {
 		page.Items[i] = newNovelBody(a.Addresses, &found.Novels[i])
@@ -73,7 +73,7 @@ type novelAsOfBody struct {
 // novel handles GET /api/novels/{slug}.
 func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
 	slug := mux.Vars(r)["slug"]
-	asOf, err := reading.ParseNovel(slug, q)
+	asOf, err := queries.ParseNovel(slug, q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}

@@ -10,7 +10,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/readapi/history"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 func hosted(e *events.NovelCreated) { e.State, e.OwnerID = "published", nil }
@@ -76,16 +76,16 @@ func TestNovelsArePaged(t *testing.T) {
 	}
 }
 
-// However rare what is asked for, a page costs no more than looking at so many titles; the next one goes on from there.
+// However rare a match, a page costs no more than looking at so many titles; the next one goes on from there.
 func TestASearchIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 9 {
 		w.novel(t, fmt.Sprintf("Volume %d", i), nil)
 	}
-	reader := &reading.Reader{DB: w.Read}
+	reader := &queries.Reader{DB: w.Read}
 	got, pages := []string{}, 0
-	for c := (reading.Catalogue{Text: "8", Limit: 5, Look: 3}); ; pages++ {
+	for c := (queries.CatalogueParams{Text: "8", Limit: 5, Look: 3}); ; pages++ {
 		page, err := reader.Novels(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // postBody is a comment.
@@ -35,7 +35,7 @@ type authorBody struct {
 	Platform    string `json:"platform,omitzero"`
 }
 
-func newPostBody(a httpkit.Addresses, slug string, p *reading.Post) postBody {
+func newPostBody(a httpkit.Addresses, slug string, p *queries.Post) postBody {
 	body := postBody{
 		PostID: p.ID, URL: a.Post(slug, p.ID), Depth: p.Depth, Hidden: p.Hidden, Erased: p.Erased, WrittenAt: p.WrittenAt,
 		ReceivedAt: p.ReceivedAt,
@@ -61,7 +61,7 @@ type headingBody struct {
 	URL     string    `json:"url"`
 }
 
-func newHeadingBody(a httpkit.Addresses, h *reading.Heading) headingBody {
+func newHeadingBody(a httpkit.Addresses, h *queries.Heading) headingBody {
 	return headingBody{h.ID, h.Slug, h.Title, a.Novel(h.Slug)}
 }
 
@@ -75,7 +75,7 @@ type singleBody struct {
 
 // post handles GET /api/posts/{postId}.
 func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
-	id, err := reading.ParseID(mux.Vars(r)["postId"])
+	id, err := queries.ParseID(mux.Vars(r)["postId"])
 	if err != nil {
 		return nil, err //nolint:wrapcheck // not found
 	}

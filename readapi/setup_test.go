@@ -24,7 +24,7 @@ import (
 	"novelgate/projections"
 	"novelgate/readapi"
 	"novelgate/readapi/pages"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 const public = "https://host.example/books"
@@ -53,16 +53,16 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.handler = routes(slog.New(slog.DiscardHandler), &reading.Reader{DB: pools.Read}, httpkit.NewAddresses(address))
+	w.handler = routes(slog.New(slog.DiscardHandler), &queries.Reader{DB: pools.Read}, httpkit.NewAddresses(address))
 	w.append(t, events.IntegrationStream, w.platform,
 		events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
 	return w
 }
 
-func routes(logger *slog.Logger, reader *reading.Reader, addresses httpkit.Addresses) http.Handler {
+func routes(logger *slog.Logger, reader *queries.Reader, addresses httpkit.Addresses) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
 	kit := &httpkit.Kit{
-		Logger: logger, Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{reading.Problem},
+		Logger: logger, Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{queries.Problem},
 	}
 	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
 	readapi.RegisterOpenAPI(router, kit)

@@ -9,7 +9,7 @@ import (
 	"novelgate/events"
 )
 
-// withheld wants a comment that keeps its place and shows neither text nor author, wherever it is asked for.
+// withheld wants a comment that keeps its place and shows neither text nor author, wherever it is read.
 func withheld(t testing.TB, w *world, id, child uuid.UUID, hidden bool) {
 	t.Helper()
 	for _, path := range []string{

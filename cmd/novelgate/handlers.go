@@ -22,14 +22,14 @@ import (
 	"novelgate/readapi/accesslog"
 	"novelgate/readapi/audit"
 	"novelgate/readapi/pages"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // newKit returns what all public routes share.
 func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers) *httpkit.Kit {
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers, Staff: staff,
-		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, reading.Problem, audit.Problem},
+		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, queries.Problem, audit.Problem},
 	}
 }
 
@@ -39,7 +39,7 @@ func (s *service) publicHandler(
 ) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
-	reader := &reading.Reader{DB: pools.Read}
+	reader := &queries.Reader{DB: pools.Read}
 	// Without cleaning: a path is what it says, and a POST is never redirected.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics)

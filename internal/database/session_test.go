@@ -129,9 +129,9 @@ func TestEverySessionIsPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reading.Close(context.Background()) //nolint:errcheck // a test's
+	defer queries.Close(context.Background()) //nolint:errcheck // a test's
 	settings["read ahead"] = func(setting string) (value string, err error) {
-		return value, reading.QueryRow(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
+		return value, queries.QueryRow(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
 	}
 	for place, get := range settings {
 		for _, setting := range pinned {

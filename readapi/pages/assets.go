@@ -13,7 +13,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 //go:embed assets/*
@@ -58,7 +58,7 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(name, ".")
 	known, ok := assets[parts[0]+"."+parts[len(parts)-1]]
 	if len(parts) != 3 || !ok {
-		p.refuse(w, r, reading.ErrNotFound)
+		p.refuse(w, r, queries.ErrNotFound)
 		return
 	}
 	h := w.Header()

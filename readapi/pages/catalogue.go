@@ -6,12 +6,12 @@ import (
 	"net/url"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // catalogueBody is the body of the list of novels.
 type catalogueBody struct {
-	Text, State, Owner string // as asked
+	Text, State, Owner string // as requested
 	Filtered           bool
 	Novels             []novelView
 	First, Next        string // paths of other pages; "" without
@@ -19,37 +19,37 @@ type catalogueBody struct {
 
 // catalogue handles GET /novels.
 func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
-	asked, err := reading.ParseCatalogue(q)
+	params, err := queries.ParseCatalogue(q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := p.Reader.Novels(ctx, asked)
+	found, err := p.Reader.Novels(ctx, params)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
 	body := catalogueBody{
-		Text: asked.Text, State: asked.State, Owner: asked.Owner, Novels: make([]novelView, len(found.Novels)),
+		Text: params.Text, State: params.State, Owner: params.Owner, Novels: make([]novelView, len(found.Novels)),
 	}
 	for i := range found.Novels {
 		body.Novels[i] = p.view(&found.Novels[i])
 	}
 	filter := url.Values{}
 	keep(filter, r.URL.Query(), "q", "state", "owner", "limit")
-	body.Filtered = asked.Text != "" || asked.State != "" || asked.Owner != ""
+	body.Filtered = params.Text != "" || params.State != "" || params.Owner != ""
 	d := &document{
 		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
 		Canonical: p.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
 	}
-	if asked.Text != "" {
-		d.Title = "Search: " + asked.Text
+	if params.Text != "" {
+		d.Title = "Search: " + params.Text
 	}
 	path := p.Addresses.Base() + "/novels"
-	if asked.After != "" {
+	if params.After != "" {
 		body.First = address(path, filter)
 		d.NoIndex = true
 	}
 	if found.Next != "" {
-		filter.Set("cursor", reading.CatalogueCursor(found.Next))
+		filter.Set("cursor", queries.CatalogueCursor(found.Next))
 		body.Next = address(path, filter)
 	}
 	return d, nil
@@ -73,14 +73,14 @@ func address(path string, query url.Values) string {
 
 // novelView is a novel as a template shows it.
 type novelView struct {
-	*reading.Novel
+	*queries.Novel
 
 	Path, DiscussionPath string
 	Lang, LanguageName   string // of the title
 	Status               string
 }
 
-func (p *Pages) view(n *reading.Novel) novelView {
+func (p *Pages) view(n *queries.Novel) novelView {
 	return novelView{
 		n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), languageName(n.Language),
 		statuses[n.ReadingStatus],

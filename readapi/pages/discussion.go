@@ -11,7 +11,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // discussionBody is the body of a page of a discussion.
@@ -19,7 +19,7 @@ type discussionBody struct {
 	Title, Lang, NovelPath, Path string
 	AsOf                         *moment
 	AsOfText                     string // the parameter
-	Chapter                      string // as asked: a number, "none" or ""
+	Chapter                      string // as requested: a number, "none" or ""
 	ChapterName                  string
 	Newest                       bool
 	Whole                        string // path of the beginning of the discussion; "" on it
@@ -28,7 +28,7 @@ type discussionBody struct {
 	Alone                        bool   // one thread, with its replies page by page
 	Empty                        bool   // nobody has commented
 
-	page  *reading.Page
+	page  *queries.Page
 	links links
 }
 
@@ -37,11 +37,11 @@ func (b *discussionBody) Comments() template.HTML { return comments(b.page, b.li
 
 // discussion handles GET /novels/{slug}/discussion.
 func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
-	asked, err := reading.ParseDiscussion(mux.Vars(r)["slug"], q)
+	params, err := queries.ParseDiscussion(mux.Vars(r)["slug"], q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	page, err := p.Reader.Discussion(ctx, asked)
+	page, err := p.Reader.Discussion(ctx, params)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it was reading
 	}
@@ -49,14 +49,14 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query())
 	body := discussionBody{
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
-		AsOf:     momentOrNil(asked.AsOf),
-		AsOfText: q.Text("asOf"), Chapter: asked.Chapter, ChapterName: chapterName(asked.Chapter), Newest: asked.Newest,
-		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: asked.Under.Valid,
+		AsOf:     momentOrNil(params.AsOf),
+		AsOfText: q.Text("asOf"), Chapter: params.Chapter, ChapterName: chapterName(params.Chapter), Newest: params.Newest,
+		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: params.Under.Valid,
 	}
-	if asked.AsOf != nil {
-		body.NovelPath += "?" + asOfQuery(*asked.AsOf)
+	if params.AsOf != nil {
+		body.NovelPath += "?" + asOfQuery(*params.AsOf)
 	}
-	if asked.Cursor != "" || asked.Post.Valid || body.Alone {
+	if params.Cursor != "" || params.Post.Valid || body.Alone {
 		body.Whole = links.whole()
 	}
 	if page.Previous != "" {
@@ -68,33 +68,33 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	body.Empty, body.page, body.links = len(page.Threads) == 0, page, links
 	d := &document{
 		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL,
-		NoIndex: asked.AsOf != nil, Body: &body,
+		NoIndex: params.AsOf != nil, Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
 	}
-	p.name(d, page, asked)
+	p.name(d, page, params)
 	return d, nil
 }
 
 // name gives a page of a discussion that is not its beginning an address and a description of its own. All links to
 // comments under one top-level comment lead to the same page, or to its continuations.
-func (p *Pages) name(d *document, page *reading.Page, asked reading.Question) {
+func (p *Pages) name(d *document, page *queries.Page, params queries.DiscussionParams) {
 	query := url.Values{}
 	switch {
-	case asked.Post.Valid:
+	case params.Post.Valid:
 		if len(page.Threads) > 0 {
 			query.Set("post", page.Threads[0].ID.String())
 		}
-		if text := find(page, asked.Post.UUID); text != "" {
+		if text := find(page, params.Post.UUID); text != "" {
 			d.Description = excerpt(text)
 		}
-	case asked.Under.Valid:
-		query.Set("under", asked.Under.UUID.String())
-	case asked.Chapter != "":
-		query.Set("chapter", asked.Chapter)
+	case params.Under.Valid:
+		query.Set("under", params.Under.UUID.String())
+	case params.Chapter != "":
+		query.Set("chapter", params.Chapter)
 	}
-	if asked.Cursor != "" {
-		query.Set("cursor", asked.Cursor)
-		if !asked.Newest {
+	if params.Cursor != "" {
+		query.Set("cursor", params.Cursor)
+		if !params.Newest {
 			query.Set("sort", "oldest")
 		}
 	}
@@ -102,7 +102,7 @@ func (p *Pages) name(d *document, page *reading.Page, asked reading.Question) {
 }
 
 // find returns the text of a comment on a page.
-func find(page *reading.Page, id uuid.UUID) string {
+func find(page *queries.Page, id uuid.UUID) string {
 	for i := range page.Threads {
 		if page.Threads[i].ID == id {
 			return page.Threads[i].Content
@@ -120,7 +120,7 @@ func chapterName(chapter string) string {
 	switch chapter {
 	case "":
 		return ""
-	case reading.NoChapter:
+	case queries.NoChapter:
 		return "The novel as a whole"
 	case "0":
 		return "Prologue"

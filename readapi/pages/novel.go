@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/language/display"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // novelBody is the body of the page of a novel.
@@ -25,7 +25,7 @@ type novelBody struct {
 // novel handles GET /novels/{slug}.
 func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
 	slug := mux.Vars(r)["slug"]
-	asOf, err := reading.ParseNovel(slug, q)
+	asOf, err := queries.ParseNovel(slug, q)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}

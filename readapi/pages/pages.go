@@ -16,14 +16,14 @@ import (
 
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
-// Pages are the routes. reading.Problem belongs to the Problems of its Kit.
+// Pages are the routes. queries.Problem belongs to the Problems of its Kit.
 type Pages struct {
 	*httpkit.Kit
 
-	Reader    *reading.Reader
+	Reader    *queries.Reader
 	Addresses httpkit.Addresses
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // deepest is the greatest indentation: what is deeper stands below at the same distance.
@@ -28,7 +28,7 @@ type commentWriter struct {
 const markup = 800
 
 // comments renders the comments of a page in the order in which they are read.
-func comments(page *reading.Page, l links) template.HTML {
+func comments(page *queries.Page, l links) template.HTML {
 	w := commentWriter{links: l, names: map[uuid.UUID]string{}}
 	size := 0
 	for i := range page.Threads {
@@ -44,7 +44,7 @@ func comments(page *reading.Page, l links) template.HTML {
 	return template.HTML(w.String()) //nolint:gosec // what is not written here went through escape
 }
 
-func (w *commentWriter) thread(t *reading.Thread) {
+func (w *commentWriter) thread(t *queries.Thread) {
 	clear(w.names)
 	w.names[t.ID] = nameOf(&t.Post)
 	for i := range t.Replies {
@@ -70,7 +70,7 @@ func (w *commentWriter) further(path, text string) {
 }
 
 // comment writes a comment that stands below another one.
-func (w *commentWriter) comment(p *reading.Post, above uuid.UUID) {
+func (w *commentWriter) comment(p *queries.Post, above uuid.UUID) {
 	id := p.ID.String()
 	w.raw(`<article class="post d`, strconv.Itoa(min(p.Depth, deepest)), `" id="post-`, id, "\">\n<header>")
 	if p.Hidden || p.Erased {
@@ -103,7 +103,7 @@ func (w *commentWriter) comment(p *reading.Post, above uuid.UUID) {
 	w.raw("\n</article>\n")
 }
 
-func (w *commentWriter) author(p *reading.Post) {
+func (w *commentWriter) author(p *queries.Post) {
 	w.raw(`<h3><bdi>`, escape(nameOf(p)), `</bdi></h3> <span class="from">`)
 	if p.Author.MemberID != "" {
 		w.raw(`member</span>`)
@@ -142,7 +142,7 @@ func (w *commentWriter) time(t time.Time, layout string) {
 func escape(text string) string { return template.HTMLEscapeString(text) }
 
 // nameOf is what an author is called; "" when that is withheld.
-func nameOf(p *reading.Post) string {
+func nameOf(p *queries.Post) string {
 	if p.Author.MemberID != "" {
 		return p.Author.MemberID
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 // start handles GET /, for people. A program that does not take pages has no business here, and is told so in its own
@@ -31,7 +31,7 @@ func (p *Pages) start() http.Handler {
 // Missing answers for addresses that no route has: with a page where the others are pages, below /novels/, and else as
 // programs expect.
 func (p *Pages) Missing() http.Handler {
-	page := p.page(func(context.Context, *http.Request) (*document, error) { return nil, reading.ErrNotFound })
+	page := p.page(func(context.Context, *http.Request) (*document, error) { return nil, queries.ErrNotFound })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/novels/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			page.ServeHTTP(w, r)

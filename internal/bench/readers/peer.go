@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -21,7 +21,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 func Peer(pool *pgxpool.Pool, slug string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// One less: the service reads one top-level comment more than it shows, and this handler is spared that.
-		sql, args := reading.Statement(reading.Question{Slug: slug, Newest: true, Limit: Tops - 1})
+		sql, args := queries.Statement(queries.DiscussionParams{Slug: slug, Newest: true, Limit: Tops - 1})
 		rows, err := pool.Query(r.Context(), sql, args...)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -14,7 +14,7 @@ import (
 	"novelgate/internal/bench/readers"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
-	"novelgate/readapi/reading"
+	"novelgate/readapi/queries"
 )
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
@@ -35,8 +35,8 @@ func TestThePeerPrintsThePage(t *testing.T) {
 	if err := readers.Fill(t.Context(), url, 1000); err != nil {
 		t.Fatal(err)
 	}
-	page, err := (&reading.Reader{DB: pools.Read}).Discussion(t.Context(),
-		reading.Question{Slug: readers.Slug, Newest: true, Limit: readers.Tops})
+	page, err := (&queries.Reader{DB: pools.Read}).Discussion(t.Context(),
+		queries.DiscussionParams{Slug: readers.Slug, Newest: true, Limit: readers.Tops})
 	if err != nil {
 		t.Fatal(err)
 	}

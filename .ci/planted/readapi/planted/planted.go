@@ -2,8 +2,7 @@
 package planted
 
 import (
-	_ "novelgate/aggregates/novel" // want depguard
-	_ "novelgate/commands/access"  // want depguard
-	_ "novelgate/migrations"       // want depguard
-	_ "novelgate/projections"      // want depguard
+	_ "novelgate/commands/access" // want depguard
+	_ "novelgate/migrations"      // want depguard
+	_ "novelgate/projections"     // want depguard
 )

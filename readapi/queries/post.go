@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"time"

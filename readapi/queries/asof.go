@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/aggregates/novel"
 	"novelgate/events"
 )
 
@@ -24,102 +25,67 @@ const platformSQL = `SELECT name FROM integrations WHERE integration_id = $1`
 
 // novelAsOf is a novel as it was at a moment.
 func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (Novel, error) {
-	then, owner, err := r.foldNovel(ctx, today.ID, asOf)
+	folded, err := r.foldNovel(ctx, today.ID, asOf)
 	if err != nil {
 		return Novel{}, err
 	}
-	then.ID, then.Slug, then.Title = today.ID, today.Slug, today.Title
-	if owner == nil {
+	then := Novel{
+		ID: today.ID, Slug: today.Slug, Title: today.Title, State: folded.State, Details: folded.Details,
+	}
+	if folded.OwnerID == nil {
 		return then, nil
 	}
-	then.Platform, err = one(ctx, r.DB, pgx.RowTo[string], platformSQL, *owner)
+	then.Platform, err = one(ctx, r.DB, pgx.RowTo[string], platformSQL, *folded.OwnerID)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Novel{}, fmt.Errorf("read partner platform: %w", err)
 	}
 	return then, nil
 }
 
-// foldNovel folds the history of a novel up to the first event that was recorded after a moment, and says which
-// integration owned it. What was not public then, or did not exist, is not found. However long the history is, one
-// event of it is in memory at a time.
-func (r *Reader) foldNovel(
-	ctx context.Context, id uuid.UUID, asOf time.Time,
-) (then Novel, owner *uuid.UUID, err error) {
+// foldNovel folds the history of a novel up to the first event that was recorded after a moment. It fails with
+// ErrNotFound when the novel was not public then, or did not exist. However long the history is, one event of it is in
+// memory at a time.
+func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (novel.Novel, error) {
 	rows, err := r.DB.Query(ctx, historySQL, id)
 	if err != nil {
-		return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
+		return novel.Novel{}, fmt.Errorf("read history of novel: %w", err)
 	}
 	defer rows.Close()
+	then := novel.Novel{ID: id}
 	for rows.Next() {
 		var stored events.Stored
 		var version int
 		var recordedAt time.Time
 		if err := rows.Scan(&version, &stored.Type, &stored.Data, &stored.Personal, &recordedAt); err != nil {
-			return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
+			return novel.Novel{}, fmt.Errorf("read history of novel: %w", err)
 		}
 		if recordedAt.After(asOf) {
 			break
 		}
 		event, err := events.Decode(stored)
 		if err != nil {
-			return Novel{}, nil, fmt.Errorf("decode version %d of novel %s: %w", version, id, err)
+			return novel.Novel{}, fmt.Errorf("decode version %d of novel %s: %w", version, id, err)
 		}
-		then.apply(event, &owner)
+		then = then.Apply(event)
 	}
 	rows.Close() // before the connection is asked for its errors
 	if err := rows.Err(); err != nil {
-		return Novel{}, nil, fmt.Errorf("read history of novel: %w", err)
+		return novel.Novel{}, fmt.Errorf("read history of novel: %w", err)
 	}
 	if visible(then.State) != nil {
-		return Novel{}, nil, ErrNotFound
+		return novel.Novel{}, ErrNotFound
 	}
-	return then, owner, nil
-}
-
-// apply changes n as one more event of its stream says.
-func (n *Novel) apply(event events.Event, owner **uuid.UUID) {
-	switch e := event.(type) {
-	case events.NovelCreated:
-		n.State, *owner = e.State, e.OwnerID
-		n.Details = Details{e.Author, e.Synopsis, e.CoverURL, e.Genres, e.Language, e.ReadingStatus}
-	case events.NovelUpdated:
-		n.update(e)
-	case events.NovelPublished:
-		n.State, *owner = published, nil
-	case events.NovelApproved:
-		n.State = approved
-	case events.NovelRejected, events.NovelBarred:
-		n.State = rejected
-	case events.NovelUnbarred:
-		n.State = "" // there is no novel
-	default: // no event of this stream
-	}
-}
-
-func (n *Novel) update(e events.NovelUpdated) {
-	set := func(field, value *string) {
-		if value != nil {
-			*field = *value
-		}
-	}
-	set(&n.Author, e.Author)
-	set(&n.Synopsis, e.Synopsis)
-	set(&n.CoverURL, e.CoverURL)
-	set(&n.Language, e.Language)
-	set(&n.ReadingStatus, e.ReadingStatus)
-	if e.Genres != nil {
-		n.Genres = *e.Genres
-	}
+	return then, nil
 }
 
 // asOf completes a page whose comments are those of a moment in the past: the novel must have been public, and the
 // authors go by their names of then.
 func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
-	then, _, err := r.foldNovel(ctx, page.Novel.ID, asOf)
+	then, err := r.foldNovel(ctx, page.Novel.ID, asOf)
 	if err != nil {
 		return err
 	}
-	page.Novel.Language, page.Novel.CoverURL = then.Language, then.CoverURL
+	page.Novel.Language, page.Novel.CoverURL = then.Details.Language, then.Details.CoverURL
 	names, err := r.names(ctx, page.authors(), asOf)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/aggregates/novel"
 )
 
 //go:embed locate.sql
@@ -31,8 +33,8 @@ type located struct {
 func (l located) start() place { return placeOf(l.rootWrittenAt, 0, l.root) }
 
 // locate finds a comment in the discussion of a novel.
-func (r *Reader) locate(ctx context.Context, q Question, id uuid.UUID) (located, error) {
-	var state string
+func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (located, error) {
+	var state novel.State
 	found, err := one(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
 		err = row.Scan(&state, &l.root, &l.rootWrittenAt, &l.id, &l.at, &l.depth, &l.beyond, &l.older, &l.newer)
 		return l, err

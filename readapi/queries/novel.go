@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/aggregates/novel"
 	"novelgate/internal/database"
 )
 
@@ -25,34 +26,17 @@ type Novel struct {
 	ID       uuid.UUID
 	Slug     string
 	Title    string
-	State    string // "approved" or "published"
-	Platform string // name of the partner platform that it came from; "" when it is the host platform's
-	Details
+	State    novel.State // Approved or Published
+	Platform string      // name of the partner platform that it came from; "" when it is the host platform's
+	novel.Details
 }
-
-// Details are the fields that may change.
-type Details struct {
-	Author        string   `json:"author"`
-	Synopsis      string   `json:"synopsis"`
-	CoverURL      string   `json:"coverUrl"`
-	Genres        []string `json:"genres"`
-	Language      string   `json:"language"`
-	ReadingStatus string   `json:"readingStatus"`
-}
-
-// States of a novel, as title_lookup holds them. Every other one is kept from the public.
-const (
-	approved  = "approved"
-	published = "published"
-	rejected  = "rejected"
-)
 
 // visible returns nil for a novel that the public may see.
-func visible(state string) error {
+func visible(state novel.State) error {
 	switch state {
-	case approved, published:
+	case novel.Approved, novel.Published:
 		return nil
-	case rejected:
+	case novel.Rejected:
 		return ErrGone
 	default:
 		return ErrNotFound

@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"context"
@@ -166,7 +166,7 @@ func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
 		s.start = placeOf(top.WrittenAt, 0, top.ID)
 		return s, nil
 	}
-	found, err := r.locate(ctx, s.Question, anchor)
+	found, err := r.locate(ctx, s.DiscussionParams, anchor)
 	if errors.Is(err, errNotProjected) {
 		return scan{}, ErrNotFound // it is in another discussion
 	}

@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"errors"
@@ -26,8 +26,8 @@ const novelsCursor = "c"
 
 // ParseCatalogue reads the parameters of a list of novels: q, state, owner, cursor, limit. As with the functions below,
 // the error is a *problem.Error that names every wrong parameter.
-func ParseCatalogue(q *httpkit.Query) (Catalogue, error) {
-	c := Catalogue{
+func ParseCatalogue(q *httpkit.Query) (CatalogueParams, error) {
+	c := CatalogueParams{
 		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
 		After: q.Cursor(novelsCursor), Limit: q.Limit(DefaultLimit, MaxLimit),
 	}
@@ -56,30 +56,30 @@ func ParseNovel(slug string, q *httpkit.Query) (asOf *time.Time, err error) {
 
 // ParseDiscussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit,
 // under, post, asOf. It fails with ErrNotFound when no novel can have the slug.
-func ParseDiscussion(slug string, q *httpkit.Query) (Question, error) {
+func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 	if !httpkit.IsText(slug) {
-		return Question{}, ErrNotFound
+		return DiscussionParams{}, ErrNotFound
 	}
-	asked := Question{
+	params := DiscussionParams{
 		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
 		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"), AsOf: q.Time("asOf"),
 	}
 	standard := DefaultLimit
-	if asked.Under.Valid {
+	if params.Under.Valid {
 		standard = defaultReplies
 	}
-	asked.Limit = q.Limit(standard, MaxLimit)
-	if asked.Chapter != "" && asked.Chapter != NoChapter && !decimal.MatchString(asked.Chapter) {
+	params.Limit = q.Limit(standard, MaxLimit)
+	if params.Chapter != "" && params.Chapter != NoChapter && !decimal.MatchString(params.Chapter) {
 		q.Refuse("chapter", fmt.Sprintf("must be a decimal number or %s", NoChapter))
 	}
 	switch {
-	case !asked.Post.Valid:
-	case asked.Under.Valid:
+	case !params.Post.Valid:
+	case params.Under.Valid:
 		q.Refuse("post", "cannot be given together with under")
-	case asked.Cursor != "":
+	case params.Cursor != "":
 		q.Refuse("post", "cannot be given together with cursor: either says where the page begins")
 	}
-	return asked, q.Err() //nolint:wrapcheck // already a problem
+	return params, q.Err() //nolint:wrapcheck // already a problem
 }
 
 // decimal is what a chapter number may look like: no sign, no exponent, as many digits as a delivery may have.

@@ -1,4 +1,4 @@
-// Package reading reads what the public may see: approved and published novels, their discussions, single comments.
+// Package queries reads what the public may see: approved and published novels, their discussions, single comments.
 //
 // # Pages of a discussion
 //
@@ -21,4 +21,4 @@
 //
 // A comment that staff hid, and one that was erased, keeps its place and its replies; neither its text nor its author
 // leaves this package.
-package reading
+package queries

@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"context"
@@ -36,8 +36,8 @@ func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string 
 
 // Statement returns the one statement that reads the first page of a discussion, and its arguments: what a benchmark
 // compares with.
-func Statement(q Question) (sql string, args []any) {
-	s := scan{Question: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
+func Statement(q DiscussionParams) (sql string, args []any) {
+	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
 	if q.Newest {
 		s.start = last
 	}

@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
 )
 
 // FirstReplies is how many replies come with each top-level comment of a page.
@@ -15,9 +17,9 @@ const FirstReplies = 10
 // NoChapter is the Chapter of comments on the novel as a whole.
 const NoChapter = "none"
 
-// Question says which part of a discussion to read. The zero value, with a Slug and a Limit, is the beginning, oldest
+// DiscussionParams says which part of a discussion to read. The zero value, with a Slug and a Limit, is the beginning, oldest
 // first.
-type Question struct {
+type DiscussionParams struct {
 	Slug    string
 	Newest  bool          // first, rather than the oldest
 	Chapter string        // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
@@ -42,7 +44,7 @@ type Heading struct {
 	ID                              uuid.UUID
 	Slug, Title, Language, CoverURL string
 
-	state string
+	state novel.State
 }
 
 // Thread is a top-level comment with some of its replies.
@@ -55,7 +57,7 @@ type Thread struct {
 }
 
 // Discussion reads a page. It fails with ErrNotFound, ErrGone or ErrCursor.
-func (r *Reader) Discussion(ctx context.Context, q Question) (*Page, error) {
+func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, error) {
 	scan, err := r.start(ctx, q)
 	if err != nil {
 		return nil, err
@@ -73,8 +75,8 @@ func (r *Reader) Discussion(ctx context.Context, q Question) (*Page, error) {
 }
 
 // start finds out where a page begins.
-func (r *Reader) start(ctx context.Context, q Question) (scan, error) {
-	s := scan{Question: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
+func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
+	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
 	if q.Newest {
 		s.start = last
 	}
@@ -108,7 +110,7 @@ func (r *Reader) start(ctx context.Context, q Question) (scan, error) {
 
 // under reads the replies of one comment.
 func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
-	found, err := r.locate(ctx, s.Question, s.Under.UUID)
+	found, err := r.locate(ctx, s.DiscussionParams, s.Under.UUID)
 	if errors.Is(err, errNotProjected) || err == nil && found.root != s.Under.UUID {
 		return scan{}, ErrNotFound // replies have no pages of their own
 	}
@@ -123,7 +125,7 @@ func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
 // around reads the page that begins with the comment's top-level comment.
 func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 	s.Chapter = ""
-	found, err := r.locate(ctx, s.Question, s.Post.UUID)
+	found, err := r.locate(ctx, s.DiscussionParams, s.Post.UUID)
 	if errors.Is(err, errNotProjected) {
 		return r.aroundRecent(ctx, s)
 	}
@@ -145,11 +147,11 @@ func (s *scan) begin(found located) {
 	}
 }
 
-// scan is a Question with what it takes to read the answer with one statement.
+// scan is a DiscussionParams with what it takes to read the answer with one statement.
 type scan struct {
-	Question
+	DiscussionParams
 	descending  bool
-	backward    bool      // a page before another: read against the order asked for
+	backward    bool      // a page before another: read against the order requested
 	more        bool      // there is something before start
 	start       place     // of the first top-level comment
 	replies     int       // how many of each

@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"encoding/binary"
@@ -54,7 +54,7 @@ func (p place) beside(behind bool) place {
 
 // Kinds of cursor.
 const (
-	onward   = 'n' // top-level comments behind one, in the order asked for
+	onward   = 'n' // top-level comments behind one, in the order requested
 	backward = 'p' // top-level comments before one
 	replies  = 'r' // replies behind one
 )

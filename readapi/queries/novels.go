@@ -1,4 +1,4 @@
-package reading
+package queries
 
 import (
 	"cmp"
@@ -11,14 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"novelgate/aggregates/novel"
 	"novelgate/internal/title"
 )
 
 // Host is the owner of the novels that the host platform publishes.
 const Host = "host"
 
-// Catalogue says which novels to list. The zero value, with a Limit, is the beginning of all of them.
-type Catalogue struct {
+// CatalogueParams says which novels to list. The zero value, with a Limit, is the beginning of all of them.
+type CatalogueParams struct {
 	Text  string // in the title, whatever the case
 	State string // "approved" or "published"; "" for both
 	Owner string // name of a partner platform, whatever the case, or Host; "" for all
@@ -27,7 +28,7 @@ type Catalogue struct {
 	Look  int    // at how many titles, at most, when not every novel is wanted; DefaultLook when 0
 }
 
-// DefaultLook bounds what one request costs, however large the catalogue and however rare what is asked for.
+// DefaultLook bounds what one request costs, however large the catalogue and however rare a match.
 const DefaultLook = 20_000
 
 // CataloguePage is a part of a list of novels.
@@ -41,7 +42,7 @@ type CataloguePage struct {
 var novelsSQL string
 
 // Novels lists novels that the public may see, by title.
-func (r *Reader) Novels(ctx context.Context, c Catalogue) (CataloguePage, error) {
+func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, error) {
 	var state, owner *string
 	var look *int
 	if c.State != "" {
@@ -104,7 +105,7 @@ func scanListed(rows pgx.Rows, reached *pgtype.Text) (n Novel, key pgtype.Text, 
 	if err := rows.Scan(reached, &id, &slug, &title, &state, &platform, &details, &key); err != nil || !key.Valid {
 		return n, key, 0, err //nolint:wrapcheck // the caller says what it was reading
 	}
-	n = Novel{ID: id.UUID, Slug: slug.String, Title: title.String, State: state.String, Platform: platform.String}
+	n = Novel{ID: id.UUID, Slug: slug.String, Title: title.String, State: novel.State(state.String), Platform: platform.String}
 	if err := json.Unmarshal(details, &n.Details); err != nil {
 		return n, key, 0, fmt.Errorf("decode details of novel %s: %w", n.ID, err)
 	}
