@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,79 +24,81 @@ type ProfileCommand struct {
 	Preload     int           `placeholder:"N" help:"Begin with N comments in the log."`
 	Paused      bool          `help:"With paused projections."`
 	Statements  int           `default:"12" help:"How many SQL statements to list; 0 leaves their statistics out, which cost time too."`
-	ServeFlags  []string      `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve."`
 }
 
 // Run saves the profile and prints the figures of the round and the statements.
-func (c *ProfileCommand) Run(in *invocation) error {
-	setup := serviceSetup{paused: c.Paused, flags: c.ServeFlags}
+func (c *ProfileCommand) Run(ctx context.Context) error {
+	var settings map[string]string
 	if c.Statements > 0 {
-		setup.settings = contest.StatementSettings()
+		settings = contest.StatementSettings()
 	}
-	return c.withService(in, setup, func(a arenaOfOne) error { return c.measure(in, a) })
+	return c.run(ctx, c.Paused, settings, func(a withService) error { return c.measure(ctx, a) })
 }
 
-func (c *ProfileCommand) measure(in *invocation, a arenaOfOne) error {
-	if c.Preload > 0 {
-		if err := errors.Join(a.database.Preload(in.ctx, a.service, c.Preload), a.Checkpoint(in.ctx)); err != nil {
-			return err
-		}
-	}
-	if _, err := a.Measure(in.ctx, a.service, c.Connections, 2*time.Second); err != nil {
+func (c *ProfileCommand) measure(ctx context.Context, a withService) error {
+	if err := a.preload(ctx, c.Preload); err != nil {
 		return err
 	}
-	return c.profile(in, a.Arena, a.service)
-}
-
-func (c *ProfileCommand) profile(in *invocation, arena *contest.Arena, service *contest.Contestant) error {
+	if _, err := a.Measure(ctx, a.service, c.Connections, 2*time.Second); err != nil { // warm-up
+		return err
+	}
 	if c.Statements > 0 {
-		if err := arena.ResetStatements(in.ctx); err != nil {
+		if err := a.ResetStatements(ctx); err != nil {
 			return err
 		}
 	}
-	group, ctx := errgroup.WithContext(in.ctx)
-	url := service.OpsURL + "/debug/pprof/" + c.Kind + "?seconds=" + strconv.Itoa(int(c.Duration/time.Second))
-	group.Go(func() error { return saveProfile(ctx, url, c.Output) })
 	var figures contest.Figures
-	group.Go(func() (err error) {
-		figures, err = arena.Measure(ctx, service, c.Connections, c.Duration+time.Second)
+	err := profiled(ctx, a.service, c.Kind, c.Duration, c.Output, func(ctx context.Context) (err error) {
+		figures, err = a.Measure(ctx, a.service, c.Connections, c.Duration+time.Second)
 		return err
 	})
-	if err := group.Wait(); err != nil {
+	if err != nil {
 		return err
 	}
-	text := contest.Medians(service.Name, []contest.Figures{figures}) + "The profile is in " + c.Output + ".\n"
-	if c.Statements > 0 {
-		statements, err := arena.Statements(in.ctx, c.Statements, figures.Accepted)
-		if err != nil {
-			return err
-		}
-		text += statements
+	fmt.Print(contest.Line(a.service.Name, figures), "The profile is in ", c.Output, ".\n")
+	if c.Statements == 0 {
+		return nil
 	}
-	return in.print(text)
+	statements, err := a.Statements(ctx, c.Statements, figures.Accepted)
+	fmt.Print(statements)
+	return err
 }
 
-// saveProfile fetches a profile into a file.
-func saveProfile(ctx context.Context, url, output string) (err error) {
+// profiled saves a profile of a service in a file while it works.
+func profiled(ctx context.Context, service *contest.Contestant, kind string, length time.Duration, output string,
+	work func(context.Context) error,
+) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return work(ctx) })
+	group.Go(func() error {
+		url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", service.OpsURL, kind, int(length.Seconds()))
+		if err := save(ctx, url, output); err != nil {
+			return fmt.Errorf("save the profile: %w", err)
+		}
+		return nil
+	})
+	return group.Wait() // wrapped above
+}
+
+var errStatus = errors.New("unexpected status")
+
+func save(ctx context.Context, url, output string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("ask for the profile: %w", err)
+		return err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask for the profile: %w", err)
+		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask for the profile: status %s", answer.Status) // nobody tells it apart
+		return fmt.Errorf("%w %s", errStatus, answer.Status)
 	}
 	file, err := os.Create(output)
 	if err != nil {
-		return fmt.Errorf("save the profile: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if _, err := io.Copy(file, answer.Body); err != nil {
-		return fmt.Errorf("save the profile: %w", err)
-	}
-	return nil
+	_, err = io.Copy(file, answer.Body)
+	return errors.Join(err, file.Close())
 }

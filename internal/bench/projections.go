@@ -4,74 +4,88 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/bench/contest"
-	"novelgate/internal/bench/cpu"
-	"novelgate/internal/bench/replay"
-	"novelgate/internal/pgserver"
-	"novelgate/migrations"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
 
 // ProjectionsCommand is `bench projections`.
 type ProjectionsCommand struct {
-	DataDir string `name:"data-dir" type:"existingdir" placeholder:"DIR" help:"Directory, on a disk, for the data of the database server; what is made there is deleted afterwards (default: the one for temporary files)."`
-	Events  int    `default:"2000000" help:"Events in the log: comments of about 300 characters."`
-	Rounds  int    `default:"1" help:"Rounds, on the same log."`
-	Workers int    `default:"0" help:"Connections that a rebuild loads with (default: one for each processor, and one)."`
+	ArenaFlags
+	Events  int `default:"2000000" help:"Events in the log: comments of about 300 characters."`
+	Rounds  int `default:"1" help:"Rounds, on the same log."`
+	Workers int `default:"0" help:"Connections that a rebuild loads with (default: one for each processor, and one)."`
 }
 
+// The unique indexes of the log are made at the end: that is faster, and the log comes out the same.
+var (
+	withoutIndexes = []string{
+		`ALTER TABLE events DROP CONSTRAINT events_pkey, DROP CONSTRAINT events_stream_key, DROP CONSTRAINT events_id_key`,
+	}
+	withIndexes = []string{
+		`SET maintenance_work_mem = '256MB'`,
+		`ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY (transaction_id, position)`,
+		`ALTER TABLE events ADD CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version)`,
+		`ALTER TABLE events ADD CONSTRAINT events_id_key UNIQUE (event_id, event_source)`,
+		`VACUUM (FREEZE, ANALYZE) events`,
+		`CHECKPOINT`,
+	}
+)
+
 // Run fills a log and measures how fast it is read.
-func (c *ProjectionsCommand) Run(in *invocation) (err error) {
-	dir, err := os.MkdirTemp(c.DataDir, "novelgate-bench-")
+func (c *ProjectionsCommand) Run(ctx context.Context) (err error) {
+	arena, err := c.open(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("make data directory: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server may run under another account; what is inside is private
-		return fmt.Errorf("open data directory: %w", err)
-	}
-	if err := contest.OnDisk(dir); err != nil {
 		return err
 	}
-	server, err := pgserver.Start(in.ctx, pgserver.Config{DataDir: filepath.Join(dir, "data")})
+	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(ctx))) }()
+	database, err := arena.NewService(ctx, "bench_projections", "")
 	if err != nil {
-		return fmt.Errorf("start the database server: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, server.Stop(context.WithoutCancel(in.ctx))) }()
-	if err := migrations.Up(in.ctx, server.URL()); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	pool, err := pgxpool.New(in.ctx, server.URL())
+	pool, err := pgxpool.New(ctx, database.URL)
 	if err != nil {
 		return fmt.Errorf("open pool: %w", err)
 	}
 	defer pool.Close()
 	debug.SetGCPercent(800) // as the service does
 	debug.SetMemoryLimit(256 << 20)
-	begun := in.now()
-	if err := replay.Generate(in.ctx, pool, begun, c.Events); err != nil {
-		return fmt.Errorf("generate the log: %w", err)
-	}
-	if err := in.print(fmt.Sprintf("%d events generated in %v\n", c.Events,
-		in.now().Sub(begun).Round(time.Second))); err != nil {
+	begun := time.Now()
+	if err := execute(ctx, pool, withoutIndexes); err != nil {
 		return err
 	}
-	const postmasterSQL = `SELECT split_part(pg_read_file('postmaster.pid'), E'\n', 1)::integer`
-	var postmaster int
-	if err := pool.QueryRow(in.ctx, postmasterSQL).Scan(&postmaster); err != nil {
-		return fmt.Errorf("find the process of the database server: %w", err)
+	if err := contest.FillLog(ctx, database, c.Titles, c.Events); err != nil {
+		return err
 	}
+	if err := execute(ctx, pool, withIndexes); err != nil {
+		return err
+	}
+	fmt.Printf("%d events generated in %v\n", c.Events, time.Since(begun).Round(time.Second))
 	for range c.Rounds {
-		if err := c.round(in, pool, postmaster); err != nil {
+		if err := c.round(ctx, arena, pool); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func execute(ctx context.Context, pool *pgxpool.Pool, statements []string) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Release()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
 	return nil
@@ -79,78 +93,145 @@ func (c *ProjectionsCommand) Run(in *invocation) (err error) {
 
 // round measures the ways to read the log, one after another. Processor time tells more than speed where others use the
 // machine.
-func (c *ProjectionsCommand) round(in *invocation, pool *pgxpool.Pool, postmaster int) error {
+func (c *ProjectionsCommand) round(ctx context.Context, arena *contest.Arena, pool *pgxpool.Pool) error {
+	forget := []string{`TRUNCATE posts`, `DELETE FROM projections`, `CHECKPOINT`}
+	if err := execute(ctx, pool, forget); err != nil {
+		return err
+	}
 	var reading float64
-	const line = "%-27s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, %4.1f " +
-		"µs in the database\n"
 	for _, way := range []struct {
 		name string
 		run  func() (int, error)
 	}{
-		{"read loop, one connection", func() (int, error) { return replay.ReadLoop(in.ctx, pool) }},
-		{"posts catches up, live", func() (int, error) { return replay.CatchUp(in.ctx, pool, projections.Posts{}) }},
-		{"posts is rebuilt beside it", func() (int, error) { return c.rebuild(in, pool, projections.Posts{}) }},
-		{"authors is rebuilt", func() (int, error) { return c.rebuild(in, pool, projections.Authors{}) }},
+		{"read loop, one connection", func() (int, error) { return readLoop(ctx, pool) }},
+		{"posts catches up, live", func() (int, error) { return catchUp(ctx, pool, projections.Posts{}) }},
+		{"posts is rebuilt beside it", func() (int, error) { return c.rebuild(ctx, pool, projections.Posts{}) }},
+		{"authors is rebuilt", func() (int, error) { return c.rebuild(ctx, pool, projections.Authors{}) }},
 	} {
-		if way.name == "posts catches up, live" {
-			if _, err := pool.Exec(in.ctx, `TRUNCATE posts; DELETE FROM projections; CHECKPOINT`); err != nil {
-				return fmt.Errorf("empty posts: %w", err)
-			}
-		}
-		before, err := processorTime(postmaster)
+		begun := time.Now()
+		here, database, err := processorTime(arena)
 		if err != nil {
 			return err
 		}
-		begun := in.now()
 		n, err := way.run()
 		if err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
-		took := in.now().Sub(begun)
-		after, err := processorTime(postmaster)
+		took := time.Since(begun)
+		hereAfter, databaseAfter, err := processorTime(arena)
 		if err != nil {
 			return err
 		}
-		perEvent := func(before, after time.Duration) float64 { return (after - before).Seconds() * 1e6 / float64(n) }
 		rate := float64(n) / took.Seconds()
 		if reading == 0 {
 			reading = rate
 		}
-		err = in.print(fmt.Sprintf(line, way.name, rate, rate/reading, took.Seconds(), perEvent(before.here, after.here),
-			perEvent(before.database, after.database)))
-		if err != nil {
-			return err
-		}
+		const line = "%-27s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, " +
+			"%4.1f µs in the database\n"
+		fmt.Printf(line, way.name, rate, rate/reading, took.Seconds(), (hereAfter-here).Seconds()*1e6/float64(n),
+			(databaseAfter-database).Seconds()*1e6/float64(n))
 	}
 	return nil
 }
 
-// used is processor time so far.
-type used struct{ here, database time.Duration }
-
-func processorTime(postmaster int) (used, error) {
-	here, err := cpu.Process(os.Getpid())
+func processorTime(arena *contest.Arena) (here, database time.Duration, err error) {
+	here, err = contest.OwnTime()
 	if err != nil {
-		return used{}, fmt.Errorf("measure this process: %w", err)
+		return 0, 0, err
 	}
-	database, err := cpu.Family(postmaster)
-	if err != nil {
-		return used{}, fmt.Errorf("measure the database server: %w", err)
-	}
-	return used{here, database}, nil
+	database, err = arena.DatabaseTime()
+	return here, database, err
 }
 
-func (c *ProjectionsCommand) rebuild(
-	in *invocation, pool *pgxpool.Pool, projection projections.Projection,
-) (int, error) {
-	phase, entered := "", in.now()
-	return replay.Rebuild(in.ctx, pool, projection, c.Workers, in.now, func(p rebuild.Progress) {
-		if p.Phase == phase {
-			return
+// readLoop reads the log with one connection, a thousand events at a time, and does nothing with them: neither catching
+// up nor a rebuild can be faster with one connection. It returns how many.
+func readLoop(ctx context.Context, pool *pgxpool.Pool) (int, error) {
+	const page = 1000
+	const readSQL = `SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, recorded_at
+FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3`
+	conn, err := eventlog.Connect(ctx, pool.Config().ConnConfig)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // there is nothing to lose
+	read := 0
+	for at := (events.Position{}); ; {
+		rows, err := conn.Query(ctx, readSQL, at.TransactionID, at.Ordinal, page)
+		if err != nil {
+			return 0, fmt.Errorf("read: %w", err)
 		}
-		if phase != "" {
-			in.print(fmt.Sprintf("  %s took %v\n", phase, in.now().Sub(entered).Round(time.Millisecond))) //nolint:errcheck // the result will fail in the same way
+		n := 0
+		for rows.Next() {
+			if n++; n == page {
+				if err := rows.Scan(&at.TransactionID, &at.Ordinal, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil); err != nil {
+					return 0, fmt.Errorf("read: %w", err)
+				}
+			}
 		}
-		phase, entered = p.Phase, in.now()
+		if rows.Err() != nil {
+			return 0, fmt.Errorf("read: %w", rows.Err())
+		}
+		if read += n; n < page {
+			return read, nil
+		}
+	}
+}
+
+var errFailed = errors.New("the projection has failed")
+
+// catchUp lets a live projection that has never run follow the whole log. It returns how many events there are.
+func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (n int, err error) {
+	runner, err := projections.NewRunner(projections.Config{
+		Pool: pool, Projections: []projections.Projection{projection}, Logger: slog.New(slog.DiscardHandler),
 	})
+	if err != nil {
+		return 0, fmt.Errorf("create runner: %w", err)
+	}
+	end, err := eventlog.Settled(ctx, pool)
+	if err != nil {
+		return 0, err
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Run(running) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-ended)
+	}()
+	const stateSQL = `SELECT coalesce(max(state), '') = 'failed', coalesce(bool_or((transaction_id, position) >= ($2, $3)), false) FROM projections WHERE name = $1`
+	for failed, done := false, false; !done; time.Sleep(20 * time.Millisecond) {
+		if err := pool.QueryRow(ctx, stateSQL, projection.Name(), end.TransactionID, end.Ordinal).Scan(&failed,
+			&done); err != nil {
+			return 0, fmt.Errorf("look at the projection: %w", err)
+		}
+		if failed {
+			return 0, errFailed
+		}
+	}
+	if err := pool.QueryRow(ctx, `SELECT count(*) FROM events`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count events: %w", err)
+	}
+	return n, nil
+}
+
+// rebuild rebuilds a projection, as projection rebuild does, and prints how long each phase takes.
+func (c *ProjectionsCommand) rebuild(
+	ctx context.Context, pool *pgxpool.Pool, projection projections.Projection,
+) (int, error) {
+	phase, entered := "", time.Now()
+	result, err := rebuild.Run(ctx, rebuild.Config{
+		Pool: pool, Projection: projection, Workers: c.Workers, Now: time.Now, Progress: func(p rebuild.Progress) {
+			if p.Phase == phase {
+				return
+			}
+			if phase != "" {
+				fmt.Printf("  %s took %v\n", phase, time.Since(entered).Round(time.Millisecond))
+			}
+			phase, entered = p.Phase, time.Now()
+		},
+	})
+	if err != nil {
+		return 0, err
+	}
+	return result.Events, nil
 }

@@ -1,15 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"novelgate/internal/bench/contest"
-	"novelgate/internal/bench/readers"
-	"novelgate/internal/bench/stats"
+	"novelgate/internal/database"
+	"novelgate/readapi/queries"
 )
 
 // ReadCommand is `bench read`.
@@ -22,92 +30,114 @@ type ReadCommand struct {
 	Profile     string        `placeholder:"FILE" help:"Save a CPU profile of the service, half of it pages and half of it JSON."`
 }
 
-// Run prints what pages and JSON of a discussion cost beside printing the rows of the same statement.
-func (c *ReadCommand) Run(in *invocation) error {
+// The novel with the large discussion. Its pages of tops top-level comments hold 50 comments.
+const (
+	slug = "a-big-discussion"
+	tops = 10
+)
+
+//go:embed fill.sql
+var fillSQL string
+
+// Run prints what JSON and pages of a discussion cost beside printing the rows of the same statement.
+func (c *ReadCommand) Run(ctx context.Context) error {
 	c.Titles = 1
-	return c.withService(in, serviceSetup{paused: true}, func(a arenaOfOne) error { return c.measure(in, a) })
+	c.ServeFlags = append(c.ServeFlags, "--readers", strconv.Itoa(c.Connections)) // no 503 for one too many
+	return c.run(ctx, true, nil, func(a withService) error { return c.measure(ctx, a) })
 }
 
-func (c *ReadCommand) measure(in *invocation, a arenaOfOne) (err error) {
-	if err := readers.Fill(in.ctx, a.database.DatabaseURL(), c.Comments); err != nil {
-		return err
+func (c *ReadCommand) measure(ctx context.Context, a withService) (err error) {
+	conn, err := pgx.Connect(ctx, a.database.URL)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
 	}
-	peer, err := a.database.StartReadPeer(in.ctx, readers.Slug)
+	_, err = conn.Exec(ctx, fillSQL, c.Comments)
+	if err := errors.Join(err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("fill the discussion: %w", err)
+	}
+	peer, err := a.StartReadPeer(ctx, a.database, slug)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, peer.Stop(context.WithoutCancel(in.ctx))) }()
-	query := "/discussion?limit=" + strconv.Itoa(readers.Tops)
-	loads := []*readers.Load{
-		{Host: peer.Host(), Path: "/"},
-		{Host: a.service.Host(), Path: "/api/novels/" + readers.Slug + query},
-		{Host: a.service.Host(), Path: "/novels/" + readers.Slug + query},
-	}
+	defer func() { err = errors.Join(err, peer.Stop(context.WithoutCancel(ctx))) }()
+	path := "/novels/" + slug + "/discussion?limit=" + strconv.Itoa(tops)
+	all := []*contest.Contestant{a.service.Reading("JSON", "/api"+path), a.service.Reading("page", path), peer}
 	if c.Profile != "" {
-		return c.profile(in, a.service, loads[1:])
+		return profiled(ctx, a.service, "profile", 2*c.Duration, c.Profile, func(ctx context.Context) error {
+			_, err := a.Rounds(ctx, all[:2], c.Connections, 0, c.Duration)
+			return err
+		})
 	}
-	return c.compare(in, loads, []string{peer.Name, "JSON", "page"})
-}
-
-// compare lets the contestants take turns and prints medians. The first is the one that the others are compared with.
-func (c *ReadCommand) compare(in *invocation, loads []*readers.Load, names []string) error {
-	results := make([][]readers.Result, len(loads))
-	for round := range c.Rounds + 1 {
-		for i, load := range loads {
-			result, err := c.run(in, load)
-			if err != nil {
-				return fmt.Errorf("%s: %w", names[i], err)
-			}
-			if round > 0 { // the first is a warm-up
-				results[i] = append(results[i], result)
-			}
-		}
-	}
-	perSecond := func(i int) []float64 {
-		return columnOf(results[i], func(r readers.Result) float64 { return r.PerSecond })
-	}
-	text := fmt.Sprintf("A page of %d comments out of %d; %d connections, %d rounds of %v\n", readers.Posts, c.Comments,
-		c.Connections, c.Rounds, c.Duration)
-	for i, name := range names {
-		ratio := stats.Summarise(stats.Ratios(perSecond(i), perSecond(0)))
-		text += fmt.Sprintf("%-24s %7.0f/s   p50 %6.2f ms   p99 %6.2f ms   %6d bytes   ratio %.2f (%.2f–%.2f)\n", name,
-			stats.Summarise(perSecond(i)).Median,
-			stats.Summarise(columnOf(results[i], func(r readers.Result) float64 { return r.P50.Seconds() * 1e3 })).Median,
-			stats.Summarise(columnOf(results[i], func(r readers.Result) float64 { return r.P99.Seconds() * 1e3 })).Median,
-			results[i][0].Bytes, ratio.Median, ratio.Min, ratio.Max)
-	}
-	return in.print(text)
-}
-
-func (c *ReadCommand) run(in *invocation, load *readers.Load) (readers.Result, error) {
-	load.Connections, load.Now = c.Connections, in.now
-	result, err := load.Run(in.ctx, c.Duration)
+	rounds, err := a.Rounds(ctx, all, c.Connections, c.Rounds, c.Duration)
 	if err != nil {
-		return result, fmt.Errorf("run load: %w", err)
+		return err
 	}
-	return result, nil
+	for i := range 2 {
+		table, err := contest.Table([2]string{all[i].Name, peer.Name}, rounds[i], rounds[2])
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\nA page of 50 comments out of %d; %d connections, %d rounds of %v\n%s", c.Comments, c.Connections,
+			c.Rounds, c.Duration, table)
+	}
+	return nil
 }
 
-func columnOf(results []readers.Result, value func(readers.Result) float64) []float64 {
-	values := make([]float64, len(results))
-	for i, r := range results {
-		values[i] = value(r)
-	}
-	return values
+// ReadPeerCommand is the process of the handler that readers are compared with.
+type ReadPeerCommand struct {
+	DatabaseURL string `name:"database-url" required:""`
+	Slug        string `required:""`
 }
 
-// profile saves where the processor time of the service goes.
-func (c *ReadCommand) profile(in *invocation, service *contest.Contestant, loads []*readers.Load) error {
-	saved := make(chan error, 1)
-	length := time.Duration(len(loads)) * c.Duration
-	go func() {
-		saved <- saveProfile(in.ctx, service.OpsURL+"/debug/pprof/profile?seconds="+strconv.Itoa(int(length.Seconds())),
-			c.Profile)
-	}()
-	var errs []error
-	for _, load := range loads {
-		_, err := c.run(in, load)
-		errs = append(errs, err)
+// Run serves until a signal comes, over the same pool as the service has.
+func (c *ReadPeerCommand) Run(ctx context.Context) error {
+	return serve(ctx, func(string) (http.Handler, func(), error) {
+		pools, err := database.Open(ctx, c.DatabaseURL, 1)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open pools: %w", err)
+		}
+		return readPeer(pools.Read, c.Slug), pools.Close, nil
+	})
+}
+
+// readPeer runs the statement of the first page of a discussion and prints its rows as text, one column after the
+// other: the least that a page can cost which is read and not remembered.
+func readPeer(pool *pgxpool.Pool, slug string) http.Handler {
+	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// One less: the service reads one top-level comment more than it shows, and this handler is spared that.
+		sql, args := queries.Statement(queries.DiscussionParams{Slug: slug, Newest: true, Limit: tops - 1})
+		rows, _ := pool.Query(r.Context(), sql, args...) // printRows returns its error
+		buffer, _ := buffers.Get().(*bytes.Buffer)
+		defer buffers.Put(buffer)
+		buffer.Reset()
+		if err := printRows(buffer, rows); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Content-Length", strconv.Itoa(buffer.Len()))
+		_, _ = w.Write(buffer.Bytes()) // a failing connection is the client's affair
+	})
+}
+
+func printRows(buffer *bytes.Buffer, rows pgx.Rows) error {
+	var (
+		novel, thread, post, parent, root, author pgtype.UUID
+		slug, title, state, language, cover       string
+		depth                                     int
+		written, received                         pgtype.Timestamptz
+		hidden, cut                               bool
+		chapter, content, member, name, platform  pgtype.Text
+	)
+	columns := []any{
+		&novel, &slug, &title, &state, &language, &cover, &thread, &post, &parent, &root, &depth, &chapter, &written,
+		&received, &author, &hidden, &cut, &content, &member, &name, &platform,
 	}
-	return errors.Join(append(errs, <-saved)...)
+	_, err := pgx.ForEachRow(rows, columns, func() error {
+		_, err := fmt.Fprintln(buffer, post.String(), parent.String(), depth, chapter.String, written.Time, hidden,
+			name.String, platform.String, content.String)
+		return err
+	})
+	return err //nolint:wrapcheck // the handler prints it
 }

@@ -1,3 +1,10 @@
+// Package contest measures comment endpoints against each other on one PostgreSQL server.
+//
+// A contestant is a process of its own with a database of its own. Rounds of several contestants alternate (A B, B A,
+// A B, …), so that what drifts (the machine, the growing tables) drifts for all, and ratios are taken per round. One
+// more process makes the load, so that its processor time is nobody's. The processor time of the database is that of
+// the server and all its children. What a contestant does after its answers, such as the service's asynchronous
+// projections, is waited for and counted.
 package contest
 
 import (
@@ -10,7 +17,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/internal/bench/cpu"
 	"novelgate/internal/pgserver"
 )
 
@@ -26,15 +32,13 @@ type Config struct {
 	Replies float64
 	// Settings of the database server. Default: those with which the service runs its own.
 	Settings map[string]string
-	// Now is the clock. Required.
-	Now func() time.Time
 }
 
 // Arena is one database server for all contestants.
 type Arena struct {
 	config     Config
 	dir        string
-	self       string // this program, for contestants and loads
+	self       string // this program, for peers and loads
 	server     *pgserver.Server
 	admin      *pgx.Conn
 	postmaster int
@@ -58,12 +62,13 @@ func Open(ctx context.Context, config Config) (_ *Arena, err error) {
 	if err := os.Chmod(a.dir, 0o755); err != nil { //nolint:gosec // the server may run under another account; what is inside is private
 		return nil, fmt.Errorf("open data directory: %w", err)
 	}
-	if err := OnDisk(a.dir); err != nil {
+	if err := onDisk(a.dir); err != nil {
 		return nil, err
 	}
-	if config.Binary == "" {
+	if a.config.Binary == "" {
 		a.config.Binary = filepath.Join(a.dir, "novelgate")
-		if err := command(ctx, "go", "build", "-o", a.config.Binary, "novelgate/cmd/novelgate").Run(); err != nil {
+		build := command(ctx, "go", "build", "-buildvcs=false", "-o", a.config.Binary, "novelgate/cmd/novelgate")
+		if err := build.Run(); err != nil {
 			return nil, fmt.Errorf("build novelgate: %w", err)
 		}
 	}
@@ -96,8 +101,8 @@ func (a *Arena) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// createDatabase returns the URL of a fresh database that was never analysed.
-func (a *Arena) createDatabase(ctx context.Context, name string) (string, error) {
+// CreateDatabase returns the URL of a fresh database that was never analysed.
+func (a *Arena) CreateDatabase(ctx context.Context, name string) (string, error) {
 	if _, err := a.admin.Exec(ctx, `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
 		return "", fmt.Errorf("create database: %w", err)
 	}
@@ -105,30 +110,13 @@ func (a *Arena) createDatabase(ctx context.Context, name string) (string, error)
 	return fmt.Sprintf("postgres:///%s?host=%s&port=%d&user=%s", name, config.Host, config.Port, config.User), nil
 }
 
-// used is the processor time so far of a contestant, of the database server, and of everybody together.
-type used struct {
-	service, database, machine time.Duration
-	at                         time.Time
+// Checkpoint writes all that is in memory to the disk, so that no round has to.
+func (a *Arena) Checkpoint(ctx context.Context) error {
+	if _, err := a.admin.Exec(ctx, `CHECKPOINT`); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
 }
 
-func (a *Arena) used(c *Contestant) (used, error) {
-	service, err := cpu.Process(c.child.cmd.Process.Pid)
-	if err != nil {
-		return used{}, fmt.Errorf("measure %s: %w", c.Name, err)
-	}
-	database, err := cpu.Family(a.postmaster)
-	if err != nil {
-		return used{}, fmt.Errorf("measure the database server: %w", err)
-	}
-	machine, err := cpu.Machine()
-	if err != nil {
-		return used{}, fmt.Errorf("measure the machine: %w", err)
-	}
-	return used{service, database, machine, a.config.Now()}, nil
-}
-
-func (u used) since(before used) used {
-	return used{
-		service: u.service - before.service, database: u.database - before.database, machine: u.machine - before.machine,
-	}
-}
+// DatabaseTime is the processor time that the database server has used so far.
+func (a *Arena) DatabaseTime() (time.Duration, error) { return familyTime(a.postmaster) }

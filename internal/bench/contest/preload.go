@@ -2,182 +2,101 @@ package contest
 
 import (
 	"context"
-	"encoding/base64"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
-	"novelgate/internal/bench/load"
 )
 
-const (
-	preloadRun     = 1<<16 - 1 // number of a load that is never run
-	preloadWriters = 3
-	preloadBatch   = 1000
-)
-
-// past makes comments that were delivered before the benchmark.
-type past struct {
-	integrationID uuid.UUID
-	now           time.Time
-	threads       []discussion
-	contents      []string
-	rng           *rand.Rand
-	writer        int
-	ordinal       int
+// Preload appends so many comments to the log of a service, as if they had been delivered earlier. Projections that
+// run follow; see Settle.
+func (a *Arena) Preload(ctx context.Context, d Database, n int) error {
+	return FillLog(ctx, d, a.config.Titles, n)
 }
 
-type discussion struct {
-	novelID, threadID uuid.UUID
-	slug              string
-}
-
-// oldComment is one of them.
-type oldComment struct {
-	key      string
-	thread   discussion
-	imported events.PostImported
-}
-
-func newPast(integrationID uuid.UUID, now time.Time, threads []discussion, writer int) *past {
-	rng := rand.New(rand.NewPCG(preloadRun, uint64(writer))) //nolint:gosec // not a secret, never negative
-	contents := make([]string, 500)
-	for i := range contents {
-		contents[i] = load.Content(rng)
-	}
-	return &past{integrationID: integrationID, now: now, threads: threads, contents: contents, rng: rng, writer: writer}
-}
-
-func (p *past) next() oldComment {
-	p.ordinal++
-	user := p.rng.IntN(5000)
-	thread := p.threads[p.rng.IntN(len(p.threads))]
-	comment := oldComment{
-		key: load.Key(preloadRun, p.writer, p.ordinal), thread: thread,
-		imported: events.PostImported{
-			IntegrationID: p.integrationID, NovelID: thread.novelID, NovelSlug: thread.slug, ThreadID: thread.threadID,
-			WrittenAt: p.now.Add(-time.Duration(p.rng.Int64N(int64(365 * 24 * time.Hour)))).UTC().Truncate(time.Microsecond),
-			Comment: &events.Comment{
-				ExternalUUID: "user-" + strconv.Itoa(user), Username: "Reader " + strconv.Itoa(user),
-				Content: p.contents[p.rng.IntN(len(p.contents))],
-			},
-		},
-	}
-	if chapter := p.rng.IntN(400); chapter < 300 {
-		comment.imported.ChapterNumber = jsontext.Value(strconv.Itoa(chapter))
-	}
-	return comment
-}
-
-// Preload appends so many comments to the log as if they had been delivered earlier, and waits until the projections
-// of the running service have followed.
-func (s *Service) Preload(ctx context.Context, running *Contestant, n int) error {
-	const threadsSQL = `SELECT novel_id, thread_id, slug FROM threads JOIN title_lookup USING (novel_id)`
-	err := s.arena.preload(ctx, s.databaseURL, threadsSQL, s.integrationID, n,
-		func(ctx context.Context, conn *pgxpool.Pool, p *past, n int) error {
-			recorded := make([]events.Recorded, n)
-			batchID := uuid.New()
-			for i := range recorded {
-				recorded[i] = s.recorded(p.next(), batchID)
-			}
-			batch := &pgx.Batch{}
-			if err := eventlog.Queue(batch, recorded); err != nil { //nolint:contextcheck // it only queues: nothing waits here
-				return err
-			}
-			return conn.SendBatch(ctx, batch).Close() // preload says what failed
-		})
-	if err != nil {
-		return err
-	}
-	_, err = running.settle(ctx, s.arena.config.Now)
-	return err
-}
-
-func (s *Service) recorded(c oldComment, batchID uuid.UUID) events.Recorded {
-	salt, requestID := uuid.New(), uuid.New().String()
-	return events.Recorded{
-		StreamType: events.PostStream, StreamID: events.PostID(s.integrationID, c.key), StreamVersion: 1,
-		ID: c.key, Source: events.PostsSource(s.integrationID), Event: c.imported,
-		Salt: uuid.NullUUID{UUID: salt, Valid: true},
-		Metadata: events.Metadata{
-			Actor: "integration:" + s.integrationID.String(), KeyID: s.integrationID.String(), RequestID: requestID,
-			Correlation: requestID,
-			Batch:       batchID, Fingerprint: base64.RawURLEncoding.EncodeToString(salt[:]),
-		},
-	}
-}
-
-// Preload inserts so many comments as if they had been delivered earlier.
-func (p *Peer) Preload(ctx context.Context, n int) error {
-	const threadsSQL = `SELECT novel_id, thread_id, slug FROM threads JOIN novels USING (novel_id)`
+// FillLog appends n comments on so many novels to a log, by COPY.
+func FillLog(ctx context.Context, d Database, titles, n int) error {
 	columns := []string{
-		"post_id", "integration_id", "idempotency_key", "thread_id", "author_uuid", "username", "chapter_number", "content",
-		"written_at", "received_at",
+		"position", "stream_type", "stream_id", "stream_version", "event_id", "event_source", "event_type", "data",
+		"personal", "salt", "metadata",
 	}
-	return p.arena.preload(ctx, p.databaseURL, threadsSQL, p.integrationID, n,
-		func(ctx context.Context, conn *pgxpool.Pool, old *past, n int) error {
-			rows := make([][]any, n)
-			for i := range rows {
-				c := old.next()
-				chapter, _ := strconv.ParseFloat(string(c.imported.ChapterNumber), 64) // 0 for none will do here
-				rows[i] = []any{
-					uuid.Must(uuid.NewV7()), p.integrationID, c.key, c.thread.threadID, c.imported.Comment.ExternalUUID,
-					c.imported.Comment.Username, chapter, c.imported.Comment.Content, c.imported.WrittenAt, old.now,
-				}
-			}
-			_, err := conn.CopyFrom(ctx, pgx.Identifier{"posts"}, columns, pgx.CopyFromRows(rows))
-			return err // preload says what failed
+	return fill(ctx, d, titles, n, "events", columns, func(p *Past, position int) ([]any, error) {
+		key, comment := p.Next()
+		stored, err := events.Encode(comment)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // fill says what it was
+		}
+		metadata, err := events.EncodeMetadata(&events.Metadata{
+			Actor: "integration:" + d.IntegrationID.String(), KeyID: d.IntegrationID.String(), RequestID: uuid.NewString(),
+			Batch: uuid.New(), Fingerprint: uuid.NewString(),
 		})
+		return []any{
+			int32(position), events.PostStream, events.PostID(d.IntegrationID, key), int32(1), key, //nolint:gosec // below transaction
+			events.PostsSource(d.IntegrationID), stored.Type, stored.Data, stored.Personal, uuid.New(), metadata,
+		}, err
+	})
 }
 
-// preload lets a few writers insert n comments in batches, and ends with a checkpoint.
-func (a *Arena) preload(ctx context.Context, databaseURL, threadsSQL string, integrationID uuid.UUID, n int,
-	insert func(ctx context.Context, conn *pgxpool.Pool, p *past, n int) error,
-) error {
-	pool, err := pgxpool.New(ctx, databaseURL+"&synchronous_commit=off")
+// PreloadPeer inserts so many comments, as if they had been delivered earlier.
+func (a *Arena) PreloadPeer(ctx context.Context, d Database, n int) (err error) {
+	conn, err := pgx.Connect(ctx, d.URL)
 	if err != nil {
-		return fmt.Errorf("open pool to preload: %w", err)
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	threads := map[string]uuid.UUID{} // by slug: the peer makes identifiers of its own
+	var slug string
+	var thread uuid.UUID
+	rows, _ := conn.Query(ctx, `SELECT slug, thread_id FROM threads JOIN novels USING (novel_id)`) // ForEachRow returns its error
+	if _, err := pgx.ForEachRow(rows, []any{&slug, &thread}, func() error {
+		threads[slug] = thread
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read discussions: %w", err)
+	}
+	columns := []string{
+		"post_id", "integration_id", "idempotency_key", "thread_id", "parent_post_id", "author_uuid", "username",
+		"chapter_number", "content", "written_at", "received_at",
+	}
+	return fill(ctx, d, a.config.Titles, n, "posts", columns, func(p *Past, _ int) ([]any, error) {
+		key, c := p.Next()
+		chapter, _ := strconv.ParseFloat(string(c.ChapterNumber), 64) // 0 for none will do here
+		return []any{
+			events.PostID(d.IntegrationID, key), d.IntegrationID, key, threads[c.NovelSlug], c.ParentPostID,
+			c.Comment.ExternalUUID, c.Comment.Username, chapter, c.Comment.Content, c.WrittenAt, p.now,
+		}, nil
+	})
+}
+
+// fill lets a few writers copy n rows into a table, so many in one transaction as a busy committer has.
+func fill(ctx context.Context, d Database, titles, n int, table string, columns []string,
+	row func(p *Past, position int) ([]any, error),
+) error {
+	const writers, transaction = 2, 200
+	pool, err := pgxpool.New(ctx, d.URL)
+	if err != nil {
+		return fmt.Errorf("open pool: %w", err)
 	}
 	defer pool.Close()
-	rows, err := pool.Query(ctx, threadsSQL)
-	if err != nil {
-		return fmt.Errorf("read discussions: %w", err)
-	}
-	threads, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d discussion, err error) {
-		err = row.Scan(&d.novelID, &d.threadID, &d.slug)
-		return d, err
-	})
-	if err != nil {
-		return fmt.Errorf("read discussions: %w", err)
-	}
 	group, ctx := errgroup.WithContext(ctx)
-	for writer := range preloadWriters {
+	for writer := range writers {
 		group.Go(func() error {
-			p := newPast(integrationID, a.config.Now(), threads, writer)
-			for left := (n + writer) / preloadWriters; left > 0; left -= preloadBatch {
-				if err := insert(ctx, pool, p, min(left, preloadBatch)); err != nil {
-					return fmt.Errorf("preload: %w", err)
+			p := NewPast(d.IntegrationID, titles, writer, time.Now())
+			for left := (n + writer) / writers; left > 0; left -= transaction {
+				rows := pgx.CopyFromSlice(min(left, transaction), func(i int) ([]any, error) { return row(p, i) })
+				if _, err := pool.CopyFrom(ctx, pgx.Identifier{table}, columns, rows); err != nil {
+					return fmt.Errorf("fill %s: %w", table, err)
 				}
 			}
 			return nil
 		})
 	}
 	return group.Wait() // wrapped above
-}
-
-// Checkpoint writes all that is in memory to the disk, so that no round has to.
-func (a *Arena) Checkpoint(ctx context.Context) error {
-	if _, err := a.admin.Exec(ctx, `CHECKPOINT`); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	return nil
 }

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
+	"os"
 	"time"
-
-	"novelgate/internal/bench/load"
 )
 
 // Figures are what one round of one contestant came to.
@@ -17,89 +14,135 @@ type Figures struct {
 	Accepted  int
 	PerSecond float64
 	P50, P99  time.Duration
-	// Processor time per accepted comment, user and system, up to when the contestant had caught up.
+	// Processor time per accepted request, user and system, up to when the contestant had caught up.
 	Service, Database, Generator time.Duration
 	CatchUp                      time.Duration  // from the last answer to when the contestant had caught up
 	Others                       float64        // processors that other processes kept busy: noise
-	Failed                       map[string]int // answers other than 201, by what they were
+	Bytes                        int            // of the body that every reader got
+	Failed                       map[string]int // answers other than the expected one, by what they were
 }
 
-// LoadReady is what the process of a load says when it is connected; it begins when it gets a line.
-const LoadReady = "ready"
-
-// LoadResult is what comes before the result of a load, a load.Result in JSON.
-const LoadResult = "result "
+// Rounds lets contestants take turns, in a different order each time: a warm-up round each that does not count, then
+// so many rounds. It returns the rounds of each contestant.
+func (a *Arena) Rounds(
+	ctx context.Context, contestants []*Contestant, connections, rounds int, duration time.Duration,
+) ([][]Figures, error) {
+	all := make([][]Figures, len(contestants))
+	for round := range rounds + 1 {
+		for i := range contestants {
+			turn := (i + round) % len(contestants)
+			figures, err := a.Measure(ctx, contestants[turn], connections, duration)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				all[turn] = append(all[turn], figures)
+			}
+		}
+	}
+	return all, nil
+}
 
 // Measure runs one round.
 func (a *Arena) Measure(ctx context.Context, c *Contestant, connections int, duration time.Duration) (Figures, error) {
-	if err := c.beginAudit(ctx); err != nil {
-		return Figures{}, err
-	}
-	a.run++
-	generator, err := launch(ctx, a.self, "load", "--host", c.host, "--key", c.apiKey, "--connections",
-		strconv.Itoa(connections),
-		"--duration", duration.String(), "--titles", strconv.Itoa(a.config.Titles), "--replies",
-		strconv.FormatFloat(a.config.Replies, 'g', -1, 64),
-		"--run", strconv.Itoa(int(a.run)))
+	figures, err := a.measure(ctx, c, connections, duration)
 	if err != nil {
-		return Figures{}, err
+		return figures, fmt.Errorf("measure %s: %w", c.Name, err)
 	}
-	o, err := a.observe(ctx, c, generator)
-	if err != nil {
-		return Figures{}, errors.Join(fmt.Errorf("measure %s: %w", c.Name, err), generator.stop())
+	c.audit.accepted += figures.Accepted
+	for _, n := range figures.Failed {
+		c.audit.failed += n
 	}
-	if err := generator.wait(); err != nil {
-		return Figures{}, err
-	}
-	figures := o.figures(generator.cmd.ProcessState.UserTime() + generator.cmd.ProcessState.SystemTime())
-	c.audit.add(figures)
 	return figures, nil
 }
 
-// observation is a round as it was seen.
-type observation struct {
-	result  load.Result
-	spent   used          // from the first request until the contestant had caught up
-	elapsed time.Duration // likewise
-	catchUp time.Duration
-}
-
-func (a *Arena) observe(ctx context.Context, c *Contestant, generator *child) (o observation, err error) {
-	if _, err := generator.await(LoadReady); err != nil {
-		return o, err
+func (a *Arena) measure(
+	ctx context.Context, c *Contestant, connections int, duration time.Duration,
+) (figures Figures, err error) {
+	if c.audit.before == 0 {
+		stored, err := c.stored(ctx)
+		if err != nil {
+			return figures, err
+		}
+		c.audit.before = stored + 1
+	}
+	a.run++
+	config := a.load(c)
+	config.Connections, config.Duration, config.Run = connections, duration, a.run
+	encoded, err := json.Marshal(config) //nolint:gosec // the key is for this run
+	if err != nil {
+		return figures, fmt.Errorf("encode the load: %w", err)
+	}
+	generator, err := launch(ctx, a.self, "load", string(encoded))
+	if err != nil {
+		return figures, err
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			err = errors.Join(err, generator.stop())
+		}
+	}()
+	if _, err := generator.await(loadReady); err != nil {
+		return figures, err
 	}
 	before, err := a.used(c)
 	if err != nil {
-		return o, err
+		return figures, err
 	}
-	if _, err := io.WriteString(generator.stdin, "\n"); err != nil {
-		return o, fmt.Errorf("start the load: %w", err)
+	if err := generator.stdin.Close(); err != nil {
+		return figures, fmt.Errorf("start the load: %w", err)
 	}
-	line, err := generator.await(LoadResult)
+	line, err := generator.await(loadResult)
 	if err != nil {
-		return o, err
+		return figures, err
 	}
-	if o.catchUp, err = c.settle(ctx, a.config.Now); err != nil {
-		return o, err
+	catchUp, err := c.Settle(ctx)
+	if err != nil {
+		return figures, err
 	}
 	after, err := a.used(c)
 	if err != nil {
-		return o, err
+		return figures, err
 	}
-	o.spent, o.elapsed = after.since(before), after.at.Sub(before.at)
-	if err := json.Unmarshal([]byte(line), &o.result); err != nil {
-		return o, fmt.Errorf("decode the result of the load: %w", err)
+	ended = true
+	if err := generator.wait(); err != nil {
+		return figures, err
 	}
-	return o, nil
+	var result loadOutcome
+	if err := json.Unmarshal([]byte(line), &result); err != nil {
+		return figures, fmt.Errorf("decode the result of the load: %w", err)
+	}
+	own := generator.cmd.ProcessState.UserTime() + generator.cmd.ProcessState.SystemTime()
+	service, database := after.service-before.service, after.database-before.database
+	others := after.machine - before.machine - service - database - own
+	n := time.Duration(max(result.Accepted, 1))
+	return Figures{
+		Accepted: result.Accepted, PerSecond: float64(result.Accepted) / result.Elapsed.Seconds(),
+		P50: result.P50, P99: result.P99, Service: service / n, Database: database / n, Generator: own / n,
+		CatchUp: catchUp, Others: max(0, others.Seconds()/after.at.Sub(before.at).Seconds()),
+		Bytes: result.Bytes, Failed: result.Failed,
+	}, nil
 }
 
-func (o observation) figures(generator time.Duration) Figures {
-	n := time.Duration(max(o.result.Accepted, 1))
-	others := o.spent.machine - o.spent.service - o.spent.database - generator
-	return Figures{
-		Accepted: o.result.Accepted, PerSecond: float64(o.result.Accepted) / o.result.Elapsed.Seconds(), P50: o.result.P50,
-		P99:     o.result.P99,
-		Service: o.spent.service / n, Database: o.spent.database / n, Generator: generator / n,
-		CatchUp: o.catchUp, Others: max(0, others.Seconds()/o.elapsed.Seconds()), Failed: o.result.Failed,
-	}
+// used is the processor time so far of a contestant, of the database server, and of everybody together.
+type used struct {
+	service, database, machine time.Duration
+	at                         time.Time
 }
+
+func (a *Arena) used(c *Contestant) (used, error) {
+	service, err := ProcessTime(c.process.cmd.Process.Pid)
+	if err != nil {
+		return used{}, err
+	}
+	database, err := familyTime(a.postmaster)
+	if err != nil {
+		return used{}, err
+	}
+	machine, err := machineTime()
+	return used{service, database, machine, time.Now()}, err
+}
+
+// OwnTime is the processor time that this process has used so far.
+func OwnTime() (time.Duration, error) { return ProcessTime(os.Getpid()) }

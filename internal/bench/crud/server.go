@@ -1,6 +1,11 @@
+// Package crud is the peer that the service is measured against: the same comment endpoint as a plain handler over
+// tables, one transaction per request. It is meant to be as good as this shape gets: prepared statements, a pool of
+// a sensible size, one statement per step, time-ordered identifiers, and the same decoder of request bodies as the
+// service, so that only the write path differs. It counts no requests and keeps no metrics.
 package crud
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -21,19 +26,32 @@ import (
 // maxBody is the largest request body, in bytes.
 const maxBody = 32 << 10
 
-// Server imports comments.
-type Server struct {
-	Pool      *pgxpool.Pool
-	Keys      map[[sha256.Size]byte]uuid.UUID // integrations by the SHA-256 of their API key
-	PublicURL string                          // what URLs in answers begin with
-	Now       func() time.Time
+// server imports the comments of one integration.
+type server struct {
+	pool          *pgxpool.Pool
+	keySum        [sha256.Size]byte // of its API key
+	integrationID uuid.UUID
+	publicURL     string // what URLs in answers begin with
 }
 
-// Handler returns the routes of the server: POST /api/integrations/posts.
-func (s *Server) Handler() http.Handler {
+// Open returns the handler of POST /api/integrations/posts, over so many connections to a database, and what closes
+// them.
+func Open(ctx context.Context, databaseURL string, connections int32, apiKey string, integrationID uuid.UUID,
+	publicURL string,
+) (http.Handler, func(), error) {
+	config, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse database URL: %w", err)
+	}
+	config.MaxConns = connections
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open pool: %w", err)
+	}
+	s := &server{pool: pool, keySum: sha256.Sum256([]byte(apiKey)), integrationID: integrationID, publicURL: publicURL}
 	router := mux.NewRouter()
 	router.HandleFunc("/api/integrations/posts", s.handlePost).Methods(http.MethodPost)
-	return router
+	return router, pool.Close, nil
 }
 
 // answer has the members of the service's own answer.
@@ -46,7 +64,7 @@ type answer struct {
 }
 
 // handlePost handles the POST /api/integrations/posts route.
-func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) {
+func (s *server) handlePost(w http.ResponseWriter, r *http.Request) {
 	result, err := s.post(r)
 	if err != nil {
 		problem.Write(w, "", err)
@@ -55,7 +73,7 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) {
 	id := result.postID.String()
 	body := answer{
 		Created: result.created, PostID: result.postID, ThreadID: result.threadID, ParentPostID: result.parentID,
-		URL: s.PublicURL + "/novels/" + result.slug + "/discussion?post=" + id + "#post-" + id,
+		URL: s.publicURL + "/novels/" + result.slug + "/discussion?post=" + id + "#post-" + id,
 	}
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -72,11 +90,10 @@ func (s *Server) handlePost(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(encoded) // a failing connection is the client's affair
 }
 
-func (s *Server) post(r *http.Request) (stored, error) {
-	receivedAt := s.Now()
+func (s *server) post(r *http.Request) (stored, error) {
+	receivedAt := time.Now()
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	integrationID, known := s.Keys[sha256.Sum256([]byte(secret))]
-	if !ok || !known {
+	if !ok || sha256.Sum256([]byte(secret)) != s.keySum {
 		return stored{}, problem.Unauthorized("The API key is not valid.")
 	}
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
@@ -98,5 +115,5 @@ func (s *Server) post(r *http.Request) (stored, error) {
 	if err != nil {
 		return stored{}, err // already a problem
 	}
-	return s.importPost(r.Context(), integrationID, key, post, receivedAt)
+	return s.importPost(r.Context(), s.integrationID, key, post, receivedAt)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/request"
 	"novelgate/internal/title"
@@ -19,8 +18,13 @@ import (
 var schemaSQL string
 
 // CreateTables makes the tables in an empty database.
-func CreateTables(ctx context.Context, pool *pgxpool.Pool) error {
-	if _, err := pool.Exec(ctx, schemaSQL); err != nil {
+func CreateTables(ctx context.Context, databaseURL string) (err error) {
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	if _, err := conn.Exec(ctx, schemaSQL); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	return nil
@@ -56,10 +60,10 @@ type stored struct {
 }
 
 // importPost carries out one command in a transaction of its own.
-func (s *Server) importPost(
+func (s *server) importPost(
 	ctx context.Context, integrationID uuid.UUID, key string, post request.Post, receivedAt time.Time,
 ) (stored, error) {
-	tx, err := s.Pool.Begin(ctx)
+	tx, err := s.pool.Begin(ctx)
 	if err != nil {
 		return stored{}, fmt.Errorf("begin: %w", err)
 	}

@@ -1,6 +1,10 @@
-package cpu
+//go:build linux
+
+package contest
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,4 +18,18 @@ func clock(pid int) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(spent.Nano()), true
+}
+
+var errMemory = errors.New("a memory file system: choose a directory on a disk with --data-dir")
+
+// onDisk refuses a directory in memory.
+func onDisk(dir string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("look at %s: %w", dir, err)
+	}
+	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
+		return fmt.Errorf("%s is on %w", dir, errMemory)
+	}
+	return nil
 }

@@ -1,0 +1,302 @@
+package contest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// loadConfig says what the load generator does: a closed loop, in which every connection sends its next request as
+// soon as the answer to the last one is in.
+type loadConfig struct {
+	Host, APIKey string
+	Path         string // what readers ask for; "" sends comments
+	Connections  int
+	Duration     time.Duration // no request is begun later than this
+	Titles       int           // comments are about so many novels
+	Replies      float64       // share of comments that answer an earlier one, 0 to 1
+	Run          uint16        // makes the keys unique; 0 is prepare's own
+}
+
+// loadOutcome is what came of it.
+type loadOutcome struct {
+	Accepted int
+	Failed   map[string]int // everything else, by what it was; empty when all is well
+	Elapsed  time.Duration  // until the last answer was in
+	P50, P99 time.Duration
+	Bytes    int // of the body that every reader got
+}
+
+// The process of a load says loadReady when it is connected, begins when its standard input ends, and says loadResult
+// before its loadOutcome.
+const (
+	loadReady  = "ready"
+	loadResult = "result "
+)
+
+// RunLoad is the process of a load, as Measure starts it.
+func RunLoad(ctx context.Context, encoded string, stdin io.Reader, stdout io.Writer) error {
+	// One processor is more than enough. Threads that wake each other would take time from those who are measured.
+	runtime.GOMAXPROCS(1)
+	var config loadConfig
+	if err := json.Unmarshal([]byte(encoded), &config); err != nil {
+		return fmt.Errorf("decode the load: %w", err)
+	}
+	l, err := openLoad(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if _, err := fmt.Fprintln(stdout, loadReady); err != nil {
+		return fmt.Errorf("say ready: %w", err)
+	}
+	if _, err := io.Copy(io.Discard, stdin); err != nil {
+		return fmt.Errorf("wait for the start: %w", err)
+	}
+	outcome, err := l.run()
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(stdout, loadResult); err != nil {
+		return fmt.Errorf("say the result: %w", err)
+	}
+	return json.NewEncoder(stdout).Encode(outcome)
+}
+
+// load is a set of open connections.
+type load struct {
+	config  loadConfig
+	titles  []string
+	newest  []atomic.Uint64 // by title: origin of a comment that was accepted
+	clients []*client
+}
+
+func openLoad(ctx context.Context, config loadConfig) (*load, error) {
+	l := &load{config: config, titles: make([]string, config.Titles), newest: make([]atomic.Uint64, config.Titles)}
+	for i := range l.titles {
+		l.titles[i] = Title(i)
+		l.newest[i].Store(uint64(newOrigin(0, 0, i)))
+	}
+	contents := make([]string, 512)
+	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // not a secret
+	for i := range contents {
+		contents[i] = Content(rng)
+	}
+	for i := range config.Connections {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", config.Host)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("connect: %w", err)
+		}
+		rng := rand.New(rand.NewPCG(uint64(config.Run), uint64(i))) //nolint:gosec // not a secret, never negative
+		l.clients = append(l.clients, &client{
+			load: l, index: i, conn: conn, reader: bufio.NewReaderSize(conn, 16<<10),
+			composer: newComposer(config, contents, rng), failed: map[string]int{},
+		})
+	}
+	return l, nil
+}
+
+func (l *load) close() {
+	for _, c := range l.clients {
+		_ = c.conn.Close() // nothing is on its way any more
+	}
+}
+
+// run sends requests on all connections for the configured duration.
+func (l *load) run() (loadOutcome, error) {
+	start := time.Now()
+	work := (*client).comment
+	if l.config.Path != "" {
+		work = (*client).read
+	}
+	err := l.each(func(c *client) error { return c.repeat(start.Add(l.config.Duration), work) })
+	outcome := loadOutcome{Elapsed: time.Since(start), Failed: map[string]int{}}
+	var latencies []time.Duration
+	for _, c := range l.clients {
+		latencies = append(latencies, c.latencies...)
+		for what, n := range c.failed {
+			outcome.Failed[what] += n
+		}
+		outcome.Bytes = c.length
+	}
+	slices.Sort(latencies)
+	outcome.Accepted = len(latencies)
+	outcome.P50, outcome.P99 = Percentile(latencies, 50), Percentile(latencies, 99)
+	return outcome, err
+}
+
+func (l *load) each(work func(*client) error) error {
+	errs := make([]error, len(l.clients))
+	var wg sync.WaitGroup
+	for i, c := range l.clients {
+		wg.Go(func() { errs[i] = work(c) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// prepare sends one comment to each novel, which creates the novel and its discussion and gives the first replies
+// their parents. Repeating it changes nothing.
+func prepare(ctx context.Context, config loadConfig) error {
+	config.Connections = 8
+	l, err := openLoad(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	err = l.each(func(c *client) error {
+		if err := c.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			return fmt.Errorf("set deadline: %w", err)
+		}
+		for i := c.index; i < len(l.titles); i += len(l.clients) {
+			status, body, err := c.exchange(c.composer.compose(newOrigin(0, 0, i), l.titles[i], false, 0, time.Now()))
+			if err == nil && status != http.StatusCreated && status != http.StatusOK {
+				err = fmt.Errorf("%w: status %d: %s", errAnswer, status, body)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("prepare novels: %w", err)
+	}
+	return nil
+}
+
+// client is one connection with what it has seen. Requests are written and answers parsed by hand: the generator
+// shares the processors with what it measures, and net/http would take several times as much of them.
+type client struct {
+	load      *load
+	index     int
+	ordinal   int
+	conn      net.Conn
+	reader    *bufio.Reader
+	composer  *composer
+	body      []byte
+	length    int             // of the first body that a reader got
+	latencies []time.Duration // of accepted requests
+	failed    map[string]int
+}
+
+// repeat works until end. The work returns what went wrong with an answer, "" for nothing.
+func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, error)) error {
+	const timeToDrain = 10 * time.Second
+	if err := c.conn.SetDeadline(end.Add(timeToDrain)); err != nil {
+		return fmt.Errorf("set deadline: %w", err)
+	}
+	for begin := time.Now(); begin.Before(end); {
+		c.ordinal++
+		failure, err := work(c, begin)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		if failure == "" {
+			c.latencies = append(c.latencies, now.Sub(begin))
+		} else {
+			c.failed[failure]++
+		}
+		begin = now
+	}
+	return nil
+}
+
+// comment sends the next comment.
+func (c *client) comment(now time.Time) (failure string, err error) {
+	const sampling = 32 // answers that share one look at the body
+	own := newOrigin(c.load.config.Run, c.index, c.ordinal)
+	title := c.composer.rng.IntN(len(c.load.titles))
+	reply := c.composer.rng.Float64() < c.load.config.Replies
+	parent := origin(c.load.newest[title].Load())
+	status, body, err := c.exchange(c.composer.compose(own, c.load.titles[title], reply, parent, now))
+	switch {
+	case err != nil:
+		return "", err
+	case status != http.StatusCreated:
+		return "status " + strconv.Itoa(status), nil
+	case c.ordinal%sampling == 1 && !sane(body, reply):
+		return "unexpected body: " + string(body), nil
+	}
+	c.load.newest[title].Store(uint64(own))
+	return "", nil
+}
+
+// sane reports whether a body answers an accepted comment; a reply must have found its parent.
+func sane(body []byte, reply bool) bool {
+	var post struct {
+		Created               bool
+		PostID, ThreadID, URL string
+		ParentPostID          *string
+	}
+	err := json.Unmarshal(body, &post)
+	return err == nil && post.Created && post.PostID != "" && post.ThreadID != "" && post.URL != "" &&
+		(post.ParentPostID != nil) == reply
+}
+
+// read asks for the path. All answers must be of one length.
+func (c *client) read(time.Time) (failure string, err error) {
+	status, body, err := c.exchange(c.composer.get)
+	switch {
+	case err != nil:
+		return "", err
+	case status != http.StatusOK:
+		return "status " + strconv.Itoa(status), nil
+	case c.length == 0:
+		c.length = len(body)
+	case len(body) != c.length:
+		return "another length", nil
+	}
+	return "", nil
+}
+
+var errAnswer = errors.New("not the answer that was expected")
+
+// exchange sends a request and reads an answer with a Content-Length (RFC 9112). The body is valid until the next one.
+func (c *client) exchange(request []byte) (status int, body []byte, err error) {
+	if _, err := c.conn.Write(request); err != nil {
+		return 0, nil, fmt.Errorf("send: %w", err)
+	}
+	length := -1
+	for {
+		line, err := c.reader.ReadSlice('\n')
+		if err != nil {
+			return 0, nil, fmt.Errorf("receive: %w", err)
+		}
+		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 {
+			break
+		}
+		if text, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 ")); ok && status == 0 && len(text) >= 3 {
+			status, err = strconv.Atoi(string(text[:3]))
+		} else if text, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			length, err = strconv.Atoi(string(text))
+		}
+		if err != nil {
+			return 0, nil, fmt.Errorf("%w: %q", errAnswer, line)
+		}
+	}
+	const maxBody = 1 << 20
+	if status == 0 || length < 0 || length > maxBody {
+		return 0, nil, fmt.Errorf("%w: status %d with %d bytes", errAnswer, status, length)
+	}
+	c.body = slices.Grow(c.body[:0], length)[:length]
+	if _, err := io.ReadFull(c.reader, c.body); err != nil {
+		return 0, nil, fmt.Errorf("receive: %w", err)
+	}
+	return status, c.body, nil
+}
