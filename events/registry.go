@@ -93,12 +93,16 @@ func Encode(e Event) (Stored, error) {
 	return stored, nil
 }
 
-func marshal(v any) ([]byte, error) {
-	if direct, ok := v.(appender); ok {
-		return direct.appendJSON(nil)
+// EncodeMetadata returns the exact bytes that the log stores.
+func EncodeMetadata(m *Metadata) ([]byte, error) {
+	encoded, err := marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata: %w", err)
 	}
-	return json.Marshal(v, json.Deterministic(true))
+	return encoded, nil
 }
+
+func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
 
 // Decode turns stored bytes into the newest form of the event. It fails with ErrUnknownType when the type name is
 // not registered. Members that the struct does not have are ignored: a newer replica may have added them.
