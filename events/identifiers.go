@@ -1,7 +1,7 @@
 package events
 
 import (
-	"crypto/sha1" //nolint:gosec // see derive
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -18,15 +18,9 @@ var (
 	projectionNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e10")
 )
 
-// derive is uuid.NewSHA1 for a name that may come in two parts, without its allocations.
+// derive mints an identifier for a name in a scope.
 func derive(namespace uuid.UUID, scope []byte, name string) uuid.UUID {
-	var buffer [128]byte
-	hashed := append(append(append(buffer[:0], namespace[:]...), scope...), name...)
-	sum := sha1.Sum(hashed) //nolint:gosec // as RFC 9562 defines version 5; nothing relies on its strength
-	id := uuid.UUID(sum[:16])
-	id[6] = id[6]&0x0f | 5<<4 // version
-	id[8] = id[8]&0x3f | 0x80 // variant
-	return id
+	return uuid.NewSHA1(namespace, slices.Concat(scope, []byte(name)))
 }
 
 // NovelID mints the identifier of the novel with this folded title. It only mints: a novel is looked up by title,
