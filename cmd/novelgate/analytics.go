@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/analytics"
@@ -71,8 +71,8 @@ func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources) e
 }
 
 // replaceFile replaces a file with what write writes, once that is complete.
-func replaceFile(path string, write func(io.Writer) error) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+func replaceFile(path string, write func(io.Writer) error) error {
+	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)))
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
 		err = pathErr.Err // without the random name of the temporary file
@@ -80,15 +80,11 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name()) // the error that led here matters more
-		}
-	}()
-	if err := errors.Join(write(file), file.Close()); err != nil {
+	defer file.Cleanup() //nolint:errcheck // the error that led here matters more
+	if err := write(file); err != nil {
 		return err
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
+	if err := file.CloseAtomicallyReplace(); err != nil {
 		return fmt.Errorf("put file in its place: %w", err)
 	}
 	return nil

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2"
 )
 
 // writeFile replaces a file: a reader, or a crash, sees the old one or the new one. When it returns, the new one is
 // on disk.
 func writeFile(file string, data []byte, mode fs.FileMode) error {
-	return placeFile(file, data, mode, os.Rename)
+	return placeFile(file, data, mode, (*renameio.PendingFile).CloseAtomicallyReplace)
 }
 
 var errOtherContent = errors.New("is there with another content")
@@ -22,7 +24,13 @@ var errOtherContent = errors.New("is there with another content")
 func createFile(file string, data []byte, mode fs.FileMode) error {
 	there, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = placeFile(file, data, mode, linkOrRename); !errors.Is(err, fs.ErrExist) {
+		err = placeFile(file, data, mode, func(f *renameio.PendingFile) error {
+			if err := f.Sync(); err != nil {
+				return err
+			}
+			return linkOrRename(f.Name(), file)
+		})
+		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		there, err = os.ReadFile(file)
@@ -47,17 +55,20 @@ func linkOrRename(from, to string) error {
 }
 
 // placeFile writes a file beside its place, and then puts it there.
-func placeFile(file string, data []byte, mode fs.FileMode, place func(from, to string) error) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
+func placeFile(file string, data []byte, mode fs.FileMode, place func(*renameio.PendingFile) error) error {
+	dir := filepath.Dir(file)
+	pending, err := renameio.NewPendingFile(file, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return fmt.Errorf("create file beside %s: %w", file, err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // after a rename it is gone
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
+	defer pending.Cleanup() //nolint:errcheck // after a rename it is gone
+	if _, err = pending.Write(data); err == nil {
+		err = place(pending)
 	}
-	if err := errors.Join(place(f.Name(), file), syncDir(filepath.Dir(file))); err != nil {
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
