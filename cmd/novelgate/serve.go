@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -98,20 +97,15 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 }
 
 // gcPercent lets the heap grow to several times what is live before it is collected. Little is live, and every request
-// allocates: at Go's default the collector takes a quarter of the CPU. GOGC overrides it. While a projection catches up
-// more is live: from memoryLimit on, in bytes, it is collected more often, which costs less than new pages do.
-// GOMEMLIMIT overrides that.
+// allocates: at Go's default a comment costs the service an eighth more CPU. GOGC overrides it. While a projection
+// catches up more is live: from memoryLimit on, in bytes, it is collected more often, which costs less than new pages
+// do. GOMEMLIMIT overrides that.
 const (
 	gcPercent   = 800
 	memoryLimit = 256 << 20
 )
 
-// memProfileRate is how many bytes are allocated, on average, for each stack that the heap profile records: a request
-// allocates so much that one in thirty has its stack walked at Go's default, half a megabyte.
-const memProfileRate = 8 << 20
-
 func collectRarely() {
-	runtime.MemProfileRate = memProfileRate
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
