@@ -1,15 +1,12 @@
 package verify_test
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/ledger/verify"
-	"novelgate/internal/testsize"
 )
 
 // tamper changes what is stored as a superuser can who switches the triggers off.
@@ -44,7 +41,7 @@ func TestTamperedEvents(t *testing.T) {
 			salt, metadata, recorded_at FROM events WHERE ` + at("4100")
 	}
 	l := ledgertest.New(t)
-	for _, n := range []int{4100, 4000, 900} {
+	for _, n := range []int{4100, 300, 100} {
 		l.Append(n)
 	}
 	restore := ""
@@ -64,7 +61,7 @@ func TestTamperedEvents(t *testing.T) {
 		"salt without personal":   {`UPDATE events SET salt = NULL WHERE ` + at("511"), "personal@511"},
 		"personal without salt":   {`UPDATE events SET personal = NULL WHERE ` + at("511"), "personal@511"},
 		"personal where none was": {`UPDATE events SET personal = '{}' WHERE ` + at("3"), "personal@3"},
-		"metadata":                {`UPDATE events SET metadata = '{}' WHERE ` + at("8999"), "metadata@8999"},
+		"metadata":                {`UPDATE events SET metadata = '{}' WHERE ` + at("4499"), "metadata@4499"},
 		"time": {
 			`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12",
 		},
@@ -82,9 +79,9 @@ func TestTamperedEvents(t *testing.T) {
 			"truncated@4100",
 		},
 		"swapped":           {swap("17", "30"), "swapped@17 swapped@30"},
-		"swapped far apart": {swap("17", "8000"), "swapped@17 swapped@8000"},
+		"swapped far apart": {swap("17", "4390"), "swapped@17 swapped@4390"},
 		"inserted": {
-			insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@8100",
+			insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@4400",
 		},
 		"in the place of another": {`DELETE FROM events WHERE ` + at("4101") + `; ` + insert("1"), "replaced@4101"},
 		"entry": {
@@ -105,11 +102,7 @@ func TestTamperedEvents(t *testing.T) {
 		},
 		"nothing": {`NULL`, ""},
 	}
-	for i, name := range slices.Sorted(maps.Keys(cases)) {
-		if i%testsize.Of(1, 4) != 0 {
-			continue
-		}
-		test := cases[name]
+	for name, test := range cases {
 		tamper(l, test.sql)
 		// Of these, no single event is to blame.
 		named := test.want != "" && name != "entries deleted" && name != "upper hash tile" && name != "signed root"
@@ -189,20 +182,20 @@ func TestRewrittenHistory(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	kept := map[string][]byte{}
-	for _, n := range []int{1000, 3000, 5000} {
+	for _, n := range []int{1000, 3000, 500} {
 		l.Append(n)
 		c, err := ledger.NewStore(l.Pool).Latest(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept[map[int]string{1000: "first", 3000: "second", 5000: "third"}[n]] = c.Note
+		kept[map[int]string{1000: "first", 3000: "second", 500: "third"}[n]] = c.Note
 	}
 	older := export(t, l, 0)
 	tamper(l, `UPDATE events SET data = '{}' WHERE `+at("1234")+`;
 		DELETE FROM ledger_checkpoints; DELETE FROM ledger_seals; DELETE FROM ledger_entries; DELETE FROM ledger_tiles;
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
 	l.Forget()
-	if n := l.Sign(); n != 9000 {
+	if n := l.Sign(); n != 4500 {
 		t.Fatalf("%d entries", n)
 	}
 	for name, source := range map[string]verify.Source{
