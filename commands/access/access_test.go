@@ -55,55 +55,46 @@ func TestSeveralKeysOfOneIntegration(t *testing.T) {
 // TestMalformedKeysNeverReachTheDatabase: there is none to reach.
 func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	_, secret := b.issue(t, 0)
-	b.pool.Close()
-	good := secret.Reveal()
-	flipped := []byte(good)
-	flipped[10] ^= 1
-	staffKey, err := apikey.New(apikey.Staff)
-	if err != nil {
-		t.Fatal(err)
-	}
-	auditorKey, err := apikey.New(apikey.Auditor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, key := range map[string]string{
-		"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0",
-		"space before it": " " + good,
-		"upper case":      strings.ToUpper(good), "another scheme": "ngx" + good[3:],
-		"megabytes": strings.Repeat(good, 100_000),
-		"NUL":       good[:20] + "\x00" + good[21:],
-		"of staff":  staffKey.Reveal(), "of an auditor": auditorKey.Reveal(),
-	} {
-		if _, err := b.keys.Authenticate(t.Context(), key); !errors.Is(err, access.ErrMalformed) {
-			t.Errorf("%s: %v, want ErrMalformed", name, err)
+	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
+		secret, _ := h.issue(t, 0)
+		b.pool.Close()
+		good := secret.Reveal()
+		flipped := []byte(good)
+		flipped[10] ^= 1
+		for name, key := range map[string]string{
+			"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0",
+			"space before it": " " + good, "upper case": strings.ToUpper(good), "another scheme": "ngx" + good[3:],
+			"megabytes": strings.Repeat(good, 100_000), "NUL": good[:20] + "\x00" + good[21:],
+		} {
+			if err := h.authenticate(t.Context(), key); !errors.Is(err, access.ErrMalformed) {
+				t.Errorf("%s: %v, want ErrMalformed", name, err)
+			}
 		}
-	}
-	_, err = b.keys.Authenticate(t.Context(), good)
-	for _, refusal := range []error{nil, access.ErrMalformed, access.ErrUnknown, access.ErrExpired} {
-		if errors.Is(err, refusal) {
-			t.Errorf("a good key without a database: %v; it must not look like a refusal", err)
+		err := h.authenticate(t.Context(), good)
+		for _, refusal := range []error{nil, access.ErrMalformed, access.ErrUnknown, access.ErrExpired} {
+			if errors.Is(err, refusal) {
+				t.Errorf("a good key without a database: %v; it must not look like a refusal", err)
+			}
 		}
-	}
+	})
 }
 
 func TestUnknownKey(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	stranger, err := apikey.New(apikey.Partner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
-		if _, err := b.keys.Authenticate(t.Context(), stranger.Reveal()); !errors.Is(err, access.ErrUnknown) {
-			t.Errorf("got %v, want ErrUnknown", err)
+	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
+		stranger, err := apikey.New(h.kind)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := b.queries.count.Load(); got != 1 {
-		t.Errorf("%d queries for one unknown key, want 1", got)
-	}
+		for range 5 {
+			if err := h.authenticate(t.Context(), stranger.Reveal()); !errors.Is(err, access.ErrUnknown) {
+				t.Errorf("got %v, want ErrUnknown", err)
+			}
+		}
+		if got := b.queries.count.Load(); got != 1 {
+			t.Errorf("%d queries for one unknown key, want 1", got)
+		}
+	})
 }
 
 func TestAnswersAreRememberedForAMoment(t *testing.T) {
@@ -123,19 +114,24 @@ func TestAnswersAreRememberedForAMoment(t *testing.T) {
 	}
 }
 
-// TestRevocationHoldsWithinASecond, though its notification was lost.
-func TestRevocationHoldsWithinASecond(t *testing.T) {
+// TestRevocation holds within a second, though its notification was lost, and at once after Forget.
+func TestRevocation(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	key, secret := b.issue(t, 0)
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-		t.Fatal(err)
-	}
-	b.revoke(t, key)
-	b.clock.advance(time.Second)
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
-		t.Errorf("got %v, want ErrUnknown", err)
-	}
+	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
+		for name, pass := range map[string]func(){
+			"a second later": func() { b.clock.advance(time.Second) }, "after Forget": b.keys.Forget,
+		} {
+			secret, revoke := h.issue(t, 0)
+			if err := h.authenticate(t.Context(), secret.Reveal()); err != nil {
+				t.Fatal(err)
+			}
+			revoke()
+			pass()
+			if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
+				t.Errorf("%s: %v, want ErrUnknown", name, err)
+			}
+		}
+	})
 }
 
 func TestSettingsHoldWithinASecond(t *testing.T) {
@@ -159,20 +155,6 @@ func TestSettingsHoldWithinASecond(t *testing.T) {
 	}
 	if got.Enabled || got.CanPost || !got.CanCreateNovels {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func TestForgetHoldsAtOnce(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	key, secret := b.issue(t, 0)
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-		t.Fatal(err)
-	}
-	b.revoke(t, key)
-	b.keys.Forget()
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
-		t.Errorf("got %v, want ErrUnknown", err)
 	}
 }
 
@@ -239,23 +221,24 @@ func TestWaitingRequestsShareALookUp(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	_, secret := b.issue(t, 10*time.Second)
-	for _, step := range []struct {
-		after   time.Duration
-		refusal error
-	}{
-		{0, nil},
-		{9900 * time.Millisecond, nil},
-		{99 * time.Millisecond, nil},
-		{time.Millisecond, access.ErrExpired}, // remembered since 100 ms ago, and expired all the same
-		{time.Hour, access.ErrExpired},
-	} {
-		b.clock.advance(step.after)
-		if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, step.refusal) {
-			t.Errorf("at %s: %v, want %v", b.clock.Now(), err, step.refusal)
+	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
+		secret, _ := h.issue(t, 10*time.Second)
+		for _, step := range []struct {
+			after   time.Duration
+			refusal error
+		}{
+			{0, nil},
+			{9900 * time.Millisecond, nil},
+			{99 * time.Millisecond, nil},
+			{time.Millisecond, access.ErrExpired}, // remembered since 100 ms ago, and expired all the same
+			{time.Hour, access.ErrExpired},
+		} {
+			b.clock.advance(step.after)
+			if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, step.refusal) {
+				t.Errorf("at %s: %v, want %v", b.clock.Now(), err, step.refusal)
+			}
 		}
-	}
+	})
 }
 
 // TestGuessedKeysDoNotFillTheMemory: the cache starts over rather than grow.

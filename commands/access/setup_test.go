@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/integration"
+	"novelgate/aggregates/person"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/internal/apikey"
@@ -89,6 +90,69 @@ func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) 
 		t.Fatal(err)
 	}
 	return key, secret
+}
+
+// holder is somebody who has keys: an integration, a member of staff or an auditor.
+type holder struct {
+	kind         apikey.Kind
+	issue        func(t *testing.T, lifetime time.Duration) (secret apikey.Secret, revoke func())
+	authenticate func(ctx context.Context, key string) error
+	lastUsed     func(t *testing.T) *time.Time // of the only key
+}
+
+// eachHolder tests what holds for the keys of everybody.
+func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
+	t.Helper()
+	t.Run("partner", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		test(t, b, holder{
+			kind: apikey.Partner,
+			issue: func(t *testing.T, lifetime time.Duration) (apikey.Secret, func()) {
+				key, secret := b.issue(t, lifetime)
+				return secret, func() { b.revoke(t, key) }
+			},
+			authenticate: func(ctx context.Context, key string) error {
+				_, err := b.keys.Authenticate(ctx, key)
+				return err
+			},
+			lastUsed: func(t *testing.T) *time.Time {
+				keys, err := b.staff.Keys(t.Context(), b.integration.ID)
+				if err != nil || len(keys) != 1 {
+					t.Fatalf("keys %+v, %v", keys, err)
+				}
+				return keys[0].LastUsedAt
+			},
+		})
+	})
+	for role, kind := range map[string]apikey.Kind{person.Staff: apikey.Staff, person.Auditor: apikey.Auditor} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			test(t, b, holder{
+				kind: kind,
+				issue: func(t *testing.T, lifetime time.Duration) (apikey.Secret, func()) {
+					key, secret := b.issuePerson(t, role, lifetime)
+					return secret, func() {
+						if _, err := b.staff.RevokePersonKey(t.Context(), key.ID, "left"); err != nil {
+							t.Fatal(err)
+						}
+					}
+				},
+				authenticate: func(ctx context.Context, key string) error {
+					_, err := b.keys.AuthenticatePerson(ctx, key)
+					return err
+				},
+				lastUsed: func(t *testing.T) *time.Time {
+					keys, err := b.staff.PersonKeys(t.Context(), role)
+					if err != nil || len(keys) != 1 {
+						t.Fatalf("keys %+v, %v", keys, err)
+					}
+					return keys[0].LastUsedAt
+				},
+			})
+		})
+	}
 }
 
 // clock is moved by hand.

@@ -7,19 +7,15 @@ import (
 
 func TestUsageIsWrittenDown(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	key, secret := b.issue(t, 0)
-	lastUsed := func() *time.Time {
-		t.Helper()
-		keys, err := b.staff.Keys(t.Context(), b.integration.ID)
-		if err != nil || len(keys) != 1 || keys[0].ID != key.ID {
-			t.Fatalf("keys %+v, %v", keys, err)
-		}
-		return keys[0].LastUsedAt
-	}
+	eachHolder(t, wantUsageWrittenDown)
+}
+
+func wantUsageWrittenDown(t *testing.T, b *bundle, h holder) {
+	secret, _ := h.issue(t, 0)
+	lastUsed := func() *time.Time { return h.lastUsed(t) }
 	use := func() {
 		t.Helper()
-		if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+		if err := h.authenticate(t.Context(), secret.Reveal()); err != nil {
 			t.Fatal(err)
 		}
 	}
