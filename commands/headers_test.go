@@ -10,44 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 )
-
-// TestRequestID keeps a client's own id when it is fit to be shown, and makes one otherwise.
-func TestRequestID(t *testing.T) {
-	t.Parallel()
-	for sent, kept := range map[string]bool{
-		"a":                      true,
-		strings.Repeat("~", 128): true,
-		strings.Repeat("x", 129): false,
-		"with space":             false,
-		"tab\t":                  false,
-		"é":                      false,
-		"":                       false,
-	} {
-		f := newFake()
-		var told string
-		f.upsert = func(_ context.Context, cmd *committer.UpsertNovel) (committer.NovelResult, error) {
-			told = cmd.Caller.RequestID
-			return committer.NovelResult{Outcome: 1}, nil
-		}
-		handler, _ := serve(t, f)
-		got := send(t, handler, http.MethodPost, novelPath, novelBody, "X-Request-Id", sent).header.Get("X-Request-Id")
-		if kept && got != sent {
-			t.Errorf("%q became %q", sent, got)
-		}
-		if id, err := uuid.Parse(got); !kept && (err != nil || id.Version() != 7) {
-			t.Errorf("%q became %q, want a UUID of version 7", sent, got)
-		}
-		if told != got {
-			t.Errorf("the command carries %q, the answer %q", told, got)
-		}
-	}
-}
 
 // TestTraceParent passes a valid trace context on and drops any other.
 func TestTraceParent(t *testing.T) {
@@ -99,21 +65,6 @@ func TestRateLimitHeaders(t *testing.T) {
 			got.header.Get("Ratelimit") != tc.current {
 			t.Errorf("%s: %d %v", name, got.status, got.header)
 		}
-	}
-}
-
-// TestPostsAreLimited refuses a post beyond the limit before the committer hears of it.
-func TestPostsAreLimited(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	f.take = func(context.Context) (ratelimit.Decision, error) {
-		return ratelimit.Decision{Limit: 60, RetryAfter: 4100 * time.Millisecond}, nil
-	}
-	handler, _ := serve(t, f)
-	got := send(t, handler, http.MethodPost, postPath, postBody)
-	if got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
-		got.header.Get("Retry-After") != "5" || f.calls.Load() != 0 {
-		t.Errorf("answer after %d calls: %+v", f.calls.Load(), got)
 	}
 }
 

@@ -35,26 +35,6 @@ var inquiries = []struct{ method, path, body string }{
 	{http.MethodPost, resolvePath, novelBody},
 }
 
-func TestInquiriesNeedAKey(t *testing.T) {
-	t.Parallel()
-	for _, refusal := range []error{access.ErrMalformed, access.ErrUnknown, access.ErrExpired} {
-		f := newFake()
-		f.authenticate = func(context.Context) error { return refusal }
-		handler, _ := serve(t, f)
-		for _, inquiry := range inquiries {
-			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
-			if got.status != http.StatusUnauthorized || got.body["code"] != "unauthorized" ||
-				got.header.Get("Www-Authenticate") == "" {
-				t.Errorf("%s %s: %+v", inquiry.method, inquiry.path, got)
-			}
-			if got := send(t, handler, inquiry.method, inquiry.path, inquiry.body, "Authorization",
-				""); got.status != http.StatusUnauthorized {
-				t.Errorf("%s %s without a key: %+v", inquiry.method, inquiry.path, got)
-			}
-		}
-	}
-}
-
 func TestMe(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -220,22 +200,6 @@ func TestInquiriesRefused(t *testing.T) {
 				t.Errorf("detail speaks of a header: %s", detail)
 			}
 		})
-	}
-}
-
-// TestDisabledIsRefusedEverywhere in the words of an import.
-func TestDisabledIsRefusedEverywhere(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	f.principal.Enabled = false
-	handler, _ := serve(t, f)
-	refused := send(t, handler, http.MethodPost, postPath, postBody)
-	for _, inquiry := range inquiries {
-		got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
-		if got.status != http.StatusForbidden || got.body["code"] != refused.body["code"] ||
-			got.body["detail"] != refused.body["detail"] {
-			t.Errorf("%s %s: %+v, an import %+v", inquiry.method, inquiry.path, got, refused)
-		}
 	}
 }
 

@@ -3,69 +3,10 @@ package admin_test
 import (
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 )
-
-// TestPrincipals sends every route with every kind of key.
-func TestPrincipals(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	some := uuid.NewString()
-	routes := [][2]string{
-		{http.MethodPost, "/api/admin/integrations"},
-		{http.MethodGet, "/api/admin/integrations"},
-		{http.MethodGet, "/api/admin/integrations/" + some},
-		{http.MethodPatch, "/api/admin/integrations/" + some},
-		{http.MethodPost, "/api/admin/integrations/" + some + "/keys"},
-		{http.MethodGet, "/api/admin/integrations/" + some + "/keys"},
-		{http.MethodDelete, "/api/admin/keys/" + some},
-		{http.MethodPost, "/api/admin/keys/" + some + "/rotate"},
-		{http.MethodPost, "/api/admin/novels"},
-		{http.MethodPost, "/api/admin/novels/reject"},
-		{http.MethodGet, "/api/admin/novels"},
-		{http.MethodGet, "/api/admin/novels/" + some},
-		{http.MethodPatch, "/api/admin/novels/" + some},
-		{http.MethodPost, "/api/admin/novels/" + some + "/approve"},
-		{http.MethodPost, "/api/admin/novels/" + some + "/reject"},
-		{http.MethodPost, "/api/admin/novels/" + some + "/publish"},
-		{http.MethodGet, "/api/admin/posts/" + some},
-		{http.MethodPost, "/api/admin/posts/" + some + "/hide"},
-		{http.MethodPost, "/api/admin/posts/" + some + "/restore"},
-		{http.MethodGet, "/api/admin/integrations/" + some + "/authors"},
-		{http.MethodGet, "/api/admin/integrations/" + some + "/authors/u"},
-		{http.MethodPut, "/api/admin/integrations/" + some + "/authors/u/member"},
-		{http.MethodDelete, "/api/admin/integrations/" + some + "/authors/u/member"},
-		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/block"},
-		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/unblock"},
-		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/hide-posts"},
-		{http.MethodPost, "/api/admin/integrations/" + some + "/authors/u/restore-posts"},
-	}
-	for _, route := range routes {
-		for name, c := range map[string]struct {
-			key    string
-			status int
-			code   string
-		}{
-			"none":    {"", http.StatusUnauthorized, "unauthorized"},
-			"wrong":   {mistyped(d.ada), http.StatusUnauthorized, "unauthorized"},
-			"revoked": {d.revokedPerson, http.StatusUnauthorized, "unauthorized"},
-			"expired": {d.expired, http.StatusUnauthorized, "unauthorized"},
-			"partner": {d.partner, http.StatusForbidden, "forbidden"},
-			"auditor": {d.auditor, http.StatusForbidden, "forbidden"},
-		} {
-			if a := d.send(t, c.key, route[0], route[1], "k", "{}"); a.status != c.status || a.code() != c.code {
-				t.Errorf("%s %s with %s: %d %s", route[0], route[1], name, a.status, a.text)
-			}
-		}
-		if a := d.send(t, d.ada, route[0], route[1], "k", "{}"); a.status == http.StatusUnauthorized ||
-			a.status == http.StatusForbidden || a.status >= 500 {
-			t.Errorf("%s %s with staff: %d %s", route[0], route[1], a.status, a.text)
-		}
-	}
-}
 
 func TestIntegrationLife(t *testing.T) {
 	t.Parallel()
@@ -206,61 +147,6 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestNovelTransitions takes novels through their states and tries every move that is not allowed.
-func TestNovelTransitions(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	n := 0
-	move := func(id, verb, reason string) answer {
-		n++
-		return d.send(t, d.ada, http.MethodPost, "/api/admin/novels/"+id+"/"+verb, fmt.Sprint("move-", n),
-			`{"reason":"`+reason+`"}`)
-	}
-	published := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1",
-		`{"novel":"The  Tale of Genji","reason":"ours"}`)
-	if published.status != http.StatusCreated || published.str("state") != "published" ||
-		published.str("owner") != "host" || published.str("novel") != "The Tale of Genji" {
-		t.Fatalf("publish: %d %s", published.status, published.text)
-	}
-	id := published.str("novelId")
-	if again := d.send(t, d.ada, http.MethodPost, "/api/admin/novels", "p-1",
-		`{"novel":"The Tale of Genji","reason":"ours"}`); again.status != http.StatusOK || again.str("novelId") != id {
-		t.Errorf("publish again: %d %s", again.status, again.text)
-	}
-	for _, verb := range []string{"approve", "reject", "publish"} {
-		a := move(id, verb, "r")
-		if a.status != http.StatusConflict || a.code() != "invalid_transition" {
-			t.Errorf("%s of a published novel: %d %s", verb, a.status, a.text)
-		}
-	}
-	for _, verb := range []string{"approve", "reject"} {
-		for _, reason := range []string{"", ` \t\n`} {
-			if a := move(id, verb, reason); a.code() != "invalid_request" || a.str("field") != "reason" {
-				t.Errorf("%s with the reason %q: %d %s", verb, reason, a.status, a.text)
-			}
-		}
-	}
-	if a := move(uuid.NewString(), "approve", "r"); a.code() != "not_found" {
-		t.Errorf("unknown novel: %d %s", a.status, a.text)
-	}
-	shown := d.send(t, d.ada, http.MethodGet, "/api/admin/novels/"+id, "", "")
-	history, _ := shown.body["history"].([]any)
-	if len(history) != 1 {
-		t.Fatalf("history: %s", shown.text)
-	}
-	if entry, _ := history[0].(map[string]any); entry["actor"] != "staff:ada" || entry["type"] != "novel.created.v1" {
-		t.Errorf("history: %v", entry)
-	}
-	for text, want := range map[string]int{
-		"?text=GENJI": 1, "?text=nothing": 0, "?state=published": 1, "?state=pending": 0, "?owner=host": 1,
-		"?owner=" + d.integrationID: 0,
-	} {
-		if got := d.send(t, d.ada, http.MethodGet, "/api/admin/novels"+text, "", "").items(t); len(got) != want {
-			t.Errorf("%s: %d novels, want %d", text, len(got), want)
-		}
-	}
-}
-
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -349,35 +235,5 @@ func TestBadRequests(t *testing.T) {
 		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, a.status, a.text)
 		}
-	}
-}
-
-// TestRacingDeliveries sends one command many times at once.
-func TestRacingDeliveries(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	answers := make([]answer, 12)
-	var wg sync.WaitGroup
-	for i := range answers {
-		wg.Go(func() {
-			answers[i] = d.send(t, d.ada, http.MethodPost, "/api/admin/integrations", "same", `{"name":"Only One"}`)
-		})
-	}
-	wg.Wait()
-	created := 0
-	for _, a := range answers {
-		switch a.status {
-		case http.StatusCreated:
-			created++
-		case http.StatusOK:
-		default:
-			t.Errorf("%d %s", a.status, a.text)
-		}
-		if a.str("integrationId") != answers[0].str("integrationId") {
-			t.Errorf("another integration: %s", a.text)
-		}
-	}
-	if created != 1 {
-		t.Errorf("%d answers with 201", created)
 	}
 }

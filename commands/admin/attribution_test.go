@@ -14,7 +14,6 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
-	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
 
@@ -22,7 +21,7 @@ import (
 // no post.
 func TestLinkAttributesEverything(t *testing.T) {
 	t.Parallel()
-	posts := testsize.Of(100_000, 10_000)
+	const posts = 5_000
 	d := newDesk(t)
 	d.importPosts(t, "prolific", posts)
 	d.importPosts(t, "other", 10)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -194,43 +193,5 @@ func TestAuthorBadRequests(t *testing.T) {
 		if a := d.send(t, d.ada, c.method, c.path, c.key, c.body); a.code() != c.code || a.str("field") != c.field {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, a.status, a.text)
 		}
-	}
-}
-
-// TestRacingBlocks: of many commands one blocks; of one command sent many times one does, and the others repeat its
-// answer.
-func TestRacingBlocks(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	for name, key := range map[string]func(int) string{
-		"own": func(i int) string { return fmt.Sprint("key-", i) }, "same": func(int) string { return "key" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			answers := make([]answer, 8)
-			var wg sync.WaitGroup
-			for i := range answers {
-				wg.Go(func() {
-					answers[i] = d.send(t, d.ada, http.MethodPost, d.author(name)+"/block", key(i), `{"reason":"r"}`)
-				})
-			}
-			wg.Wait()
-			blocked, refused, replayed := 0, 0, 0
-			for _, a := range answers {
-				switch {
-				case a.code() == "invalid_transition":
-					refused++
-				case a.status == http.StatusOK && a.header.Get("Idempotent-Replayed") == "true":
-					replayed++
-				case a.status == http.StatusOK:
-					blocked++
-				default:
-					t.Errorf("%d %s", a.status, a.text)
-				}
-			}
-			if blocked != 1 || name == "own" && replayed > 0 || name == "same" && refused > 0 {
-				t.Errorf("%d blocked, %d were refused, %d repeated", blocked, refused, replayed)
-			}
-		})
 	}
 }

@@ -26,6 +26,7 @@ func TestEraseBeforeTheSeal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
+			d.kit.Timeout = time.Second
 			d.importPosts(t, "user-1", comments)
 			if c.projected {
 				d.follow(t)

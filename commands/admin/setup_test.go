@@ -28,6 +28,7 @@ import (
 type desk struct {
 	sent                   int // by post
 	handler                http.Handler
+	kit                    *httpkit.Kit
 	keys                   *access.Keys
 	staff                  *staff.Staff
 	ada, auditor, partner  string
@@ -48,10 +49,11 @@ func newDesk(t *testing.T) *desk {
 		log: &bytes.Buffer{}, keys: access.New(pool, time.Now),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
 	}
-	api := &admin.API{Keys: d.keys, Pool: pool, Kit: &httpkit.Kit{
+	d.kit = &httpkit.Kit{
 		Logger:  slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timeout: 5 * time.Second, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
-	}}
+	}
+	api := &admin.API{Keys: d.keys, Pool: pool, Kit: d.kit}
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
 	router.NotFoundHandler = http.HandlerFunc(api.NotFound)

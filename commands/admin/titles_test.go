@@ -14,66 +14,6 @@ func (d *desk) post(t *testing.T, path, body string) answer {
 	return d.send(t, d.ada, http.MethodPost, path, fmt.Sprint("post-", d.sent), body)
 }
 
-// TestMovesOverHTTP tries every move from every state: what the states do not allow is a 409 that names both.
-func TestMovesOverHTTP(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	const novels = "/api/admin/novels"
-	made := 0
-	histories := map[string][]string{ // verbs, after which a title is in the state
-		"rejected": {"bar"}, "free": {"bar", "approve"}, "published": {"publish"},
-	}
-	allowed := map[string]map[string]string{
-		"rejected": {"approve": "free"},
-		"free":     {"reject": "rejected", "publish": "published", "reject title": "rejected", "publish title": "published"},
-	}
-	targets := map[string]string{
-		"approve": "approved", "reject": "rejected", "publish": "published", "reject title": "rejected",
-		"publish title": "published",
-	}
-	for from, verbs := range histories {
-		for verb, to := range targets {
-			made++
-			title := fmt.Sprint("Title ", made)
-			var id string
-			for _, v := range verbs {
-				var a answer
-				switch v {
-				case "bar":
-					a = d.post(t, novels+"/reject", `{"novel":"`+title+`","reason":"r"}`)
-				case "publish":
-					a = d.post(t, novels, `{"novel":"`+title+`"}`)
-				default:
-					a = d.post(t, novels+"/"+id+"/"+v, `{"reason":"r"}`)
-				}
-				if a.status != http.StatusOK && a.status != http.StatusCreated {
-					t.Fatalf("%s: %d %s", v, a.status, a.text)
-				}
-				id = a.str("novelId")
-			}
-			var a answer
-			switch verb {
-			case "reject title":
-				a = d.post(t, novels+"/reject", `{"novel":"`+strings.ToUpper(title)+`","reason":"r"}`)
-			case "publish title":
-				a = d.post(t, novels, `{"novel":"`+strings.ToUpper(title)+`"}`)
-			default:
-				a = d.post(t, novels+"/"+id+"/"+verb, `{"reason":"r"}`)
-			}
-			if want, ok := allowed[from][verb]; ok {
-				if a.status >= 300 || a.str("state") != want || a.str("novelId") != id {
-					t.Errorf("%s %s: %d %s", from, verb, a.status, a.text)
-				}
-				continue
-			}
-			if detail := a.str("detail"); a.status != http.StatusConflict || a.code() != "invalid_transition" ||
-				!strings.Contains(detail, "is "+from) || !strings.Contains(detail, "become "+to) {
-				t.Errorf("%s %s: %d %s", from, verb, a.status, a.text)
-			}
-		}
-	}
-}
-
 // TestBarredTitle shows what staff see of a title that nobody has imported.
 func TestBarredTitle(t *testing.T) {
 	t.Parallel()

@@ -138,22 +138,3 @@ func checkText(t *testing.T, s string, low, high int) {
 		t.Errorf("%q (%d characters) is accepted, limits %d to %d", s, n, low, high)
 	}
 }
-
-func BenchmarkDecodePost(b *testing.B) {
-	plain := []byte(post(
-		`"content":"`+strings.Repeat("A comment of usual length, without markup. ", 3)+`"`,
-		`"chapterNumber":12.5`, `"timestamp":"2024-05-01T09:59:58.123Z"`, `"parent_uuid":"evt-0123456789"`,
-	))
-	hostile := []byte(post(`"x":` + strings.Repeat(`{"a":[`, 2500) + "1" + strings.Repeat(`]}`, 2500)))
-	for name, body := range map[string][]byte{"300 bytes": plain, "nested": hostile} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := request.DecodePost(body, received); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -128,49 +128,25 @@ func TestDecodePost(t *testing.T) {
 	}
 }
 
+// TestDecodePostRefusesFields tests the messages; internal/blackbox tests all bounds.
 func TestDecodePostRefusesFields(t *testing.T) {
 	t.Parallel()
 	long := func(n int) string { return strings.Repeat("é", n) }
 	for body, want := range map[string][]string{
 		without("uuid"):     {"uuid: is required"},
 		post(`"uuid":null`): {"uuid: is required and must not be null"},
-		post(`"uuid":""`): {
-			"uuid: must have 1 to 255 characters, got an empty or blank string",
-		},
 		post(`"uuid":" \u3000"`): {
 			"uuid: must have 1 to 255 characters, got an empty or blank string",
 		},
-		post(`"uuid":"` + long(256) + `"`):                   {"uuid: must have 1 to 255 characters, got 256"},
-		post(`"uuid":7`):                                     {"uuid: must be a string, got a number"},
-		post(`"uuid":"a\u0000"`):                             {"uuid: must not contain the character NUL"},
-		without("username"):                                  {"username: is required"},
-		post(`"username":"  "`):                              {"username: must have 1 to 50 characters, got an empty"},
-		post(`"username":"` + long(51) + `"`):                {"username: must have 1 to 50 characters, got 51"},
-		post(`"username":["a"]`):                             {"username: must be a string, got an array"},
-		without("novel"):                                     {"novel: is required"},
-		post(`"novel":" "`):                                  {"novel: must have 1 to 300 characters, got an empty"},
-		post(`"novel":"` + long(301) + `"`):                  {"novel: must have 1 to 300 characters, got 301"},
-		post(`"novel":"a\u0000"`):                            {"novel: must not contain the character NUL"},
-		post(`"novel":true`):                                 {"novel: must be a string, got a boolean"},
-		without("content"):                                   {"content: is required"},
-		post(`"content":" \n\u00a0"`):                        {"content: must have 1 to 20,000 characters, got an empty"},
 		post(`"content":"` + long(20001) + `"`):              {"content: must have 1 to 20,000 characters, got 20,001"},
-		post(`"content":"x <b>y</b>"`):                       {"content: must be plain text, but contains HTML: <b>"},
 		post(`"content":"x <\u0062>"`):                       {"content: must be plain text, but contains HTML: <b>"},
 		post(`"content":"a\u0000b"`):                         {"content: must not contain the character NUL"},
 		post(`"content":{}`):                                 {"content: must be a string, got an object"},
 		post(`"chapterNumber":"5"`):                          {"chapterNumber: must be a number, got a string"},
-		post(`"chapterNumber":true`):                         {"chapterNumber: must be a number, got a boolean"},
-		post(`"chapterNumber":-1`):                           {"chapterNumber: must be from 0 to 1,000,000, got -1"},
 		post(`"chapterNumber":1000000.5`):                    {"chapterNumber: must be from 0 to 1,000,000, got 1000000.5"},
-		post(`"timestamp":1714557600`):                       {"timestamp: must be a string, got a number"},
-		post(`"timestamp":""`):                               {"timestamp: must be ISO 8601"},
 		post(`"timestamp":"2024-05-01"`):                     {"timestamp: must be ISO 8601"},
 		post(`"timestamp":"2024-05-01T10:00"`):               {"timestamp: must have an explicit time zone"},
 		post(`"timestamp":"2024-05-01T10:05:00.123456790Z"`): {"timestamp: must be at most five minutes in the future"},
-		post(`"timestamp":"2024-05-01T10:00:00Z\u0000"`):     {"timestamp: must not contain the character NUL"},
-		post(`"parent_uuid":5`):                              {"parent_uuid: must be a string, got a number"},
-		post(`"parent_uuid":"\u0000"`):                       {"parent_uuid: must not contain the character NUL"},
 		// Case matters in names, and the refusal says so once.
 		strings.ReplaceAll(post(), `"novel"`, `"Novel"`): {`Novel: unknown member: the name is "novel"`},
 		post(`"NOVEL":null`):                             {`NOVEL: unknown member: the name is "novel"`},
@@ -188,25 +164,6 @@ func TestDecodePostRefusesFields(t *testing.T) {
 	} {
 		_, err := request.DecodePost([]byte(body), received)
 		wantFields(t, body, err, want...)
-	}
-}
-
-func TestDecodePostTakesLimits(t *testing.T) {
-	t.Parallel()
-	for _, members := range [][]string{
-		{`"uuid":"` + strings.Repeat("𐍈", 255) + `"`},
-		{`"username":"  ` + strings.Repeat("𐍈", 50) + `  "`},
-		{`"novel":"` + strings.Repeat(" ", 400) + strings.Repeat("𐍈", 300) + `"`},
-		{`"content":"` + strings.Repeat("é", 20000) + `"`},
-		{`"content":"` + strings.Repeat("e", 19999) + ` "`},
-		{`"chapterNumber":1000000`, `"parent_uuid":""`},
-		{`"parent_uuid":"` + strings.Repeat("é ", 1000) + `"`},
-		{`"timestamp":"2024-05-01T10:05:00.123456789Z"`},
-		{`"uuid":"a\u0001b"`, `"content":"a\u0001\u001b\tb"`},
-	} {
-		if _, err := request.DecodePost([]byte(post(members...)), received); err != nil {
-			t.Errorf("%.100s: %v", members, err)
-		}
 	}
 }
 

@@ -121,6 +121,7 @@ func TestStaffAtOnce(t *testing.T) {
 		histories []int // how many events there may be behind the given ones
 	}{
 		"bar twice":       {func(string) {}, s.RejectNovel, s.RejectNovel, []int{1}},
+		"publish twice":   {func(string) {}, s.PublishNovel, s.PublishNovel, []int{1}},
 		"bar and publish": {func(string) {}, s.RejectNovel, s.PublishNovel, []int{1}},
 		"lift twice": {
 			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.ApproveNovel, []int{1},

@@ -157,8 +157,12 @@ func TestOwnersAreListed(t *testing.T) {
 		{staff.NovelFilter{State: novel.Rejected, Owner: staff.Nobody}, []string{"Barred"}},
 		{staff.NovelFilter{State: novel.Free}, []string{"Free"}},
 		{staff.NovelFilter{After: "free"}, []string{"Host's", "Partner's", "Partner's, rejected"}},
+		{staff.NovelFilter{Limit: 2}, []string{"Barred", "Free"}},
+		{staff.NovelFilter{State: novel.Pending}, nil},
 	} {
-		c.filter.Limit = 10
+		if c.filter.Limit == 0 {
+			c.filter.Limit = 10
+		}
 		list, err := s.ListNovels(t.Context(), c.filter)
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func TestAwaitErased(t *testing.T) {
 			t.Errorf("%s (-want +got)\n%s", when, diff)
 		}
 	}
-	wantBehind("while nothing follows the log", 2*time.Second, "activity", "authors", "posts")
+	wantBehind("while nothing follows the log", 200*time.Millisecond, "activity", "authors", "posts")
 
 	ended := make(chan error, 1)
 	go func() { ended <- l.AwaitErased(context.Background(), id) }()

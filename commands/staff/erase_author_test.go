@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -408,20 +407,4 @@ func TestErasureRaces(t *testing.T) {
 	}
 	l.caughtUp(t)
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-}
-
-// BenchmarkEraseAuthor erases an author of 10,000 comments.
-func BenchmarkEraseAuthor(b *testing.B) {
-	l := setupLive(b)
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		for part := range 10 {
-			appendAll(b, l.Staff, l.comments(l.name, strings.Repeat("x", i)+fmt.Sprint(part), 1000)...)
-		}
-		l.caughtUp(b)
-		b.StartTimer()
-		if _, err := l.EraseAuthor(b.Context(), l.name, "r"); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

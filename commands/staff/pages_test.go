@@ -1,7 +1,6 @@
 package staff_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -67,32 +66,5 @@ func TestPagesAreStable(t *testing.T) {
 	all, err := s.Integrations(t.Context())
 	if err != nil || len(all) <= len(wantIntegrations) {
 		t.Errorf("%d in all, %v", len(all), err)
-	}
-}
-
-// TestPagesOfOneIntegration: keys of others are not among them.
-func TestPagesOfOneIntegration(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	var last uuid.UUID
-	for i := range 3 {
-		made, err := s.CreateIntegration(t.Context(), fmt.Sprint("Partner ", i), integration.Change{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			if _, _, err := s.IssueKey(t.Context(), made.ID, 0); err != nil {
-				t.Fatal(err)
-			}
-		}
-		last = made.ID
-	}
-	first, err := s.ListKeys(t.Context(), last, staff.Place{}, 2)
-	if err != nil || len(first) != 2 {
-		t.Fatalf("%+v, %v", first, err)
-	}
-	rest, err := s.ListKeys(t.Context(), last, first[1].Place(), 10)
-	if err != nil || len(rest) != 1 || rest[0].IntegrationID != last {
-		t.Errorf("%+v, %v", rest, err)
 	}
 }
