@@ -144,11 +144,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParse(b *testing.B) {
-	key := knownKey(known)
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = apikey.Parse(key)
-	}
-}

@@ -155,30 +155,3 @@ func FuzzFindHTML(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkFindHTML(b *testing.B) {
-	for name, unit := range map[string]string{
-		"plain":          "a comment without markup, just words and & signs. ",
-		"less-than":      "<",
-		"open tags":      "<b ",
-		"unknown tags":   "<x>",
-		"quotes":         "<x a=\"",
-		"long names":     "<selectedcontent",
-		"declarations":   "<!a",
-		"comment starts": "<!-",
-		"instructions":   "<?a",
-	} {
-		for _, size := range []int{16 << 10, 32 << 10} {
-			s := strings.Repeat(unit, size/len(unit))
-			b.Run(name+"/"+map[int]string{16 << 10: "16KB", 32 << 10: "32KB"}[size], func(b *testing.B) {
-				b.SetBytes(int64(len(s)))
-				b.ReportAllocs()
-				for b.Loop() {
-					if what, found := markup.FindHTML(s); found {
-						b.Fatal(what)
-					}
-				}
-			})
-		}
-	}
-}

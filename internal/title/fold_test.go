@@ -226,19 +226,3 @@ func FuzzFold(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkFold(b *testing.B) {
-	for name, s := range map[string]string{
-		"own key":  "the wandering inn: a tale of innkeepers!",
-		"capitals": "The Wandering Inn: A Tale of Innkeepers!",
-		"unicode":  "Le Château de l'Été: Une Histoire d'Élan",
-		"cjk":      "斗破苍穹之大千世界主宰",
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = title.Fold(s)
-			}
-		})
-	}
-}
