@@ -44,8 +44,8 @@ func built(t testing.TB, program func() (string, error)) string {
 	return path
 }
 
-// RemoveBinary deletes what was built. TestMain calls it last.
-func RemoveBinary() error {
+// removeBinaries deletes what was built.
+func removeBinaries() error {
 	dir, err := binaries()
 	if err == nil {
 		err = os.RemoveAll(dir)

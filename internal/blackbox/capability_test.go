@@ -13,19 +13,19 @@ func TestEachOperationNeedsItsCapability(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	for name, test := range map[string]struct {
-		flags         []string
+		capabilities  []string
 		novels, posts int // statuses
 	}{
-		"none":   {nil, 403, 403},
-		"novels": {[]string{"--capability", "novels"}, 201, 403},
-		"posts":  {[]string{"--capability", "posts"}, 403, 201},
-		"both":   {[]string{"--capability", "novels", "--capability", "posts"}, 201, 201},
+		"none":   {[]string{}, 403, 403},
+		"novels": {[]string{"novels"}, 201, 403},
+		"posts":  {[]string{"posts"}, 403, 201},
+		"both":   {[]string{"novels", "posts"}, 201, 201},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			title := blackbox.Unique("Known")
 			s.Moderate(t, "publish", title)
-			p := s.NewPartnerWith(t, test.flags...)
+			p := s.NewPartnerWith(t, blackbox.Fields{"capabilities": test.capabilities})
 			wantStatus(t, p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("New")}), test.novels,
 				"capability_disabled")
 			wantStatus(t, p.Import(t, blackbox.Key(), blackbox.Comment(title)), test.posts, "capability_disabled")

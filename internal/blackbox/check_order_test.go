@@ -13,7 +13,7 @@ import (
 func TestCheckOrder(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
-	able, unable := s.NewPartner(t), s.NewPartnerWith(t)
+	able, unable := s.NewPartner(t), s.NewPartnerWith(t, nil)
 	disabled := s.NewPartner(t)
 	s.Integration(t, "disable", disabled.IntegrationID)
 	blackbox.Eventually(t, blackbox.Soon, "the integration is disabled", func() bool {
@@ -89,7 +89,7 @@ func TestCheckOrderAroundTheLimitOfPosts(t *testing.T) {
 	s := blackbox.Shared(t)
 	title := blackbox.Unique("Limited")
 	s.Moderate(t, "publish", title)
-	p := s.NewPartnerWith(t, "--capability", "posts", "--posts-per-minute", "1")
+	p := s.NewPartnerWith(t, blackbox.Fields{"capabilities": []string{"posts"}, "postsPerMinute": 1})
 	p.Import(t, "used", blackbox.Comment(title)).WantPost(t, 201)
 
 	t.Run("key before limit", func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestCheckOrderAroundTheLimitOfNovels(t *testing.T) {
 	rejected := blackbox.Unique("Rejected")
 	s.NewPartner(t).Upsert(t, blackbox.Key(), blackbox.Fields{"novel": rejected}).WantNovel(t, 201)
 	s.Moderate(t, "reject", rejected)
-	p := s.NewPartnerWith(t, "--capability", "novels", "--novels-per-minute", "1")
+	p := s.NewPartnerWith(t, blackbox.Fields{"capabilities": []string{"novels"}, "novelsPerMinute": 1})
 	title := blackbox.Unique("Created")
 	p.Upsert(t, "used", blackbox.Fields{"novel": title}).WantNovel(t, 201)
 	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": blackbox.Unique("Next")}).WantProblem(t, 429, "rate_limited")

@@ -48,7 +48,7 @@ func TestConcurrentDuplicatesOfAPost(t *testing.T) {
 	p := s.NewPartner(t)
 	known := blackbox.Unique("Known")
 	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": known}).WantNovel(t, 201)
-	for round := range 5 {
+	for round := range 2 {
 		for name, title := range map[string]string{"known novel": known, "unknown novel": blackbox.Unique("Unknown")} {
 			t.Run(fmt.Sprintf("%s %d", name, round), func(t *testing.T) {
 				t.Parallel()
@@ -72,7 +72,7 @@ func TestConcurrentDuplicatesOfAPost(t *testing.T) {
 func TestConcurrentDuplicatesOfANovel(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
-	for round := range 5 {
+	for round := range 2 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			title, key := blackbox.Unique("Duplicate"), blackbox.Key()
@@ -93,7 +93,7 @@ func TestConcurrentUpsertsOfOneTitle(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	partners := []*blackbox.Partner{s.NewPartner(t), s.NewPartner(t)}
-	for round := range 5 {
+	for round := range 2 {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
 			title := blackbox.Unique("Raced")
@@ -169,7 +169,7 @@ func TestTwoReplicasGiveOneTruth(t *testing.T) {
 	at := func(i int) *blackbox.Partner {
 		return &blackbox.Partner{NewIntegration: p.NewIntegration, Service: replicas[i%2]}
 	}
-	for range 10 {
+	for range 3 {
 		title, key := blackbox.Unique("Replicas"), blackbox.Key()
 		posts := together(16, func(i int) blackbox.Response { return at(i).Import(t, key, blackbox.Comment(title)) })
 		wantStatuses(t, map[int]int{201: 1, 200: 15}, posts)

@@ -62,10 +62,6 @@ func TestDescriptionIsEnforced(t *testing.T) {
 	}{
 		"created":         {imported(), func(*exchange) {}, true},
 		"invalid request": {problem(400, "invalid_request"), func(*exchange) {}, true},
-		"not found":       {problem(404, "novel_not_found"), func(*exchange) {}, true},
-		"media type with parameters": {
-			imported(), func(e *exchange) { e.header["Content-Type"] = "application/json; charset=utf-8" }, true,
-		},
 		"further member": {
 			imported(), func(e *exchange) { e.answer = strings.Replace(e.answer, "{", `{"more":1,`, 1) }, true,
 		},
@@ -83,49 +79,25 @@ func TestDescriptionIsEnforced(t *testing.T) {
 		"undocumented status": {imported(), func(e *exchange) { e.status = 202 }, false},
 		"defect":              {problem(500, "internal"), func(*exchange) {}, false},
 		"missing header":      {imported(), func(e *exchange) { delete(e.header, "RateLimit") }, false},
-		"missing Location":    {imported(), func(e *exchange) { delete(e.header, "Location") }, false},
-		"malformed header":    {imported(), func(e *exchange) { e.header["RateLimit"] = "59" }, false},
 		"undocumented header": {imported(), func(e *exchange) { e.header["Idempotent-Replayed"] = "true" }, false},
 		"missing member": {
 			imported(), func(e *exchange) { e.answer = strings.Replace(e.answer, "parentPostId", "parent", 1) }, false,
 		},
-		"wrong type": {
-			imported(), func(e *exchange) { e.answer = strings.Replace(e.answer, "true", `"true"`, 1) }, false,
-		},
 		"wrong constant": {
 			imported(), func(e *exchange) { e.answer = strings.Replace(e.answer, "true", "false", 1) }, false,
 		},
-		"no UUID": {
-			imported(), func(e *exchange) { e.answer = strings.ReplaceAll(e.answer, `"7a0c1d1c-`, `"`) }, false,
-		},
 		"no JSON":                   {imported(), func(e *exchange) { e.answer = "created" }, false},
-		"wrong media type":          {imported(), func(e *exchange) { e.header["Content-Type"] = "text/plain" }, false},
 		"problem with a wrong code": {problem(404, "novel_rejected"), func(*exchange) {}, false},
-		"problem of another status": {
-			problem(404, "novel_not_found"), func(e *exchange) { e.answer = strings.Replace(e.answer, "404", "400", 1) }, false,
-		},
-		"problem as plain JSON": {
-			problem(404, "novel_not_found"), func(e *exchange) { e.header["Content-Type"] = "application/json" }, false,
-		},
 		"problem without request ID": {
 			problem(404, "novel_not_found"), func(e *exchange) { e.answer = strings.Replace(e.answer, "requestId", "id", 1) },
 			false,
 		},
-		"limited without a time": {
-			problem(429, "rate_limited"), func(e *exchange) { e.answer = strings.Replace(e.answer, "false", "true", 1) }, false,
-		},
 		"unknown path, bare": {
 			problem(404, "not_found"), func(e *exchange) { e.path, e.answer = "/nowhere", "404 page not found" }, false,
-		},
-		"unknown method, no Allow": {
-			problem(405, "method_not_allowed"), func(e *exchange) { e.method = http.MethodGet }, false,
 		},
 		"invalid request accepted": {
 			imported(), func(e *exchange) { e.body = `{"uuid":"u","username":"n","novel":"t"}` }, false,
 		},
-		"too long accepted": {imported(), func(e *exchange) {
-			e.body = strings.Replace(e.body, `"n"`, `"`+strings.Repeat("n", 51)+`"`, 1)
-		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

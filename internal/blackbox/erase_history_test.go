@@ -29,7 +29,7 @@ func TestErasedForGood(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Start(t, testdb.New(t))
 	ada := s.NewStaff(t)
-	p := hire(t, ada, nil)
+	p := ada.Service.NewPartner(t)
 	title := blackbox.Unique("Erased")
 	comment := blackbox.Comment(title).With(blackbox.Fields{"uuid": plantedUUID, "username": plantedName})
 	var posts []string
@@ -42,7 +42,7 @@ func TestErasedForGood(t *testing.T) {
 	ada.Put(t, author+"/member", blackbox.Fields{"memberId": plantedMember}).WantJSON(t, 200, &struct{}{})
 	page := "/novels/" + strings.ReplaceAll(strings.ToLower(title), " ", "-") + "/discussion"
 	testdb.Eventually(t, "the page shows all comments", func() bool {
-		status, shown := get(t, s.URL+page)
+		status, shown := blackbox.Get(t, s.URL+page)
 		return status == 200 && strings.Count(shown, plantedWords) == len(posts) && strings.Contains(shown, neighboursWord) &&
 			strings.Contains(shown, plantedMember)
 	})
@@ -64,14 +64,14 @@ func TestErasedForGood(t *testing.T) {
 	wantErased := func(when string) {
 		t.Helper()
 		testdb.Eventually(t, "the page shows, "+when+", that the comments are erased", func() bool {
-			status, shown := get(t, s.URL+page)
+			status, shown := blackbox.Get(t, s.URL+page)
 			return status == 200 && strings.Count(shown, "This comment was erased.") == len(posts) &&
 				strings.Contains(shown, neighboursWord) &&
 				!strings.Contains(shown, plantedWords) && !strings.Contains(shown, plantedName) &&
 				!strings.Contains(shown, plantedMember)
 		})
 		for _, id := range posts {
-			if status, shown := get(t, s.URL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {
+			if status, shown := blackbox.Get(t, s.URL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {
 				t.Errorf("%s: the address of a comment answers %d", when, status)
 			}
 		}
@@ -110,10 +110,7 @@ func TestErasedForGood(t *testing.T) {
 // exportSigned exports the history once a checkpoint covers all of it.
 func exportSigned(t *testing.T, s *blackbox.Service, dir string) {
 	t.Helper()
-	testdb.Eventually(t, "everything is signed", func() bool {
-		status := ledgerStatus(t, s)
-		return status.UnsealedEvents == 0 && status.CheckpointSize != nil && *status.CheckpointSize == status.Size
-	})
+	awaitSigned(t, s)
 	if out := s.CLI(t, "events", "export", dir); out.Code != 0 {
 		t.Fatalf("export: %d\n%s", out.Code, out.Stderr)
 	}

@@ -20,7 +20,7 @@ import (
 func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Start(t, testdb.New(t))
-	p := hire(t, s.NewStaff(t), nil)
+	p := s.NewPartner(t)
 	comment := blackbox.Comment(blackbox.Unique("Erased")).With(blackbox.Fields{
 		"uuid": plantedUUID, "username": plantedName, "content": plantedWords,
 	})

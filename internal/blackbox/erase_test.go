@@ -12,7 +12,7 @@ import (
 // show.
 func TestErasedAuthor(t *testing.T) {
 	t.Parallel()
-	var log record
+	var log blackbox.Capture
 	s := blackbox.StartLogged(t, testdb.New(t), &log, "--log-level", "debug")
 	ada := s.NewStaff(t)
 	d := newDesk(t, ada)

@@ -93,7 +93,7 @@ func TestVacuumOfAnEmptyTable(t *testing.T) {
 func writtenAndAnalysed(t *testing.T, others ...blackbox.Fields) (*blackbox.Service, *blackbox.Partner) {
 	t.Helper()
 	s := blackbox.Start(t, testdb.New(t))
-	p := hire(t, s.NewStaff(t), nil)
+	p := s.NewPartner(t)
 	comment := blackbox.Comment(blackbox.Unique("Erased"))
 	planted := blackbox.Fields{"uuid": plantedUUID, "username": plantedName, "content": plantedWords}
 	for _, fields := range append(others, planted) {

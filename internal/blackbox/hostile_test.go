@@ -11,23 +11,15 @@ import (
 // nasty returns what breaks naive text handling. Each is repeated until the body is almost full.
 func nasty() map[string]string {
 	return map[string]string{
-		"combining marks":          "\u0301\u0323\u0489",
-		"marks on one letter":      "z\u0351\u036b\u0343\u036a\u0302",
-		"right-to-left override":   "\u202eabc\u202c\u2066x\u2069",
-		"joined emoji":             "👩\u200d👩\u200d👧\u200d👦🏳\ufe0f\u200d🌈",
-		"noncharacters":            "\ufffe\uffff\U0001fffe\U0010ffff",
-		"private use":              "\ue000\U000f0000\U00100000",
-		"controls":                 "\x01\x02\x08\x0b\x0c\x1b[31m\x7f\u0085\u009f",
-		"line ends":                "x\r\n\r\u2028\u2029\n",
-		"zero width":               "x\u200b\u200c\u200d\u2060\ufeff",
-		"tags":                     "\U000e0041\U000e0042\U000e007f",
-		"expands when decomposed":  "\ufdfa\u0390\u1e9b\u0323",
-		"Hangul jamo":              "\u1100\u1161\u11a8",
-		"quotes and backslashes":   `'"\` + "`" + `$$;--%s%n{{.}}${x}<`,
-		"replacement character":    "\ufffd",
-		"Arabic ligature":          "\ufdfd",
-		"musical composition":      "\U0001d157\U0001d165",
-		"one-character wide forms": "\u212b\u2126\uf900",
+		"combining marks":         "\u0301\u0323\u0489",
+		"marks on one letter":     "z\u0351\u036b\u0343\u036a\u0302",
+		"right-to-left override":  "\u202eabc\u202c\u2066x\u2069",
+		"joined emoji":            "👩\u200d👩\u200d👧\u200d👦🏳\ufe0f\u200d🌈",
+		"noncharacters":           "\ufffe\uffff\U0001fffe\U0010ffff",
+		"controls":                "\x01\x02\x08\x0b\x0c\x1b[31m\x7f\u0085\u009f",
+		"line ends":               "x\r\n\r\u2028\u2029\n",
+		"expands when decomposed": "\ufdfa\u0390\u1e9b\u0323",
+		"quotes and backslashes":  `'"\` + "`" + `$$;--%s%n{{.}}${x}<`,
 	}
 }
 
@@ -79,15 +71,10 @@ func TestHostileJSONIsAnsweredQuickly(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
 	for name, body := range map[string]string{
-		"deep arrays":     `{"novel":"x","y":` + strings.Repeat("[", 16_000) + strings.Repeat("]", 16_000) + "}",
-		"deep objects":    `{"novel":"x","y":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + "}",
-		"unclosed":        strings.Repeat(`{"a":`, 6000),
-		"many members":    `{"novel":""` + many(1200) + "}",
-		"long number":     `{"novel":"","y":` + strings.Repeat("9", 32_000) + "}",
-		"long digits":     `{"novel":"","chapterNumber":0.` + strings.Repeat("0", 32_000) + "1}",
-		"many duplicates": `{"novel":""` + strings.Repeat(`,"a":1`, 5000) + "}",
-		"many angles":     `{"uuid":"u","username":"u","novel":"x","content":"` + strings.Repeat("<", 19_000) + `<b>"}`,
-		"many tags":       `{"uuid":"u","username":"u","novel":"x","content":"` + strings.Repeat("<a ", 6000) + `<b>"}`,
+		"deep arrays":  `{"novel":"x","y":` + strings.Repeat("[", 16_000) + strings.Repeat("]", 16_000) + "}",
+		"many members": `{"novel":""` + many(1200) + "}",
+		"long digits":  `{"novel":"","chapterNumber":0.` + strings.Repeat("0", 32_000) + "1}",
+		"many angles":  `{"uuid":"u","username":"u","novel":"x","content":"` + strings.Repeat("<", 19_000) + `<b>"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

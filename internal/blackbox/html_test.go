@@ -9,15 +9,9 @@ import (
 func TestHTMLInContentIsRefused(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
-	for _, content := range []string{
-		"<b>bold</b>", "<B>bold", "text </p> text", "<br>", "<br/>", "<br />", "<p\nclass='x'>",
-		"<a href=\"https://example.com\">x</a>",
-		"<script>alert(1)</script>", "<SCRIPT SRC=//example.com/x.js>", "<img src=x onerror=alert(1)>",
-		"<svg/onload=alert(1)>",
-		"<iframe src=x>", "<style>*{}</style>", "<h1>Title</h1>", "<table>", "<textarea>", "<video>", "<math>",
-		"before <i>inside</i> after", "a<b and c>d", "<!-- a comment -->", "<!DOCTYPE html>", "<!doctype html>", "<html>",
-		"<body>",
-		"<System> and then <em>emphasis</em>", "x < y but <u>z</u>",
+	for _, content := range []string{ // internal/markup tests what is HTML in full
+		"<b>bold</b>", "text </p> text", "<br/>", "<SCRIPT SRC=//example.com/x.js>", "<svg/onload=alert(1)>", "a<b and c>d",
+		"<!-- a comment -->", "<!doctype html>", "<System> and then <em>emphasis</em>",
 	} {
 		t.Run(content, func(t *testing.T) {
 			t.Parallel()
@@ -31,11 +25,7 @@ func TestTextThatLooksLikeHTMLIsKept(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
 	for _, content := range []string{
-		"a < b", "a<b", "1 < 2 > 0", "I <3 this", "<3", "<System>", "<System: level up!>", "<Skill acquired>",
-		"<status window>",
-		"<Level 5>", "<Ding!>", "< b >", "<>", "->", "<-", "=<", "&lt;b&gt;", "&amp;", "AT&T", "if (a < b && c > d)",
-		"<<Fireball>>", "\"<\"",
-		"<", ">", "x <", "</3", "<_<", ">_>", "<Heavenly Demon>",
+		"a < b", "a<b", "<3", "<System: level up!>", "< b >", "&lt;b&gt;", "AT&T", "<<Fireball>>", "x <", "<_<",
 	} {
 		t.Run(content, func(t *testing.T) {
 			t.Parallel()

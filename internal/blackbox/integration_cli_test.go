@@ -43,33 +43,6 @@ func TestCreatedIntegrationIsShownAndListed(t *testing.T) {
 	}
 }
 
-func TestIntegrationsThatAreRefused(t *testing.T) {
-	t.Parallel()
-	s := blackbox.Shared(t)
-	name := blackbox.Unique("Twice")
-	s.CreateIntegration(t, name)
-	for _, args := range [][]string{
-		{"integration", "create", name}, // show NAME would be ambiguous
-		{"integration", "create", ""},
-		{"integration", "create", blackbox.Unique("Capability"), "--capability", "everything"},
-		{"integration", "create", blackbox.Unique("Limit"), "--posts-per-minute", "-1"},
-		{"integration", "create", blackbox.Unique("Limit"), "--posts-per-minute", "many"},
-		{"integration", "create", blackbox.Unique("Limit"), "--novel-updates-per-minute", "-1"},
-		{"integration", "create", blackbox.Unique("Limit"), "--novel-updates-per-minute", "on"},
-		{"integration", "show", blackbox.Unique("Unknown")},
-		{"integration", "disable", blackbox.Unique("Unknown")},
-		{"integration", "limit", blackbox.Unique("Unknown"), "--posts-per-minute", "1"},
-		{"integration", "capability", name, "--enable", "everything"},
-		{"integration", "review", name, "perhaps"},
-		{"key", "issue", blackbox.Unique("Unknown")},
-		{"key", "issue", name, "--expires-in", "-1h"},
-		{"key", "revoke", "00000000-0000-7000-8000-000000000000"},
-		{"key", "revoke", "nonsense"},
-	} {
-		s.Refused(t, args...)
-	}
-}
-
 func TestProjectionsRun(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)

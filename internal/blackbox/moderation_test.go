@@ -101,7 +101,7 @@ func TestAdoptionByTheHost(t *testing.T) {
 func TestReviewMode(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
-	p, other := s.NewPartner(t, "--review"), s.NewPartner(t)
+	p, other := s.NewPartner(t, blackbox.Fields{"review": true}), s.NewPartner(t)
 	title := blackbox.Unique("Pending")
 	created := p.Upsert(t, "create", everything(title)).WantNovel(t, 201)
 	pending := stored(title, p.IntegrationID)
@@ -148,22 +148,18 @@ func TestReviewMode(t *testing.T) {
 	})
 }
 
+// TestMovesBetweenStates moves titles that nobody has imported, and moves more than once; TestTransitions tries each move.
 func TestMovesBetweenStates(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
-	p, reviewed := s.NewPartner(t), s.NewPartner(t, "--review")
+	p, reviewed := s.NewPartner(t), s.NewPartner(t, blackbox.Fields{"review": true})
 	for name, test := range map[string]struct {
 		begin   *blackbox.Partner // nil: nobody has created it
 		moves   []string          // all but the last succeed
 		refused bool              // the last does not
 		state   string            // in the end
 	}{
-		"pending to approved":               {reviewed, []string{"approve"}, false, "approved"},
-		"pending to rejected":               {reviewed, []string{"reject"}, false, "rejected"},
-		"pending to published":              {reviewed, []string{"publish"}, false, "published"},
 		"pending to rejected to approved":   {reviewed, []string{"reject", "approve"}, false, "approved"},
-		"approved to rejected":              {p, []string{"reject"}, false, "rejected"},
-		"approved to published":             {p, []string{"publish"}, false, "published"},
 		"approved to rejected and back":     {p, []string{"reject", "approve"}, false, "approved"},
 		"unknown to published":              {nil, []string{"publish"}, false, "published"},
 		"unknown to rejected":               {nil, []string{"reject"}, false, "rejected"},
@@ -173,9 +169,6 @@ func TestMovesBetweenStates(t *testing.T) {
 		"free is not approved":              {nil, []string{"reject", "approve", "approve"}, true, "free"},
 		"rejected unseen is not published":  {nil, []string{"reject", "publish"}, true, "rejected"},
 		"rejected unseen likewise":          {nil, []string{"reject", "reject"}, true, "rejected"},
-		"rejected is not published":         {p, []string{"reject", "publish"}, true, "rejected"},
-		"published is not rejected":         {p, []string{"publish", "reject"}, true, "published"},
-		"published is not approved":         {p, []string{"publish", "approve"}, true, "published"},
 		"published from the start likewise": {nil, []string{"publish", "reject"}, true, "published"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,34 +195,11 @@ func TestMovesBetweenStates(t *testing.T) {
 	}
 }
 
-func TestModerationNeedsAKnownTitleAndAReason(t *testing.T) {
-	t.Parallel()
-	s := blackbox.Shared(t)
-	unknown := blackbox.Unique("Unknown")
-	for _, args := range [][]string{
-		{"novel", "show", unknown},
-		{"novel", "approve", unknown, "--reason", "test"},
-		{"novel", "edit", unknown, "--author", "A"},
-		{"novel", "reject", unknown, "--reason", ""},
-	} {
-		if out := s.Refused(t, args...); out.Code != 1 {
-			t.Errorf("novelgate %v ended with %d, want 1", args, out.Code)
-		}
-	}
-	title := blackbox.Unique("Known")
-	s.NewPartner(t).Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
-	s.Refused(t, "novel", "reject", title)
-	s.Refused(t, "novel", "reject", title, "--reason", "")
-	if shown := s.Novel(t, title); shown.State != "approved" {
-		t.Errorf("state %s, want approved", shown.State)
-	}
-}
-
 func TestNovelListByState(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	title := blackbox.Unique("Listed")
-	s.NewPartner(t, "--review").Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
+	s.NewPartner(t, blackbox.Fields{"review": true}).Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 	var found bool
 	for _, novel := range s.Novels(t, "--state", "pending", "--limit", "10000") {
 		if novel.State != "pending" {

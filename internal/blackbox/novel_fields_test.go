@@ -186,60 +186,20 @@ func TestEveryFieldAtFaultIsListed(t *testing.T) {
 func TestCoverURL(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
-	for url, valid := range map[string]bool{
-		"https://cdn.example.com/cover.jpg":                 true,
-		"https://cdn.example.com":                           true,
+	for url, valid := range map[string]bool{ // commands/request tests which hosts are public in full
 		"https://cdn.example.com:8443/a/b.png?size=2&x=%20": true,
 		"HTTPS://CDN.Example.COM/Cover.JPG":                 true,
-		"https://xn--bcher-kva.example/cover.jpg":           true,
 		"https://93.184.216.34/cover.jpg":                   true,
-		"https://[2606:2800:220:1:248:1893:25c8:1946]/x":    true,
-		"https://172.15.0.1/x":                              true,
-		"https://172.32.0.1/x":                              true,
-		"https://11.0.0.1/x":                                true,
-		"https://localhost.example.com/x":                   true,
-
-		"http://cdn.example.com/cover.jpg":        false,
-		"ftp://cdn.example.com/cover.jpg":         false,
-		"javascript:alert(1)":                     false,
-		"data:image/png;base64,AAAA":              false,
-		"//cdn.example.com/cover.jpg":             false,
-		"/cover.jpg":                              false,
-		"cdn.example.com/cover.jpg":               false,
-		"https:cdn.example.com":                   false,
-		"https://":                                false,
-		"https:///cover.jpg":                      false,
-		"https://:443/cover.jpg":                  false,
-		"https://cdn.example.com:port/x":          false,
-		"https://cdn.example.com/a b.jpg":         false,
-		" https://cdn.example.com/a.jpg":          false,
-		"https://cdn.example.com/a\n.jpg":         false,
-		"https://cdn.exa mple.com/a.jpg":          false,
-		"https://user@cdn.example.com/x":          false,
-		"https://user:password@cdn.example.com/x": false,
-		"https://@cdn.example.com/x":              false,
-		"https://localhost/x":                     false,
-		"https://LocalHost:8443/x":                false,
-		"https://localhost./x":                    false,
-		"https://images.localhost/x":              false,
-		"https://127.0.0.1/x":                     false,
-		"https://127.255.0.3:8080/x":              false,
-		"https://10.1.2.3/x":                      false,
-		"https://172.16.0.1/x":                    false,
-		"https://172.31.255.254/x":                false,
-		"https://192.168.1.1/x":                   false,
-		"https://169.254.169.254/latest/meta":     false,
-		"https://0.0.0.0/x":                       false,
-		"https://[::1]/x":                         false,
-		"https://[::]/x":                          false,
-		"https://[fe80::1]/x":                     false,
-		"https://[fd12:3456:789a::1]/x":           false,
-		"https://[::ffff:127.0.0.1]/x":            false,
-		"https://[::ffff:10.0.0.1]/x":             false,
-		"https://2130706433/x":                    false, // 127.0.0.1 to a browser
-		"https://0x7f.1/x":                        false, // so is this
-		"https://127.1/x":                         false, // and this
-		"https://0177.0.0.1/x":                    false, // and this
+		"http://cdn.example.com/cover.jpg":                  false,
+		"javascript:alert(1)":                               false,
+		"/cover.jpg":                                        false,
+		"https://user:password@cdn.example.com/x":           false,
+		"https://LocalHost:8443/x":                          false,
+		"https://127.0.0.1/x":                               false,
+		"https://192.168.1.1/x":                             false,
+		"https://169.254.169.254/latest/meta":               false,
+		"https://[::1]/x":                                   false,
+		"https://2130706433/x":                              false, // 127.0.0.1 to a browser
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()

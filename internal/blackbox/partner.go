@@ -3,7 +3,6 @@ package blackbox
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -42,28 +41,30 @@ type Partner struct {
 	Service *Service
 }
 
-// NewPartner registers an integration with both capabilities and high limits. flags are added.
-func (s *Service) NewPartner(t testing.TB, flags ...string) *Partner {
+// NewPartner registers an integration with both capabilities, limits out of the way, and further settings.
+func (s *Service) NewPartner(t testing.TB, settings ...Fields) *Partner {
 	t.Helper()
-	return s.NewPartnerWith(t,
-		slices.Concat([]string{"--capability", "novels", "--capability", "posts"}, highLimits(), flags)...)
+	all := Fields{"capabilities": []string{"novels", "posts"}, "postsPerMinute": 100_000, "novelsPerMinute": 100_000}
+	for _, further := range settings {
+		all = all.With(further)
+	}
+	return s.NewPartnerWith(t, all)
 }
 
-// NewPostsPartner registers an integration that may import comments but not create novels, with high limits.
+// NewPostsPartner registers an integration that may import comments but not create novels.
 func (s *Service) NewPostsPartner(t testing.TB) *Partner {
 	t.Helper()
-	return s.NewPartnerWith(t, append(highLimits(), "--capability", "posts")...)
+	return s.NewPartner(t, Fields{"capabilities": []string{"posts"}})
 }
 
-// highLimits keeps the limits out of the way of tests about other things.
-func highLimits() []string {
-	return []string{"--posts-per-minute", "100000", "--novels-per-minute", "100000"}
-}
-
-// NewPartnerWith registers an integration with exactly the flags.
-func (s *Service) NewPartnerWith(t testing.TB, flags ...string) *Partner {
+// NewPartnerWith registers an integration with exactly the settings.
+func (s *Service) NewPartnerWith(t testing.TB, settings Fields) *Partner {
 	t.Helper()
-	return &Partner{NewIntegration: s.CreateIntegration(t, Unique("partner"), flags...), Service: s}
+	s.registrar.Do(func() { s.registers = s.NewStaff(t) })
+	p := &Partner{Service: s}
+	s.registers.Post(t, "/api/admin/integrations", Key(), Fields{"name": Unique("partner")}.With(settings)).WantJSON(t, 201,
+		&p.NewIntegration)
+	return p
 }
 
 // Unique returns the name followed by a suffix in lower-case hexadecimal that no other call returns.

@@ -115,47 +115,18 @@ func TestTimestampNeedsAnExplicitZone(t *testing.T) {
 	p := blackbox.Shared(t).NewPartner(t)
 	known := blackbox.Unique("Timestamps")
 	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": known}).WantNovel(t, 201)
-	for timestamp, valid := range map[string]bool{
-		"2024-02-29T12:30:45Z":                true,
-		"2024-02-29T12:30:45+00:00":           true,
-		"2024-02-29T12:30:45+05:45":           true,
-		"2024-02-29T12:30:45-09:30":           true,
-		"2024-02-29T12:30:45.5Z":              true,
-		"2024-02-29T12:30:45.123456789+01:00": true,
-		"2024-02-29T12:30:45,123Z":            true, // ISO 8601 knows the comma too
-		"2024-02-29T12:30Z":                   true, // and no seconds
-		"2024-02-29T12:30+01:00":              true,
-		"2024-02-29T12:30:45+01":              true, // and hours alone
-		"2024-02-29T12:30:45+0100":            true, // what many libraries write
-		"20240229T123045Z":                    true, // the basic format
-		"20240229T123045+0100":                true,
-		"1999-12-31T23:59:59Z":                true,
-
+	for timestamp, valid := range map[string]bool{ // commands/request tests ISO 8601 in full
+		"2024-02-29T12:30:45Z":          true,
+		"2024-02-29T12:30:45.5-09:30":   true,
+		"2024-02-29T12:30+01":           true,
+		"20240229T123045+0100":          true,
 		"2024-02-29T12:30:45":           false,
-		"2024-02-29T12:30:45.000":       false,
-		"2024-02-29":                    false,
 		"2024-02-29Z":                   false,
-		"12:30:45Z":                     false,
 		"2023-02-29T12:30:45Z":          false,
-		"2024-13-01T12:30:45Z":          false,
-		"2024-00-10T12:30:45Z":          false,
-		"2024-02-30T12:30:45Z":          false,
-		"2024-02-29T25:00:00Z":          false,
-		"2024-02-29T12:60:00Z":          false,
 		"2024-02-29T12:30:45+24:00":     false,
-		"2024-02-29T12:30:45+01:60":     false,
-		"2024-02-29T12:30:45 UTC":       false,
-		"2024-02-29T12:30:45 +01:00":    false,
-		"2024-02-29T12:30:45Z[UTC]":     false,
-		"2024-02-29T12:30:45Europe":     false,
-		"2024-2-9T12:30:45Z":            false,
-		"24-02-29T12:30:45Z":            false,
 		"Thu, 29 Feb 2024 12:30:45 GMT": false,
 		"1709209845":                    false,
-		"now":                           false,
-		" ":                             false,
 		"2024-02-29T12:30:45Z ":         false,
-		"2024-02-29T12:30:45.Z":         false,
 	} {
 		t.Run(timestamp, func(t *testing.T) {
 			t.Parallel()

@@ -115,3 +115,25 @@ func (s *Service) httpRequest(ctx context.Context, r Request) (*http.Request, er
 	}
 	return request, nil
 }
+
+// Get fetches what docs/openapi.yaml does not describe, over a connection of its own.
+func Get(t testing.TB, url string) (status int, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatalf("make request: %v", err)
+	}
+	request.Close = true // leaves no idle connection behind
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatalf("get %s: %v", url, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatalf("read %s: %v", url, err)
+	}
+	return response.StatusCode, string(text)
+}

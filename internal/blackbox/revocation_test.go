@@ -74,8 +74,9 @@ func revokeAll(t *testing.T, how string, a, b *blackbox.Service) {
 	t.Helper()
 	ada := a.NewStaff(t)
 	me, admin := "/api/integrations/me", "/api/admin/novels?limit=1"
-	byHTTP, byCLI, replaced, staff, auditor := hire(t, ada, nil), hire(t, ada, nil), hire(t, ada, nil), a.NewStaff(t),
-		a.NewAuditor(t)
+	byHTTP, byCLI, replaced, disabled, unable := a.NewPartner(t), a.NewPartner(t), a.NewPartner(t), a.NewPartner(t),
+		a.NewPartner(t)
+	staff, auditor := a.NewStaff(t), a.NewAuditor(t)
 	var all sync.WaitGroup
 	for _, c := range []struct {
 		what          string
@@ -93,11 +94,20 @@ func revokeAll(t *testing.T, how string, a, b *blackbox.Service) {
 			ada.Post(t, "/api/admin/keys/"+replaced.KeyID+"/rotate", blackbox.Key(), blackbox.Fields{}).WantJSON(t, 201,
 				&struct{}{})
 		}},
+		{"integration", me, disabled.APIKey, 200, 403, func() { a.Integration(t, "disable", disabled.IntegrationID) }},
+		{"capability", "", unable.APIKey, 400, 403, func() {
+			a.Integration(t, "capability", unable.IntegrationID, "--disable", "posts")
+		}},
 		{"staff key", admin, staff.APIKey, 200, 401, func() { staff.Revoke(t) }},
 		{"auditor key", admin, auditor.APIKey, 403, 401, func() { auditor.Revoke(t) }},
 	} {
 		all.Go(func() {
-			w := watch(t, b, blackbox.Request{Method: http.MethodGet, Path: c.path, Bearer: c.key}, c.before, c.after)
+			request := blackbox.Request{Method: http.MethodGet, Path: c.path, Bearer: c.key}
+			if c.path == "" { // an empty command: 400 once it has passed the capability
+				request.Method, request.Path = http.MethodPost, blackbox.PostsPath
+				request.Key, request.ContentType, request.Body = "k", "application/json", []byte("{}")
+			}
+			w := watch(t, b, request, c.before, c.after)
 			c.take()
 			took, ok := w.ended(time.Now())
 			t.Logf("%s, %s: last answered as before %v after the revocation", how, c.what, took)

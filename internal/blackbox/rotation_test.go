@@ -28,12 +28,12 @@ func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	const (
 		senders = 6
-		overlap = 3 * time.Second
+		overlap = 2 * time.Second
 		pace    = 15 * time.Millisecond // between comments of one sender
 	)
 	s := blackbox.Shared(t)
 	ada := s.NewStaff(t)
-	old := hire(t, ada, nil)
+	old := ada.Service.NewPartner(t)
 	title := blackbox.Unique("Rotated")
 	old.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 
@@ -90,7 +90,11 @@ func TestRotationUnderLoad(t *testing.T) {
 		})
 	}
 
-	time.Sleep(300 * time.Millisecond)
+	blackbox.Eventually(t, blackbox.Soon, "comments come in", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(all) >= senders
+	})
 	var issued blackbox.IssuedKey
 	earliest := time.Now().Add(overlap)
 	ada.Post(t, "/api/admin/keys/"+old.KeyID+"/rotate", blackbox.Key(),

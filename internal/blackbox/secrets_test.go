@@ -33,7 +33,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
 	proxy := blackbox.NewProxy(t, database)
-	var log record
+	var log blackbox.Capture
 	s := blackbox.StartLogged(t, proxy.URL, &log, "--log-level", "debug", "--request-timeout", "4s")
 	s.DatabaseURL = database // for the command line, which the proxy does not concern
 	spy := &spy{t: t, service: s}
@@ -42,7 +42,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	spy.wrongHeaders(partner, ada)
 	spy.comments(partner)
 	spy.databaseAway(proxy, partner)
-	_, metrics := get(t, s.OpsURL+"/metrics")
+	_, metrics := blackbox.Get(t, s.OpsURL+"/metrics")
 	spy.crash(partner)
 
 	if !strings.Contains(log.String(), "level=DEBUG") {
@@ -71,7 +71,7 @@ type spy struct {
 	keys    []string // that open, or have opened, something
 	guesses []string // that never did
 
-	answers, printed record
+	answers, printed blackbox.Capture
 }
 
 // secrets are the keys without the prefix by which they may be recognised.
@@ -168,6 +168,14 @@ func (s *spy) takeKeys() (*blackbox.Partner, *blackbox.Person) {
 	return partner, ada
 }
 
+// partner registers one on the command line.
+func (s *spy) partner(flags ...string) *blackbox.Partner {
+	s.t.Helper()
+	made := s.service.CreateIntegration(s.t, blackbox.Unique("partner"), flags...)
+	s.keys = append(s.keys, made.APIKey)
+	return &blackbox.Partner{NewIntegration: made, Service: s.service}
+}
+
 // guess makes a key that nobody was given.
 func (s *spy) guess(kind apikey.Kind) string {
 	guess := newKey(s.t, kind)
@@ -228,10 +236,9 @@ func (s *spy) comments(partner *blackbox.Partner) {
 	partner.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 	partner.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": rejected}).WantNovel(t, 201)
 	s.service.Moderate(t, "reject", rejected)
-	posts := s.service.NewPostsPartner(t)
-	limited := s.service.NewPartnerWith(t, "--capability", "posts", "--posts-per-minute", "1")
-	none := s.service.NewPartnerWith(t)
-	s.keys = append(s.keys, posts.APIKey, limited.APIKey, none.APIKey)
+	posts := s.partner("--capability", "posts", "--posts-per-minute", "1000")
+	limited := s.partner("--capability", "posts", "--posts-per-minute", "1")
+	none := s.partner()
 
 	for _, p := range []*blackbox.Partner{partner, limited} {
 		body := planted(title, acceptedWords).JSON(t)
@@ -347,22 +354,4 @@ func (s *spy) crash(partner *blackbox.Partner) {
 	}
 	s.service.Kill(t)
 	all.Wait()
-}
-
-// record keeps everything written to it. It is safe for concurrent use.
-type record struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,9 +26,12 @@ type Service struct {
 	OpsURL      string // of --ops-listen, likewise
 	DatabaseURL string
 
+	registrar sync.Once // makes registers
+	registers *Person   // who registers partners
+
 	binary string
 	cmd    *exec.Cmd
-	stderr *tail
+	stderr *Capture
 	http   *http.Client
 	killed bool          // by Kill
 	exited chan struct{} // closed when the process has ended
@@ -37,23 +41,23 @@ type Service struct {
 // Attach returns a Service that somebody else runs at the URL, for its client alone: it cannot be stopped and has no
 // database.
 func Attach(url string) *Service {
-	return &Service{URL: url, stderr: &tail{}, http: newHTTPClient()}
+	return &Service{URL: url, stderr: &Capture{}, http: newHTTPClient()}
 }
 
 // Start runs the service on the database and waits until it says that it listens. flags come after the ones that every
 // test needs. When the test ends the service gets SIGTERM and must exit with 0.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
-	return StartLogged(t, databaseURL, io.Discard, flags...)
+	return StartLogged(t, databaseURL, &Capture{Max: 1}, flags...)
 }
 
 // StartLogged is Start, and copies all that the service says, on standard error and standard output, to log.
-func StartLogged(t testing.TB, databaseURL string, log io.Writer, flags ...string) *Service {
+func StartLogged(t testing.TB, databaseURL string, log *Capture, flags ...string) *Service {
 	t.Helper()
 	s := &Service{
 		DatabaseURL: databaseURL,
 		binary:      Binary(t),
-		stderr:      &tail{max: 16 << 10},
+		stderr:      &Capture{Max: 16 << 10},
 		http:        newHTTPClient(),
 		exited:      make(chan struct{}),
 	}
@@ -68,7 +72,6 @@ func StartLogged(t testing.TB, databaseURL string, log io.Writer, flags ...strin
 		"--allow-unsafe-durability", "--request-timeout", "30s", "--data-dir", dataDir,
 	}
 	s.cmd = exec.CommandContext(context.Background(), s.binary, append(args, flags...)...) //nolint:gosec // running the binary under test is the point
-	log = &serialized{to: log}
 	s.cmd.Stderr = io.MultiWriter(s.stderr, log)
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {

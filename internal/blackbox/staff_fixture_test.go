@@ -37,7 +37,7 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 		ada: ada, title: blackbox.Unique("Pending"), hosted: blackbox.Unique("Hosted"), freeName: blackbox.Unique("free"),
 		freeTitle: blackbox.Unique("Free"), delivered: "delivered/" + blackbox.Key(),
 	}
-	d.partner = hire(t, ada, blackbox.Fields{"review": true})
+	d.partner = ada.Service.NewPartner(t, blackbox.Fields{"review": true})
 	d.novelID = d.partner.Upsert(t, d.delivered, blackbox.Fields{"novel": d.title}).WantNovel(t, 201).NovelID
 	var hosted struct {
 		NovelID string `json:"novelId"`
@@ -62,18 +62,6 @@ func newDesk(t testing.TB, ada *blackbox.Person) *desk {
 		})
 	}
 	return d
-}
-
-// hire takes a partner with both capabilities and high limits on, over HTTP. settings are added.
-func hire(t testing.TB, ada *blackbox.Person, settings blackbox.Fields) *blackbox.Partner {
-	t.Helper()
-	p := &blackbox.Partner{Service: ada.Service}
-	wanted := blackbox.Fields{
-		"name": blackbox.Unique("partner"), "capabilities": []string{"novels", "posts"}, "postsPerMinute": 100000,
-		"novelsPerMinute": 100000,
-	}
-	ada.Post(t, "/api/admin/integrations", blackbox.Key(), wanted.With(settings)).WantJSON(t, 201, &p.NewIntegration)
-	return p
 }
 
 // comment imports a comment of an author on the host's novel and returns its id.

@@ -9,34 +9,19 @@ import (
 	"novelgate/internal/blackbox"
 )
 
+// commands/request tests what is no strict JSON in full.
 func TestBodiesThatAreNoJSONObject(t *testing.T) {
 	t.Parallel()
 	p := blackbox.Shared(t).NewPartner(t)
 	for name, body := range map[string]string{
-		"empty":             "",
-		"white space":       " \n",
-		"array":             `[{"novel":"x"}]`,
-		"string":            `"novel"`,
-		"number":            `1`,
-		"null":              `null`,
-		"true":              `true`,
-		"cut short":         `{"novel":"x"`,
-		"cut in a string":   `{"novel":"x`,
-		"no quotes":         `{novel:"x"}`,
-		"single quotes":     `{'novel':'x'}`,
-		"trailing comma":    `{"novel":"x",}`,
-		"comment":           `{"novel":"x"/* the title */}`,
-		"two objects":       `{"novel":"x"}{"novel":"y"}`,
-		"trailing word":     `{"novel":"x"} x`,
-		"trailing NUL byte": "{\"novel\":\"x\"}\x00",
-		"form":              `novel=x`,
-		"not a number":      `{"novel":"x","y":NaN}`,
-		"leading zero":      `{"novel":"x","y":01}`,
-		"plus sign":         `{"novel":"x","y":+1}`,
-		"raw newline":       "{\"novel\":\"x\ny\"}",
-		"unknown escape":    `{"novel":"\x41"}`,
-		"half an escape":    `{"novel":"\u00"}`,
-		"bytes":             "\x00\x01\x02\xff",
+		"empty":          "",
+		"array":          `[{"novel":"x"}]`,
+		"null":           `null`,
+		"cut short":      `{"novel":"x"`,
+		"trailing comma": `{"novel":"x",}`,
+		"two objects":    `{"novel":"x"}{"novel":"y"}`,
+		"form":           `novel=x`,
+		"bytes":          "\x00\x01\x02\xff",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,28 +53,14 @@ func TestStrictMembers(t *testing.T) {
 	p := blackbox.Shared(t).NewPartner(t)
 	valid := strings.TrimSuffix(string(blackbox.Comment(blackbox.Unique("Strict")).JSON(t)), "}")
 	for name, test := range map[string]struct{ added, field string }{
-		"duplicate":                      {`"content":"again"`, "content"},
-		"duplicate, same value":          {`"uuid":"member-1"`, "uuid"},
-		"duplicate by escape":            {`"\u0075uid":"member-2"`, "uuid"},
-		"first letter upper case":        {`"Content":"again"`, "Content"},
-		"all upper case":                 {`"NOVEL":"again"`, "NOVEL"},
-		"optional in wrong case":         {`"chapternumber":1`, "chapternumber"},
-		"optional in other wrong case":   {`"Parent_UUID":"x"`, "Parent_UUID"},
-		"lone high surrogate":            {`"parent_uuid":"\ud83d"`, "parent_uuid"},
-		"lone low surrogate":             {`"parent_uuid":"\udc09"`, "parent_uuid"},
-		"surrogates in the wrong order":  {`"parent_uuid":"\udc09\ud83d"`, "parent_uuid"},
-		"NUL":                            {`"parent_uuid":"a\u0000b"`, "parent_uuid"},
-		"invalid UTF-8":                  {"\"parent_uuid\":\"\xff\"", "parent_uuid"},
-		"overlong UTF-8":                 {"\"parent_uuid\":\"\xc0\xaf\"", "parent_uuid"},
-		"surrogate in UTF-8":             {"\"parent_uuid\":\"\xed\xa0\x80\"", "parent_uuid"},
-		"number as a string":             {`"chapterNumber":"5"`, "chapterNumber"},
-		"string as a number":             {`"parent_uuid":5`, "parent_uuid"},
-		"duplicate unknown":              {`"x":1,"x":2`, ""},
-		"duplicate in unknown":           {`"x":{"y":1,"y":2}`, ""},
-		"invalid UTF-8 in unknown":       {"\"x\":\"\xff\"", ""},
-		"lone surrogate in unknown":      {`"x":"\ud83d"`, ""},
-		"invalid UTF-8 in unknown name":  {"\"\xff\":1", ""},
-		"lone surrogate in unknown name": {`"\ud83d":1`, ""},
+		"duplicate":                {`"content":"again"`, "content"},
+		"wrong case":               {`"chapternumber":1`, "chapternumber"},
+		"lone surrogate":           {`"parent_uuid":"\ud83d"`, "parent_uuid"},
+		"NUL":                      {`"parent_uuid":"a\u0000b"`, "parent_uuid"},
+		"invalid UTF-8":            {"\"parent_uuid\":\"\xff\"", "parent_uuid"},
+		"number as a string":       {`"chapterNumber":"5"`, "chapterNumber"},
+		"duplicate in unknown":     {`"x":{"y":1,"y":2}`, ""},
+		"invalid UTF-8 in unknown": {"\"x\":\"\xff\"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

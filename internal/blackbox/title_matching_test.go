@@ -7,66 +7,32 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// matches returns pairs of spellings of one title.
+// matches returns pairs of spellings of one title; internal/title tests all of Unicode.
 func matches() map[string][2]string {
 	return map[string][2]string{
-		"letter case":              {"The CLOCKMAKER's apprentice", "the clockmaker's APPRENTICE"},
-		"Latin beyond ASCII":       {"ÉTÉ ÀÇÑ", "été àçñ"},
-		"sharp s":                  {"Straße", "STRASSE"},
-		"capital sharp s":          {"STRAẞE", "strasse"},
-		"final sigma":              {"ΟΔΥΣΣΕΥΣ", "οδυσσευς"},
-		"final and medial sigma":   {"οδυσσευς", "οδυσσευσ"},
-		"iota subscript":           {"\u1fb3\u03b4", "\u03b1\u03b9\u03b4"},
-		"Cyrillic":                 {"ВОЙНА И МИР", "война и мир"},
-		"Armenian ligature":        {"և", "եւ"},
-		"Cherokee":                 {"ᎠᎡᎢ", "ꭰꭱꭲ"},
-		"Georgian":                 {"ᲐᲑᲒ", "აბგ"},
-		"Deseret, beyond the BMP":  {"\U00010400\U00010401", "\U00010428\U00010429"},
-		"dotted I is i and a dot":  {"\u0130stanbul", "i\u0307stanbul"},
-		"ligature":                 {"The Oﬃce ﬁles", "the office files"},
-		"n preceded by apostrophe": {"ŉ", "ʼn"},
-		"long s":                   {"ſea", "SEA"},
-		"Kelvin sign":              {"300 \u212a", "300 k"},
-		"Ångström sign":            {"\u212b", "\u00e5"},
-		"micro sign":               {"\u00b5", "\u039c"},
-		"full-width letters":       {"ＡＢＣ", "ａｂｃ"},
-		"Roman numerals":           {"Ⅳ", "ⅳ"},
-		"composed and decomposed":  {"Caf\u00e9", "Cafe\u0301"},
-		"decomposed, other case":   {"CAFE\u0301", "caf\u00e9"},
-		"Hangul and its jamo":      {"\uac01", "\u1100\u1161\u11a8"},
-		"order of marks":           {"q\u0307\u0323", "q\u0323\u0307"},
-		"mark under and iota":      {"\u1fb7", "\u03b1\u0342\u03b9"},
-		"spaces around":            {"  Spaced  ", "Spaced"},
-		"spaces inside":            {"Two   words", "Two words"},
-		"tab and newline":          {"Two\t\nwords", "Two words"},
-		"no-break space":           {"Two\u00a0words", "Two words"},
-		"ideographic space":        {"二つ\u3000語", "二つ 語"},
-		"thin and line separators": {"Two\u2009\u2028words", "Two words"},
-		"next line":                {"Two\u0085words", "Two words"},
+		"letter case":             {"The CLOCKMAKER's apprentice", "the clockmaker's APPRENTICE"},
+		"sharp s":                 {"Straße", "STRASSE"},
+		"final sigma":             {"ΟΔΥΣΣΕΥΣ", "οδυσσευς"},
+		"Deseret, beyond the BMP": {"\U00010400\U00010401", "\U00010428\U00010429"},
+		"dotted I is i and a dot": {"\u0130stanbul", "i\u0307stanbul"},
+		"decomposed, other case":  {"CAFE\u0301", "caf\u00e9"},
+		"order of marks":          {"q\u0307\u0323", "q\u0323\u0307"},
+		"spaces around":           {"  Spaced  ", "Spaced"},
+		"tab and newline":         {"Two\t\nwords", "Two words"},
+		"ideographic space":       {"二つ\u3000語", "二つ 語"},
 	}
 }
 
 // differences returns pairs of titles that are not the same.
 func differences() map[string][2]string {
 	return map[string][2]string{
-		"accent":                {"Caf\u00e9", "Cafe"},
-		"accent of another":     {"Caf\u00e9", "Caf\u00e8"},
-		"dotted I is not i":     {"\u0130stanbul", "istanbul"},
-		"dotless i is not i":    {"\u0131l\u0131k", "ilik"},
-		"umlaut is not e":       {"Über", "Ueber"},
-		"punctuation":           {"Re:Zero", "ReZero"},
-		"exclamation mark":      {"Again!", "Again"},
-		"hyphen":                {"Spider-Man", "Spider Man"},
-		"apostrophes":           {"Ender's", "Ender\u2019s"},
-		"a space or none":       {"Some thing", "Something"},
-		"zero-width space":      {"Some\u200bthing", "Something"},
-		"full width":            {"ＡＢＣ", "ABC"},
-		"circled digit":         {"①", "1"},
-		"superscript":           {"x²", "x2"},
-		"look-alike":            {"\u0421on", "Con"},
-		"kana":                  {"カ", "か"},
-		"simplified characters": {"龍", "龙"},
-		"numbers":               {"Part 1", "Part 01"},
+		"accent":             {"Caf\u00e9", "Cafe"},
+		"dotless i is not i": {"\u0131l\u0131k", "ilik"},
+		"punctuation":        {"Again!", "Again"},
+		"a space or none":    {"Some thing", "Something"},
+		"zero-width space":   {"Some\u200bthing", "Something"},
+		"full width":         {"ＡＢＣ", "ABC"},
+		"look-alike":         {"\u0421on", "Con"},
 	}
 }
 

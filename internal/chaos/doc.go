@@ -15,5 +15,5 @@
 //     itself.
 //   - No API key and no word of a comment is in a log, a metric or an error.
 //
-// The tests that put load on the machine run one after another: they measure time.
+// The tests that measure time run one after another, before the others, which run in parallel.
 package chaos

@@ -9,74 +9,72 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
-	"novelgate/internal/testsize"
 )
 
 // TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. What it has accepted it answers;
 // what it refuses, by taking no connection, it has not carried out: the other replica does so, as if for the first
 // time.
 func TestDrainHandsOver(t *testing.T) {
+	t.Parallel()
 	database := startServer(t)
-	for round := range testsize.Of(2, 1) {
-		replicas := startTwo(t, database.url())
-		l := newLoad(t, newPartner(t, database.url()))
-		var answered, refused atomic.Int64
-		var ended atomic.Bool
-		for sender := range 16 {
-			l.all.Go(func() {
-				var comments []*command
-				for n := 0; !ended.Load(); n++ {
-					c := l.next(fmt.Sprintf("%d-%d-%d", round, sender, n), comments)
-					a := l.send(replicas[0].URL, c.path, c.key, c.body, sender%2 == 0) // half of them on connections that stay open
-					if a.refused() {
-						refused.Add(1)
-						// Not even by accident has the first replica carried it out.
-						if a = l.send(replicas[1].URL, c.path, c.key, c.body, true); a.header.Get("Idempotent-Replayed") != "" {
-							t.Errorf("%s %s was carried out by a replica that did not answer", c.path, c.key)
-						}
-					} else {
-						answered.Add(1)
+	replicas := startTwo(t, database.url())
+	l := newLoad(t, newPartner(t, database.url()))
+	var answered, refused atomic.Int64
+	var ended atomic.Bool
+	for sender := range 16 {
+		l.all.Go(func() {
+			var comments []*command
+			for n := 0; !ended.Load(); n++ {
+				c := l.next(fmt.Sprintf("%d-%d", sender, n), comments)
+				a := l.send(replicas[0].URL, c.path, c.key, c.body, sender%2 == 0) // half of them on connections that stay open
+				if a.refused() {
+					refused.Add(1)
+					// Not even by accident has the first replica carried it out.
+					if a = l.send(replicas[1].URL, c.path, c.key, c.body, true); a.header.Get("Idempotent-Replayed") != "" {
+						t.Errorf("%s %s was carried out by a replica that did not answer", c.path, c.key)
 					}
-					l.ledger.enter(c, a)
-					if !a.succeeded() {
-						t.Errorf("%s %s: %d %v\n%s", c.path, c.key, a.status, a.err, a.body)
-						return
-					}
+				} else {
+					answered.Add(1)
 				}
-			})
-		}
-		l.ledger.await(300)
-		began := time.Now()
-		replicas[0].signal(t, syscall.SIGTERM)
-		var again sync.WaitGroup
-		again.Go(func() {
-			for range 3 { // supervisors repeat it
-				time.Sleep(2 * time.Millisecond)
-				_ = replicas[0].cmd.Process.Signal(syscall.SIGTERM) // it may have ended by now
+				l.ledger.enter(c, a)
+				if !a.succeeded() {
+					t.Errorf("%s %s: %d %v\n%s", c.path, c.key, a.status, a.err, a.body)
+					return
+				}
 			}
 		})
-		if code := replicas[0].wait(t, patience); code != 0 {
-			t.Errorf("exit code %d after SIGTERM, want 0", code)
-		}
-		took := time.Since(began)
-		again.Wait()
-		handed := refused.Load()
-		blackbox.Eventually(t, patience, "commands go to the other replica",
-			func() bool { return refused.Load() >= handed+100 })
-		ended.Store(true)
-		l.all.Wait()
-		seen := l.ledger.reconcile(t, l.partner, replicas[1], database.url())
-		if seen.unknown > 0 || answered.Load() == 0 {
-			t.Errorf("%d commands have no answer and %d were answered by the first replica, want none and some", seen.unknown,
-				answered.Load())
-		}
-		count := wantSoundLog(t, database.url())
-		replicas[1].metrics(t)
-		replicas[1].signal(t, syscall.SIGTERM)
-		if code := replicas[1].wait(t, patience); code != 0 {
-			t.Errorf("exit code %d after SIGTERM, want 0", code)
-		}
-		t.Logf("drained in %v: %d answered by the first replica, %d handed over; %d events", took, answered.Load(),
-			refused.Load(), count)
 	}
+	l.ledger.await(300)
+	began := time.Now()
+	replicas[0].signal(t, syscall.SIGTERM)
+	var again sync.WaitGroup
+	again.Go(func() {
+		for range 3 { // supervisors repeat it
+			time.Sleep(2 * time.Millisecond)
+			_ = replicas[0].cmd.Process.Signal(syscall.SIGTERM) // it may have ended by now
+		}
+	})
+	if code := replicas[0].wait(t, patience); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	took := time.Since(began)
+	again.Wait()
+	handed := refused.Load()
+	blackbox.Eventually(t, patience, "commands go to the other replica",
+		func() bool { return refused.Load() >= handed+100 })
+	ended.Store(true)
+	l.all.Wait()
+	seen := l.ledger.reconcile(t, l.partner, replicas[1], database.url())
+	if seen.unknown > 0 || answered.Load() == 0 {
+		t.Errorf("%d commands have no answer and %d were answered by the first replica, want none and some", seen.unknown,
+			answered.Load())
+	}
+	count := wantSoundLog(t, database.url())
+	replicas[1].metrics(t)
+	replicas[1].signal(t, syscall.SIGTERM)
+	if code := replicas[1].wait(t, patience); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	t.Logf("drained in %v: %d answered by the first replica, %d handed over; %d events", took, answered.Load(),
+		refused.Load(), count)
 }

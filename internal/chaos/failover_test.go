@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
-	"novelgate/internal/testsize"
 )
 
 // failovers is how many failovers a test makes: a few, or as many as NOVELGATE_TEST_FAILOVERS says.
@@ -30,12 +29,13 @@ func failovers(t testing.TB, few int) int {
 // The new primary uses the transaction ids of what is lost for other events: the read models must hold these, and
 // nothing of what is lost.
 func TestFailoverLosesEvents(t *testing.T) {
+	t.Parallel()
 	primary := startServer(t)
 	proxy := blackbox.NewProxy(t, primary.url())
 	service := serve(t, proxy.URL, patient...)
 	p := newPartner(t, primary.url())
 	lost := 0
-	for run := range failovers(t, testsize.Of(2, 1)) {
+	for run := range failovers(t, 2) {
 		name := fmt.Sprintf("run-%d", run)
 		send := func(key string) {
 			t.Helper()

@@ -74,6 +74,7 @@ func (a *auditor) largest() (uint64, []byte) {
 // share the memory of the ledger, or of which one has it. Neither signs another history, and what an auditor has
 // kept says what was lost.
 func TestFailoverForksNoLedger(t *testing.T) {
+	t.Parallel()
 	for round := range failovers(t, 2) {
 		memory := []string{"shared", "one"}[round%2]
 		t.Run(fmt.Sprint(memory, round), func(t *testing.T) { failOver(t, memory == "shared") })
@@ -164,7 +165,7 @@ func failOver(t *testing.T, shared bool) {
 	<-watched
 	next := serve(t, both, "--data-dir", first, "--ledger-origin", "ledger.example/second")
 	blackbox.Eventually(t, time.Minute, "the new origin is signed", func() bool {
-		status, text := get(t, next.URL+"/ledger/checkpoint")
+		status, text := blackbox.Get(t, next.URL+"/ledger/checkpoint")
 		return status == http.StatusOK && strings.HasPrefix(text, "ledger.example/second\n")
 	})
 	wantLost(fmt.Sprintf("lost at log index %d: %s covers %d entries", surviving, kept, size))

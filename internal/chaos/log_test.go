@@ -51,7 +51,7 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 	awaitProjections(t, databaseURL, recorded)
 
 	live := contents(t, databaseURL, readModels, `SELECT t::text FROM %s AS t`)
-	rebuilt := contents(t, rebuild(t, databaseURL, recorded), readModels, `SELECT t::text FROM %s AS t`)
+	rebuilt := contents(t, rebuild(t, recorded), readModels, `SELECT t::text FROM %s AS t`)
 	wantSame(t, "a replay through the projections", rebuilt, live)
 	var tables []string
 	for _, p := range slices.Concat(projections.All(), projections.Inline()) {

@@ -13,6 +13,7 @@ import (
 // TestMoveToAnotherCluster moves everything to a cluster that has handed out far fewer transaction ids, by dump and
 // restore, and goes on there: nothing is lost or projected twice, and the ledger is the same one.
 func TestMoveToAnotherCluster(t *testing.T) {
+	t.Parallel()
 	old, data := startServer(t), t.TempDir() // with the key of the ledger
 	before := servePatiently(t, old.url(), "--data-dir", data)
 	l := newLoad(t, newPartner(t, old.url()))
@@ -44,7 +45,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 
 	now := startServer(t)
 	dumpAndRestore(t, old, now)
-	wantRefusedStart(t, 1, []string{"novelgate events rebase"}, "--database-url", now.url(), "--data-dir", data)
+	wantRefusedStart(t, 1, []string{"novelgate events rebase"}, "--database-url", slowly(now.url()), "--data-dir", data)
 	entries := value[int64](t, now.url(), `SELECT tree_size FROM ledger_state`)
 	var report struct {
 		Events, Moved, Sealed int64
@@ -94,7 +95,7 @@ func keep(t *testing.T, r *replica) string {
 	var note string
 	blackbox.Eventually(t, patience, "there is a checkpoint", func() bool {
 		var status int
-		status, note = get(t, r.URL+"/ledger/checkpoint")
+		status, note = blackbox.Get(t, r.URL+"/ledger/checkpoint")
 		return status == 200
 	})
 	if err := os.WriteFile(path, []byte(note), 0o600); err != nil {
@@ -131,6 +132,6 @@ func wantReplayed(t *testing.T, databaseURL string) {
 	recorded := settledLog(t, databaseURL)
 	awaitProjections(t, databaseURL, recorded)
 	const rows = `SELECT t::text FROM %s AS t`
-	wantSame(t, "a replay through the projections", contents(t, rebuild(t, databaseURL, recorded), readModels, rows),
+	wantSame(t, "a replay through the projections", contents(t, rebuild(t, recorded), readModels, rows),
 		contents(t, databaseURL, readModels, rows))
 }

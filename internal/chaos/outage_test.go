@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
-	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
 
@@ -105,30 +104,25 @@ func TestDatabaseCrashes(t *testing.T) {
 	l.aim(service)
 	l.pause = 20 * time.Millisecond
 	l.start(16)
-	for crash := range testsize.Of(2, 1) {
-		l.ledger.await(100)
-		database.crash(t)
-		away := time.Now()
-		if crash == 0 {
-			wantDegraded(t, service)
-		}
-		time.Sleep(time.Duration(1+crash) * 1500 * time.Millisecond)
-		awaitRefusals(t, w, away)
-		back := time.Now()
-		database.start(t)
-		started := time.Now()
-		o := measure(t, w, away, back)
-		recorded := readLog(t, database.url())
-		blackbox.Eventually(t, patience, "the projections go on", func() bool {
-			end := recorded[len(recorded)-1].Position
-			return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`,
-				end.TransactionID, end.Ordinal) == len(projections.All())
-		})
-		o.projectedSoon = time.Since(started)
-		t.Logf("away for %v, recovery of PostgreSQL took %v: %d requests refused, the slowest after %v; first success %v "+
-			"after the return, last refusal %v, projections %v",
-			back.Sub(away), started.Sub(back), o.refused, o.slowest, o.firstAfter, o.lastRefusal, o.projectedSoon)
-	}
+	l.ledger.await(100)
+	database.crash(t)
+	away := time.Now()
+	wantDegraded(t, service)
+	awaitRefusals(t, w, away)
+	back := time.Now()
+	database.start(t)
+	started := time.Now()
+	o := measure(t, w, away, back)
+	recorded := readLog(t, database.url())
+	blackbox.Eventually(t, patience, "the projections go on", func() bool {
+		end := recorded[len(recorded)-1].Position
+		return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE (transaction_id, position) >= ($1, $2)`,
+			end.TransactionID, end.Ordinal) == len(projections.All())
+	})
+	o.projectedSoon = time.Since(started)
+	t.Logf("away for %v, recovery of PostgreSQL took %v: %d requests refused, the slowest after %v; first success %v "+
+		"after the return, last refusal %v, projections %v",
+		back.Sub(away), started.Sub(back), o.refused, o.slowest, o.firstAfter, o.lastRefusal, o.projectedSoon)
 	l.stop()
 	seen := l.ledger.reconcile(t, l.partner, service, database.url())
 	count := wantSoundLog(t, database.url())
@@ -141,7 +135,7 @@ func TestDatabaseCrashes(t *testing.T) {
 func wantDegraded(t *testing.T, service *replica) {
 	t.Helper()
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
-		if status, body := get(t, service.OpsURL+path); status != want {
+		if status, body := blackbox.Get(t, service.OpsURL+path); status != want {
 			t.Errorf("%s is %d while the database is away, want %d\n%s", path, status, want, body)
 		}
 	}
@@ -165,20 +159,17 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	l.aim(service)
 	l.pause = 20 * time.Millisecond
 	l.start(16)
-	for range testsize.Of(2, 1) {
-		l.ledger.await(100)
-		before := time.Now()
-		thaw := database.freeze(t)
-		away := time.Now()
-		time.Sleep(2 * promised)
-		awaitRefusals(t, w, away)
-		back := time.Now()
-		thaw()
-		o := measure(t, w, away, back)
-		wantPromptAnswers(t, w, before)
-		t.Logf("silent for %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v",
-			back.Sub(away), o.refused, o.slowest, o.firstAfter, o.lastRefusal)
-	}
+	l.ledger.await(100)
+	before := time.Now()
+	thaw := database.freeze(t)
+	away := time.Now()
+	awaitRefusals(t, w, away)
+	back := time.Now()
+	thaw()
+	o := measure(t, w, away, back)
+	wantPromptAnswers(t, w, before)
+	t.Logf("silent for %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v",
+		back.Sub(away), o.refused, o.slowest, o.firstAfter, o.lastRefusal)
 	l.stop()
 	seen := l.ledger.reconcile(t, l.partner, service, database.url())
 	count := wantSoundLog(t, database.url())

@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func repair(t *testing.T, databaseURL, stream, data string) {
 
 // TestPoisonEvent puts an event into the log that one projection, or none, can take.
 func TestPoisonEvent(t *testing.T) {
+	t.Parallel()
 	database := startServer(t)
 	r := servePatiently(t, database.url())
 	p := newPartner(t, database.url())
@@ -63,35 +65,28 @@ func TestPoisonEvent(t *testing.T) {
 			execute(t, database.url(), fmt.Sprintf(poisonSQL, stream, poison.eventType, poison.data))
 			post()
 			blackbox.Eventually(t, patience, "the projections have stopped", func() bool {
-				failed := 0
-				for _, projection := range r.Projections(t) {
-					if projection.State == "failed" && projection.Error != nil && strings.Contains(*projection.Error, poison.says) {
-						failed++
-						wantNoSecret(t, "the error of a projection", []byte(*projection.Error))
-					}
-				}
-				return failed == len(poison.failed)
+				return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'failed'`) == len(poison.failed)
 			})
+			for _, projection := range r.Projections(t) {
+				if stopped := slices.Contains(poison.failed, projection.Name); stopped != (projection.State == "failed") ||
+					stopped && (projection.Error == nil || !strings.Contains(*projection.Error, poison.says)) {
+					t.Errorf("%+v, want %v to have failed, because of %q", projection, poison.failed, poison.says)
+				} else if stopped {
+					wantNoSecret(t, "the error of a projection", []byte(*projection.Error))
+				}
+			}
 			post() // ingest goes on
 			metrics := r.metrics(t)
-			for _, projection := range r.Projections(t) {
-				stopped := strings.Contains(strings.Join(poison.failed, " "), projection.Name)
-				if want := fmt.Sprintf(`novelgate_projection_failed{projection="%s"} %d`, projection.Name,
-					map[bool]int{true: 1}[stopped]); !strings.Contains(metrics, want) {
+			for _, projection := range projections.All() {
+				if want := fmt.Sprintf(`novelgate_projection_failed{projection="%s"} %d`, projection.Name(),
+					map[bool]int{true: 1}[slices.Contains(poison.failed, projection.Name())]); !strings.Contains(metrics, want) {
 					t.Errorf("/metrics lacks %s", want)
 				}
-				if stopped {
-					continue
-				}
-				blackbox.Eventually(t, patience, "the other projection goes on", func() bool {
-					for _, other := range r.Projections(t) {
-						if other.Name == projection.Name {
-							return other.State == "running" && other.LagEvents == 0
-						}
-					}
-					return false
-				})
 			}
+			blackbox.Eventually(t, patience, "the other projections go on", func() bool {
+				return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'running' AND (transaction_id, position) =
+					(SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`) == len(projections.All())-len(poison.failed)
+			})
 
 			repair(t, database.url(), stream, `{`+body+`}`)
 			for _, projection := range poison.failed {

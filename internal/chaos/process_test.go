@@ -1,12 +1,10 @@
 package chaos_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,26 +19,8 @@ const patience = testdb.UntilSettled
 // process is one run of the binary. All that it says on standard error is searched for secrets when the test ends.
 type process struct {
 	cmd            *exec.Cmd
-	stdout, stderr *capture
+	stdout, stderr *blackbox.Capture
 	exited         chan struct{} // closed when the process has ended
-}
-
-// capture keeps everything written to it. It is safe for concurrent use.
-type capture struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (c *capture) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.data.Write(p)
-}
-
-func (c *capture) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.data.String()
 }
 
 // launch starts the binary with the arguments, in an environment without settings of its own.
@@ -48,7 +28,7 @@ func launch(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{
 		cmd:    exec.CommandContext(context.Background(), blackbox.Binary(t), args...),
-		stdout: &capture{}, stderr: &capture{}, exited: make(chan struct{}),
+		stdout: &blackbox.Capture{}, stderr: &blackbox.Capture{}, exited: make(chan struct{}),
 	}
 	for _, setting := range os.Environ() {
 		if !strings.HasPrefix(setting, "NOVELGATE_") && !strings.HasPrefix(setting, "DATABASE_URL=") {

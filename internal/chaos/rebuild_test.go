@@ -3,32 +3,19 @@ package chaos_test
 import (
 	"context"
 	"math/rand/v2"
-	"net/url"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"novelgate/events"
-	"novelgate/migrations"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
-// rebuild replays the log into an empty database on the same server, in batches of any size, and returns its URL.
-func rebuild(t testing.TB, databaseURL string, recorded []events.Recorded) string {
+// rebuild replays the log into an empty database, in batches of any size, and returns its URL.
+func rebuild(t testing.TB, recorded []events.Recorded) string {
 	t.Helper()
 	ctx := context.Background()
-	name := "rebuilt_" + uuid.NewString()[:8]
-	execute(t, databaseURL, `CREATE DATABASE `+name)
-	t.Cleanup(func() { execute(t, databaseURL, `DROP DATABASE `+name+` WITH (FORCE)`) })
-	scratch, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatalf("parse database URL: %v", err)
-	}
-	scratch.Path = "/" + name
-	if err := migrations.Up(ctx, scratch.String()); err != nil {
-		t.Fatalf("migrate the scratch database: %v", err)
-	}
-	connection := connect(t, scratch.String())
+	scratch := testdb.New(t)
+	connection := connect(t, scratch)
 	defer func() { _ = connection.Close(ctx) }()
 	all := append(projections.Inline(), projections.All()...)
 	for len(recorded) > 0 {
@@ -47,5 +34,5 @@ func rebuild(t testing.TB, databaseURL string, recorded []events.Recorded) strin
 			t.Fatalf("commit: %v", err)
 		}
 	}
-	return scratch.String()
+	return scratch
 }

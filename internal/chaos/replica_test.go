@@ -1,8 +1,6 @@
 package chaos_test
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"slices"
 	"testing"
@@ -59,31 +57,10 @@ func (r *replica) await(t testing.TB) {
 // metrics scrapes the service and looks for secrets in what it exports.
 func (r *replica) metrics(t testing.TB) string {
 	t.Helper()
-	status, body := get(t, r.OpsURL+"/metrics")
+	status, body := blackbox.Get(t, r.OpsURL+"/metrics")
 	if status != http.StatusOK {
 		t.Errorf("/metrics is %d, want 200", status)
 	}
 	wantNoSecret(t, "/metrics", []byte(body))
 	return body
-}
-
-func get(t testing.TB, url string) (int, string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatalf("make request: %v", err)
-	}
-	request.Close = true // leaves no idle connection behind
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatalf("get %s: %v", url, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatalf("read %s: %v", url, err)
-	}
-	return response.StatusCode, string(body)
 }

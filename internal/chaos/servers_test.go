@@ -54,24 +54,24 @@ const elsewhere = `novelgate: migrate: the tables are not in schema public but i
 // variants are set up on one server.
 var variants = map[string]variant{
 	"an owner who is no superuser": {},
-	"a schema of the role":         {statements: []string{`IN DB CREATE SCHEMA AUTHORIZATION @ROLE`}},
-	"a search_path of the role": {statements: []string{
+	"a schema of the role, serializable by default": {statements: []string{
+		`IN DB CREATE SCHEMA AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET default_transaction_isolation = 'serializable'`,
+	}},
+	"a search_path, a client encoding and a statement_timeout of the role": {statements: []string{
 		`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER ROLE @ROLE SET search_path = elsewhere, public`,
+		`ALTER ROLE @ROLE SET client_encoding = 'LATIN1'`, `ALTER ROLE @ROLE SET statement_timeout = '500ms'`,
 	}},
-	"a search_path of the database": {statements: []string{
-		`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET search_path = elsewhere`,
-	}},
-	"a client encoding of LATIN1": {statements: []string{`ALTER ROLE @ROLE SET client_encoding = 'LATIN1'`}},
+	"a search_path of the database, Turkish by ICU": {
+		create: `LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' TEMPLATE template0`,
+		statements: []string{
+			`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET search_path = elsewhere`,
+		},
+	},
 	"settings in the URL": {
 		query: "search_path=elsewhere&client_encoding=LATIN1&timezone=Asia/Kathmandu&datestyle=German",
 	},
-	"Turkish by ICU": {create: `LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' TEMPLATE template0`},
-	"serializable by default": {
-		statements: []string{`ALTER DATABASE @DB SET default_transaction_isolation = 'serializable'`},
-	},
-	"a statement_timeout of the role": {statements: []string{`ALTER ROLE @ROLE SET statement_timeout = '500ms'`}},
-	"TLS required":                    {tcp: true, query: "sslmode=require"},
-	"pgbouncer in session mode":       {tcp: true, pooled: "session"},
+	"TLS required":              {tcp: true, query: "sslmode=require"},
+	"pgbouncer in session mode": {tcp: true, pooled: "session"},
 	"ten connections of the role": {
 		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 10`},
 		warned:     "has 10 of 10 connections left for this replica",
@@ -111,7 +111,7 @@ var variants = map[string]variant{
 	"five connections of the role": {
 		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 5`},
 		refused: `novelgate: open the database: the database server lets this role have too few connections: commands need 7, and 5 of 5 are left: ` +
-			`raise max_connections (100), or the connection limit of the role or the database, or lower --lanes`,
+			`raise max_connections (400), or the connection limit of the role or the database, or lower --lanes`,
 	},
 	"TLS refused": {
 		tcp: true, query: "sslmode=disable",
@@ -168,7 +168,10 @@ func startHost(t *testing.T) *host {
 	}
 	h := &host{
 		address: address,
-		server:  startServerWith(t, map[string]string{"fsync": "off", "listen_addresses": "127.0.0.1", "port": port}),
+		server: startServerWith(t, map[string]string{
+			"fsync": "off", "listen_addresses": "127.0.0.1", "port": port,
+			"max_connections": "400", // for several services at a time
+		}),
 	}
 	clusters, err := filepath.Glob(filepath.Join(h.dir, "pg*", "PG_VERSION"))
 	if err != nil || len(clusters) != 1 {
@@ -309,7 +312,7 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 		false); a.status != 201 {
 		t.Fatalf("a comment: %d %v\n%s", a.status, a.err, a.body)
 	}
-	if status, body := get(t, r.URL+"/readyz"); status != 200 {
+	if status, body := blackbox.Get(t, r.URL+"/readyz"); status != 200 {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	if !strings.Contains(r.stderr.String(), v.warned) {
@@ -387,7 +390,7 @@ func startBouncer(t *testing.T, mode, server string) string {
 		}
 		args = append([]string{"-u", "nobody"}, args...)
 	}
-	said := &capture{}
+	said := &blackbox.Capture{}
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	// Started again when it ends, as service managers do: version 1.18 may end with "bad client state" when it has sent

@@ -63,7 +63,7 @@ func TestFoldOfWhatStaffDo(t *testing.T) {
 	recorded := settledLog(t, databaseURL)
 	tables := []string{"title_lookup", "integrations"}
 	wantSame(t, "a replay through the projections",
-		contents(t, rebuild(t, databaseURL, recorded), tables, `SELECT t::text FROM %s AS t`),
+		contents(t, rebuild(t, recorded), tables, `SELECT t::text FROM %s AS t`),
 		contents(t, databaseURL, tables, `SELECT t::text FROM %s AS t`))
 	wantReference(t, databaseURL, recorded, tables...)
 	if rows := value[int](t, databaseURL, `SELECT count(*) FROM title_lookup`); rows != 4 {

@@ -101,25 +101,3 @@ func primaryOf(t testing.TB, servers ...*server) string {
 		strings.Join(ports, ","))
 	return u.String()
 }
-
-// TestStandbyKit holds the kit to what tests rely on: what was written before the cut is there after a failover, the
-// rest is lost.
-func TestStandbyKit(t *testing.T) {
-	primary := startServer(t)
-	execute(t, primary.url(), `CREATE TABLE kept (n int)`)
-	standby := startStandby(t, primary)
-	execute(t, primary.url(), `INSERT INTO kept VALUES (1)`)
-	primary.awaitStandby(t, standby)
-	standby.cut(t)
-	execute(t, primary.url(), `INSERT INTO kept VALUES (2)`)
-	both := primaryOf(t, primary, standby)
-	if n := value[int](t, both, `SELECT count(*) FROM kept`); n != 2 {
-		t.Errorf("%d rows before the failover, want 2", n)
-	}
-	primary.crash(t)
-	standby.promote(t)
-	if n := value[int](t, both, `SELECT count(*) FROM kept`); n != 1 {
-		t.Errorf("%d rows after the failover, want 1", n)
-	}
-	execute(t, both, `INSERT INTO kept VALUES (3)`)
-}
