@@ -51,14 +51,16 @@ func (a *API) Register(router *mux.Router) {
 	for _, route := range []struct {
 		path       string
 		handle     handler
+		streams    bool // answers as a stream when asked for one
 		parameters []string
 	}{
-		{"/api/events", a.events, append(filters, "stream", "streamType")},
-		{"/api/events/{logIndex}", a.event, nil},
-		{"/api/streams/{streamType}/{streamId}", a.stream, filters},
-		{"/api/access-log", a.accessLog, []string{"limit", "cursor"}},
+		{"/api/events", a.events, true, append(filters, "stream", "streamType")},
+		{"/api/events/{logIndex}", a.event, false, nil},
+		{"/api/streams/{streamType}/{streamId}", a.stream, true, filters},
+		{"/api/access-log", a.accessLog, false, []string{"limit", "cursor"}},
 	} {
-		router.Handle(route.path, a.serve(route.path, route.handle, route.parameters)).Methods(http.MethodGet)
+		router.Handle(route.path, a.serve(route.path, route.handle, route.streams, route.parameters)).
+			Methods(http.MethodGet)
 	}
 }
 
@@ -73,7 +75,7 @@ type read struct {
 }
 
 // serve authenticates and hands over.
-func (a *API) serve(route string, handle handler, parameters []string) http.Handler {
+func (a *API) serve(route string, handle handler, streams bool, parameters []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rd, err := a.authenticate(r, route, parameters)
 		if err != nil {
@@ -81,7 +83,7 @@ func (a *API) serve(route string, handle handler, parameters []string) http.Hand
 			return
 		}
 		bound := a.Staff
-		if httpkit.Names(r, lineMediaType) {
+		if streams && httpkit.Names(r, lineMediaType) {
 			bound = a.Streams
 		}
 		bound.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/accesslog"
 )
@@ -255,5 +256,25 @@ ALTER TABLE events ENABLE TRIGGER ALL`
 	a.publish(t, "Later")
 	if more, _, err := following.lines(1); err == nil || ctx.Err() != nil {
 		t.Errorf("a stream of a log that was set back: %v, %v", more, err)
+	}
+}
+
+// TestOnlyStreamsCountAsStreams: while all streams that may be are open, what is never answered as a stream is not
+// refused, whatever it accepts.
+func TestOnlyStreamsCountAsStreams(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, func(a *archive, _ *http.Server) {
+		a.api.Streams = httpkit.NewReaders("streams", 1, 1, time.Minute)
+	})
+	if open := a.open(t.Context(), t, a.otto, "/api/events?follow=true", ndjson); open.status != http.StatusOK {
+		t.Fatal(open.status)
+	}
+	for path, want := range map[string]int{
+		"/api/events": http.StatusServiceUnavailable, "/api/access-log": http.StatusOK,
+		"/api/events/0": http.StatusNotFound,
+	} {
+		if got := a.open(t.Context(), t, a.otto, path, ndjson).status; got != want {
+			t.Errorf("%s beside the stream: %d, want %d", path, got, want)
+		}
 	}
 }
