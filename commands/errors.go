@@ -11,11 +11,9 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/share"
+	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
-
-// retryUnavailable is what Retry-After says while the database is away or the queue is full.
-const retryUnavailable = time.Second
 
 // retryShare is what Retry-After says when an integration has used up its share of the service.
 const retryShare = time.Second
@@ -45,12 +43,12 @@ func Problem(err error) *problem.Error {
 	case errors.Is(err, committer.ErrKeyMisused):
 		return problem.InvalidIdempotencyKey("This Idempotency-Key was used for a novel with another title.")
 	case errors.Is(err, committer.ErrOutcomeUnknown):
-		return problem.Unavailable(retryUnavailable).WithDetail(
+		return problem.Unavailable(httpkit.RetryAfter).WithDetail(
 			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is " +
 				"carried out once.").WithCause(err)
 	case errors.Is(err, committer.ErrUnavailable), errors.Is(err, committer.ErrQueueFull),
 		errors.Is(err, committer.ErrClosed), errors.Is(err, ratelimit.ErrClosed):
-		return problem.Unavailable(retryUnavailable).WithCause(err)
+		return problem.Unavailable(httpkit.RetryAfter).WithCause(err)
 	default:
 		return nil
 	}

@@ -36,8 +36,8 @@ type Kit struct {
 	refusals Rates       // uuid.Nil has those of callers who are not authenticated
 }
 
-// retryAfter is what Retry-After says while the database is away.
-const retryAfter = time.Second
+// RetryAfter is what Retry-After says while the service cannot answer: the database is away or a queue is full.
+const RetryAfter = time.Second
 
 // Problem returns what a client is told about an error.
 func (k *Kit) Problem(err error) *problem.Error {
@@ -51,7 +51,7 @@ func (k *Kit) Problem(err error) *problem.Error {
 	}
 	if eventlog.IsAway(err) || eventlog.IsConflict(err) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, context.Canceled) {
-		return problem.Unavailable(retryAfter).WithCause(err)
+		return problem.Unavailable(RetryAfter).WithCause(err)
 	}
 	return problem.Internal(err)
 }

@@ -55,7 +55,7 @@ func (r *Readers) Collect(ch chan<- prometheus.Metric) {
 }
 
 // errBusy tells a reader that there are too many.
-var errBusy = problem.Unavailable(time.Second).WithDetail(
+var errBusy = problem.Unavailable(RetryAfter).WithDetail(
 	"Too many readers are being answered. Repeat the request after the time in Retry-After.")
 
 // Limit lets next answer while there is room, and refuse otherwise. Without Readers there is no limit.
