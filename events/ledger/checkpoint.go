@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,7 +64,17 @@ func scanCheckpoint(row pgx.CollectableRow) (Checkpoint, error) {
 	return c, nil
 }
 
-// Latest returns the newest checkpoint of the origin in use. It fails with ErrNotFound while nothing was signed.
+// UnsignedError means that nothing is signed yet under the origin in use. It is an ErrNotFound.
+type UnsignedError struct{ Origin string } // "" where it is not known
+
+func (e *UnsignedError) Error() string {
+	return "nothing is signed yet under the origin " + cmp.Or(e.Origin, "in use")
+}
+
+// Unwrap makes it an ErrNotFound.
+func (*UnsignedError) Unwrap() error { return ErrNotFound }
+
+// Latest returns the newest checkpoint of the origin in use. It fails with an UnsignedError while nothing was signed.
 func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
 	rows, err := s.db.Query(ctx, latestSQL)
 	if err != nil {
@@ -71,12 +82,21 @@ func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
 	}
 	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Checkpoint{}, fmt.Errorf("checkpoint: %w", ErrNotFound)
+		return Checkpoint{}, s.unsigned(ctx)
 	}
 	if err != nil {
 		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
 	}
 	return c, nil
+}
+
+// unsigned returns the UnsignedError of the origin in use.
+func (s *Store) unsigned(ctx context.Context) error {
+	var e UnsignedError
+	if err := s.db.QueryRow(ctx, currentOriginSQL).Scan(&e.Origin); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("read origin: %w", err)
+	}
+	return &e
 }
 
 // since returns up to limit checkpoints of an origin that are larger than size, in their order.

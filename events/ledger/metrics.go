@@ -42,7 +42,7 @@ func NewMetrics() *Metrics {
 		signer: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signer",
 			Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals " +
-				"and serves.",
+				"and serves, and while the memory is away or must not sign.",
 		}),
 		refusing: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -73,6 +74,7 @@ func (s *Signer) Run(ctx context.Context) {
 		}
 		if !errors.Is(err, errLocked) { // else nobody has looked
 			s.config.Metrics.refuse(refused(err))
+			s.config.Metrics.signer.Set(truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
 			s.report(ctx, failed.due(err), err)
 		}
 		select {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/testdb"
@@ -118,4 +119,32 @@ func TestFailuresAreLogged(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+// TestMetricOfTheSigner follows the memory: a process whose memory is gone does not sign.
+func TestMetricOfTheSigner(t *testing.T) {
+	t.Parallel()
+	metrics := ledger.NewMetrics()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics)
+	signs := func() float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() == "novelgate_ledger_signer" {
+				return family.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		t.Fatal("no metric says who signs")
+		return 0
+	}
+	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Millisecond, Metrics: metrics})
+	run(t, signer.Run)
+	testdb.Eventually(t, "it does not sign without its memory", func() bool { return signs() == 0 })
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	testdb.Eventually(t, "it signs again", func() bool { return signs() == 1 })
 }

@@ -2,6 +2,8 @@ package verify_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -84,5 +86,24 @@ func TestLostEvents(t *testing.T) {
 	}
 	if _, err := verify.Run(t.Context(), config); !errors.Is(err, verify.ErrOrigin) {
 		t.Errorf("against a checkpoint of another ledger: %v", err)
+	}
+}
+
+// TestNothingIsSignedYet: a new origin has no checkpoint for a moment, which says nothing against the ledger.
+func TestNothingIsSignedYet(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(10)
+	l.SignAs("ledger.example/second")
+	none := httptest.NewServer(http.NotFoundHandler())
+	defer none.Close()
+	for want, source := range map[string]verify.Source{
+		"nothing is signed yet under the origin ledger.example/second": verify.NewDatabase(l.Pool),
+		"nothing is signed yet under the origin in use":                &verify.Service{Client: none.Client(), URL: none.URL},
+	} {
+		_, err := verify.Run(t.Context(), verify.Config{Source: source, Now: time.Now})
+		if !errors.Is(err, ledger.ErrNotFound) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

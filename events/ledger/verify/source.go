@@ -175,7 +175,13 @@ func (s *Service) get(ctx context.Context, path string) ([]byte, error) {
 func (*Service) First() int64 { return 0 }
 
 // Checkpoint implements Source.
-func (s *Service) Checkpoint(ctx context.Context) ([]byte, error) { return s.get(ctx, "checkpoint") }
+func (s *Service) Checkpoint(ctx context.Context) ([]byte, error) {
+	signed, err := s.get(ctx, "checkpoint")
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = fmt.Errorf("%s: %w", s.URL, &ledger.UnsignedError{})
+	}
+	return signed, err
+}
 
 // Keys implements Source.
 func (s *Service) Keys(ctx context.Context) ([]string, error) {
