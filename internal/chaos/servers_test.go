@@ -45,11 +45,22 @@ type variant struct {
 	warned     string // part of the log
 	starved    bool   // commands leave too little for what works in the background
 	then       []string
+	migrated   []string // statements of a superuser in the database once the tables are there
 }
 
 const elsewhere = `novelgate: migrate: the tables are not in schema public but in "@ROLE": stop every replica, and let the owner run ` +
 	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`, or see \"Tables in another schema\" in " +
 	"docs/settings.md"
+
+// wantWaiting refuses events of which the commit does not wait for the disk and for synchronous standbys.
+const wantWaiting = `CREATE FUNCTION public.want_waiting() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('synchronous_commit') <> 'on' THEN
+        RAISE EXCEPTION 'synchronous_commit is %', current_setting('synchronous_commit');
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER want_waiting AFTER INSERT ON public.events FOR EACH STATEMENT EXECUTE FUNCTION public.want_waiting()`
 
 // variants are set up on one server.
 var variants = map[string]variant{
@@ -69,6 +80,12 @@ var variants = map[string]variant{
 	},
 	"settings in the URL": {
 		query: "search_path=elsewhere&client_encoding=LATIN1&timezone=Asia/Kathmandu&datestyle=German",
+	},
+	"commits that do not wait, by the role": {
+		statements: []string{`ALTER ROLE @ROLE SET synchronous_commit = off`}, migrated: []string{wantWaiting},
+	},
+	"commits that wait for the disk only, by the database": {
+		statements: []string{`ALTER DATABASE @DB SET synchronous_commit = local`}, migrated: []string{wantWaiting},
 	},
 	"TLS required":              {tcp: true, query: "sslmode=require"},
 	"pgbouncer in session mode": {tcp: true, pooled: "session"},
@@ -299,6 +316,7 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 	if out := blackbox.RunCLI(t, databaseURL, "migrate"); out.Code != 0 {
 		t.Fatalf("migrate: exit code %d\n%s", out.Code, out.Stderr)
 	}
+	execute(t, observer, v.migrated...)
 	partner := newPartner(t, databaseURL) // before the service has taken its connections
 	r := serve(t, databaseURL, "--allow-unsafe-durability", "--lanes", "2", "--request-timeout", "20s")
 	for i := range 3 {

@@ -28,8 +28,9 @@ var (
 	ErrNoRight   = errors.New("the role of the service lacks a right")
 )
 
+// serverSQL: what the session was given counts as synchronous_commit, not what ParseConfig has made of it.
 const serverSQL = `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
-       current_setting('synchronous_commit'), current_setting('full_page_writes'),
+       (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'), current_setting('full_page_writes'),
        current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
 // schemaSQL finds out whether the tables are in schema public, in which other schema a migration has made them, and

@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// pretendedServer is a pool for which the server has these settings: a function current_setting that is found before
-// the built-in one.
+// pretendedServer is a pool for which the server has these settings: a function current_setting and a view pg_settings
+// that are found before the built-in ones.
 func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(testdb.NewEmpty(t))
@@ -27,7 +27,8 @@ func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	_, err = pool.Exec(t.Context(), `CREATE SCHEMA pretended; CREATE TABLE pretended.settings (name text, value text);
-		CREATE FUNCTION pretended.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT value FROM pretended.settings WHERE name = $1'`)
+		CREATE FUNCTION pretended.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT value FROM pretended.settings WHERE name = $1';
+		CREATE VIEW pretended.pg_settings AS SELECT name, value AS reset_val FROM pretended.settings`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,9 @@ var appendSettings = map[string]string{
 }
 
 var limitsSettings = map[string]string{
-	"synchronous_commit": "off",
-	"plan_cache_mode":    "force_generic_plan",
-	"application_name":   "novelgate-limits",
+	synchronousCommit:  "off",
+	"plan_cache_mode":  "force_generic_plan",
+	"application_name": "novelgate-limits",
 }
 
 // accessSettings: like those of the committer, the look-ups of API keys must be index probes from the first row on.

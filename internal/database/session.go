@@ -34,8 +34,14 @@ var sessionSettings = map[string]string{
 	"idle_in_transaction_session_timeout": "0",
 }
 
+// durableSQL is the synchronous_commit of every session whose settings do not choose another one: what the operator
+// has chosen, but at least on. A command that was acknowledged outlives a crash then, and a failover to a synchronous
+// standby, also when somebody sets less for the role or the database while the service runs.
+const durableSQL = `CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+    ELSE pg_catalog.current_setting('synchronous_commit') END`
+
 // ParseConfig returns the configuration for connections to a database. Every connection of the program is made with it,
-// or with a copy: its session has sessionSettings, then settings; and both ends notice silence.
+// or with a copy: its session has sessionSettings and durableSQL, then settings; and both ends notice silence.
 //
 // The settings are made in one round trip after the start of a session, not with it: poolers refuse sessions that begin
 // with settings which they do not know.
@@ -69,14 +75,20 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 	return config, nil
 }
 
-const applicationName = "application_name"
+const (
+	applicationName   = "application_name"
+	synchronousCommit = "synchronous_commit"
+)
 
-// setSQL returns a statement that makes settings for a session. Those that the server does not know are left out: newer
+// setSQL returns a statement that makes settings, and durableSQL, for a session. Those that the server does not know are left out: newer
 // ones have more time-outs.
 func setSQL(settings map[string]string) string {
 	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		rows = append(rows, fmt.Sprintf("('%s', '%s')", name, settings[name]))
+	}
+	if _, chosen := settings[synchronousCommit]; !chosen {
+		rows = append(rows, fmt.Sprintf("('%s', %s)", synchronousCommit, durableSQL))
 	}
 	return `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES ` + strings.Join(rows, ", ") + `) AS s(name, value)
 WHERE pg_catalog.current_setting(name, true) IS NOT NULL`

@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"testing"
@@ -168,5 +169,45 @@ func TestReadOnlySessionsAreLeft(t *testing.T) {
 	execute(fmt.Sprintf(`ALTER DATABASE %q RESET default_transaction_read_only`, name))
 	if _, err := pool.Exec(t.Context(), `INSERT INTO written VALUES ('')`); err != nil {
 		t.Errorf("the session of before is used again: %v", err)
+	}
+}
+
+// TestCommitsWait: what is acknowledged waits for the disk and for synchronous standbys, whatever the database says at
+// the time of a connection. Longer waits are the operator's choice.
+func TestCommitsWait(t *testing.T) {
+	t.Parallel()
+	pools := open(t)
+	name := pools.General.Config().ConnConfig.Database
+	for chosen, want := range map[string]string{
+		"off": "on", "local": "on", "on": "on", "remote_write": "remote_write", "remote_apply": "remote_apply",
+	} {
+		if _, err := pools.General.Exec(t.Context(),
+			fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = %s`, name, chosen)); err != nil {
+			t.Fatal(err)
+		}
+		for pool, p := range pools.Named() {
+			want := want
+			if pool == "limits" { // permits may be lost
+				want = "off"
+			}
+			var got string
+			p.Reset()
+			if err := p.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&got); err != nil || got != want {
+				t.Errorf("%s, where the database says %s: %s (%v), want %s", pool, chosen, got, err, want)
+			}
+		}
+	}
+	config := pools.General.Config().ConnConfig
+	if _, err := pools.General.Exec(t.Context(),
+		fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = off`, name)); err != nil {
+		t.Fatal(err)
+	}
+	weak, err := database.OpenGeneral(t.Context(), config.ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer weak.Close()
+	if err := database.CheckServer(t.Context(), weak, false); !errors.Is(err, database.ErrNotDurable) {
+		t.Errorf("a start on it: %v, want ErrNotDurable", err)
 	}
 }
