@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/commands/access"
@@ -37,6 +38,12 @@ type Limiter interface {
 	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
 }
 
+// Records answers queries: a pool.
+type Records interface {
+	database.Querier
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}
+
 // API serves partners. Problem belongs to the Problems of its Kit.
 type API struct {
 	*httpkit.Kit
@@ -44,7 +51,7 @@ type API struct {
 	Keys      Authenticator
 	Committer Committer
 	Limiter   Limiter
-	Records   database.Querier       // answers queries
+	Records   Records
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
 	Addresses httpkit.Addresses      // in answers
 

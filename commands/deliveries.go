@@ -88,20 +88,20 @@ func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
 		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
 	}
 
-	recorded, err := queryRow(ctx, a.Records, deliverySQL, []any{key, sourceOf(operation, in.IntegrationID)},
+	found, err := queryStored(ctx, a.Records, deliverySQL, []any{key, sourceOf(operation, in.IntegrationID)},
 		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
 			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
 			return d, err
 		})
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, problem.NotFound().WithDetail(noDelivery)
 	case err != nil:
 		return nil, fmt.Errorf("find delivery: %w", err)
+	case len(found) == 0:
+		return nil, problem.NotFound().WithDetail(noDelivery)
 	case operation == ratelimit.Posts:
-		return a.postDelivery(ctx, key, recorded)
+		return a.postDelivery(ctx, key, found[0])
 	default:
-		return a.novelDelivery(ctx, key, recorded)
+		return a.novelDelivery(ctx, key, found[0])
 	}
 }
 
@@ -245,6 +245,20 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, erro
 		return n, fmt.Errorf("read novel %s: %w", id, err)
 	}
 	return n, nil
+}
+
+// queryStored reads the rows of a query, all of which outlive a failover to a synchronous standby: partners count on
+// what they are told is on record. One server answers and waits.
+func queryStored[T any](
+	ctx context.Context, db Records, sql string, args []any, scan pgx.RowToFunc[T],
+) (found []T, err error) {
+	var batch pgx.Batch
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
+		found, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	eventlog.QueueReplicated(&batch)
+	return found, db.SendBatch(ctx, &batch).Close() //nolint:wrapcheck // callers say what they were reading
 }
 
 // queryRow reads the one row of a query, pgx.ErrNoRows when there is none.

@@ -12,8 +12,8 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/commands"
 	"novelgate/commands/access"
-	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 )
@@ -109,15 +109,15 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 
 // stuck is a database that answers nobody until it is released.
 type stuck struct {
-	database.Querier
+	commands.Records
 	asked    atomic.Int64
 	released chan struct{}
 }
 
-func (s *stuck) Query(context.Context, string, ...any) (pgx.Rows, error) {
+func (s *stuck) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 	s.asked.Add(1)
 	<-s.released
-	return nil, context.DeadlineExceeded
+	return failedBatch{error: context.DeadlineExceeded}
 }
 
 // TestQueriesUnderWay lets one integration ask a database that does not answer.

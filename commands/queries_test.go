@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/database"
@@ -229,6 +230,18 @@ type failing struct {
 
 func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, f.error }
 
+func (f failing) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
+	return failedBatch{error: f.error}
+}
+
+// failedBatch is a batch without an answer.
+type failedBatch struct {
+	pgx.BatchResults
+	error
+}
+
+func (f failedBatch) Close() error { return f.error }
+
 // TestInquiriesWithoutADatabase tells a database that is away from a defect.
 func TestInquiriesWithoutADatabase(t *testing.T) {
 	t.Parallel()
@@ -256,7 +269,7 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 }
 
 // serveRecords is serve with a database to read.
-func serveRecords(t testing.TB, f *fake, records database.Querier) http.Handler {
+func serveRecords(t testing.TB, f *fake, records commands.Records) http.Handler {
 	t.Helper()
 	api := newAPI(f, timeout, time.Now)
 	api.Records = records

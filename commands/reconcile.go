@@ -41,11 +41,8 @@ func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	rows, err := a.Records.Query(ctx, reconcileSQL, asked.keys, sourceOf(asked.operation, in.IntegrationID))
-	if err != nil {
-		return nil, fmt.Errorf("reconcile deliveries: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	found, err := queryStored(ctx, a.Records, reconcileSQL, []any{asked.keys, sourceOf(asked.operation, in.IntegrationID)},
+		pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("reconcile deliveries: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -26,3 +27,7 @@ func AwaitReplicated(ctx context.Context, conn interface {
 	}
 	return nil
 }
+
+// QueueReplicated makes a batch end, without an error, only when what the statements in front of it have read outlives
+// such a failover. The batch is its own transaction, which may be read-only.
+func QueueReplicated(batch *pgx.Batch) { batch.Queue(replicatedSQL) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -74,6 +75,23 @@ func (p *partner) send(base, path, key string, body []byte, closing bool) (a ans
 		wantNoSecret(p.t, "an error", a.body)
 	}
 	return a
+}
+
+// ask sends a query and returns the status of the answer.
+func (p *partner) ask(method, address, body string) int {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(context.Background(), method, address, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+p.key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := p.http.Do(request)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_ = response.Body.Close() // the status says it
+	return response.StatusCode
 }
 
 // succeeded reports whether the command was acknowledged.

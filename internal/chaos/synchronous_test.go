@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -8,7 +9,8 @@ import (
 )
 
 // TestReplaysWaitForTheSynchronousStandby: a command whose commit waits for a standby in vain is visible on the primary
-// once its time is up. A retry must not be told that it is on record, because a failover would lose it.
+// once its time is up. Neither a retry nor a query must be told that it is on record, because a failover would lose
+// it.
 func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	primary := startServer(t)
@@ -36,6 +38,20 @@ func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 			t.Errorf("its retry is answered %d", status)
 		}
 	}
+	ask := func(want int) {
+		t.Helper()
+		const deliveries = "/api/integrations/deliveries/"
+		for _, query := range []struct{ method, path, body string }{
+			{http.MethodGet, deliveries + "k-1?operation=posts", ""},
+			{http.MethodPost, deliveries + "reconcile", `{"operation":"posts","idempotencyKeys":["k-1"]}`},
+		} {
+			if status := p.ask(query.method, r.URL+query.path, query.body); status != want {
+				t.Errorf("%s %s is answered %d, want %d", query.method, query.path, status, want)
+			}
+		}
+	}
+	ask(http.StatusServiceUnavailable)
 	execute(t, primary.url(), `ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`)
 	blackbox.Eventually(t, time.Minute, "the retry is answered", func() bool { return send("k-1") == 200 })
+	ask(http.StatusOK)
 }
