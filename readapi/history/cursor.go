@@ -16,14 +16,17 @@ import (
 
 // Cursor is a place in the log; reading goes on behind it. The zero Cursor is before the first event.
 //
-// A cursor is the position of an event and a digest of that event. Transaction ids come again after a failover or a
-// restore that has lost events, and another log has them too, so the position may be that of another event: going on
-// there would pass over those in front of it. A log that has the very event has kept all that settled in front of it,
-// and has given every later event a later position.
+// A cursor is the position of an event, a digest of that event, and how many events the log had up to there.
+// Transaction ids come again after a failover or a restore that has lost events, and another log has them too, so the
+// position may be that of another event: going on there would pass over those in front of it. A log that has the very
+// event has given every later event a later position. It may have lost events in front of it: positions are in the
+// order in which transactions began, and one that committed later than the event may not have reached the standby that
+// the log failed over to. Then the count is another one.
 type Cursor struct {
 	events.Position
 
 	digest digest
+	count  int64 // 0: not known
 	// in the form without a digest: how many events had moved to another cluster; 0 for a place among them, which stays
 	moved int32
 }
@@ -40,11 +43,11 @@ const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.s
 // ErrCursor refuses a text that is no cursor.
 var ErrCursor = errors.New("is not a cursor that this service has given")
 
-// ErrElsewhere refuses a cursor behind an event that the log does not have, or no longer has: reading on from there
-// would pass over events.
-var ErrElsewhere = errors.New("is behind an event that this log does not have there: the log was set back by a " +
-	"failover or a restore, " +
-	"has moved to another cluster, or is another one; go on from a log index (after)")
+// ErrElsewhere refuses a cursor behind an event that the log does not have, or no longer has, or in front of which it
+// has lost events: reading on from there would pass over events, or over the loss.
+var ErrElsewhere = errors.New("is behind an event that this log does not have there, or not all that was in front of " +
+	"it: the log was set back by a failover or a restore, has moved to another cluster, or is another one; go on from a " +
+	"log index (after)")
 
 // String returns the cursor as clients see it: text that they do not look into.
 func (c Cursor) String() string {
@@ -54,6 +57,9 @@ func (c Cursor) String() string {
 	text := c.Position.String()
 	switch {
 	case c.digest != digest{}:
+		if c.count > 0 {
+			text += "/" + strconv.FormatInt(c.count, 10)
+		}
 		text += "#" + string(c.digest[:])
 	case c.moved > 0:
 		text += "/" + strconv.FormatInt(int64(c.moved), 10)
@@ -61,7 +67,7 @@ func (c Cursor) String() string {
 	return httpkit.EncodeCursor("", text)
 }
 
-// ParseCursor reads what String returned, and what it returned before there were digests.
+// ParseCursor reads what String returned, and what it returned before there were counts, or digests.
 func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
@@ -88,6 +94,11 @@ func ParseCursor(text string) (Cursor, error) {
 	switch {
 	case hasDigest && len(sum) == len(c.digest):
 		copy(c.digest[:], sum)
+		if len(numbers) == 3 {
+			if c.count, err = strconv.ParseInt(numbers[2], 10, 64); err != nil {
+				return Cursor{}, ErrCursor
+			}
+		}
 	case len(numbers) == 3 && c.TransactionID > events.Frozen:
 		moved, err := strconv.ParseInt(numbers[2], 10, 32)
 		if err != nil {
@@ -102,7 +113,9 @@ func ParseCursor(text string) (Cursor, error) {
 }
 
 // Cursor is the place behind the event.
-func (e *Event) Cursor() Cursor { return Cursor{Position: e.Position, digest: e.digest} }
+func (e *Event) Cursor() Cursor {
+	return Cursor{Position: e.Position, digest: e.digest, count: e.count}
+}
 
 // Horizon is the border between what has settled and what has not, at one moment.
 type Horizon struct {
@@ -116,19 +129,40 @@ func (h Horizon) Cursor() Cursor { return h.end }
 
 // checkSQL looks at what stands at a place, and at the horizon. $1, $2: transaction and ordinal.
 const checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()), ` + movedSQL + `,
-       (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2)`
+       (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2), `
+
+var checkCountSQL = checkSQL + countSQL("$1::xid8", "$2::integer")
 
 // movedSQL counts the events that have moved to another cluster: their positions are dense.
 const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
 
-// check reads the row of checkSQL. It fails with ErrElsewhere unless the log that answers, as it is now, has given
-// cursor and horizon.
-func (c Cursor) check(horizon Horizon, row pgx.Row) error {
+// uncounted is how many events may be there that the ledger has not sealed yet for counts to be known.
+const uncounted = 5000
+
+// countSQL is an expression for how many events the log has up to an event: its log index and one, also while it is not
+// sealed. It is NULL when too many are not.
+func countSQL(transaction, position string) string {
+	return fmt.Sprintf(`(SELECT CASE WHEN s.transaction_id = %[1]s THEN s.first_log_index + %[2]s + 1
+    ELSE coalesce(s.first_log_index + s.event_count, 0) + (SELECT nullif(count(*), %[3]d) FROM (
+        SELECT FROM events AS u WHERE (u.transaction_id, u.position) > (coalesce(s.transaction_id, '0'), 2147483647)
+            AND (u.transaction_id, u.position) <= (%[1]s, %[2]s) LIMIT %[3]d) AS u) END
+FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.transaction_id <= %[1]s
+    ORDER BY s.transaction_id DESC LIMIT 1) AS s ON true)`, transaction, position, uncounted+1)
+}
+
+// check reads the row of checkCountSQL. It fails with ErrElsewhere unless the log that answers, as it is now, has given
+// cursor and horizon, and has kept all that was in front of the cursor. It returns how many events the log has up to
+// the cursor, nil when that is not known.
+func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 	var xmin uint64
 	var moved int32
 	var found []byte
-	if err := row.Scan(&xmin, &moved, &found); err != nil {
-		return fmt.Errorf("check cursor: %w", err)
+	var count *int64
+	if err := row.Scan(&xmin, &moved, &found, &count); err != nil {
+		return nil, fmt.Errorf("check cursor: %w", err)
+	}
+	if found == nil && c != (Cursor{}) {
+		count = nil // of nothing
 	}
 	var sound bool
 	switch {
@@ -136,7 +170,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) error {
 	case c == Cursor{}:
 		sound = true
 	case c.digest != digest{}:
-		sound = bytes.Equal(found, c.digest[:])
+		sound = bytes.Equal(found, c.digest[:]) && (c.count == 0 || count == nil || *count == c.count)
 	case c.TransactionID > events.Frozen && c.moved != moved:
 	case c.Ordinal == math.MaxInt32: // behind all that had settled, whatever that was
 		sound = true
@@ -144,7 +178,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) error {
 		sound = found != nil
 	}
 	if !sound {
-		return ErrElsewhere
+		return nil, ErrElsewhere
 	}
-	return nil
+	return count, nil
 }

@@ -17,18 +17,26 @@ type Event struct {
 	Metadata events.Metadata // decoded; that of Row is nil
 
 	digest digest // see Cursor
+	count  int64
 }
 
-// columns are what scan reads, in its order, of an event e.
+// columns are what scan reads, in its order, of an event e; a count follows.
 const columns = eventlog.Columns + `,
        (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + digestSQL
+
+// countedColumns are columns with the count, which may be NULL.
+var countedColumns = columns + ", " + countSQL("e.transaction_id", "e.position")
 
 // scan reads an event. It reuses the texts of row, which has the event before it, if any.
 func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
 	var e Event
 	var sum []byte
-	if err := row.Scan(result, &e.LogIndex, &sum); err != nil {
+	var count *int64
+	if err := row.Scan(result, &e.LogIndex, &sum, &count); err != nil {
 		return Event{}, err
+	}
+	if count != nil {
+		e.count = *count
 	}
 	copy(e.digest[:], sum)
 	if err := json.Unmarshal(row.Metadata, &e.Metadata); err != nil {

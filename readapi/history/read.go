@@ -48,7 +48,7 @@ func NewReader(ctx context.Context, db database.DB, filter Filter) (*Reader, err
 		if err != nil {
 			return nil, err
 		}
-		r.start = Cursor{Position: position}
+		r.start = Cursor{Position: position, count: *filter.After + 1}
 	}
 	if filter.Before != nil {
 		position, err := locate(ctx, db, *filter.Before)
@@ -95,10 +95,10 @@ func sealedEnd(ctx context.Context, db database.DB) (events.Position, error) {
 	return p, nil
 }
 
-const horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c),
-       coalesce(e.transaction_id, '0'), coalesce(e.position, 0), coalesce(e.digest, '')
+var horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c),
+       coalesce(e.transaction_id, '0'), coalesce(e.position, 0), coalesce(e.digest, ''), coalesce(e.count, 0)
 FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
-    SELECT e.transaction_id, e.position, ` + digestSQL + ` AS digest
+    SELECT e.transaction_id, e.position, ` + digestSQL + ` AS digest, ` + countSQL("e.transaction_id", "e.position") + ` AS count
     FROM events AS e WHERE e.transaction_id < pg_snapshot_xmin(c) ORDER BY e.transaction_id DESC,
         e.position DESC LIMIT 1
 ) AS e ON true`
@@ -108,7 +108,7 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	var h Horizon
 	var sum []byte
 	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal,
-		&sum); err != nil {
+		&sum, &h.end.count); err != nil {
 		return Horizon{}, fmt.Errorf("read horizon: %w", err)
 	}
 	copy(h.end.digest[:], sum)
@@ -145,11 +145,16 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	page, cut := Page{Next: horizon.Cursor()}, false
 	st := r.statement(after, horizon, limit)
 	var batch pgx.Batch
-	batch.Queue(checkSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error {
-		return after.check(horizon, row)
+	batch.Queue(checkCountSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error {
+		count, err := after.check(horizon, row)
+		st.countFrom(after, count)
+		return err
 	})
 	batch.Queue(st.sql, st.args...).Query(func(rows pgx.Rows) (err error) {
 		page.Events, cut, err = collect(rows)
+		for i := range page.Events {
+			page.Events[i].count = st.count(page.Events[i].count)
+		}
 		return err
 	})
 	if st.lastSQL != "" {
@@ -157,11 +162,12 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 		batch.Queue(st.lastSQL, st.lastArgs...).QueryRow(func(row pgx.Row) error {
 			var last Cursor
 			var sum []byte
-			err := row.Scan(&last.TransactionID, &last.Ordinal, &sum)
+			err := row.Scan(&last.TransactionID, &last.Ordinal, &sum, &last.count)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}
 			copy(last.digest[:], sum)
+			last.count = st.count(last.count)
 			page.Next, page.More = last, true
 			return err
 		})
@@ -186,6 +192,35 @@ type statement struct {
 	// The last row that the page looked at, if it looked at as many as it may; "" when it looks at what it returns alone.
 	lastSQL  string
 	lastArgs []any
+
+	// Counts in its rows are those behind start. A stream has counts of the log in its rows.
+	start    Cursor
+	relative bool
+	base     *int64 // count of start; nil: not known
+}
+
+// countFrom notes where the page starts, when the log has count events up to after.
+func (st *statement) countFrom(after Cursor, count *int64) {
+	switch {
+	case st.start.Position != after.Position:
+		st.base = &st.start.count
+	case count != nil:
+		st.base = count
+	case after.count > 0:
+		st.base = &after.count
+	}
+}
+
+// count returns how many events the log has up to a row with a count; 0: not known.
+func (st *statement) count(found int64) int64 {
+	switch {
+	case !st.relative:
+		return found
+	case st.base == nil:
+		return 0
+	default:
+		return *st.base + found
+	}
 }
 
 func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
@@ -196,19 +231,30 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 	bounds, order := r.bounds(q, after, horizon)
 	bound := slices.Clip(q.args)
 	from := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
+	count, place := "e.count", "e.*, row_number() OVER (ORDER BY "+order+") AS count "
+	if r.filter.Stream.Valid {
+		count, place = countSQL("e.transaction_id", "e.position"), "e.* "
+	}
 	conditions := r.filter.rowConditions(q)
 	most := limit
 	if conditions != "" {
 		most, conditions = max(r.scanRows, limit), "\nWHERE "+conditions
 	}
-	st := statement{sql: "SELECT " + columns + "\nFROM (SELECT e.* " + from + " LIMIT " + q.arg(most) + ") AS e" +
-		conditions +
-		"\nORDER BY " + order + " LIMIT " + q.arg(limit)}
+	st := statement{
+		sql: "SELECT " + columns + ", " + count + "\nFROM (SELECT " + place + from + " LIMIT " + q.arg(most) + ") AS e" +
+			conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit),
+		start: after, relative: !r.filter.Stream.Valid,
+	}
 	st.args = q.args
 	if conditions != "" {
 		last := &query{args: bound}
-		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + " " + from + " OFFSET " + last.arg(most-1) +
-			" LIMIT 1"
+		if st.relative {
+			count = last.arg(most) + "::bigint"
+		} else {
+			count = "coalesce(" + count + ", 0)"
+		}
+		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + ", " + count + " " + from + " OFFSET " +
+			last.arg(most-1) + " LIMIT 1"
 		st.lastArgs = last.args
 	}
 	return st
@@ -235,7 +281,7 @@ func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, or
 	return conditions, order
 }
 
-const oneSQL = "SELECT " + columns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
+var oneSQL = "SELECT " + countedColumns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
 
 // At returns the event with a log index, ErrNotFound when there is none.
 func At(ctx context.Context, db database.DB, index int64) (Event, error) {
@@ -266,7 +312,7 @@ func StreamType(ctx context.Context, db database.DB, stream uuid.UUID) (string, 
 }
 
 // What this finds is found by readers of the log, too.
-const versionSQL = "SELECT " + columns + `
+var versionSQL = "SELECT " + countedColumns + `
 FROM events AS e WHERE e.stream_id = $1 AND e.stream_version = $2 AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())`
 
 // Version returns one version of a stream, ErrNotFound when there is none.
