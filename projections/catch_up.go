@@ -14,22 +14,12 @@ const (
 	chunkAhead = 2
 )
 
-// isBehind reports whether there is more to apply than a poll returns.
-func (f *follower) isBehind() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.behind
-}
-
 // catchUp applies large chunks until the projection has come close to the end of the log, or something is in the way:
 // that is left to the next batch, which deals with a single event if it must.
 func (f *follower) catchUp(ctx context.Context) {
-	f.mu.Lock()
-	f.behind = false
-	f.mu.Unlock()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	chunks, failed := eventlog.ReadAhead(reading, f.pool.Config().ConnConfig, f.subscription.Position(),
+	chunks, failed := eventlog.ReadAhead(reading, f.pool.Config().ConnConfig, f.position,
 		eventlog.AheadConfig{
 			Size: chunkSize, Chunks: chunkAhead, Streams: Streams(f.projection),
 		})

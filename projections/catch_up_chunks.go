@@ -87,7 +87,7 @@ func (f *follower) writeChunks(ctx context.Context, chunks <-chan loadedChunk) e
 				}
 				return err
 			}
-			f.subscription.Seek(chunk.End, chunk.Identity)
+			f.position = chunk.End
 			turn.Pass()
 			return nil
 		})

@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +21,9 @@ const closeTimeout = 30 * time.Second
 // Config says what a Runner runs.
 type Config struct {
 	// Pool runs the transactions that apply events, one connection per projection at a time, two for a Bulk one that
-	// catches up. Polls have connections of their own, and each projection one more while it catches up, opened with the
-	// pool's configuration. Required.
+	// catches up. One more reads the log, and one for each projection that catches up, opened with the pool's
+	// configuration. Required.
 	Pool *pgxpool.Pool
-	// Polls is how many connections poll the log. Default: one per projection.
-	Polls int
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
 	Projections []Projection
 	// Wake is signalled after each append that this process commits. Run also listens for the appends of other
@@ -47,8 +44,7 @@ type Config struct {
 // over it, which holds the checkpoint's row and finds it where the batch starts. Whatever else happens, be it a crash,
 // a redelivery or a second replica, leaves a batch whose start is not the checkpoint, and that is dropped.
 //
-// Replicas may all run the same projections. One of them applies; the others notice and only look after its
-// checkpoint, every 250 ms or so while the log grows. When it stands still although there are events, one steps in.
+// Replicas may all run the same projections. One of them applies, the others stand by; see eventlog.Follow.
 //
 // An event that cannot be applied stops its projection, in all replicas and until Retry; see List. Errors that say
 // nothing about the event are met again and again, with growing waits, before it is blamed. An event of an unknown type
@@ -104,35 +100,28 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	connConfig := r.config.Pool.Config().ConnConfig
-	polls := eventlog.OpenPolls(connConfig, cmp.Or(r.config.Polls, len(r.config.Projections)))
-	defer func() { err = errors.Join(err, polls.Close()) }()
-
+	tail := eventlog.NewTail(connConfig, r.config.Limit)
+	defer tail.Close(context.WithoutCancel(ctx))
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout},
 		eventlog.WatermillLogger(r.config.Logger))
 	if err != nil {
 		return fmt.Errorf("create router: %w", err)
 	}
-	tail := eventlog.NewTail()
+	var behind atomic.Int64 // projections that have not begun
+	behind.Store(int64(len(r.config.Projections)))
 	for _, projection := range r.config.Projections {
 		f := &follower{
-			projection: projection, pool: r.config.Pool, patience: r.config.Patience,
+			projection: projection, pool: r.config.Pool, tail: tail, patience: r.config.Patience,
 			logger: r.config.Logger.With(slog.String("projection", projection.Name())),
+			wake:   r.config.Wake,
+			begun: sync.OnceFunc(func() {
+				if behind.Add(-1) == 0 {
+					close(r.running)
+				}
+			}),
 		}
-		f.subscription, err = eventlog.NewSubscription(eventlog.SubscriptionConfig{
-			DB: polls, Wake: r.config.Wake, Limit: r.config.Limit, Streams: Streams(projection), Before: f.before, Tail: tail,
-			Logger: f.logger,
-		})
-		if err != nil {
-			return fmt.Errorf("create subscription of %s: %w", projection.Name(), err)
-		}
-		defer f.subscription.Close() //nolint:errcheck // the router has closed it already, unless it did not start
-		if err := startWhenAvailable(ctx, f); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		router.AddConsumerHandler(projection.Name(), eventlog.Topic, f.subscription, f.handle)
+		subscriber := eventlog.NewSubscriber(f.run)
+		router.AddConsumerHandler(projection.Name(), eventlog.Topic, subscriber, subscriber.Handler(f.handle)) //nolint:contextcheck // it has the message's
 	}
 
 	var others sync.WaitGroup
@@ -151,9 +140,8 @@ func (r *Runner) route(ctx context.Context, router *message.Router) error {
 	select {
 	case err := <-ended:
 		return fmt.Errorf("run router: %w", err)
-	case <-router.Running():
+	case <-router.Running(): // it cannot be closed before
 	}
-	close(r.running)
 	select {
 	case err := <-ended:
 		return fmt.Errorf("router ended: %w", err)
@@ -163,18 +151,4 @@ func (r *Runner) route(ctx context.Context, router *message.Router) error {
 		return fmt.Errorf("close router: %w", err)
 	}
 	return <-ended
-}
-
-// startWhenAvailable starts a follower, as soon as the database answers.
-func startWhenAvailable(ctx context.Context, f *follower) error {
-	for failures := 0; ; failures++ {
-		err := f.start(ctx)
-		if err == nil || !eventlog.IsUnavailable(err) {
-			return err
-		}
-		f.logger.WarnContext(ctx, "The database does not answer; projections start when it does", slog.Any("error", err))
-		if !eventlog.Sleep(ctx, min(firstRetry<<min(failures, 10), lastRetry)) {
-			return ctx.Err()
-		}
-	}
 }

@@ -21,14 +21,14 @@ const rollbackTimeout = 5 * time.Second
 
 var (
 	// errLost means that another replica has the checkpoint.
-	errLost = errors.New("another replica applies this projection")
+	errLost = fmt.Errorf("%w: it applies this projection", eventlog.ErrStandby)
 	// errMoved means that it has been moved since the events were read: by another replica, or by this one, and they come
 	// again.
 	errMoved = fmt.Errorf("%w: it has moved the checkpoint", errLost)
 	// errGeneration means that the live tables are those of other code.
-	errGeneration = errors.New("the live tables are of another generation")
-	// errStopped means that the projection has failed before.
-	errStopped = errors.New("projection has failed")
+	errGeneration = fmt.Errorf("%w: the live tables are of another generation", eventlog.ErrBlocked)
+	// errStopped means that the projection has failed, or diverged from the log.
+	errStopped = fmt.Errorf("%w: the projection has stopped", eventlog.ErrBlocked)
 )
 
 // poisonError is an error of applying events that trying again would not cure.

@@ -95,7 +95,7 @@ func skip(
 		Event:  skipped, Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
 	}
 	var writes pgx.Batch
-	if err := eventlog.Queue(&writes, []events.Recorded{recorded}); err != nil { //nolint:contextcheck // queueing waits for nothing
+	if err := eventlog.Queue(&writes, []events.Recorded{recorded}); err != nil {
 		return skipped, err
 	}
 	eventlog.QueueNotification(&writes)

@@ -255,7 +255,7 @@ func distinct(from rune, n int) string {
 // appendInline appends as the committer does: the log and the inline projections in one transaction.
 func appendInline(ctx context.Context, pool *pgxpool.Pool, recorded []events.Recorded) error {
 	var batch pgx.Batch
-	if err := errors.Join(eventlog.Queue(&batch, recorded), projections.QueueInline(ctx, &batch, recorded)); err != nil { //nolint:contextcheck // queueing waits for nothing
+	if err := errors.Join(eventlog.Queue(&batch, recorded), projections.QueueInline(ctx, &batch, recorded)); err != nil {
 		return err
 	}
 	return pool.SendBatch(ctx, &batch).Close()

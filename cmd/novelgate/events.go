@@ -232,11 +232,9 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 	}
 	return c.readHistory(ctx, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
 		wake := eventlog.NewWake()
-		signals, stop := wake.Signals()
-		defer stop()
 		go eventlog.Listen(ctx, pool.Config().ConnConfig, wake, out.logger(slog.LevelWarn))
 		p := &eventPrinter{out: out}
-		_, err := c.stream(ctx, pool, &history.Stream{Follow: true, Signal: signals}, p)
+		_, err := c.stream(ctx, pool, &history.Stream{Follow: true, Wake: wake}, p)
 		if ctx.Err() != nil {
 			err = nil // interrupted, as it is meant to end
 		}

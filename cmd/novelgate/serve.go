@@ -155,7 +155,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		s.forgetKeys, s.saveUsage)
 	if !c.PauseProjections {
 		if s.runner, err = projections.NewRunner(projections.Config{
-			Pool: pools.General, Polls: pools.Polls, Wake: s.wake, Logger: s.logger,
+			Pool: pools.General, Wake: s.wake, Logger: s.logger,
 		}); err != nil {
 			return err
 		}

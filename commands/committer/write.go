@@ -20,7 +20,7 @@ func (st *state) writes(ctx context.Context, jobs []*job) (*pgx.Batch, error) {
 	}
 	batch := &pgx.Batch{}
 	var err error
-	if st.bytes, err = eventlog.QueueMeasured(batch, st.decided); err != nil { //nolint:contextcheck // queueing waits for nothing
+	if st.bytes, err = eventlog.QueueMeasured(batch, st.decided); err != nil {
 		return nil, err
 	}
 	if err := projections.QueueInline(ctx, batch, st.decided); err != nil {

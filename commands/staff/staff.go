@@ -137,7 +137,7 @@ func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	if slices.ContainsFunc(recorded, namesIntegration) {
 		batch.Queue(lockNamesSQL)
 	}
-	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil { //nolint:contextcheck // queueing waits for nothing
+	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil {
 		return err
 	}
 	eventlog.QueueNotification(batch)

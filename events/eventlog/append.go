@@ -21,9 +21,6 @@ import (
 	"novelgate/events"
 )
 
-// topic is the one topic of the log.
-const topic = "events"
-
 // ErrLostAppend is returned when the database accepted an append but stored another number of rows than were sent.
 var ErrLostAppend = errors.New("append stored another number of events than were sent")
 
@@ -47,19 +44,16 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 		bytes[i] = rows[i].size() + len(rows[i].Metadata)
 	}
 	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(rows))},
-		watersql.PublisherConfig{SchemaAdapter: appendSchema{}}, nil)
+		watersql.PublisherConfig{SchemaAdapter: appendSchema{rows: rows}}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create publisher: %w", err)
 	}
-	// As where the log is read, one message is a batch: its rows travel to the schema adapter in its context.
-	if err := publisher.Publish(topic,
-		message.NewMessageWithContext(context.WithValue(context.Background(), rowsKey{}, rows), "", nil)); err != nil {
+	// As where the log is read, one message is a batch.
+	if err := publisher.Publish(Topic, message.NewMessage("", nil)); err != nil {
 		return nil, fmt.Errorf("append events: %w", err)
 	}
 	return bytes, nil
 }
-
-type rowsKey struct{}
 
 // newRow encodes an event.
 func newRow(recorded *events.Recorded) (Row, error) {
@@ -78,15 +72,16 @@ func newRow(recorded *events.Recorded) (Row, error) {
 	}, nil
 }
 
-// queue is the ContextExecutor over which the Publisher writes into a batch: nothing is sent before the batch is,
-// so the append costs no round trip of its own.
+// queue is what the Publisher executes its statement on: a batch, so that the append costs no round trip of its own.
+// The Publisher calls ExecContext only.
 type queue struct {
+	watersql.ContextExecutor
+
 	batch *pgx.Batch
 	rows  int64
 }
 
-var errQueueOnly = errors.New("only ExecContext is available on a queue")
-
+// ExecContext queues a statement.
 func (q queue) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
 	q.batch.Queue(query, args...).Exec(func(tag pgconn.CommandTag) error {
 		if tag.RowsAffected() != q.rows {
@@ -97,39 +92,19 @@ func (q queue) ExecContext(_ context.Context, query string, args ...any) (sql.Re
 	return driver.ResultNoRows, nil
 }
 
-func (q queue) Exec(query string, args ...any) (sql.Result, error) {
-	return q.ExecContext(context.Background(), query, args...)
-}
-
-func (queue) Query(string, ...any) (*sql.Rows, error) { return nil, errQueueOnly }
-
-func (queue) QueryContext(context.Context, string, ...any) (*sql.Rows, error) {
-	return nil, errQueueOnly
-}
-
-// QueryRow has no way to return an error; the Publisher never calls it.
-func (queue) QueryRow(string, ...any) *sql.Row { return nil }
-
-// QueryRowContext has no way to return an error; the Publisher never calls it.
-func (queue) QueryRowContext(context.Context, string, ...any) *sql.Row { return nil }
-
 //go:embed append.sql
 var appendSQL string
 
-// appendSchema is the SchemaAdapter of the publishing side.
-type appendSchema struct{}
+// appendSchema is the SchemaAdapter of one append. The Publisher calls InsertQuery only.
+type appendSchema struct {
+	watersql.SchemaAdapter
 
-var errNoRows = errors.New("not one message that was made by this package")
+	rows []Row
+}
 
-// InsertQuery returns one statement that inserts the rows of the message, sorted by stream and version.
-func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Query, error) {
-	if len(messages) != 1 {
-		return watersql.Query{}, errNoRows
-	}
-	rows, ok := messages[0].Context().Value(rowsKey{}).([]Row)
-	if !ok {
-		return watersql.Query{}, errNoRows
-	}
+// InsertQuery returns one statement that inserts the rows, sorted by stream and version.
+func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, error) {
+	rows := s.rows
 	order := make([]int, len(rows))
 	for i := range order {
 		order[i] = i
@@ -171,21 +146,3 @@ func (appendSchema) InsertQuery(_ string, messages message.Messages) (watersql.Q
 		Args:  []any{positions, streamTypes, streamIDs, versions, ids, sources, types, data, personal, salts, metadata},
 	}, nil
 }
-
-var errAppendOnly = errors.New("this adapter only appends")
-
-// SelectQuery is not used when publishing.
-func (appendSchema) SelectQuery(string, string, watersql.OffsetsAdapter) watersql.Query {
-	return watersql.Query{}
-}
-
-// UnmarshalMessage is not used when publishing.
-func (appendSchema) UnmarshalMessage(watersql.Scanner) (watersql.Row, error) {
-	return watersql.Row{}, errAppendOnly
-}
-
-// SchemaInitializingQueries returns nothing: migrations own the schema.
-func (appendSchema) SchemaInitializingQueries(string) []watersql.Query { return nil }
-
-// SubscribeIsolationLevel is not used when publishing.
-func (appendSchema) SubscribeIsolationLevel() sql.IsolationLevel { return sql.LevelReadCommitted }

@@ -13,30 +13,119 @@ import (
 	"novelgate/internal/database"
 )
 
-// Chunk is a run of settled events as a reader of large parts of the log gets it.
-type Chunk struct {
-	Identity    Identity            // of the log that ReadAhead has read
-	Start, End  events.Position     // it holds what is behind Start, up to and including End
-	Read        int                 // events that lie there, those of other kinds of stream included
-	Full        bool                // there may be more right behind End
-	Events      []events.Recorded   // those of the kinds of stream that were asked for, in log order, without metadata
-	Undecodable []*UndecodableError // those of them that cannot be read, in log order
+// Span is a part of the log that was read.
+type Span struct {
+	Identity   Identity        // of the log; unknown when a range or single events were read
+	Start, End events.Position // it is what lies behind Start, up to and including End
+	Read       int             // events in it, those of other kinds of stream included
+	Full       bool            // there may be more right behind End
+	Settled    bool            // no running transaction hides events behind End
 }
+
+// Chunk is a part of the log with its events.
+type Chunk struct {
+	Span
+
+	Events      []events.Recorded   // those of the kinds of stream that were asked for, in log order, without metadata
+	Undecodable []*UndecodableError // those of them that cannot be decoded, in log order
+}
+
+// settledSQL and the two parts around the columns read settled events. The statement always returns a row: without
+// events, one that is empty but for "settled", which says that no transaction hides committed events (no older one is
+// running), and the identity of the log. $1, $2: position to start behind, $3: how many.
+const (
+	settledSQL = beforeColumns + columnsWithoutMetadata + behindColumns
+	rowsSQL    = beforeColumns + Columns + behindColumns
+
+	beforeColumns = `SELECT e.*, s.settled, ` + IdentitySQL + `
+FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled
+    FROM pg_current_snapshot() AS c) AS s
+LEFT JOIN LATERAL (
+    SELECT `
+	behindColumns = `
+    FROM events
+    WHERE (transaction_id, position) > ($1, $2) AND transaction_id < s.xmin
+    ORDER BY transaction_id, position LIMIT $3
+) AS e ON true`
+)
 
 // ReadChunk returns a portion of the settled events behind a position, of the named kinds of stream; nil stands for
 // all. A chunk that is not full ends with the last settled event.
 func ReadChunk(
 	ctx context.Context, q database.Querier, after events.Position, portion *Portion, streams []string,
 ) (Chunk, error) {
-	chunk := Chunk{Start: after, End: after}
-	if err := chunk.read(ctx, q, portion, streams, readAfterSQL, after.TransactionID, after.Ordinal,
+	chunk := Chunk{Span: Span{Start: after, End: after}}
+	if err := chunk.read(ctx, q, portion, streams, settledSQL, after.TransactionID, after.Ordinal,
 		portion.Ask()); err != nil {
 		return Chunk{}, fmt.Errorf("read log after %s: %w", after, err)
 	}
 	return chunk, nil
 }
 
-// readFirstSQL is readAfterSQL with an end. $1, $2: position to start after, $3, $4: position to end with, $5: kinds of
+// ReadRows calls each with a portion of the settled events behind a position of a log, in log order. A row and its
+// bytes are valid until the next one. It fails with ErrOtherLog, before the first of them, if the log is another one.
+func ReadRows(
+	ctx context.Context, q database.Querier, after events.Position, of Identity, portion *Portion, each func(*Row) error,
+) (Span, error) {
+	span := Span{Start: after, End: after}
+	err := span.read(ctx, q, portion, func(row *Row) error {
+		if span.Identity != of {
+			return ErrOtherLog
+		}
+		return each(row)
+	}, rowsSQL, after.TransactionID, after.Ordinal, portion.Ask())
+	if err == nil && span.Identity != of {
+		err = ErrOtherLog
+	}
+	if err != nil {
+		return Span{}, fmt.Errorf("read log after %s: %w", after, err)
+	}
+	return span, nil
+}
+
+var errDisorder = errors.New("events are out of order")
+
+// read calls each with the rows of a statement that selects Columns, and maybe the last two columns of settledSQL. It
+// ends with the row that reaches the bytes of the portion.
+func (s *Span) read(
+	ctx context.Context, q database.Querier, portion *Portion, each func(*Row) error, sql string, args ...any,
+) error {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return err //nolint:wrapcheck // the caller says what it was reading
+	}
+	defer rows.Close()
+	asked, bytes := portion.Ask(), 0
+	var row Row
+	for !spent(bytes) && rows.Next() {
+		values := rows.RawValues()
+		if s.Read == 0 && len(values) > columnCount {
+			if err := rows.Scan(append(make([]any, columnCount, columnCount+2), &s.Settled, &s.Identity)...); err != nil {
+				return fmt.Errorf("scan identity of the log: %w", err)
+			}
+			if values[0] == nil {
+				break
+			}
+		}
+		if err := row.set(values[:columnCount]); err != nil {
+			return err
+		}
+		if row.Position.Compare(s.End) <= 0 {
+			return fmt.Errorf("%w: %s after %s", errDisorder, row.Position, s.End)
+		}
+		if err := each(&row); err != nil {
+			return err
+		}
+		s.Read++
+		s.End = row.Position
+		bytes += row.size()
+	}
+	rows.Close()
+	s.Full = portion.took(asked, s.Read, bytes)
+	return rows.Err() //nolint:wrapcheck // the caller says what it was reading
+}
+
+// readFirstSQL reads a range. $1, $2: position to start after, $3, $4: position to end with, $5: kinds of
 // stream, NULL for all, $6: how many.
 const readFirstSQL = `SELECT ` + columnsWithoutMetadata + `
 FROM events
@@ -48,7 +137,7 @@ ORDER BY transaction_id, position LIMIT $6`
 // are not counted. A chunk that is not full ends with the end of the range. What q does not see, or sees though it has
 // not settled, is for the caller to judge.
 func ReadFirst(ctx context.Context, q database.Querier, r Range, portion *Portion, streams []string) (Chunk, error) {
-	chunk := Chunk{Start: r.After, End: r.After}
+	chunk := Chunk{Span: Span{Start: r.After, End: r.After}}
 	if err := chunk.read(ctx, q, portion, streams, readFirstSQL,
 		r.After.TransactionID, r.After.Ordinal, r.UpTo.TransactionID, r.UpTo.Ordinal, streams, portion.Ask()); err != nil {
 		return Chunk{}, fmt.Errorf("read log from %s to %s: %w", r.After, r.UpTo, err)
@@ -59,37 +148,30 @@ func ReadFirst(ctx context.Context, q database.Querier, r Range, portion *Portio
 	return chunk, nil
 }
 
-// read reads rows with Columns, of which as many as the portion asks for may be there, up to the one that reaches its
-// bytes. Later ones are not decoded.
+// read decodes the rows of a statement that selects Columns.
 func (c *Chunk) read(
 	ctx context.Context, q database.Querier, portion *Portion, streams []string, sql string, args ...any,
 ) error {
-	asked, bytes := portion.Ask(), 0
-	c.Events = make([]events.Recorded, 0, asked)
-	for row, err := range Rows(ctx, q, sql, args...) {
-		if err != nil {
+	c.Events = []events.Recorded{}
+	return c.Span.read(ctx, q, portion, func(row *Row) error {
+		if !follows(streams, row.StreamType) {
+			return nil
+		}
+		recorded, err := row.Decode()
+		var undecodable *UndecodableError
+		switch {
+		case err == nil:
+			if len(c.Events) == 0 {
+				c.Events = make([]events.Recorded, 0, portion.latest+1)
+			}
+			c.Events = append(c.Events, recorded)
+		case errors.As(err, &undecodable):
+			c.Undecodable = append(c.Undecodable, undecodable)
+		default:
 			return err
 		}
-		c.Read++
-		c.End = row.Position
-		if !follows(streams, row.StreamType) {
-			continue
-		}
-		if recorded, err := row.Decode(); err == nil {
-			c.Events = append(c.Events, recorded)
-		} else {
-			var undecodable *UndecodableError
-			if !errors.As(err, &undecodable) {
-				return err
-			}
-			c.Undecodable = append(c.Undecodable, undecodable)
-		}
-		if bytes += row.size(); spent(bytes) {
-			break
-		}
-	}
-	c.Full = portion.took(asked, c.Read, bytes)
-	return nil
+		return nil
+	}, sql, args...)
 }
 
 // follows reports whether events of a kind of stream are among those that were asked for.
@@ -129,8 +211,9 @@ const largestEvent = 32 << 10
 // only by reading them, so a reader asks for as many as would fit if they were as large as the latest ones, and leaves
 // what does not fit for the next time. Create it with NewPortion; it is used by one goroutine at a time.
 type Portion struct {
-	most int // events
-	size int // of an event, as far as is known
+	most   int // events
+	size   int // of an event, as far as is known
+	latest int // events that were taken last
 }
 
 // NewPortion returns a portion of at most so many events. Its first one is made for large events.
@@ -148,6 +231,7 @@ func (p *Portion) took(asked, events, bytes int) (full bool) {
 	if events == 0 {
 		return false
 	}
+	p.latest = events
 	latest := max(1, bytes/events)
 	if full = events == asked || spent(bytes); full {
 		p.size = latest
@@ -163,13 +247,13 @@ type Range struct {
 	Count       int // events in it
 }
 
-const settledSQL = `SELECT transaction_id, position FROM events
+const settledEndSQL = `SELECT transaction_id, position FROM events
 WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
 // Settled returns the position of the last settled event; the zero position when there is none.
 func Settled(ctx context.Context, q database.Querier) (events.Position, error) {
-	return position(ctx, q, settledSQL)
+	return position(ctx, q, settledEndSQL)
 }
 
 const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
@@ -231,7 +315,7 @@ type AheadConfig struct {
 	Streams []string // kinds of stream that are delivered; nil: all
 }
 
-// Connect opens a connection for reading large parts of the log.
+// Connect opens a connection for reading the log.
 func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -241,6 +325,15 @@ func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil
+}
+
+// SetUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it
+// once it has grown.
+func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`); err != nil {
+		return fmt.Errorf("set up connection to read the log: %w", err)
+	}
+	return nil
 }
 
 // ReadAhead reads the log behind a position, over a connection of its own, while the receiver still works on what came
@@ -268,15 +361,10 @@ func readAhead(
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
 	portion := NewPortion(ahead.Size)
 	for {
-		identity, err := Identify(ctx, conn)
-		if err != nil {
-			return err
-		}
 		chunk, err := ReadChunk(ctx, conn, after, portion, ahead.Streams)
 		if err != nil {
 			return err
 		}
-		chunk.Identity = identity
 		if chunk.Read > 0 {
 			select {
 			case chunks <- chunk:

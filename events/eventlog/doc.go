@@ -1,5 +1,5 @@
 // Package eventlog is the event log on PostgreSQL: appending through watermill-sql's Publisher, reading by stream
-// and in log order, and feeding watermill-sql's Subscriber.
+// and in log order, and following the log as it grows.
 //
 // # Order
 //
@@ -19,4 +19,32 @@
 // Two writers that decided on the same state collide on UNIQUE (stream_id, stream_version); two deliveries of one
 // command on UNIQUE (event_id, event_source). IsConflict recognises these and the lock time-outs and deadlocks that
 // go with them. All of them mean: nothing was appended, read again and decide again.
+//
+// # Following the log
+//
+// Projections, the sealer of the ledger and streams of auditors follow the log with one loop, Follow. They differ in
+// what they read and in what they do with it.
+//
+//   - Start. A turn begins with what the follower has stored: a position and the identity of the log beside it. Only
+//     what is in the database counts, so a turn that fails is simply followed by another one.
+//   - Reading. ReadRows and ReadChunk read settled events with one statement, which also tells the identity of the log
+//     and whether a running transaction hides events. A Portion bounds what is held, by events and by bytes.
+//     Projections read through a Tail, which reads the newest events once for all of them. A projection that is far
+//     behind reads large chunks with ReadAhead.
+//   - Pacing. After a full read the next one comes at once. After n events it comes n × 2 ms later, up to Pace, so that
+//     under load few large reads are made.
+//   - Wake-up. Then a signal of Wake ends the wait: this process has committed an append, or another one has said so by
+//     NOTIFY. Without a signal the log is read once a second. While a running transaction hides events, its end gives
+//     no signal, so reads repeat after 1, 2, 4 … ms.
+//   - Replicas. One is active, without an election: the transaction that stores progress takes the lock on the row of
+//     the position, or fails, and compares the position with where the events began. Who does not get the lock, or
+//     finds the position moved, ends the turn with ErrStandby, and looks at the position every 250 ms until it stands
+//     still. So a replica takes over as soon from one that hangs as from one that has ended.
+//   - Errors. Any other error ends the turn, too. The next one comes after 50 ms, then twice that, up to 5 s; after
+//     ErrBlocked, for which somebody has to act, every second. The third failure in a row is logged as a warning.
+//   - Identity. A read that finds another log than that of the position fails with ErrOtherLog before it hands out an
+//     event. Stored progress is compared in the same way, in its own transaction. The next turn starts from what that
+//     log has stored. A stream of an auditor ends instead; its cursors carry digests.
+//
+// The Subscriber makes a follower a Watermill Subscriber: one message is one chunk.
 package eventlog

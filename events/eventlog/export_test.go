@@ -1,4 +1,4 @@
 package eventlog
 
-// PollSQL is the statement with which subscriptions read.
-const PollSQL = pollSQL
+// SettledSQL is the statement that reads the log as it grows.
+const SettledSQL = settledSQL

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
 
 	"novelgate/events"
@@ -141,40 +140,24 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 		}
 		wantAll(t, got, want)
 	})
-	for name, tail := range map[string]*eventlog.Tail{
-		"subscriptions": nil, "subscriptions with a tail": eventlog.NewTail(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const readers = 3
-			polls := eventlog.OpenPolls(log.pool.Config().ConnConfig, readers)
-			t.Cleanup(func() { _ = polls.Close() })
-			for range readers {
-				subscription, messages := follow(t, eventlog.SubscriptionConfig{DB: polls, Tail: tail})
-				t.Run("", func(t *testing.T) {
-					t.Parallel()
-					wantAll(t, followAll(t, subscription, messages, len(want)), want)
-				})
+	t.Run("a tail", func(t *testing.T) {
+		t.Parallel()
+		tail, log := openTail(t, log.pool, 0)
+		for range 2 { // from the database, then also from what is kept
+			var got []string
+			for after := (events.Position{}); len(got) < len(want); {
+				chunk, err := tail.Read(t.Context(), after, log, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if chunk.Full != (chunk.End != end) {
+					t.Errorf("the chunk up to %s of %s, full: %v", chunk.End, end, chunk.Full)
+				}
+				got, after = append(got, held(t, chunk.Events)...), chunk.End
 			}
-		})
-	}
-}
-
-// followAll receives so many events. All batches but the last say that there may be more.
-func followAll(t *testing.T, subscription *eventlog.Subscription, messages <-chan *message.Message, n int) []string {
-	t.Helper()
-	var got []string
-	for len(got) < n {
-		m := receive(t, messages)
-		batch := batchOf(t, subscription, m)
-		got = append(got, held(t, batch.Events)...)
-		if len(got) < n && !batch.Full {
-			t.Errorf("a batch ends after %d of %d events and says that there are no more", len(got), n)
+			wantAll(t, got, want)
 		}
-		subscription.Seek(batch.End, eventlog.Identity{})
-		m.Ack()
-	}
-	return got
+	})
 }
 
 // Events of ordinary size are read in as large portions as the reader wants, once it has seen some.

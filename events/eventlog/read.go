@@ -25,8 +25,11 @@ FROM events WHERE ` + ofKind + ` ORDER BY stream_version DESC LIMIT $3`
 // one, to find that they are of another kind, would take long.
 const ofKind = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
-// readAfterSQL reads the log in its order; see settledAfter for the parameters.
-const readAfterSQL = `SELECT ` + columnsWithoutMetadata + settledAfter
+// readAfterSQL reads the log in its order. $1, $2: position to start after, $3: how many.
+const readAfterSQL = `SELECT ` + columnsWithoutMetadata + `
+FROM events
+WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY transaction_id, position LIMIT $3`
 
 // ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those that
 // log-order readers do not see yet. A stream that is unknown, or is not of this kind, has no events. Partners decide

@@ -231,7 +231,7 @@ func appendSlowly(ctx context.Context, log storedLog, recorded events.Recorded) 
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, []events.Recorded{recorded}); err != nil { //nolint:contextcheck // queueing waits for nothing
+	if err := eventlog.Queue(&batch, []events.Recorded{recorded}); err != nil {
 		return err
 	}
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {

@@ -3,7 +3,6 @@ package eventlog
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 	"novelgate/internal/database"
@@ -71,19 +69,6 @@ func Rows(ctx context.Context, q database.Querier, sql string, args ...any) iter
 	}
 }
 
-const rowsAfterSQL = `SELECT ` + Columns + settledAfter
-
-// settledAfter selects settled events in log order. $1, $2: position to start after, $3: how many.
-const settledAfter = `
-FROM events
-WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY transaction_id, position LIMIT $3`
-
-// RowsAfter returns up to limit settled events after a position, in log order.
-func RowsAfter(ctx context.Context, q database.Querier, after events.Position, limit int) iter.Seq2[*Row, error] {
-	return Rows(ctx, q, rowsAfterSQL, after.TransactionID, after.Ordinal, limit)
-}
-
 // postgresEpoch is where PostgreSQL begins to count, 2000-01-01, in microseconds since 1970.
 const postgresEpoch = 946_684_800_000_000
 
@@ -94,9 +79,23 @@ var errRow = errors.New("row of the log has an unexpected form")
 // of the connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held before
 // are not copied.
 func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
-	const uuidSize = 16
 	v := row.RawValues()
-	if len(v) != columnCount+len(more) || len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 ||
+	if len(v) != columnCount+len(more) {
+		return errRow
+	}
+	if err := r.set(v[:columnCount]); err != nil || len(more) == 0 {
+		return err
+	}
+	if err := row.Scan(append(make([]any, columnCount, columnCount+len(more)), more...)...); err != nil { // nil: skipped
+		return fmt.Errorf("scan event: %w", err)
+	}
+	return nil
+}
+
+// set takes the raw values of Columns.
+func (r *Row) set(v [][]byte) error {
+	const uuidSize = 16
+	if len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 ||
 		v[10] != nil && len(v[10]) != uuidSize || len(v[11]) != 8 {
 		return errRow
 	}
@@ -111,12 +110,6 @@ func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 		r.Salt = uuid.NullUUID{UUID: uuid.UUID(v[10]), Valid: true}
 	}
 	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[11])) + postgresEpoch) //nolint:gosec // it was sent as such
-	if len(more) == 0 {
-		return nil
-	}
-	if err := row.Scan(append(make([]any, columnCount, columnCount+len(more)), more...)...); err != nil { // nil: skipped
-		return fmt.Errorf("scan event: %w", err)
-	}
 	return nil
 }
 
@@ -184,29 +177,3 @@ func (e *UndecodableError) Error() string {
 }
 
 func (e *UndecodableError) Unwrap() error { return e.err }
-
-// polledRow is a Row that database/sql scans, which has no raw values: watermill-sql polls through it.
-type polledRow struct {
-	Row
-	streamID pgtype.UUID
-	salt     pgtype.UUID
-	dest     []any
-}
-
-// newPolledRow returns a row for results with Columns, followed by what goes into more.
-func newPolledRow(more ...any) *polledRow {
-	r := &polledRow{}
-	r.dest = append([]any{
-		&r.Position.TransactionID, &r.Position.Ordinal, &r.StreamType, &r.streamID, &r.StreamVersion, &r.ID, &r.Source,
-		&r.Type, &r.Data, &r.Personal, &r.salt, &r.RecordedAt, &r.Metadata,
-	}, more...)
-	return r
-}
-
-func (r *polledRow) scan(rows *sql.Rows) error {
-	if err := rows.Scan(r.dest...); err != nil {
-		return fmt.Errorf("scan event: %w", err)
-	}
-	r.StreamID, r.Salt = r.streamID.Bytes, uuid.NullUUID{UUID: r.salt.Bytes, Valid: r.salt.Valid}
-	return nil
-}

@@ -1,166 +1,159 @@
 package eventlog
 
 import (
+	"context"
 	"slices"
 	"sync"
-	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
 )
 
-const (
-	tailParts = 2                     // that a Tail keeps
-	tailWait  = 50 * time.Millisecond // the longest that one subscription waits for what another one reads
-)
+// DefaultLimit is the most events in a chunk that a Tail reads, unless NewTail says otherwise.
+const DefaultLimit = 4096
 
-// stretch is a part of the log as it was read: settled events of every kind of stream, without gaps, in log order.
-type stretch struct {
-	identity Identity        // of the log that it was read from
-	start    events.Position // it holds what follows this position
-	// without metadata; those that cannot be read, or that nobody asked for, without Event
-	events []events.Recorded
-	broken map[events.Position]*UndecodableError // why some cannot be read
-	full   bool                                  // there may be more right behind it
-}
+// tailParts is how many chunks a Tail keeps.
+const tailParts = 2
 
-// end is the position of the last event, or the start if there is none.
-func (s *stretch) end() events.Position {
-	if len(s.events) == 0 {
-		return s.start
-	}
-	return s.events[len(s.events)-1].Position
-}
-
-func (s *stretch) setBroken(undecodable *UndecodableError) {
-	if s.broken == nil {
-		s.broken = map[events.Position]*UndecodableError{}
-	}
-	s.broken[undecodable.Recorded.Position] = undecodable
-}
-
-// sound returns what comes before the first event that cannot be read.
-func (s *stretch) sound() stretch {
-	for i := range s.events {
-		if _, ok := s.broken[s.events[i].Position]; ok {
-			return stretch{identity: s.identity, start: s.start, events: s.events[:i]}
-		}
-	}
-	return *s
-}
-
-// after returns up to limit events behind a position in the stretch, all of which can be read.
-func (s *stretch) after(position events.Position, limit int) stretch {
-	first, exact := slices.BinarySearchFunc(s.events, position,
-		func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
-	if exact {
-		first++
-	}
-	last := min(first+limit, len(s.events))
-	return stretch{
-		identity: s.identity, start: position, events: s.events[first:last:last], full: s.full || last < len(s.events),
-	}
-}
-
-// Tail is what the subscriptions of a process have read last, so that each event is read and decoded once for all of
-// them: settled events never change, and nothing ever appears between two of them, while the log is the same one. Each
-// poll finds out whether it is. Create it with NewTail.
+// Tail reads the newest part of the log once for all followers of a process, over one connection, and keeps the chunks
+// that it has read last. That is sound because settled events do not change, and nothing ever appears between two of
+// them, while the log is the same one. Followers read at about the same time: whoever comes second waits for the first,
+// and finds its chunk.
 type Tail struct {
-	mu      sync.Mutex
-	parts   []stretch // of one log, without gaps, oldest first
-	reading *reading
+	config  *pgx.ConnConfig
+	portion *Portion
+	limit   int
+
+	mu    sync.Mutex // held while reading
+	conn  *pgx.Conn
+	parts []Chunk // of one log, without gaps, oldest first; with the events of all kinds of stream
 }
 
-// reading is a poll under way.
-type reading struct {
-	start events.Position
-	done  chan struct{}
+// NewTail returns an empty Tail whose chunks have at most so many events. It connects with this configuration.
+func NewTail(config *pgx.ConnConfig, limit int) *Tail {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return &Tail{config: config, portion: NewPortion(limit), limit: limit}
 }
 
-// NewTail returns an empty Tail.
-func NewTail() *Tail { return &Tail{} }
-
-// after returns up to limit events behind a position if another subscription has read them, or is just reading them.
-// Otherwise the caller polls, and calls finish when it is done.
-func (t *Tail) after(position events.Position, limit int, closed <-chan struct{}) (found stretch, finish func()) {
-	found, other, finish := t.look(position, limit)
-	if other == nil {
-		return found, finish
-	}
-	timer := time.NewTimer(tailWait)
-	defer timer.Stop()
-	select {
-	case <-other:
-	case <-timer.C:
-	case <-closed:
-	}
+// Close closes the connection.
+func (t *Tail) Close(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.find(position, limit), func() {}
+	t.disconnect(ctx)
 }
 
-// look returns events, or a channel that is closed when they may have been read, or a function to call after reading
-// them.
-func (t *Tail) look(position events.Position, limit int) (found stretch, other <-chan struct{}, finish func()) {
+func (t *Tail) disconnect(ctx context.Context) {
+	if t.conn != nil {
+		_ = t.conn.Close(ctx) // there is nothing to lose
+		t.conn = nil
+	}
+}
+
+// Forget drops what is kept: what could not be applied may be mended in the database by hand.
+func (t *Tail) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if found = t.find(position, limit); len(found.events) > 0 {
-		return found, nil, func() {}
-	}
-	if t.reading != nil {
-		if t.reading.start == position {
-			return stretch{}, t.reading.done, nil
-		}
-		return stretch{}, nil, func() {} // somebody else is elsewhere in the log
-	}
-	mine := &reading{start: position, done: make(chan struct{})}
-	t.reading = mine
-	return stretch{}, nil, sync.OnceFunc(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.reading = nil
-		close(mine.done)
-	})
+	t.parts = nil
 }
 
-// find returns the events of one part that follow a position.
-func (t *Tail) find(position events.Position, limit int) stretch {
+// Read returns the settled events of some kinds of stream behind a position of a log; nil stands for all. The chunk
+// ends in front of the first of them that cannot be decoded, which it names. It fails with ErrOtherLog if the log is
+// another one by now.
+func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, streams []string) (Chunk, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for i := range t.parts {
-		if part := &t.parts[i]; position.Compare(part.start) >= 0 && position.Compare(part.end()) < 0 {
-			return part.after(position, limit)
+		part := &t.parts[i]
+		if part.Identity == of && after.Compare(part.Start) >= 0 && after.Compare(part.End) < 0 {
+			found := part.from(after, t.limit, streams)
+			found.Settled = false // nobody knows what came since, and its signal may have been taken already
+			return found, nil
 		}
 	}
-	return stretch{}
+	chunk, err := t.read(ctx, after, of)
+	if err != nil {
+		t.disconnect(ctx)
+		return Chunk{}, err
+	}
+	t.keep(chunk)
+	return chunk.from(after, t.limit, streams), nil
 }
 
-// add keeps a stretch that was read if it reaches further than what is kept. What cannot be read may be mended, so it
-// is not kept.
-func (t *Tail) add(read stretch) {
-	read = read.sound()
-	if len(read.events) == 0 {
+func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (chunk Chunk, err error) {
+	if t.conn == nil || t.conn.IsClosed() {
+		if t.conn, err = Connect(ctx, t.config); err != nil {
+			return Chunk{}, err
+		}
+	}
+	if chunk, err = ReadChunk(ctx, t.conn, after, t.portion, nil); err == nil && chunk.Identity != of {
+		err = ErrOtherLog
+	}
+	return chunk, err
+}
+
+// keep keeps a chunk that reaches further than what is kept. What cannot be decoded may be mended, so it is not kept.
+func (t *Tail) keep(chunk Chunk) {
+	if chunk.Read == 0 || len(chunk.Undecodable) > 0 {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.parts) > 0 {
-		last := &t.parts[len(t.parts)-1]
-		switch end := last.end(); {
-		case read.identity != last.identity:
+	if n := len(t.parts); n > 0 {
+		last := &t.parts[n-1]
+		switch {
+		case chunk.Identity != last.Identity:
 			t.parts = nil
-		case read.end().Compare(end) <= 0:
+		case chunk.End.Compare(last.End) <= 0:
 			return
-		case read.start != end:
+		case chunk.Start != last.End:
 			t.parts = nil
 		}
 	}
-	t.parts = append(t.parts, read)
+	t.parts = append(t.parts, chunk)
 	if excess := len(t.parts) - tailParts; excess > 0 {
 		t.parts = slices.Delete(t.parts, 0, excess)
 	}
 }
 
-// forget drops all that is kept.
-func (t *Tail) forget() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.parts = nil
+// from returns up to limit events of a chunk behind a position, of some kinds of stream, up to the first of them that
+// cannot be decoded. The chunk has those of all kinds.
+func (c *Chunk) from(after events.Position, limit int, streams []string) Chunk {
+	first, exact := slices.BinarySearchFunc(c.Events, after,
+		func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
+	if exact {
+		first++
+	}
+	part := *c
+	part.Start, part.Undecodable = after, nil
+	part.Events = c.Events[first:]
+	for _, bad := range c.Undecodable {
+		at := bad.Recorded.Position
+		if at.Compare(after) <= 0 || !follows(streams, bad.Recorded.StreamType) {
+			continue
+		}
+		end, _ := slices.BinarySearchFunc(part.Events, at,
+			func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
+		part.cut(end)
+		part.Undecodable = []*UndecodableError{bad}
+		break
+	}
+	if len(part.Events) > limit {
+		part.cut(limit)
+		part.Full, part.Undecodable = true, nil
+	}
+	part.Read = len(part.Events)
+	if streams != nil {
+		part.Events = slices.DeleteFunc(slices.Clone(part.Events),
+			func(e events.Recorded) bool { return !follows(streams, e.StreamType) })
+	}
+	return part
+}
+
+// cut leaves the first n events.
+func (c *Chunk) cut(n int) {
+	c.Events, c.End, c.Full = c.Events[:n:n], c.Start, false
+	if n > 0 {
+		c.End = c.Events[n-1].Position
+	}
 }

@@ -2,160 +2,216 @@ package eventlog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
+	"strings"
 	"testing"
-	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 )
 
-// follow joins another subscription to the log of a pool.
-func follow(t *testing.T, config eventlog.SubscriptionConfig) (*eventlog.Subscription, <-chan *message.Message) {
+// openTail returns a tail of a log and the identity of that.
+func openTail(t *testing.T, pool *pgxpool.Pool, limit int) (*eventlog.Tail, eventlog.Identity) {
 	t.Helper()
-	config.Logger = slog.New(slog.DiscardHandler)
-	subscription, err := eventlog.NewSubscription(config)
+	identity, err := eventlog.Identify(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = subscription.Close() })
-	messages, err := subscription.Subscribe(context.Background(), eventlog.Topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return subscription, messages
+	tail := eventlog.NewTail(pool.Config().ConnConfig, limit)
+	t.Cleanup(func() { tail.Close(context.Background()) })
+	return tail, identity
 }
 
-// Subscriptions with one Tail, of which one is slow, all get every event in order and at once, and decode it once for
-// all of them.
+// read reads from a tail.
+func read(
+	t *testing.T, tail *eventlog.Tail, after events.Position, of eventlog.Identity, streams ...string,
+) eventlog.Chunk {
+	t.Helper()
+	chunk, err := tail.Read(t.Context(), after, of, streams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chunk
+}
+
+// appendThreads appends events in one transaction, and returns their ids.
+func appendThreads(t *testing.T, pool *pgxpool.Pool, prefix string, n int) []string {
+	t.Helper()
+	recorded, ids := make([]events.Recorded, n), make([]string, n)
+	for i := range recorded {
+		ids[i] = fmt.Sprintf("%s-%d", prefix, i)
+		recorded[i] = events.Recorded{
+			StreamType: events.ThreadStream, StreamID: uuid.New(), StreamVersion: 1, ID: ids[i], Source: "test",
+			Event: events.ThreadOpened{NovelID: uuid.New()},
+		}
+	}
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil {
+		t.Error(err)
+	}
+	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
+		t.Error(err)
+	}
+	return ids
+}
+
+func ids(chunk eventlog.Chunk) []string {
+	var list []string
+	for i := range chunk.Events {
+		list = append(list, chunk.Events[i].ID)
+	}
+	return list
+}
+
+func awaitSettled(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTailIsShared: whoever comes second gets the very events that the first has decoded, and is not told that nothing
+// came since: it may have taken the signal of that already.
 func TestTailIsShared(t *testing.T) {
 	t.Parallel()
-	const rounds, each, readers = 60, 3, 3
-	wake, tail := eventlog.NewWake(), eventlog.NewTail()
-	config := eventlog.SubscriptionConfig{Wake: wake, Tail: tail, Limit: 4, Pace: 4 * time.Millisecond}
-	pool, first, firstMessages := setup(t, config)
-	config.DB = eventlog.OpenPolls(pool.Config().ConnConfig, readers)
-	t.Cleanup(func() { _ = config.DB.Close() })
-
-	got := make([][]string, readers)
-	decoded := make([]map[*events.Recorded]bool, readers)
-	done := make(chan error, readers)
-	for i := range readers {
-		decoded[i] = map[*events.Recorded]bool{}
-		subscription, messages := first, firstMessages
-		if i > 0 {
-			subscription, messages = follow(t, config)
-		}
-		go func() {
-			for len(got[i]) < rounds*each {
-				var m *message.Message
-				select {
-				case m = <-messages:
-				case <-time.After(testdb.UntilSettled):
-					done <- fmt.Errorf("reader %d has %d of %d events after %v", i, len(got[i]), rounds*each, testdb.UntilSettled)
-					return
-				}
-				batch, ok := subscription.Batch(m)
-				if !ok {
-					done <- fmt.Errorf("a message of reader %d stands for no batch", i)
-					return
-				}
-				for j := range batch.Events {
-					decoded[i][&batch.Events[j]] = true
-				}
-				got[i] = append(got[i], ids(batch)...)
-				if i == 1 {
-					time.Sleep(5 * time.Millisecond)
-				}
-				subscription.Seek(batch.End, batch.Identity)
-				m.Ack()
-			}
-			done <- nil
-		}()
+	log := setupLog(t)
+	want := append(appendThreads(t, log.pool, "first", 3), appendThreads(t, log.pool, "second", 3)...)
+	awaitSettled(t, log.pool)
+	tail, identity := openTail(t, log.pool, 4)
+	first := read(t, tail, events.Position{}, identity)
+	if !first.Full || len(first.Events) != 4 {
+		t.Errorf("the first chunk: %d events, full: %v", len(first.Events), first.Full)
 	}
-	var want []string
-	for i := range rounds {
-		want = append(want, appendThreads(t, pool, fmt.Sprint(i), each)...)
-		wake.Signal()
-		time.Sleep(time.Duration(i%4) * time.Millisecond)
+	second := read(t, tail, first.End, identity)
+	if !second.Settled || second.Full {
+		t.Errorf("the second chunk is settled: %v, full: %v", second.Settled, second.Full)
 	}
-	for range readers {
-		if err := <-done; err != nil {
-			t.Fatal(err)
+	if diff := cmp.Diff(want, append(ids(first), ids(second)...)); diff != "" {
+		t.Errorf("events differ (-appended +read):\n%s", diff)
+	}
+	for start, part := range map[events.Position][]events.Recorded{
+		{}: first.Events, first.Events[1].Position: first.Events[2:], first.End: second.Events,
+	} {
+		again := read(t, tail, start, identity)
+		if len(again.Events) != len(part) || &again.Events[0] != &part[0] || again.Settled || again.Start != start {
+			t.Errorf("behind %s: %d events, settled: %v, want the %d that were decoded", start, len(again.Events),
+				again.Settled, len(part))
 		}
 	}
-	shared := 0
-	for i := range readers {
-		if diff := cmp.Diff(want, got[i]); diff != "" {
-			t.Errorf("events of reader %d differ (-appended +delivered):\n%s", i, diff)
-		}
-		for event := range decoded[i] {
-			for j := range i {
-				if decoded[j][event] {
-					shared++
-					break
-				}
-			}
-		}
+	tail.Forget()
+	if again := read(t, tail, events.Position{}, identity); &again.Events[0] == &first.Events[0] {
+		t.Error("it has forgotten nothing")
 	}
-	if shared == 0 { // how many it is depends on how busy the machine is
-		t.Error("no event was shared")
-	}
-	t.Logf("shared %d of %d", shared, (readers-1)*rounds*each)
 }
 
-// One signal may stand for two appends. A subscription that finds the first of them with another one, which has not
-// read the second yet, comes back for it at once.
-func TestTailMissesNoSignal(t *testing.T) {
+// TestTailOfAnotherLog: what was kept of a log is not handed out once the log is another one, and a follower is told,
+// also when nothing comes behind its position.
+func TestTailOfAnotherLog(t *testing.T) {
 	t.Parallel()
-	wake, tail := eventlog.NewWake(), eventlog.NewTail()
-	config := eventlog.SubscriptionConfig{Wake: wake, Tail: tail}
-	pool, first, firstMessages := setup(t, config)
-	config.DB = eventlog.OpenPolls(pool.Config().ConnConfig, 1)
-	t.Cleanup(func() { _ = config.DB.Close() })
-	second, secondMessages := follow(t, config)
-	ack := func(s *eventlog.Subscription, m *message.Message) {
-		batch := batchOf(t, s, m)
-		s.Seek(batch.End, batch.Identity)
-		m.Ack()
-	}
-	// The machine may be busy: it is the most that count.
-	const lead = 4
-	ahead := 0 // those that came with a signal, less the others
-	for i := 0; ahead < lead; i++ {
-		if i == 30 || ahead == -lead {
-			t.Fatalf("of %d events, those that came with a signal are ahead of those that came with the poll by %d", i, ahead)
-		}
-		appendThreads(t, pool, fmt.Sprintf("both %d", i), 1)
-		wake.Signal()
-		busy := receive(t, secondMessages)
-		ack(first, receive(t, firstMessages))
+	log := setupLog(t)
+	kept := appendThreads(t, log.pool, "kept", 2)
+	appendThreads(t, log.pool, "lost", 3)
+	awaitSettled(t, log.pool)
+	tail, before := openTail(t, log.pool, 0)
+	end := read(t, tail, events.Position{}, before).End
+	testdb.Lose(t, log.pool, `event_id LIKE 'lost%'`)
 
-		appendThreads(t, pool, fmt.Sprintf("shared %d", i), 1)
-		wake.Signal()
-		held := receive(t, firstMessages)
-		appendThreads(t, pool, fmt.Sprintf("unread %d", i), 1)
-		if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
-			t.Fatal(err)
+	for range 2 {
+		if chunk, err := tail.Read(t.Context(), end, before, nil); !errors.Is(err, eventlog.ErrOtherLog) {
+			t.Errorf("%d events, %v, want ErrOtherLog", len(chunk.Events), err)
 		}
-		wake.Signal()
-
-		ack(second, busy)
-		ack(second, receive(t, secondMessages))
-		start := time.Now()
-		last := receive(t, secondMessages)
-		if time.Since(start) < 500*time.Millisecond {
-			ahead++
-		} else {
-			ahead--
-		}
-		ack(second, last)
-		ack(first, held)
-		ack(first, receive(t, firstMessages))
 	}
+	now, err := eventlog.Identify(t.Context(), log.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(kept, ids(read(t, tail, events.Position{}, now))); diff != "" {
+		t.Errorf("other events than the log has (-log +read):\n%s", diff)
+	}
+}
+
+// TestTailStopsBeforeUndecodable: a chunk ends in front of an event that cannot be decoded, unless nobody asked for it.
+func TestTailStopsBeforeUndecodable(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	before := appendThreads(t, log.pool, "before", 3)
+	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		VALUES (0, 'novel', gen_random_uuid(), 1, 'odd', 'test', 'novel.folded.v1', '{}', '{}')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := appendThreads(t, log.pool, "after", 3)
+	awaitSettled(t, log.pool)
+	tail, identity := openTail(t, log.pool, 0)
+	chunk := read(t, tail, events.Position{}, identity)
+	if diff := cmp.Diff(before, ids(chunk)); diff != "" || chunk.End != chunk.Events[2].Position || chunk.Full {
+		t.Errorf("up to %s, full: %v (-want +read):\n%s", chunk.End, chunk.Full, diff)
+	}
+	next := read(t, tail, chunk.End, identity)
+	for _, c := range []eventlog.Chunk{chunk, next} {
+		if len(c.Undecodable) != 1 || !errors.Is(c.Undecodable[0], events.ErrUnknownType) ||
+			c.Undecodable[0].Recorded.ID != "odd" {
+			t.Errorf("undecodable: %v", c.Undecodable)
+		}
+	}
+	if next.Start != next.End || len(next.Events) > 0 {
+		t.Errorf("right in front of it: %v from %s to %s", ids(next), next.Start, next.End)
+	}
+	others := read(t, tail, events.Position{}, identity, events.ThreadStream)
+	if diff := cmp.Diff(append(before, after...), ids(others)); diff != "" || len(others.Undecodable) > 0 {
+		t.Errorf("threads only: %v (-want +read):\n%s", others.Undecodable, diff)
+	}
+}
+
+// TestReadUsesTheIndex: it walks the primary key from where it starts, also when the statement was planned while the
+// log was empty.
+func TestReadUsesTheIndex(t *testing.T) {
+	t.Parallel()
+	conn, err := eventlog.Connect(t.Context(), setupLog(t).pool.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
+	rows, err := conn.Query(t.Context(), "EXPLAIN "+eventlog.SettledSQL, "5", 5, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan := strings.Join(lines, "\n"); !strings.Contains(plan, "Index Scan using events_pkey") ||
+		strings.Contains(plan, "Sort") {
+		t.Errorf("plan:\n%s", plan)
+	}
+}
+
+// TestReadStaysBelowRunningTransactions: what a transaction has appended is not seen while an older one is running,
+// whose events would come before it.
+func TestReadStaysBelowRunningTransactions(t *testing.T) {
+	t.Parallel()
+	pool := setupLog(t).pool
+	tail, identity := openTail(t, pool, 0)
+	older, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	appendThreads(t, pool, "younger", 3)
+	if chunk := read(t, tail, events.Position{}, identity); chunk.Read != 0 || chunk.Settled {
+		t.Errorf("%d events are seen while an older transaction is running, settled: %v", chunk.Read, chunk.Settled)
+	}
+	if err := older.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testdb.Eventually(t, "all are seen", func() bool { return read(t, tail, events.Position{}, identity).Read == 3 })
 }

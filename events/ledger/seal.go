@@ -20,7 +20,7 @@ const sealTimeout = time.Minute
 
 var (
 	// errLost means that another replica seals, or has moved the ledger on.
-	errLost = errors.New("another replica seals")
+	errLost = fmt.Errorf("%w: it seals", eventlog.ErrStandby)
 	// errLostRows means that the database stored another number of rows than were sent.
 	errLostRows = errors.New("seal stored another number of rows than were sent")
 )
@@ -119,7 +119,6 @@ var ErrGap = errors.New("positions of a transaction have a gap")
 type batch struct {
 	start, end state
 	events     int
-	full       bool      // there may be more to read at once
 	oldest     time.Time // recorded_at of the first event
 
 	transactions []uint64 // that begin in the batch
@@ -199,26 +198,23 @@ func (b *builder) finish() *batch {
 // lastPositionSQL finds the end of a transaction. $1: the transaction.
 const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
 
-// nextBatch reads up to limit events behind start and makes a batch of them. The tree, which has the size of start, has
-// grown by the batch afterwards.
-func nextBatch(ctx context.Context, db database.Querier, t *tree, start state, limit int) (*batch, error) {
+// nextBatch reads a portion of the events behind start and makes a batch of them. The tree, which has the size of
+// start, has grown by the batch afterwards. It fails with eventlog.ErrOtherLog if the log is not that of start.
+func nextBatch(
+	ctx context.Context, db database.Querier, t *tree, start state, portion *eventlog.Portion,
+) (*batch, eventlog.Span, error) {
 	b := newBuilder(t, start)
-	for row, err := range eventlog.RowsAfter(ctx, db, start.position, limit) {
-		if err != nil {
-			return nil, fmt.Errorf("read log after %s: %w", start.position, err)
-		}
-		if err := b.add(row); err != nil {
-			return nil, err
-		}
+	span, err := eventlog.ReadRows(ctx, db, start.position, start.log, portion, b.add)
+	if err != nil {
+		return nil, span, err //nolint:wrapcheck // it says what was read
 	}
-	b.batch.full = b.batch.events == limit
-	if last := len(b.batch.counts) - 1; b.batch.full && last >= 0 {
-		// The last transaction may go on behind the limit. What is settled does not change: its end is known.
+	if last := len(b.batch.counts) - 1; span.Full && last >= 0 {
+		// The last transaction may go on behind the portion. What is settled does not change: its end is known.
 		var end int32
 		if err := db.QueryRow(ctx, lastPositionSQL, b.batch.transactions[last]).Scan(&end); err != nil {
-			return nil, fmt.Errorf("find the end of transaction %d: %w", b.batch.transactions[last], err)
+			return nil, span, fmt.Errorf("find the end of transaction %d: %w", b.batch.transactions[last], err)
 		}
 		b.batch.counts[last] = end + 1
 	}
-	return b.finish(), nil
+	return b.finish(), span, nil
 }

@@ -112,7 +112,7 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 		}
 	}
 	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, recorded); err != nil { //nolint:contextcheck // queueing waits for nothing
+	if err := eventlog.Queue(&batch, recorded); err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {

@@ -102,7 +102,7 @@ func watchCheckpoints(t testing.TB, database string) (wantChain func() int) {
 // debugging.
 func competed(replicas ...*replica) bool {
 	return slices.ContainsFunc(replicas, func(r *replica) bool {
-		return strings.Contains(r.stderr.String(), "Projection changed hands")
+		return strings.Contains(r.stderr.String(), "it applies this projection")
 	})
 }
 

@@ -27,8 +27,6 @@ type Pools struct {
 	General *pgxpool.Pool // everything else
 	Ledger  *pgxpool.Pool // that of sealing, signing and publishing the ledger
 
-	Polls int // connections for polling the log; 0: one for each projection
-
 	room   room
 	scarce bool // the pools are smaller than would be of use
 	ideal  int  // connections that would be of use
@@ -157,19 +155,17 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		{&p.Limits, share{1, 3}, limitsSettings, true, true},
 		{&p.Access, share{1, accessConnections}, accessSettings, true, true},
 	}
-	shares := []share{{0, polls - 1}} // in which one that polls is contained
+	var shares []share
 	p.ideal = unpooled
 	for _, pool := range pools {
 		shares = append(shares, pool.share)
 		p.ideal += pool.most
 	}
 	met := &timelines{newest: map[string]string{}}
-	var sizes []int
-	if sizes, p.scarce = p.room.divide(shares); p.scarce {
-		p.Polls = 1 + sizes[0]
-	}
+	sizes, scarce := p.room.divide(shares)
+	p.scarce = scarce
 	for i, pool := range pools {
-		o := options{size: sizes[i+1], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce, met: met}
+		o := options{size: sizes[i], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce, met: met}
 		if pool.keep {
 			o.full = p.makeRoom
 		}

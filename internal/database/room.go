@@ -16,12 +16,11 @@ var ErrTooFew = errors.New("the database server lets this role have too few conn
 // tooManyConnections is the SQLSTATE of a server, a role or a database that has no connection left.
 const tooManyConnections = "53300"
 
-// Connections that are not in a pool: those that poll the log, one for each projection; what reads ahead while one
-// catches up; what listens; and a rebuild.
+// Connections that are not in a pool: the one that reads the log; one for each projection that catches up; two that
+// listen; and four of a rebuild.
 const (
-	polls         = 4
-	unpooled      = 14
-	leastUnpooled = 3 // one that polls, two that listen
+	unpooled      = 11
+	leastUnpooled = 3 // one that reads, two that listen
 )
 
 // room is how many connections the role may have on its database: of itself, and now that others have theirs.

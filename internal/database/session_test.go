@@ -2,7 +2,6 @@ package database_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -120,19 +119,18 @@ func TestEverySessionIsPinned(t *testing.T) {
 		}
 	}
 	config := pools.General.Config().ConnConfig
-	for name, db := range map[string]*sql.DB{"polls": eventlog.OpenPolls(config, 1), "other": stdlib.OpenDB(*config)} {
-		defer db.Close() //nolint:errcheck // a test's
-		settings[name] = func(setting string) (value string, err error) {
-			return value, db.QueryRowContext(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
-		}
+	other := stdlib.OpenDB(*config)
+	defer other.Close() //nolint:errcheck // a test's
+	settings["other"] = func(setting string) (value string, err error) {
+		return value, other.QueryRowContext(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
 	}
 	reading, err := eventlog.Connect(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer queries.Close(context.Background()) //nolint:errcheck // a test's
-	settings["read ahead"] = func(setting string) (value string, err error) {
-		return value, queries.QueryRow(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
+	defer reading.Close(context.Background()) //nolint:errcheck // a test's
+	settings["that read the log"] = func(setting string) (value string, err error) {
+		return value, reading.QueryRow(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
 	}
 	for place, get := range settings {
 		for _, setting := range pinned {

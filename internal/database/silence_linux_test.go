@@ -47,12 +47,12 @@ func TestConnectionsNoticeSilence(t *testing.T) {
 
 	config := pools.General.Config().ConnConfig
 	made := dialled(config)
-	polls := eventlog.OpenPolls(config, 1)
-	defer polls.Close() //nolint:errcheck // there is nothing to lose
-	if err := polls.PingContext(t.Context()); err != nil {
+	reading, err := eventlog.Connect(t.Context(), config)
+	if err != nil {
 		t.Fatal(err)
 	}
-	conns["polls"] = latest(made)
+	defer reading.Close(context.Background()) //nolint:errcheck // there is nothing to lose
+	conns["reading"] = latest(made)
 
 	listening, stop := context.WithCancel(t.Context())
 	ended, heard := make(chan struct{}), make(chan struct{}, 1)

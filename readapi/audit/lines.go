@@ -31,12 +31,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 		return err
 	}
 
-	s := &history.Stream{Reader: reader, Limit: o.limit, Follow: o.follow}
-	if o.follow {
-		signals, stop := a.Wake.Signals()
-		defer stop()
-		s.Signal = signals
-	}
+	s := &history.Stream{Reader: reader, Limit: o.limit, Follow: o.follow, Wake: a.Wake}
 	out := &lineWriter{
 		api: a, w: w, control: http.NewResponseController(w), request: rd.Request, follow: o.follow, allowedAt: a.Now(),
 	}

@@ -2,14 +2,16 @@ package history
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"novelgate/events/eventlog"
 )
 
-// Waiting for the log to grow.
+// Waits of a stream: the least time between two reads of new events, and the longest time without any.
 const (
-	firstRepeat = time.Millisecond       // after a read behind which a running transaction may hide events, …
-	lastRepeat  = 400 * time.Millisecond // … doubling up to this; also the interval without signals
-	pace        = 5 * time.Millisecond   // the least time between two reads of new events
+	pace = 5 * time.Millisecond
+	poll = 400 * time.Millisecond
 )
 
 // streamPage is how many events a stream holds in memory at a time.
@@ -18,95 +20,74 @@ const streamPage = 500
 // Stream is a walk along the log that ends at the horizon, or goes on with it.
 type Stream struct {
 	Reader *Reader
-	Limit  int             // ends after so many events; 0: no limit
-	Follow bool            // goes on when the end is reached
-	Signal <-chan struct{} // says that the log may have grown; nil: it is looked at every 400 ms
+	Limit  int            // ends after so many events; 0: no limit
+	Follow bool           // goes on when the end is reached
+	Wake   *eventlog.Wake // says that the log may have grown; nil: it is looked at every 400 ms
 }
 
 // Run calls emit with what follows a cursor, page by page and in short transactions, and idle between pages and while
 // it waits, every 400 ms. It ends when there is no more, ctx ends, or one of the two returns an error.
 func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error, idle func() error) error {
-	horizon, err := s.Reader.Horizon(ctx)
+	w := walk{Stream: s, after: after, left: s.Limit, emit: emit, idle: idle}
+	follow := eventlog.Follow{Wake: s.Wake, Pace: pace, Poll: poll}
+	if err := follow.Each(ctx, w.step); !errors.Is(err, errEnd) {
+		return err //nolint:wrapcheck // it is one of step
+	}
+	return nil
+}
+
+// errEnd ends a walk that has come to its end.
+var errEnd = errors.New("end of the stream")
+
+// walk is how far a stream has come.
+type walk struct {
+	*Stream
+
+	after   Cursor
+	horizon Horizon
+	begun   bool
+	more    bool // below the horizon
+	left    int  // of Limit
+	emit    func([]Event) error
+	idle    func() error
+}
+
+// step emits a page, or looks for a horizon that is further.
+func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
+	if !w.more {
+		horizon, err := w.Reader.Horizon(ctx)
+		if err != nil {
+			return eventlog.Span{}, err
+		}
+		// It is another one when it is further, or when the log was set back.
+		if w.begun && horizon.xmin == w.horizon.xmin {
+			return eventlog.Span{Settled: horizon.settled}, w.idle()
+		}
+		w.horizon, w.begun = horizon, true
+	}
+	limit := streamPage
+	if w.Limit > 0 {
+		limit = min(limit, w.left)
+	}
+	page, err := w.Reader.Page(ctx, w.after, w.horizon, limit)
 	if err != nil {
-		return err
+		return eventlog.Span{}, err
 	}
-	left, repeat := s.Limit, time.Duration(0)
-	for {
-		limit := streamPage
-		if s.Limit > 0 {
-			limit = min(limit, left)
-		}
-		page, err := s.Reader.Page(ctx, after, horizon, limit)
-		if err != nil {
-			return err
-		}
-		after = page.Next
-		if len(page.Events) > 0 {
-			if err := emit(page.Events); err != nil {
-				return err
-			}
-			repeat = 0
-		}
-		if left -= len(page.Events); s.Limit > 0 && left == 0 {
-			return nil
-		}
-		if err := idle(); err != nil {
-			return err
-		}
-		if page.More {
-			continue
-		}
-		if !s.Follow {
-			return nil
-		}
-		if horizon, repeat, err = s.await(ctx, horizon, repeat, idle); err != nil {
-			return err
+	w.after, w.more = page.Next, page.More
+	if len(page.Events) > 0 {
+		if err := w.emit(page.Events); err != nil {
+			return eventlog.Span{}, err
 		}
 	}
-}
-
-// await returns another horizon than the last one: one that is further, or that of a log that was set back.
-func (s *Stream) await(
-	ctx context.Context, last Horizon, repeat time.Duration, idle func() error,
-) (Horizon, time.Duration, error) {
-	wait := pace
-	for {
-		if err := s.sleep(ctx, wait); err != nil {
-			return Horizon{}, 0, err
-		}
-		horizon, err := s.Reader.Horizon(ctx)
-		if err != nil {
-			return Horizon{}, 0, err
-		}
-		if horizon.xmin != last.xmin {
-			return horizon, repeat, nil
-		}
-		if err := idle(); err != nil {
-			return Horizon{}, 0, err
-		}
-		wait = lastRepeat
-		if !horizon.settled {
-			// Its end gives no signal that would be seen here: events that it hides may have been signalled before.
-			repeat = min(max(firstRepeat, 2*repeat), lastRepeat)
-			wait = repeat
-		}
+	w.left -= len(page.Events)
+	if w.Limit > 0 && w.left == 0 {
+		return eventlog.Span{}, errEnd
 	}
-}
-
-// sleep waits for a signal or for d, and at least for the pace.
-func (s *Stream) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	signal := s.Signal
-	if d <= pace {
-		signal = nil
+	if err := w.idle(); err != nil {
+		return eventlog.Span{}, err
 	}
-	select {
-	case <-timer.C:
-		return nil
-	case <-signal:
-		return s.sleep(ctx, pace)
-	case <-ctx.Done():
-		return ctx.Err()
+	if !w.more && !w.Follow {
+		return eventlog.Span{}, errEnd
 	}
+	return eventlog.Span{Read: len(page.Events), Full: w.more, Settled: w.horizon.settled}, nil
 }

@@ -95,13 +95,12 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	var cursor history.Cursor
 	errCut := errors.New("cut")
 	for cuts := 0; len(got) < total && ctx.Err() == nil; cuts++ {
-		signals, stop := wake.Signals()
 		reader, err := history.NewReader(ctx, pool, history.Filter{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		left := rand.IntN(60)
-		err = (&history.Stream{Reader: reader, Follow: true, Signal: signals}).Run(ctx, cursor,
+		err = (&history.Stream{Reader: reader, Follow: true, Wake: wake}).Run(ctx, cursor,
 			func(list []history.Event) error {
 				for i := range list {
 					if left--; left < 0 {
@@ -120,7 +119,6 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 				}
 				return nil
 			})
-		stop()
 		if !errors.Is(err, errCut) {
 			t.Fatalf("after %d events: %v", len(got), err)
 		}

@@ -1,0 +1,177 @@
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"novelgate/events"
+)
+
+// Waits of a Follow.
+const (
+	DefaultPace  = 250 * time.Millisecond
+	DefaultPoll  = time.Second
+	pacePerEvent = 2 * time.Millisecond   // of a read that was not full
+	firstRepeat  = time.Millisecond       // after a read behind which a running transaction may hide events; doubles
+	mostDeaf     = 16 * time.Millisecond  // for which signals are left aside when such reads go on
+	firstRetry   = 50 * time.Millisecond  // after a turn that failed, …
+	lastRetry    = 5 * time.Second        // … doubling up to this
+	standbyWait  = 250 * time.Millisecond // between two looks at the position of the active replica
+	blockedWait  = time.Second
+	quietRetries = 2 // failures in a row before one is logged as a warning
+)
+
+var (
+	// ErrStandby ends a turn because another replica is active.
+	ErrStandby = errors.New("another replica is active")
+	// ErrBlocked ends a turn that cannot go on until somebody acts: staff, or a replica of another version.
+	ErrBlocked = errors.New("blocked")
+)
+
+// Follow is the one loop of everything that reads the log as it grows; see the documentation of the package. The zero
+// Follow reads once a second.
+type Follow struct {
+	// Wake tells of appends. Default: none.
+	Wake *Wake
+	// Pace is the longest pause after a read that found events and was not full, so that under load few large reads are
+	// made rather than many small ones. A read of n events is followed by a pause of n × 2 ms. Default: DefaultPace.
+	Pace time.Duration
+	// Poll is the longest time between two reads. Default: DefaultPoll.
+	Poll time.Duration
+	// Position returns how far all replicas together have come. Run needs it.
+	Position func(context.Context) (events.Position, error)
+	// Logger gets the turns that failed. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// Run takes one turn after another until ctx ends. A turn loads from the database where to go on, and works with Each
+// until something is in the way. progress says that it got anything done.
+func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress bool, err error)) {
+	for failures := 0; ctx.Err() == nil; {
+		progress, err := turn(ctx)
+		if progress {
+			failures = 0
+		}
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, ErrStandby):
+			failures = 0
+			f.logger().DebugContext(ctx, "Standing by", slog.Any("reason", err))
+			f.standBy(ctx)
+		case errors.Is(err, ErrBlocked):
+			failures = 0
+			Sleep(ctx, blockedWait)
+		default:
+			failures++
+			level := slog.LevelDebug
+			if failures > quietRetries {
+				level = slog.LevelWarn
+			}
+			f.logger().Log(ctx, level, "Following the log failed; trying again", slog.Int("failures", failures),
+				slog.Any("error", err))
+			Sleep(ctx, min(firstRetry<<min(failures-1, 10), lastRetry))
+		}
+	}
+}
+
+// standBy returns when the active replica stands still, or cannot be seen.
+func (f *Follow) standBy(ctx context.Context) {
+	last, err := f.Position(ctx)
+	for err == nil {
+		// Replicas that wake together would all step in together.
+		if !Sleep(ctx, standbyWait+rand.N(standbyWait/4)) { //nolint:gosec // not a secret
+			return
+		}
+		before := last
+		if last, err = f.Position(ctx); last == before {
+			return
+		}
+	}
+}
+
+func (f *Follow) logger() *slog.Logger {
+	if f.Logger == nil {
+		return slog.Default()
+	}
+	return f.Logger
+}
+
+// Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends. read returns what
+// it has found.
+func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, error)) error {
+	w := waits{pace: f.Pace, poll: f.Poll}
+	if w.pace <= 0 {
+		w.pace = DefaultPace
+	}
+	if w.poll <= 0 {
+		w.poll = DefaultPoll
+	}
+	var stop func()
+	w.signals, stop = f.Wake.Signals()
+	defer stop()
+	for {
+		found, err := read(ctx)
+		if err != nil {
+			return err
+		}
+		w.wait(ctx, found)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// waits is what Each remembers from one wait to the next.
+type waits struct {
+	pace, poll time.Duration
+	signals    <-chan struct{}
+	repeat     time.Duration // the latest wait for hidden events; 0 after a signal or events
+	deaf       time.Duration // like repeat, but signals do not reset it
+}
+
+// wait returns when the next read is due.
+func (w *waits) wait(ctx context.Context, found Span) {
+	if found.Read > 0 || found.Full || found.Settled {
+		w.repeat, w.deaf = 0, 0
+	}
+	if found.Full {
+		return
+	}
+	if found.Read > 0 {
+		Sleep(ctx, min(w.pace, time.Duration(found.Read)*pacePerEvent))
+	}
+	next := w.poll
+	if !found.Settled {
+		// While an older transaction runs, every append sends its signal and none of them is seen.
+		Sleep(ctx, min(w.deaf, mostDeaf))
+		w.repeat = min(max(firstRepeat, 2*w.repeat), w.poll)
+		w.deaf = min(max(firstRepeat, 2*w.deaf), w.poll)
+		next = w.repeat
+	}
+	timer := time.NewTimer(next)
+	defer timer.Stop()
+	select {
+	case <-w.signals:
+		w.repeat = 0
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Sleep waits for d, or for the end of ctx if that comes first, and reports whether ctx is still alive.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
