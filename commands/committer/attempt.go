@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,78 +15,88 @@ import (
 
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/projections"
 )
 
-// verdict is what became of an attempt.
-type verdict int
+// result is what became of an attempt. Nothing was written unless it is committed or lost.
+type result int
 
 const (
-	committed  verdict = iota
-	misjudged          // a comment that was presumed new is none, or may be none; nothing was written
-	outdated           // what the lane remembered has changed; nothing was written
-	conflicted         // another writer was faster; nothing was written
-	away               // the database could not be asked; nothing was written
-	lost               // the transaction was sent and its outcome is unknown
-	failed             // it cannot be carried out as it is; nothing was written
+	committed  result = iota
+	conflicted        // another writer was faster
+	locked            // another session held a lock for longer than lock_timeout
+	away              // the database could not be asked
+	lost              // the transaction was sent and its outcome is unknown
+	failed            // it cannot be carried out as it is
 )
 
+// path carries out one attempt at committing jobs.
+type path func(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error
+
 // attempt is one try at committing jobs in one transaction.
-func (r *run) attempt(ctx context.Context, st *state, jobs []*job, lockTitles bool) (v verdict, err error) {
-	conn, err := r.config.Pool.Acquire(ctx)
+func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path) (r result, err error) {
+	conn, err := b.config.Pool.Acquire(ctx)
 	if err != nil {
 		return away, fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
-	if connections := r.meet(conn.Conn().PgConn()); st.memory != nil {
-		st.memory.begin(connections)
-	}
+	b.cache.begin(b.connectionEpoch(conn.Conn().PgConn()))
 	defer func() {
 		// One command that trips over a mistake in this program must not take all others down with it.
 		if cause := recover(); cause != nil {
-			v, err = failed, fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+			r, err = failed, fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
 			if st.sent {
-				v = lost
+				r = lost
 			}
 		}
 	}()
-	if lockTitles {
-		err = r.attemptLocked(ctx, conn, st, jobs)
-	} else {
-		err = r.attemptPipelined(ctx, conn.Conn(), st, jobs)
-	}
-	v = judge(ctx, conn.Conn(), st, err)
-	if v == away || v == lost {
-		// Not to be met again: the server behind it is gone, shuts down, is full or has become a standby. The pool
-		// would keep the place of a silent connection taken for 15 seconds, so it is closed outside of it.
+	err = along(ctx, conn, st, jobs)
+	if r = classify(ctx, conn.Conn(), st, err); r == away || r == lost {
+		// The server behind the connection is gone, shuts down, is full or has become a standby. The pool would keep
+		// the place of a silent connection taken for 15 seconds, so it is closed outside of the pool.
 		_ = conn.Hijack().Close(ctx)
 	}
-	return v, err
+	return r, err
 }
 
-// attemptPipelined sends the append, the inline projections and the commit together.
-func (r *run) attemptPipelined(ctx context.Context, conn *pgx.Conn, st *state, jobs []*job) error {
-	if err := r.prepare(ctx, conn, st, jobs); err != nil {
+// fastPath takes a batch of comments on cached titles in one round trip, an optimistic insert: keys are not looked
+// up, since the append fails if one is on record, and the cache is checked inside of the transaction. The check is
+// behind the append, because the switch of an inline rebuild locks the log before its tables.
+func (b *batch) fastPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
+	if err := b.cache.lookUp(st, jobs); err != nil {
 		return err
 	}
-	batch, err := st.writes(ctx, jobs)
+	if err := b.decide(ctx, st, jobs); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if j.err != nil { // its key may be on record, and then it is not refused
+			return j.err
+		}
+	}
+	statements, err := st.writes(ctx)
 	if err != nil {
 		return err
 	}
-	if batch == nil { // replays: what they answer from may not have been acknowledged before
-		return eventlog.AwaitReplicated(ctx, conn) //nolint:wrapcheck // it says what it waited for
-	}
-	st.sent = true
-	start := time.Now() //nolint:forbidigo // a duration for a metric
-	if err := send(ctx, conn, batch); err != nil {
-		return err
-	}
-	r.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
-	return nil
+	b.cache.check(statements, st, authorsOf(jobs))
+	return b.send(ctx, conn, st, statements)
 }
 
-// attemptLocked does the same inside an explicit transaction that first takes advisory locks on the titles. The
-// locks take no transaction id, so the append is still the first write.
-func (r *run) attemptLocked(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
+// plainPath reads everything, decides, and sends the append, the inline projections and the commit together.
+func (b *batch) plainPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
+	statements, err := b.prepare(ctx, conn, st, jobs)
+	if err != nil {
+		return err
+	}
+	if statements == nil { // the deliveries that replays answer from may not have been acknowledged before
+		return eventlog.AwaitReplicated(ctx, conn) //nolint:wrapcheck // it says what it waited for
+	}
+	return b.send(ctx, conn, st, statements)
+}
+
+// lockedPath does the same inside of an explicit transaction that first takes advisory locks on the titles. These
+// take no transaction id, so the append is still the first write.
+func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -94,59 +106,106 @@ func (r *run) attemptLocked(ctx context.Context, conn *pgxpool.Conn, st *state, 
 	if err := lockTitles(ctx, tx, jobs); err != nil {
 		return err
 	}
-	if err := r.prepare(ctx, tx, st, jobs); err != nil {
-		return err
-	}
-	batch, err := st.writes(ctx, jobs)
+	statements, err := b.prepare(ctx, tx, st, jobs)
 	if err != nil {
 		return err
 	}
-	if batch == nil {
+	if statements == nil {
 		if err := tx.Rollback(ctx); err != nil {
 			return fmt.Errorf("end a transaction without writes: %w", err)
 		}
 		return eventlog.AwaitReplicated(ctx, conn) //nolint:wrapcheck // it says what it waited for
 	}
 	start := time.Now() //nolint:forbidigo // a duration for a metric
-	if err := send(ctx, tx, batch); err != nil {
-		return err
+	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
+		return fmt.Errorf("append batch: %w", err)
 	}
 	st.sent = true
 	if err := tx.Commit(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	r.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
+	b.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
 	return nil
 }
 
-// prepare loads the working state and decides on it.
-func (r *run) prepare(ctx context.Context, q database.DB, st *state, jobs []*job) error {
-	if err := r.load(ctx, q, st, jobs); err != nil {
-		return err
+// A wait for an advisory lock is a queue of writers who retry on one contended title. Each holds it for less than
+// that. Everything behind it waits for locks as the session does.
+const (
+	queueTimeoutSQL   = `SET LOCAL lock_timeout = '500ms'`
+	sessionTimeoutSQL = `SET LOCAL lock_timeout TO DEFAULT`
+	lockTitlesSQL     = `SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) AS n`
+)
+
+// lockTitles makes the transaction wait for others that retry on the same titles. The locks are taken in one order,
+// so that two batches do not deadlock.
+func lockTitles(ctx context.Context, tx pgx.Tx, jobs []*job) error {
+	numbers := make([]int64, 0, len(jobs))
+	for _, j := range jobs {
+		hash := fnv.New64a()
+		hash.Write([]byte(j.folded))
+		numbers = append(numbers, int64(hash.Sum64())) //nolint:gosec // any 64 bits will do
 	}
-	if err := r.decide(ctx, st, jobs); err != nil {
-		return err
+	slices.Sort(numbers)
+	statements := &pgx.Batch{}
+	statements.Queue(queueTimeoutSQL)
+	statements.Queue(lockTitlesSQL, slices.Compact(numbers))
+	statements.Queue(sessionTimeoutSQL)
+	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
+		return fmt.Errorf("lock titles: %w", err)
 	}
-	return st.checkPresumption(jobs)
+	return nil
 }
 
-// judge says what err means for an attempt.
-func judge(ctx context.Context, conn *pgx.Conn, st *state, err error) verdict {
+// prepare reads, decides, and returns the statements to send; nil when there is nothing to write.
+func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*job) (*pgx.Batch, error) {
+	if err := b.read(ctx, db, st, jobs); err != nil {
+		return nil, err
+	}
+	if err := b.decide(ctx, st, jobs); err != nil {
+		return nil, err
+	}
+	if len(st.decided) == 0 {
+		return nil, nil //nolint:nilnil // said above
+	}
+	return st.writes(ctx)
+}
+
+// writes returns the statements that append what was decided and update the inline projections. The append is the
+// first.
+func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
+	statements := &pgx.Batch{}
+	var err error
+	if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil { //nolint:contextcheck // queueing waits for nothing
+		return nil, err
+	}
+	if err := projections.QueueInline(ctx, statements, st.decided); err != nil {
+		return nil, err
+	}
+	return statements, nil
+}
+
+// send carries out a transaction in one round trip.
+func (b *batch) send(ctx context.Context, conn *pgxpool.Conn, st *state, statements *pgx.Batch) error {
+	st.sent = true
+	start := time.Now() //nolint:forbidigo // a duration for a metric
+	if err := conn.SendBatch(ctx, statements).Close(); err != nil {
+		return fmt.Errorf("append batch: %w", err)
+	}
+	b.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
+	return nil
+}
+
+// classify says what err means for an attempt.
+func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) result {
 	var refused *pgconn.PgError
 	switch {
 	case err == nil:
 		return committed
-	case errors.Is(err, errPresumption):
-		return misjudged
-	case errors.Is(err, errOutdated):
-		return outdated
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
 		// The server lives and has rolled back.
 		switch {
-		case refused.Code == memoryRefused:
-			return outdated
-		case st.presumed && eventlog.IsDuplicate(err):
-			return misjudged
+		case eventlog.IsLocked(err):
+			return locked
 		case eventlog.IsConflict(err):
 			return conflicted
 		case eventlog.IsUnavailable(err):
@@ -157,8 +216,14 @@ func judge(ctx context.Context, conn *pgx.Conn, st *state, err error) verdict {
 	case st.sent:
 		return lost
 	case refused == nil && !conn.IsClosed() && ctx.Err() == nil:
-		return failed // nobody's fault but ours, such as an event that cannot be decoded
+		return failed // nothing but this program is at fault, such as an event that cannot be decoded
 	default:
 		return away
 	}
+}
+
+// isStaleCache reports whether the check of the cache has refused a transaction.
+func isStaleCache(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == staleCache
 }

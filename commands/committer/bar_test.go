@@ -30,7 +30,8 @@ func TestBarRacesWithImports(t *testing.T) {
 	for i := range titles {
 		spelling := fmt.Sprint("Title ", i)
 		var wg sync.WaitGroup
-		// One side or the other has a start, of nothing up to what it takes to write; with the first two titles it has done.
+		// One side or the other has a start, of nothing up to what it takes to write; with the first two titles it
+		// has done.
 		start := time.Duration(i/2) * 4 * time.Millisecond / time.Duration(titles)
 		if i == 0 {
 			if _, err := replicas[0].ImportPost(t.Context(), partners[0].post("first", spelling)); err != nil {
@@ -105,8 +106,8 @@ func TestBarRacesWithImports(t *testing.T) {
 	}
 }
 
-// TestFreedTitleIsCreatedOnce: many import a title that was barred and is free again. The stream goes on where it was,
-// and the novel has the slug that was kept and the spelling of its creator.
+// TestFreedTitleIsCreatedOnce: many import a title that was barred and is free again. The stream goes on where it
+// was, and the novel has the slug that was kept and the spelling of its creator.
 func TestFreedTitleIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

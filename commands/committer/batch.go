@@ -1,6 +1,7 @@
 package committer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,67 +12,101 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"novelgate/events/eventlog"
 )
 
-// conflictsBeforeBisect is how often a batch is decided again as a whole.
-const conflictsBeforeBisect = 3
+// How often commands are decided again after a conflict: as a batch, before it is cut, and one by itself, before it
+// is given up.
+const (
+	conflictsBeforeBisect = 3
+	conflictsAlone        = 12
+)
 
-// conflictsAlone is how often a command that stands alone is decided again before it is given up.
-const conflictsAlone = 12
+var (
+	// errNotCached sends a batch from the fast path to the plain one.
+	errNotCached = errors.New("not all that the batch needs is cached")
+	// errLocked ends the attempts at commands of which one met a lock that another session holds.
+	errLocked = errors.New("another session holds a lock on the title")
+)
 
-// run is one batch on its way into the log.
-type run struct {
-	*Committer
-	doubt   *doubt   // of the lane
-	trust   trust    // of the next attempt
+// batch is commands that a lane has taken up together, on their way into the log.
+type batch struct {
+	*lane
 	permits *permits // creations and updates of novels that the batch may make
-	// unsure are the attempts whose answer was lost, by the batch id of their events, and the permits that each
-	// used. At most one attempt at a command is ever committed.
-	unsure map[uuid.UUID]map[window]int
+	// lost are the attempts whose answer was lost, by the batch id of their events, and the permits that each used.
+	// At most one attempt at a command is ever committed.
+	lost map[uuid.UUID]map[window]int
 	// answered are keys of such attempts that have been answered as first delivery.
-	answered map[ref]struct{}
+	answered map[deliveryKey]struct{}
 }
 
-// run carries out jobs and answers each of them.
-func (c *Committer) run(jobs []*job, d *doubt, m *memory) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
-	defer cancel()
-	r := &run{
-		Committer: c, doubt: d, trust: trust{presumed: d.presume(), memory: m, unread: true},
-		permits: newPermits(c.config.Permits, c.config.Timeout/2),
-		unsure:  map[uuid.UUID]map[window]int{}, answered: map[ref]struct{}{},
+// commitFast tries the fast path, and reports whether it has answered the jobs. When it has not, the plain path reads
+// everything.
+func (b *batch) commitFast(ctx context.Context, jobs []*job) bool {
+	if b.plain > 0 {
+		b.plain--
+		return false
 	}
-	r.settle(ctx, jobs)
-	if err := r.permits.trouble(); err != nil {
-		c.config.Logger.WarnContext(ctx, "creations or updates of novels refused: the limiter is away",
-			slog.Any("error", err))
+	st := newState(len(jobs))
+	result, err := b.attempt(ctx, st, jobs, b.fastPath)
+	switch {
+	case result == committed:
+		b.conclude(st)
+		b.answer(jobs, nil)
+		return true
+	case result == lost:
+		b.lost[st.id] = st.spent
+	case eventlog.IsDuplicate(err):
+		b.config.Metrics.duplicateKeys.Inc()
+	case isStaleCache(err):
+		b.config.Metrics.staleCaches.Inc()
 	}
-	if err := r.permits.returnUnused(); err != nil {
-		c.config.Logger.WarnContext(ctx, "could not return permits", slog.Any("error", err))
-	}
+	return false
 }
 
-// settle commits jobs together if it can, in halves if it must, and answers them.
-func (r *run) settle(ctx context.Context, jobs []*job) {
-	err := r.commit(ctx, jobs)
+// settle commits jobs together if it can, in parts if it must, and answers them or sets them apart.
+func (b *batch) settle(ctx context.Context, jobs []*job) {
+	err := b.commit(ctx, jobs)
+	half := len(jobs) / 2
 	switch {
 	case err == nil:
-		r.answer(jobs, nil)
-	case errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown):
-		r.config.Logger.WarnContext(ctx, "batch not committed", slog.Int("commands", len(jobs)), slog.Any("error", err))
-		r.answer(jobs, err)
-	case len(jobs) == 1: // whoever submitted it reports it
-		r.answer(jobs, err)
-	default:
-		r.config.Metrics.bisections.Inc()
-		half := len(jobs) / 2
-		r.settle(ctx, jobs[:half])
-		r.settle(ctx, jobs[half:])
+		b.answer(jobs, nil)
+		return
+	case errors.Is(err, errLocked):
+		if half = cutBetweenTitles(jobs); half == 0 {
+			b.setApart(jobs)
+			return
+		}
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrOutcomeUnknown):
+		b.config.Logger.WarnContext(ctx, "batch not committed", slog.Int("commands", len(jobs)), slog.Any("error", err))
+		b.answer(jobs, err)
+		return
+	case half == 0: // the submitter reports it
+		b.answer(jobs, err)
+		return
 	}
+	b.config.Metrics.bisections.Inc()
+	b.settle(ctx, jobs[:half])
+	b.settle(ctx, jobs[half:])
 }
 
-// answer lets the submitters go on: with the result that was decided, or with err. Only now is the integration's turn
-// over: a command stays in its lane when its submitter has gone away.
+// cutBetweenTitles sorts jobs into groups that are locked together, and returns where a cut between groups is nearest
+// to the middle; 0 when there is only one.
+func cutBetweenTitles(jobs []*job) (at int) {
+	slices.SortStableFunc(jobs, func(a, b *job) int { return cmp.Compare(a.lockGroup(), b.lockGroup()) })
+	for i := 1; i < len(jobs); i++ {
+		if jobs[i].lockGroup() != jobs[i-1].lockGroup() && (at == 0 || abs(2*i-len(jobs)) < abs(2*at-len(jobs))) {
+			at = i
+		}
+	}
+	return at
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// answer lets the submitters go on: with the result that was decided, or with err. Only now does the integration get
+// its share back: a command stays in its lane when its submitter has gone away.
 func (c *Committer) answer(jobs []*job, err error) {
 	for _, j := range jobs {
 		if err != nil {
@@ -82,55 +117,42 @@ func (c *Committer) answer(jobs []*job, err error) {
 	}
 }
 
-// commit reads, decides and writes jobs in one transaction, again after each conflict and each lost answer.
-func (r *run) commit(ctx context.Context, jobs []*job) error {
+// commit takes jobs along the plain path in one transaction, again after each conflict and each lost answer.
+func (b *batch) commit(ctx context.Context, jobs []*job) error {
 	limit := conflictsBeforeBisect
 	if len(jobs) == 1 {
 		limit = conflictsAlone
 	}
 	conflicts, failures := 0, 0
 	for {
+		path := b.plainPath
+		if conflicts > 0 {
+			path = b.lockedPath
+		}
 		st := newState(len(jobs))
-		if slices.ContainsFunc(jobs, (*job).isComment) {
-			st.trust = r.trust
-		}
-		verdict, err := r.attempt(ctx, st, jobs, conflicts > 0)
-		if !st.presumed && st.retried(jobs) {
-			r.doubt.raise()
-		}
-		if verdict == committed {
-			r.conclude(st)
+		result, err := b.attempt(ctx, st, jobs, path)
+		if result == committed {
+			b.conclude(st)
 			return nil
 		}
-		r.permits.unspend(st.spent)
-		if verdict == failed && st.trust != (trust{}) {
-			// a retry is neither decided nor stored again, and news may not be needed: neither may what failed
-			verdict = misjudged
-		}
-		r.trust.unread = false
-		if verdict != outdated {
-			r.trust = trust{}
-		}
-		switch verdict {
-		case outdated:
-			r.config.Metrics.outdated.Inc()
-			r.trust.memory.drop(st.recalled) // which of them it was is not always told
-			continue
-		case misjudged:
-			r.config.Metrics.misjudged.Inc()
-			continue
-		case conflicted:
-			r.config.Metrics.conflicts.Inc()
-			if conflicts++; conflicts >= limit && len(jobs) == 1 {
-				return r.giveUp(fmt.Errorf("gave up after %d conflicts: %w", conflicts, err))
-			} else if conflicts >= limit {
-				return fmt.Errorf("gave up after %d conflicts: %w", conflicts, err)
+		b.permits.unspend(st.spent)
+		switch result {
+		case locked, conflicted:
+			b.config.Metrics.conflicts.Inc()
+			if result == locked && len(b.lost) == 0 { // else these jobs must stay with this batch
+				return fmt.Errorf("%w: %w", errLocked, err)
+			}
+			if conflicts++; conflicts >= limit {
+				if err = fmt.Errorf("gave up after %d conflicts: %w", conflicts, err); len(jobs) == 1 {
+					return b.giveUp(err)
+				}
+				return err
 			}
 		case lost:
-			r.unsure[st.id] = st.spent
+			b.lost[st.id] = st.spent
 		case away:
-			if failures++; failures >= r.connectionAttempts && len(r.unsure) == 0 {
-				return r.giveUp(err)
+			if failures++; failures >= b.connectionAttempts && len(b.lost) == 0 {
+				return b.giveUp(err)
 			}
 		default:
 			return err
@@ -142,33 +164,36 @@ func (r *run) commit(ctx context.Context, jobs []*job) error {
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
-			return r.giveUp(err)
+			return b.giveUp(err)
 		}
 	}
 }
 
-// conclude notes what an attempt that was committed has settled.
-func (r *run) conclude(st *state) {
-	maps.Copy(r.answered, st.claimed)
-	st.rememberComments()
+// conclude notes what a committed attempt means for the batch, the cache and the metrics.
+func (b *batch) conclude(st *state) {
+	maps.Copy(b.answered, st.claimed)
+	b.cache.addComments(st)
+	if st.retried {
+		b.plain = plainBatches
+	}
 	for id := range st.found {
-		r.unsure[id] = nil // what it used has been charged
+		b.lost[id] = nil // what it used has been charged
 	}
 	if len(st.decided)+len(st.found) > 0 {
-		r.config.Committed()
+		b.config.Committed()
 	}
-	r.config.Metrics.grew(st)
+	b.config.Metrics.grew(st)
 }
 
-// giveUp is the answer when the database stays away. Permits of a transaction that may have been committed stay
+// giveUp returns the answer when the database stays away. Permits of a transaction that may have been committed stay
 // charged: too few may be granted, never too many.
-func (r *run) giveUp(err error) error {
-	if len(r.unsure) == 0 {
+func (b *batch) giveUp(err error) error {
+	if len(b.lost) == 0 {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	for id, spent := range r.unsure {
-		r.permits.charge(spent)
-		r.unsure[id] = nil
+	for id, spent := range b.lost {
+		b.permits.charge(spent)
+		b.lost[id] = nil
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }

@@ -52,8 +52,8 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestBlockedAuthorIsBlockedBeforeTheNovelMatters: who lacks the right to create novels hears of the block, not of the
-// novel.
+// TestBlockedAuthorIsBlockedBeforeTheNovelMatters: who lacks the right to create novels hears of the block, not of
+// the novel.
 func TestBlockedAuthorIsBlockedBeforeTheNovelMatters(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -66,8 +66,8 @@ func TestBlockedAuthorIsBlockedBeforeTheNovelMatters(t *testing.T) {
 	}
 }
 
-// TestBlockedAuthorsNeighbours: in one batch with others, a blocked author is refused alone, and their earlier comments
-// are replayed.
+// TestBlockedAuthorsNeighbours: in one batch with others, a blocked author is refused alone, and their earlier
+// comments are replayed.
 func TestBlockedAuthorsNeighbours(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

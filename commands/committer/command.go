@@ -21,7 +21,8 @@ var (
 	ErrQueueFull = errors.New("too many commands are waiting")
 	// ErrClosed is returned once Close was called. Nothing was written.
 	ErrClosed = errors.New("the service is shutting down")
-	// ErrUnavailable is returned when the database could not be asked. Nothing was written.
+	// ErrUnavailable is returned when the database could not be asked, or when another session kept the title locked.
+	// Nothing was written.
 	ErrUnavailable = errors.New("the database is not available")
 	// ErrOutcomeUnknown is returned when the answer to a commit was lost or did not come in time. The command may
 	// have been carried out; repeating it with the same key answers that.
@@ -96,19 +97,20 @@ type PostResult struct {
 	Mismatch     bool // … and the command differs from the original
 }
 
-// ref is what makes an event unique: CloudEvents source and id.
-type ref struct{ id, source string }
+// deliveryKey is what makes an event unique: CloudEvents source and id.
+type deliveryKey struct{ id, source string }
 
 // job is a command on its way through a lane. Exactly one of novel and post is set.
 type job struct {
 	caller    *Caller
-	ref       ref
+	key       deliveryKey
 	title     string
 	folded    string
 	canonical []byte
 	author    uuid.UUID // who wrote the comment
 	novel     *UpsertNovel
 	post      *ImportPost
+	deadline  time.Time // until then it may wait for a lock on its title
 
 	novelResult NovelResult
 	postResult  PostResult
@@ -118,22 +120,29 @@ type job struct {
 
 func (cmd *UpsertNovel) job() *job {
 	return &job{
-		caller: &cmd.Caller, ref: ref{cmd.Key, events.NovelsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
-		folded:    cmd.FoldedTitle,
-		canonical: cmd.Canonical, novel: cmd, done: make(chan struct{}),
+		caller: &cmd.Caller, key: deliveryKey{cmd.Key, events.NovelsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
+		folded: cmd.FoldedTitle, canonical: cmd.Canonical, novel: cmd, done: make(chan struct{}),
 	}
 }
 
 func (cmd *ImportPost) job() *job {
 	return &job{
-		caller: &cmd.Caller, ref: ref{cmd.Key, events.PostsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
-		folded:    cmd.FoldedTitle,
-		canonical: cmd.Canonical, author: events.AuthorID(cmd.Caller.IntegrationID, cmd.Import.Comment.ExternalUUID),
-		post: cmd, done: make(chan struct{}),
+		caller: &cmd.Caller, key: deliveryKey{cmd.Key, events.PostsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
+		folded: cmd.FoldedTitle, canonical: cmd.Canonical, post: cmd, done: make(chan struct{}),
+		author: events.AuthorID(cmd.Caller.IntegrationID, cmd.Import.Comment.ExternalUUID),
 	}
 }
 
 func (j *job) isComment() bool { return j.post != nil }
+
+// lockGroup is the same for jobs that write the same rows of their title: its upserts, which come first, or its
+// comments, which write none once the novel and its thread exist.
+func (j *job) lockGroup() string {
+	if j.isComment() {
+		return j.folded + "\x00comments"
+	}
+	return j.folded
+}
 
 // mayCreate reports whether the job may bring a novel with an unknown title into being.
 func (j *job) mayCreate() bool {

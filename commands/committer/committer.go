@@ -1,6 +1,7 @@
 package committer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -38,35 +39,21 @@ type Config struct {
 	// commands of one integration in the lanes; default 256, so that those of others wait for one batch of them
 	Share      int
 	ShareQueue int           // commands of one integration that wait to enter a lane; default 1024
-	Timeout    time.Duration // how long one batch may keep trying; default 1.5 s
+	Timeout    time.Duration // how long commands may keep trying once a lane has taken them up; default 1.5 s
 	Committed  func()        // called after each commit that appended events; must not block
-
-	neverDoubt bool // see doubt
 }
 
-// DefaultLanes is one lane for every two processors, but two at least: one gathers while the other commits, and a batch
-// that is held up does not hold up everything. More lanes only make the batches smaller.
+// DefaultLanes is one lane for every two processors, but two at least: one gathers while the other commits, and a
+// batch that is held up does not hold up everything. More lanes only make the batches smaller.
 func DefaultLanes() int { return max(2, runtime.NumCPU()/2) }
 
 func (c *Config) setDefaults() {
-	if c.Lanes == 0 {
-		c.Lanes = DefaultLanes()
-	}
-	if c.MaxBatch == 0 {
-		c.MaxBatch = 256
-	}
-	if c.QueueLength == 0 {
-		c.QueueLength = 1024
-	}
-	if c.Share == 0 {
-		c.Share = 256
-	}
-	if c.ShareQueue == 0 {
-		c.ShareQueue = 1024
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 1500 * time.Millisecond
-	}
+	c.Lanes = cmp.Or(c.Lanes, DefaultLanes())
+	c.MaxBatch = cmp.Or(c.MaxBatch, 256)
+	c.QueueLength = cmp.Or(c.QueueLength, 1024)
+	c.Share = cmp.Or(c.Share, 256)
+	c.ShareQueue = cmp.Or(c.ShareQueue, 1024)
+	c.Timeout = cmp.Or(c.Timeout, 1500*time.Millisecond)
 	if c.Committed == nil {
 		c.Committed = func() {}
 	}
@@ -78,16 +65,16 @@ func (c *Config) setDefaults() {
 // Committer carries out commands in groups. Create it with New, end it with Close.
 type Committer struct {
 	config Config
-	// connectionAttempts is how often in a row the database may be found away before it counts as such: after its
+	// connectionAttempts is how many consecutive connection failures count as a database that is down: after its
 	// restart every connection of the pool is dead.
 	connectionAttempts int
 
 	shares *share.Shares // of the lanes
-	lanes  []chan *job
+	lanes  []*lane
 	seed   maphash.Seed
 	wg     sync.WaitGroup
 
-	connections atomic.Int64 // that lanes have used, see meet
+	connections atomic.Int64 // see connectionEpoch
 
 	mu     sync.RWMutex // held for reading while a job enters a lane
 	closed bool
@@ -99,11 +86,11 @@ func New(config Config) *Committer {
 	c := &Committer{
 		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1,
 		shares: share.New(config.Share, config.ShareQueue),
-		lanes:  make([]chan *job, config.Lanes), seed: maphash.MakeSeed(),
+		lanes:  make([]*lane, config.Lanes), seed: maphash.MakeSeed(),
 	}
 	for i := range c.lanes {
-		c.lanes[i] = make(chan *job, config.QueueLength)
-		c.wg.Go(func() { c.serve(c.lanes[i]) })
+		c.lanes[i] = c.newLane()
+		c.wg.Go(c.lanes[i].serve)
 	}
 	return c
 }
@@ -118,8 +105,8 @@ func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelRes
 	return j.novelResult, j.err
 }
 
-// ImportPost carries out cmd. It fails with post.ErrNovelNotFound, *RateLimitedError, share.ErrExceeded or an error of
-// this package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
+// ImportPost carries out cmd. It fails with post.ErrNovelNotFound, *RateLimitedError, share.ErrExceeded or an error
+// of this package. When ctx ends first, the command may still be carried out: ErrOutcomeUnknown.
 func (c *Committer) ImportPost(ctx context.Context, cmd *ImportPost) (PostResult, error) {
 	j := cmd.job()
 	if err := c.submit(ctx, j); err != nil {
@@ -155,7 +142,7 @@ func (c *Committer) enqueue(j *job) error {
 	}
 	lane := c.lanes[maphash.String(c.seed, j.folded)%uint64(len(c.lanes))]
 	select {
-	case lane <- j:
+	case lane.queue <- j:
 		return nil
 	default:
 		return ErrQueueFull
@@ -166,7 +153,7 @@ func (c *Committer) enqueue(j *job) error {
 func (c *Committer) QueueDepth() int {
 	depth := 0
 	for _, lane := range c.lanes {
-		depth += len(lane)
+		depth += len(lane.queue)
 	}
 	return depth
 }
@@ -177,39 +164,9 @@ func (c *Committer) Close() {
 	if !c.closed {
 		c.closed = true
 		for _, lane := range c.lanes {
-			close(lane)
+			close(lane.queue)
 		}
 	}
 	c.mu.Unlock()
 	c.wg.Wait()
-}
-
-// serve runs one lane until it is closed and empty.
-func (c *Committer) serve(lane <-chan *job) {
-	jobs := make([]*job, 0, c.config.MaxBatch)
-	d, m := &doubt{never: c.config.neverDoubt}, newMemory()
-	for first := range lane {
-		jobs = append(jobs[:0], first)
-		// Requests that are about to submit do so first. When there are none, this returns at once.
-		runtime.Gosched()
-		jobs = gather(lane, jobs, c.config.MaxBatch)
-		c.config.Metrics.batchSize.Observe(float64(len(jobs)))
-		c.run(jobs, d, m)
-	}
-}
-
-// gather adds what waits in the lane, without waiting for more.
-func gather(lane <-chan *job, jobs []*job, limit int) []*job {
-	for len(jobs) < limit {
-		select {
-		case j, ok := <-lane:
-			if !ok {
-				return jobs
-			}
-			jobs = append(jobs, j)
-		default:
-			return jobs
-		}
-	}
-	return jobs
 }

@@ -3,7 +3,7 @@ package committer_test
 import (
 	"context"
 	"errors"
-	"hash/fnv"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -77,42 +77,31 @@ func (r *replica) start(command any) <-chan answer {
 	return answers
 }
 
-// TestConflictsChargeOnce makes a creation conflict twice, the second time before it is decided again.
+// conflict makes the next n transactions that create novels fail, as if another writer were faster.
+func conflict(t testing.TB, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	execute(t, pool, fmt.Sprintf(`CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN IF nextval('conflicts') <= %d THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
+		CREATE TRIGGER conflict BEFORE INSERT ON title_lookup EXECUTE FUNCTION conflict()`, n))
+}
+
+// TestConflictsChargeOnce makes a creation conflict twice: the second time it holds the advisory lock of its title.
 func TestConflictsChargeOnce(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
 	pool := direct(t, url)
 	r := newReplica(t, url, oneLane)
-	p := newPartner()
-
-	other := begin(t, pool)
-	create(t, other, newPartner(), "other", "Title")
-	locks := begin(t, pool)
-	if _, err := locks.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, lockNumber("Title")); err != nil {
-		t.Fatal(err)
-	}
-	answers := r.start(p.novel("k", "Title", novel.Fields{}))
-	// The first attempt runs into the novel, the second into the lock.
-	testdb.Eventually(t, "two conflicts", func() bool { return r.conflicts() >= 2 })
-	for _, tx := range []pgx.Tx{other, locks} {
-		if err := tx.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a := <-answers; a.String() != "created" {
+	conflict(t, pool, 2)
+	if a := r.submit(t.Context(), newPartner().novel("k", "Title", novel.Fields{})); a.String() != "created" {
 		t.Errorf("answer: %v", a)
+	}
+	if n := r.conflicts(); n != 2 {
+		t.Errorf("%d conflicts", n)
 	}
 	checkTruth(t, pool)
 	if used := r.used(); used != 1 {
 		t.Errorf("%d creations were charged", used)
 	}
-}
-
-// lockNumber is the advisory lock that stands for a title.
-func lockNumber(spelling string) int64 {
-	hash := fnv.New64a()
-	hash.Write([]byte(fold(spelling)))
-	return int64(hash.Sum64())
 }
 
 // TestConflictBecomesReplay lets another replica be faster with the same delivery: the slower one is its retry, and

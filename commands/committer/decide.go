@@ -9,22 +9,25 @@ import (
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
+	"novelgate/aggregates/thread"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
 	"novelgate/events"
+	titles "novelgate/internal/title"
 )
 
 // decide takes jobs one after another on the state, each seeing the effects of those before it. A refusal is the
 // result of its job; the error that decide returns ends the attempt.
-func (r *run) decide(ctx context.Context, st *state, jobs []*job) error {
-	if err := r.recognise(st, jobs); err != nil {
+func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
+	if err := b.recognise(st, jobs); err != nil {
 		return err
 	}
 	for _, j := range jobs {
 		var err error
 		if j.novel != nil {
-			j.novelResult, err = r.decideNovel(ctx, st, j)
+			j.novelResult, err = b.decideNovel(ctx, st, j)
 		} else {
-			j.postResult, err = r.decidePost(ctx, st, j)
+			j.postResult, err = b.decidePost(ctx, st, j)
 		}
 		if err != nil && !isRefusal(err) {
 			return err
@@ -34,7 +37,7 @@ func (r *run) decide(ctx context.Context, st *state, jobs []*job) error {
 	return nil
 }
 
-// isRefusal reports whether err is an answer to a command rather than trouble on the way.
+// isRefusal reports whether err is an answer to a command; every other error ends the attempt.
 func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
@@ -42,23 +45,25 @@ func isRefusal(err error) bool {
 		errors.Is(err, ErrUnavailable) // the limiter is
 }
 
-// claimTitle readies a title for the creation of its novel: it mints the identifier and takes a slug. A title that is
-// free again has kept both.
+// claimTitle mints the identifier of a novel that is created and takes a slug. A title that is free again has kept
+// both.
 func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	if n.Slug != "" {
 		return n.Slug
 	}
 	n.ID = events.NovelID(j.folded)
-	return st.takeSlug(j.title, n.ID)
+	slug = novel.PickSlug(novel.SlugCandidates(titles.Slug(j.title), n.ID), st.slugs)
+	st.slugs[slug] = struct{}{}
+	return slug
 }
 
 // spend uses one of the caller's permits, if the operation is limited.
-func (r *run) spend(ctx context.Context, st *state, caller *Caller, operation ratelimit.Operation) error {
+func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation ratelimit.Operation) error {
 	w, limit, ok := caller.limited(operation)
 	if !ok {
 		return nil
 	}
-	if err := r.permits.spend(ctx, w, limit); err != nil {
+	if err := b.permits.spend(ctx, w, limit); err != nil {
 		return err
 	}
 	st.spent[w]++
@@ -67,25 +72,25 @@ func (r *run) spend(ctx context.Context, st *state, caller *Caller, operation ra
 
 // recognise finds out which earlier attempts, whose answers were lost, have been committed after all, and charges
 // the permits that they used before anything else is decided.
-func (r *run) recognise(st *state, jobs []*job) error {
-	if len(r.unsure) == 0 {
+func (b *batch) recognise(st *state, jobs []*job) error {
+	if len(b.lost) == 0 {
 		return nil
 	}
 	for _, j := range jobs {
-		u, ok := st.used[j.ref]
+		d, ok := st.deliveries[j.key]
 		if !ok {
 			continue
 		}
-		recorded, err := u.decodeMetadata()
+		recorded, err := d.decodeMetadata()
 		if err != nil {
 			return err
 		}
-		spent, unsure := r.unsure[recorded.Batch]
-		if _, known := st.found[recorded.Batch]; !unsure || known {
+		spent, ours := b.lost[recorded.Batch]
+		if _, found := st.found[recorded.Batch]; !ours || found {
 			continue
 		}
 		st.found[recorded.Batch] = struct{}{}
-		for w, n := range r.permits.charge(spent) {
+		for w, n := range b.permits.charge(spent) {
 			st.spent[w] += n
 		}
 	}
@@ -94,27 +99,27 @@ func (r *run) recognise(st *state, jobs []*job) error {
 
 // own reports whether a delivery on record was written by an earlier attempt at this very batch, whose answer was
 // lost. The first job with the key then is the delivery itself, any other its retry.
-func (r *run) own(st *state, j *job, recorded events.Metadata) bool {
-	if _, ok := r.unsure[recorded.Batch]; !ok {
+func (b *batch) own(st *state, j *job, recorded events.Metadata) bool {
+	if _, ok := b.lost[recorded.Batch]; !ok {
 		return false
 	}
-	_, answered := r.answered[j.ref]
-	_, claimed := st.claimed[j.ref]
+	_, answered := b.answered[j.key]
+	_, claimed := st.claimed[j.key]
 	if answered || claimed {
 		return false
 	}
-	st.claimed[j.ref] = struct{}{}
+	st.claimed[j.key] = struct{}{}
 	return true
 }
 
 // differs reports whether a retry is another command than the one on record. After erasure nothing is left to
 // compare with.
-func differs(j *job, u *used, recorded events.Metadata) bool {
-	return events.Differs(recorded, u.salt, j.canonical)
+func differs(j *job, d *delivery, recorded events.Metadata) bool {
+	return events.Differs(recorded, d.salt, j.canonical)
 }
 
 // append adds an event that a job makes to what will be written.
-func (r *run) append(
+func (b *batch) append(
 	st *state, j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event,
 ) {
 	salt := uuid.New()
@@ -123,14 +128,179 @@ func (r *run) append(
 		RequestID: j.caller.RequestID,
 		Batch:     st.id, TraceParent: j.caller.TraceParent,
 	}
-	if source == j.ref.source {
+	if source == j.key.source {
 		metadata.Fingerprint = events.Fingerprint(salt, j.canonical)
 	} else {
-		metadata.Causation = j.ref.source
+		metadata.Causation = j.key.source
 	}
 	st.senders = append(st.senders, j.caller.IntegrationID)
 	st.decided = append(st.decided, events.Recorded{
-		StreamType: streamType, StreamID: streamID, StreamVersion: version, ID: j.ref.id, Source: source,
+		StreamType: streamType, StreamID: streamID, StreamVersion: version, ID: j.key.id, Source: source,
 		Event: event, Salt: uuid.NullUUID{UUID: salt, Valid: true}, Metadata: metadata,
 	})
+}
+
+func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (NovelResult, error) {
+	if d, ok := st.deliveries[j.key]; ok {
+		return b.replayNovel(st, j, d)
+	}
+	if first, ok := st.first[j.key]; ok {
+		return repeatNovel(st, j, first)
+	}
+	n := &st.titles[j.folded].novel
+	cmd := novel.Upsert{
+		IntegrationID: j.caller.IntegrationID, Review: j.caller.UnderReview, Title: j.title, Fields: j.novel.Fields,
+	}
+	if !n.Exists() {
+		if err := b.spend(ctx, st, j.caller, ratelimit.Novels); err != nil {
+			return NovelResult{}, err
+		}
+		cmd.Slug = st.claimTitle(j, n)
+	}
+	outcome, event, err := n.Upsert(cmd)
+	if err != nil {
+		return NovelResult{}, err
+	}
+	if outcome == novel.Updated {
+		if err := b.spend(ctx, st, j.caller, ratelimit.NovelUpdates); err != nil {
+			return NovelResult{}, err
+		}
+	}
+	if event != nil {
+		*n = n.Apply(event)
+		b.append(st, j, events.NovelStream, n.ID, n.Version, j.key.source, event)
+		st.first[j.key] = j
+	}
+	return NovelResult{Outcome: outcome, NovelID: n.ID, Slug: n.Slug}, nil
+}
+
+// replayNovel answers a delivery that is on record. It applies nothing, so that a late retry never reverts newer
+// data, and reports how the novel stands today.
+func (b *batch) replayNovel(st *state, j *job, d *delivery) (NovelResult, error) {
+	n := st.titles[j.folded].novel
+	if !n.Exists() || n.ID != d.streamID {
+		return NovelResult{}, ErrKeyMisused
+	}
+	recorded, err := d.decodeMetadata()
+	if err != nil {
+		return NovelResult{}, err
+	}
+	result := NovelResult{NovelID: n.ID, Slug: n.Slug}
+	if b.own(st, j, recorded) {
+		result.Outcome = novel.Updated
+		if d.stored.Type == (events.NovelCreated{}).Type() {
+			result.Outcome = novel.Created
+		}
+		return result, nil
+	}
+	result.Replayed, result.Mismatch = true, differs(j, d, recorded)
+	result.Outcome, err = n.Standing(j.caller.IntegrationID)
+	return result, err
+}
+
+// repeatNovel answers a retry that came in together with its original.
+func repeatNovel(st *state, j, first *job) (NovelResult, error) {
+	if j.folded != first.folded {
+		return NovelResult{}, ErrKeyMisused
+	}
+	n := st.titles[j.folded].novel
+	return NovelResult{
+		Outcome: novel.Updated, NovelID: n.ID, Slug: n.Slug,
+		Replayed: true, Mismatch: string(j.canonical) != string(first.canonical),
+	}, nil
+}
+
+func (b *batch) decidePost(ctx context.Context, st *state, j *job) (PostResult, error) {
+	if d, ok := st.deliveries[j.key]; ok {
+		return b.replayPost(st, j, d)
+	}
+	if first, ok := st.first[j.key]; ok {
+		result := first.postResult
+		result.Replayed, result.Mismatch = true, string(j.canonical) != string(first.canonical)
+		return result, nil
+	}
+	// Before the novel is looked at: a blocked author creates nothing.
+	if err := (author.Author{Blocked: st.blocked[j.author]}).Comment(); err != nil {
+		return PostResult{}, err
+	}
+	t := st.titles[j.folded]
+	if !t.novel.Exists() {
+		if !j.mayCreate() {
+			return PostResult{}, post.ErrNovelNotFound
+		}
+		if err := b.createForPost(ctx, st, j, t); err != nil {
+			return PostResult{}, err
+		}
+	}
+	var parent post.Parent
+	if parentKey, ok := j.parentKey(); ok {
+		var err error
+		if parent, err = st.parent(parentKey); err != nil {
+			return PostResult{}, err
+		}
+	}
+	threadID := t.thread.ID
+	if !t.thread.Exists() {
+		threadID = events.ThreadID(t.novel.ID)
+	}
+	imported, err := j.post.Import.In(t.novel, threadID, parent)
+	if err != nil {
+		return PostResult{}, err
+	}
+	for _, opened := range t.thread.Open(t.novel.ID) {
+		b.append(st, j, events.ThreadStream, threadID, 1, events.PostThreadSource(j.caller.IntegrationID), opened)
+	}
+	t.thread = thread.Thread{ID: threadID}
+
+	postID := events.PostID(j.caller.IntegrationID, j.key.id)
+	b.append(st, j, events.PostStream, postID, 1, j.key.source, imported)
+	st.first[j.key] = j
+	st.parents[j.key] = post.Parent{PostID: postID, ThreadID: threadID}
+	return PostResult{PostID: postID, ThreadID: threadID, ParentPostID: imported.ParentPostID, NovelSlug: t.novel.Slug},
+		nil
+}
+
+// createForPost brings the novel of a comment on an unknown title into being.
+func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) error {
+	if err := b.spend(ctx, st, j.caller, ratelimit.Novels); err != nil {
+		return err
+	}
+	slug := st.claimTitle(j, &t.novel)
+	_, created, err := t.novel.Upsert(novel.Upsert{IntegrationID: j.caller.IntegrationID, Title: j.title, Slug: slug})
+	if err != nil {
+		return err
+	}
+	t.novel = t.novel.Apply(created)
+	b.append(st, j, events.NovelStream, t.novel.ID, t.novel.Version, events.PostNovelSource(j.caller.IntegrationID),
+		created)
+	return nil
+}
+
+// replayPost answers a delivery that is on record with its original identifiers, whatever has happened since.
+func (b *batch) replayPost(st *state, j *job, d *delivery) (PostResult, error) {
+	imported, err := d.post()
+	if err != nil {
+		return PostResult{}, err
+	}
+	recorded, err := d.decodeMetadata()
+	if err != nil {
+		return PostResult{}, err
+	}
+	st.retried = true
+	result := PostResult{
+		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: imported.NovelSlug,
+	}
+	if !b.own(st, j, recorded) {
+		result.Replayed, result.Mismatch = true, differs(j, d, recorded)
+	}
+	return result, nil
+}
+
+// parentKey returns the delivery that the job names as its parent. A string that no delivery can have had as its
+// key matches nothing.
+func (j *job) parentKey() (deliveryKey, bool) {
+	if j.post == nil || j.post.ParentKey == nil || *j.post.ParentKey == "" || len(*j.post.ParentKey) > request.MaxKey {
+		return deliveryKey{}, false
+	}
+	return deliveryKey{*j.post.ParentKey, j.key.source}, true
 }

@@ -2,13 +2,11 @@ package committer_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/aggregates/novel"
-	"novelgate/commands/committer"
 	"novelgate/commands/staff"
 	"novelgate/internal/testdb"
 )
@@ -57,8 +55,7 @@ const (
 )
 
 // TestDecisions sends the given steps one after another, then the commands of when: once one by one and once, in
-// another database, as one batch; with their keys looked up, and presumed new. The answers are the same, and so is what
-// is charged.
+// another database, as one batch. The answers are the same, and so is what is charged.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	x := novel.Fields{Author: ptr("X")}
@@ -273,15 +270,12 @@ func TestDecisions(t *testing.T) {
 			then: []string{"updated replayed", "updated", "foreign", misused, limited}, charged: 1,
 		},
 	} {
-		for mode, options := range map[string][]func(*committer.Config){
-			"one by one": {oneLane}, "one by one, presumed new": {oneLane, committer.NeverDoubt},
-			"together": {oneLane}, "together, presumed new": {oneLane, committer.NeverDoubt},
-		} {
+		for _, mode := range []string{"one by one", "together"} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				url := testdb.New(t)
 				pool := direct(t, url)
-				r := newReplica(t, url, options...)
+				r := newReplica(t, url, oneLane)
 				if tc.limit > 0 {
 					r.permits.limit(tc.limit)
 				}
@@ -292,7 +286,7 @@ func TestDecisions(t *testing.T) {
 					}
 				}
 				var answers []answer
-				if commands := tc.when(w); strings.HasPrefix(mode, "together") {
+				if commands := tc.when(w); mode == "together" {
 					answers = r.together(t, commands...)
 				} else {
 					for _, command := range commands {

@@ -2,43 +2,43 @@
 //
 // # Life of a batch
 //
-// A command joins the queue of a lane, chosen by its folded title, so that the commands on one novel keep their
-// order. A lane takes what has queued up while its previous batch was in flight: there is no timer, so a lone
-// command waits for nobody. One integration has no more than its share of the lanes; what it sends beyond that waits
-// outside of them (package share), so that it neither fills a queue nor holds others up. For each batch the lane
+// A command joins the queue of a lane, chosen by its folded title, so that the commands on one novel keep their order
+// (lane.go). A lane takes what has queued up while its previous batch was in flight: there is no timer, so a lone
+// command does not wait. One integration has no more than its share of the lanes (package share); what it sends
+// beyond that waits outside, and neither fills a queue nor delays others. A batch takes one of two paths
+// (attempt.go):
 //
-//  1. loads the working state in one round trip: the titles, threads and parents that the commands name, unless it
-//     remembers them, see memory, and their own keys, unless they are comments that are presumed to be first
-//     deliveries, see doubt (a second one reads slugs, only when novels are going to be created). When nothing is left
-//     to read, there is no such trip;
-//  2. decides the commands one after another on that state, each seeing the effects of those before it;
-//  3. sends the append, the inline projections and the commit in one round trip. The statements of a pgx
-//     batch up to its one Sync are one transaction, whose first write is the append. If nothing was read, its last
-//     statement makes it fail when what was remembered has changed;
-//  4. answers.
+//   - The fast path is for comments on titles that the lane has in its cache. It reads nothing and presumes that all
+//     keys are new: an optimistic insert. One round trip carries the append, the inline projections, a check of the
+//     cache (cache.go), and the commit.
+//   - The plain path is for everything else, and for a batch that did not pass the fast one. One round trip reads the
+//     titles, threads, parents and keys of all commands (read.go), and a second one slugs if novels are going to be
+//     created. The last one carries the append, the inline projections and the commit.
+//
+// On both, the commands are decided one after another, each on the effects of those before it (decide.go). The
+// statements of a pgx batch up to its one Sync are one transaction, whose first write is the append.
 //
 // # Failures
 //
-// When a comment that was presumed new is on record, its event is a duplicate and the transaction comes to nothing. The
-// batch is decided again at once, with the keys read, and so are the next ones.
-//
-// When something that the lane remembered has changed, the batch is read and decided again at once, too.
+// A duplicate key, a stale cache, a refusal or any other failure on the fast path leads to the plain path.
 //
 // A conflict (another lane or replica was faster) means that nothing was written: the batch is read and decided
 // again, from the second attempt on behind advisory locks on its titles. After three conflicts, or on any other
 // refusal by the database, the batch is cut in halves, each in its own transaction, until a command that fails for
 // its own reason stands alone with its own error and its neighbours have succeeded.
 //
-// When the answer to a commit is lost, the same loop finds out: every attempt has a batch id of its own, which its
-// events carry in their metadata; the keys are read again, and events of an attempt whose answer was lost are our own
-// success. The first command with such a key is answered as the delivery itself, any other as its retry. If the
-// database stays away, the command fails with ErrOutcomeUnknown: repeating it with the same key is safe, before and
-// after.
+// A lock that another session holds for longer than lock_timeout is no reason to wait: the batch is cut between
+// titles until all others are committed. The commands on the locked title are set apart and tried again between the
+// following batches, each time for one lock_timeout, until their time is up: ErrUnavailable.
 //
-// Creations are paid for by permits that a batch takes once and keeps over its attempts. Each attempt says what it
-// used; when it comes to nothing that is taken back, and when it turns out to have been committed it is charged
-// again. A limiter that fails or does not answer within half of the batch's time fails the commands that create, not
-// their neighbours.
+// When the answer to a commit is lost, the keys are read again: every attempt has a batch id of its own in the
+// metadata of its events, and events of an attempt whose answer was lost are this batch's own success. The first
+// command with such a key is answered as the delivery itself, any other as its retry. If the database stays away, the
+// command fails with ErrOutcomeUnknown: repeating it with the same key is safe.
+//
+// Creations use permits that a batch takes once and keeps over its attempts. The permits of an attempt that came to
+// nothing are used by the next one, and are charged again when it turns out to have been committed. A limiter that
+// fails or does not answer within half of the batch's time fails the commands that create, not their neighbours.
 //
 // A comment is not tied to the version of its novel: one that was decided before staff rejected the title is stored,
 // even if it is committed a moment after the rejection. An upsert conflicts with the rejection and is decided again.

@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/aggregates/novel"
-	"novelgate/commands/committer"
 	"novelgate/events"
 	"novelgate/internal/testdb"
 )
@@ -20,7 +19,7 @@ func TestLostAnswer(t *testing.T) {
 			t.Parallel()
 			url := testdb.New(t)
 			proxy, behind := newProxy(t, url)
-			replica := newReplica(t, behind, oneLane, committer.NeverDoubt)
+			replica := newReplica(t, behind, oneLane)
 			p := newPartner()
 			if warm := replica.submit(t.Context(), p.post("warm", "Known title")); warm.err != nil {
 				t.Fatal(warm.err)

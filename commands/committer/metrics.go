@@ -11,14 +11,20 @@ type Metrics struct {
 	commitSeconds prometheus.Histogram
 	conflicts     prometheus.Counter
 	bisections    prometheus.Counter
-	misjudged     prometheus.Counter
-	outdated      prometheus.Counter
+	duplicateKeys prometheus.Counter
+	staleCaches   prometheus.Counter
 	grownEvents   *prometheus.CounterVec
 	grownBytes    *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics that no registry knows yet.
 func NewMetrics() *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	growth := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"integration"})
+	}
 	return &Metrics{
 		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "novelgate_committer_batch_commands", Help: "Commands that were taken up together.",
@@ -28,29 +34,18 @@ func NewMetrics() *Metrics {
 			Name: "novelgate_committer_commit_seconds", Help: "Time from sending a transaction to its commit.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
 		}),
-		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_conflicts_total",
-			Help: "Transactions that another writer was faster than; they were decided again.",
-		}),
-		misjudged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_misjudged_total",
-			Help: "Batches whose comments were presumed to be first deliveries and that were decided again because one was " +
-				"not, or might not have been.",
-		}),
-		outdated: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_outdated_total",
-			Help: "Batches that were read after all because what their lane remembered had changed.",
-		}),
-		grownEvents: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "novelgate_log_events_total", Help: "Events that this replica has appended to the log for an integration.",
-		}, []string{"integration"}),
-		grownBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "novelgate_log_bytes_total", Help: "Bytes of those events: data, what is personal, and metadata.",
-		}, []string{"integration"}),
-		bisections: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "novelgate_committer_bisections_total",
-			Help: "Batches that were cut in halves because one of their commands failed.",
-		}),
+		conflicts: counter("novelgate_committer_conflicts_total",
+			"Transactions that another writer was faster than, or that met a lock; they were decided again."),
+		bisections: counter("novelgate_committer_bisections_total",
+			"Batches that were cut because one of their commands failed or met a lock."),
+		duplicateKeys: counter("novelgate_committer_duplicate_keys_total",
+			"Batches whose optimistic insert met a key that is on record; they were read and decided again."),
+		staleCaches: counter("novelgate_committer_stale_caches_total",
+			"Batches that were read and decided again because the title cache was not up to date."),
+		grownEvents: growth("novelgate_log_events_total",
+			"Events that this replica has appended to the log for an integration."),
+		grownBytes: growth("novelgate_log_bytes_total",
+			"Bytes of those events: data, what is personal, and metadata."),
 	}
 }
 
@@ -59,14 +54,11 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	m.batchSize.Collect(ch)
-	m.commitSeconds.Collect(ch)
-	m.conflicts.Collect(ch)
-	m.bisections.Collect(ch)
-	m.misjudged.Collect(ch)
-	m.outdated.Collect(ch)
-	m.grownEvents.Collect(ch)
-	m.grownBytes.Collect(ch)
+	for _, metric := range []prometheus.Collector{
+		m.batchSize, m.commitSeconds, m.conflicts, m.bisections, m.duplicateKeys, m.staleCaches, m.grownEvents, m.grownBytes,
+	} {
+		metric.Collect(ch)
+	}
 }
 
 // grew counts what a committed attempt has appended, by integration. There are as many of these as staff has

@@ -159,7 +159,7 @@ func TestModel(t *testing.T) {
 	pool := direct(t, url)
 	limits := newBudget()
 	limiting := func(c *committer.Config) { c.Permits = limits }
-	replicas := []*replica{newReplica(t, url, limiting), newReplica(t, url, limiting, committer.NeverDoubt)}
+	replicas := []*replica{newReplica(t, url, limiting), newReplica(t, url, limiting)}
 	moderators := newStaff(pool)
 	rapid.Check(t, func(t *rapid.T) {
 		// Integrations and titles of its own let each run share the database.

@@ -110,18 +110,6 @@ func (p *proxy) set(rule func(request) action) {
 	p.rule = rule
 }
 
-// once applies an action to the first request that matches, and forwards all else.
-func (p *proxy) once(a action, matches func(request) bool) {
-	done := false
-	p.set(func(r request) action {
-		if done || !matches(r) {
-			return forward
-		}
-		done = true
-		return a
-	})
-}
-
 func appends(r request) bool { return r.appends }
 func commits(r request) bool { return r.commits }
 

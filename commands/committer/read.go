@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -30,44 +31,120 @@ var (
 	readBlockedSQL string
 )
 
-// load reads what jobs are decided on, unless the lane remembers all of it: one round trip, and one more when novels
-// are going to be created. The statements may see different moments. That does no harm: whatever changes after it was
-// read and matters is a unique violation when it is written.
-func (r *run) load(ctx context.Context, q database.DB, st *state, jobs []*job) error {
-	batch := &pgx.Batch{}
-	if st.memory != nil {
-		all := st.recall(jobs)
-		if st.unread = st.unread && st.presumed && all; st.unread {
-			return nil
-		}
-		queueNews(batch, st, jobs)
-	}
-	// Keys first: the title of a delivery that is on record by then is seen by the later statement.
-	queueKeys(batch, st, jobs)
-	queueTitles(batch, st, jobs)
-	queueBlocked(batch, st, jobs)
-	if err := q.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("load batch: %w", err)
-	}
-	return r.prepareCreations(ctx, q, st, jobs)
+// state is one attempt at a batch: what was read, and what its own commands have added.
+type state struct {
+	id      uuid.UUID                // in the metadata of every event
+	spent   map[window]int           // permits that it uses
+	found   map[uuid.UUID]struct{}   // earlier attempts whose answer was lost and that have been committed
+	claimed map[deliveryKey]struct{} // keys of those that are answered as first delivery
+	sent    bool                     // the commit was sent
+	retried bool                     // a comment is on record already
+
+	relied  []string // titles that were taken from the cache
+	changed []string // titles that the check of the cache has listed
+
+	// by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
+	titles     map[string]*title
+	deliveries map[deliveryKey]*delivery   // on record, of commands and of parents
+	first      map[deliveryKey]*job        // commands of this batch that were accepted
+	blocked    map[uuid.UUID]bool          // authors, of those who wrote comments of this batch
+	parents    map[deliveryKey]post.Parent // posts of this batch, and what else is known of parents
+	slugs      map[string]struct{}         // taken ones among the candidates
+	decided    []events.Recorded           // in decision order
+	senders    []uuid.UUID                 // the integration that each of them is of
+	bytes      []int                       // that each of them takes
 }
 
-func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
+func newState(jobs int) *state {
+	return &state{
+		id: uuid.New(), spent: map[window]int{}, found: map[uuid.UUID]struct{}{}, claimed: map[deliveryKey]struct{}{},
+		titles: make(map[string]*title, jobs), deliveries: map[deliveryKey]*delivery{},
+		first: make(map[deliveryKey]*job, jobs), blocked: map[uuid.UUID]bool{},
+		parents: make(map[deliveryKey]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),
+	}
+}
+
+// title is a novel and its thread.
+type title struct {
+	novel  novel.Novel
+	thread thread.Thread
+}
+
+// delivery is a command that is on record.
+type delivery struct {
+	streamID uuid.UUID
+	stored   events.Stored
+	salt     uuid.NullUUID
+	metadata []byte
+}
+
+func (d *delivery) decodeMetadata() (events.Metadata, error) {
+	var m events.Metadata
+	if err := json.Unmarshal(d.metadata, &m); err != nil {
+		return m, fmt.Errorf("decode metadata of a delivery: %w", err)
+	}
+	return m, nil
+}
+
+func (d *delivery) post() (events.PostImported, error) {
+	event, err := events.Decode(d.stored)
+	if err != nil {
+		return events.PostImported{}, fmt.Errorf("decode a delivery: %w", err)
+	}
+	imported, ok := event.(events.PostImported)
+	if !ok {
+		return imported, fmt.Errorf("a delivery of a comment is recorded as %s", d.stored.Type)
+	}
+	return imported, nil
+}
+
+// parent returns the post that was delivered under a key, the zero Parent when there is none.
+func (st *state) parent(key deliveryKey) (post.Parent, error) {
+	if parent, ok := st.parents[key]; ok {
+		return parent, nil
+	}
+	d, ok := st.deliveries[key]
+	if !ok {
+		return post.Parent{}, nil
+	}
+	imported, err := d.post()
+	if err != nil {
+		return post.Parent{}, err
+	}
+	st.parents[key] = post.Parent{PostID: d.streamID, ThreadID: imported.ThreadID}
+	return st.parents[key], nil
+}
+
+// read loads everything that jobs are decided on in one round trip, and in one more when novels are going to be
+// created. The statements may see different moments. That does no harm: whatever changes after it was read and
+// matters is a unique violation when it is written.
+func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job) error {
+	statements := &pgx.Batch{}
+	authors := authorsOf(jobs)
+	if len(authors) > 0 { // first: a title that is read behind it is as new, so it may be cached
+		b.cache.check(statements, st, nil)
+		b.queueBlocked(statements, st, authors)
+	}
+	// Keys before titles: the title of a delivery that is on record by then is seen by the later statement.
+	queueKeys(statements, st, jobs)
+	b.queueTitles(statements, st, jobs)
+	if err := db.SendBatch(ctx, statements).Close(); err != nil {
+		return fmt.Errorf("read batch: %w", err)
+	}
+	return b.prepareCreations(ctx, db, st, jobs)
+}
+
+func (b *batch) queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 	wanted := make(map[string]bool, len(jobs)) // folded title → with details
 	for _, j := range jobs {
-		if st.titles[j.folded] == nil {
-			wanted[j.folded] = wanted[j.folded] || j.novel != nil
-		}
-	}
-	if len(wanted) == 0 {
-		return
+		wanted[j.folded] = wanted[j.folded] || j.novel != nil
 	}
 	folded, details := make([]string, 0, len(wanted)), make([]bool, 0, len(wanted))
 	for f, withDetails := range wanted {
 		st.titles[f] = &title{}
 		folded, details = append(folded, f), append(details, withDetails)
 	}
-	batch.Queue(readTitlesSQL, folded, details).Query(func(rows pgx.Rows) error {
+	statements.Queue(readTitlesSQL, folded, details).Query(func(rows pgx.Rows) error {
 		// Outside of the loop, since each would be allocated again for every row.
 		var (
 			key string
@@ -92,67 +169,51 @@ func queueTitles(batch *pgx.Batch, st *state, jobs []*job) {
 				}
 			}
 			st.titles[key] = t
-			st.remember(key, t)
+			b.cache.addTitle(st, key, *t)
 		}
 		return rows.Err()
 	})
 }
 
-func queueKeys(batch *pgx.Batch, st *state, jobs []*job) {
-	seen := make(map[ref]struct{}, 2*len(jobs))
+func queueKeys(statements *pgx.Batch, st *state, jobs []*job) {
+	seen := make(map[deliveryKey]struct{}, 2*len(jobs))
 	ids, sources := make([]string, 0, 2*len(jobs)), make([]string, 0, 2*len(jobs))
-	add := func(r ref) {
-		if _, ok := seen[r]; !ok {
-			seen[r] = struct{}{}
-			ids, sources = append(ids, r.id), append(sources, r.source)
+	add := func(key deliveryKey) {
+		if _, ok := seen[key]; !ok {
+			seen[key] = struct{}{}
+			ids, sources = append(ids, key.id), append(sources, key.source)
 		}
 	}
 	for _, j := range jobs {
-		if !st.presumes(j) {
-			add(j.ref)
-		}
-		if parent, ok := j.parentRef(); ok && st.parents[parent] == (post.Parent{}) {
+		add(j.key)
+		if parent, ok := j.parentKey(); ok {
 			add(parent)
 		}
 	}
-	if len(ids) == 0 {
-		return
-	}
-	batch.Queue(readKeysSQL, ids, sources).Query(func(rows pgx.Rows) error {
-		var r ref
+	statements.Queue(readKeysSQL, ids, sources).Query(func(rows pgx.Rows) error {
+		var key deliveryKey
 		var streamID, salt pgtype.UUID
 		for rows.Next() {
-			u := &used{}
-			if err := rows.Scan(&r.id, &r.source, &streamID, &u.stored.Type, &u.stored.Data, &salt, &u.metadata); err != nil {
+			d := &delivery{}
+			if err := rows.Scan(&key.id, &key.source, &streamID, &d.stored.Type, &d.stored.Data, &salt,
+				&d.metadata); err != nil {
 				return fmt.Errorf("scan delivery: %w", err)
 			}
-			u.streamID, u.salt = streamID.Bytes, uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
-			st.used[r] = u
+			d.streamID, d.salt = streamID.Bytes, uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
+			st.deliveries[key] = d
 		}
 		return rows.Err()
 	})
 }
 
-func queueBlocked(batch *pgx.Batch, st *state, jobs []*job) {
-	authors := authorsOf(jobs)
-	if len(authors) == 0 {
-		return
-	}
-	batch.Queue(readBlockedSQL, authors).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var id uuid.UUID
-			if err := rows.Scan(&id); err != nil {
-				return fmt.Errorf("scan blocked author: %w", err)
-			}
-			if st.blocked == nil {
-				st.blocked = map[uuid.UUID]bool{}
-			}
+func (b *batch) queueBlocked(statements *pgx.Batch, st *state, authors []uuid.UUID) {
+	statements.Queue(readBlockedSQL, authors).Query(func(rows pgx.Rows) error {
+		blocked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		for _, id := range blocked {
 			st.blocked[id] = true
-			if st.memory != nil {
-				st.memory.blocked.put(id, struct{}{})
-			}
+			b.cache.blocked.put(id, struct{}{})
 		}
-		return rows.Err()
+		return err //nolint:wrapcheck // the batch is
 	})
 }
 
@@ -169,7 +230,7 @@ func authorsOf(jobs []*job) []uuid.UUID {
 
 // prepareCreations reserves permits for those novels that the batch may create or update, and reads which slugs are
 // taken.
-func (r *run) prepareCreations(ctx context.Context, q database.DB, st *state, jobs []*job) error {
+func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state, jobs []*job) error {
 	needed, limits := map[window]int{}, map[window]int{}
 	need := func(caller *Caller, operation ratelimit.Operation) {
 		if w, limit, ok := caller.limited(operation); ok {
@@ -177,37 +238,33 @@ func (r *run) prepareCreations(ctx context.Context, q database.DB, st *state, jo
 			limits[w] = limit
 		}
 	}
-	var candidates []string
-	counted := map[string]struct{}{}
+	var candidates, created []string
 	for _, j := range jobs {
 		n := &st.titles[j.folded].novel
-		if j.novel != nil && n.Exists() && st.used[j.ref] == nil {
+		switch {
+		case st.deliveries[j.key] != nil:
+		case n.Exists():
+			if j.novel == nil {
+				continue
+			}
 			if outcome, err := n.Standing(j.caller.IntegrationID); err == nil && outcome == novel.Updated {
 				need(j.caller, ratelimit.NovelUpdates)
 			}
-		}
-		if n.Exists() || !j.mayCreate() || st.used[j.ref] != nil || st.blocked[j.author] {
-			continue
-		}
-		if st.presumes(j) {
-			return errPresumption
-		}
-		if _, ok := counted[j.folded]; ok {
-			continue
-		}
-		counted[j.folded] = struct{}{}
-		need(j.caller, ratelimit.Novels)
-		if n.Slug == "" { // a title that is free again has kept its slug
-			candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.title), events.NovelID(j.folded))...)
+		case j.mayCreate() && !st.blocked[j.author] && !slices.Contains(created, j.folded):
+			created = append(created, j.folded)
+			need(j.caller, ratelimit.Novels)
+			if n.Slug == "" { // a title that is free again has kept its slug
+				candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.title), events.NovelID(j.folded))...)
+			}
 		}
 	}
 	for w, n := range needed {
-		r.permits.reserve(ctx, w, limits[w], n)
+		b.permits.reserve(ctx, w, limits[w], n)
 	}
 	if len(candidates) == 0 {
 		return nil
 	}
-	rows, err := q.Query(ctx, readSlugsSQL, candidates)
+	rows, err := db.Query(ctx, readSlugsSQL, candidates)
 	if err != nil {
 		return fmt.Errorf("read slugs: %w", err)
 	}

@@ -46,7 +46,7 @@ func fight(t *testing.T, commands []any) {
 	t.Helper()
 	url := testdb.New(t)
 	lanes := func(c *committer.Config) { c.Lanes = 4 }
-	replicas := []*replica{newReplica(t, url, lanes), newReplica(t, url, lanes, committer.NeverDoubt)}
+	replicas := []*replica{newReplica(t, url, lanes), newReplica(t, url, lanes)}
 
 	const clients = 48
 	start := time.Now()

@@ -33,6 +33,9 @@ func IsConflict(err error) bool {
 // stream, a title, a slug.
 func IsDuplicate(err error) bool { return sqlState(err) == uniqueViolation }
 
+// IsLocked reports whether err means that another session held a lock for longer than lock_timeout.
+func IsLocked(err error) bool { return sqlState(err) == lockNotAvailable }
+
 // sqlState is the code with which the database refused a statement, "" when err is something else.
 func sqlState(err error) string {
 	var refused *pgconn.PgError

@@ -17,21 +17,21 @@ import (
 	"novelgate/migrations"
 )
 
-// TestMemoryAfterCrash kills a process of the server: it recovers without starting anew, and gives the ids of
-// transactions that left nothing on disk to others. A lane that has heard of the former must still hear of what staff
-// decide then.
-func TestMemoryAfterCrash(t *testing.T) {
+// TestCacheAfterCrash kills a process of the server: it recovers without starting anew, and gives the ids of
+// transactions that left nothing on disk to others. A cache that has heard of the former must still hear of what
+// staff decide then.
+func TestCacheAfterCrash(t *testing.T) {
 	t.Parallel()
 	url := ownServer(t)
 	r := newReplica(t, url, oneLane)
 	p := newPartner()
-	familiar(t, r, p, "Title")
+	cached(t, r, p, "Title")
 	original := p.post("a", "Title")
 	if a := r.submit(t.Context(), original); a.err != nil {
 		t.Fatal(a)
 	}
 	pool := direct(t, url)
-	// Without this process, only who waits for the disk writes to it.
+	// Without this process, only a commit that waits for the disk writes to it.
 	var writer int
 	if err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(
 		&writer); err != nil {

@@ -1,0 +1,197 @@
+package committer
+
+import (
+	_ "embed"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/events"
+)
+
+//go:embed check_cache.sql
+var checkCacheSQL string
+
+// staleCache is the SQLSTATE with which check_cache.sql fails.
+const staleCache = "NG001"
+
+// How many entries a cache keeps, up to twice as many. They take some megabytes, with the longest titles some tens.
+const (
+	cachedTitles   = 4096
+	cachedComments = 32768
+	cachedBlocked  = 4096
+)
+
+// listedChanges is how many changed titles a check lists; more clear all titles. A transaction that stays open makes
+// every check list what has changed since it began.
+const listedChanges = 32
+
+// titleCache is what the lane knows of the database, so that the fast path reads nothing: titles that take comments,
+// and the threads of the latest comments. A comment never moves. Every change of a title is an event, and
+// check_cache.sql finds those since the last check. See docs/decisions/0013-fast-path.md.
+type titleCache struct {
+	connections int64  // the connection epoch
+	settled     uint64 // changes of all transactions before this one are known
+	version     titleTable
+	titles      recent[string, title]        // by folded title, without what comments are not decided on
+	threads     recent[uuid.UUID, uuid.UUID] // by comment
+	blocked     recent[uuid.UUID, struct{}]  // authors that were found blocked; their comments take the plain path
+}
+
+// titleTable is another one when titles may have changed without an event.
+type titleTable struct {
+	oid       uint32      // of title_lookup: a rebuild exchanges the table
+	foldTable pgtype.Text // hash of the table that titles were folded with
+}
+
+func newTitleCache() *titleCache {
+	return &titleCache{
+		titles: newRecent[string, title](cachedTitles), threads: newRecent[uuid.UUID, uuid.UUID](cachedComments),
+		blocked: newRecent[uuid.UUID, struct{}](cachedBlocked),
+	}
+}
+
+// usedMark marks a connection that a lane has used.
+const usedMark = "novelgate committer"
+
+// connectionEpoch counts the connections that lanes have used. Crash and failover drop all connections, so a new
+// connection clears the caches of all lanes: what they read may be lost, and after a crash the ids of transactions
+// that left nothing on disk are used again.
+func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
+	if _, used := conn.CustomData()[usedMark]; !used {
+		conn.CustomData()[usedMark] = true
+		return c.connections.Add(1)
+	}
+	return c.connections.Load()
+}
+
+// begin clears the cache if there is a new connection.
+func (c *titleCache) begin(connections int64) {
+	if c.connections != connections {
+		c.clear()
+		c.connections, c.settled = connections, 0
+	}
+}
+
+func (c *titleCache) clear() {
+	c.titles.clear()
+	c.threads.clear()
+}
+
+// check queues the statement that invalidates the cache. With st.relied it makes the transaction fail when one of
+// these titles may have changed, or one of the authors is blocked.
+func (c *titleCache) check(statements *pgx.Batch, st *state, authors []uuid.UUID) {
+	settled := pgtype.Uint64{Uint64: c.settled, Valid: true}
+	statements.Queue(checkCacheSQL, settled, listedChanges, st.relied, authors, c.version.oid,
+		c.version.foldTable).QueryRow(func(row pgx.Row) error {
+		var version titleTable
+		if err := row.Scan(&settled, &version.oid, &version.foldTable, &st.changed, nil); err != nil {
+			return err
+		}
+		c.invalidate(settled.Uint64, version, st.changed)
+		return nil
+	})
+}
+
+func (c *titleCache) invalidate(settled uint64, version titleTable, changed []string) {
+	if version != c.version {
+		c.clear()
+	}
+	if len(changed) >= listedChanges {
+		c.titles.clear()
+	}
+	for _, folded := range changed {
+		c.titles.drop(folded)
+	}
+	c.settled, c.version = settled, version
+}
+
+// lookUp fills a state from the cache. It fails with errNotCached unless all jobs are comments on cached titles, by
+// authors that are not known to be blocked, whose parents are cached or come before them in the batch.
+func (c *titleCache) lookUp(st *state, jobs []*job) error {
+	before := make(map[deliveryKey]struct{}, len(jobs))
+	for _, j := range jobs {
+		if !j.isComment() {
+			return errNotCached
+		}
+		if st.titles[j.folded] == nil {
+			cached, ok := c.titles.get(j.folded)
+			if !ok {
+				return errNotCached
+			}
+			st.titles[j.folded] = &cached
+			st.relied = append(st.relied, j.folded)
+		}
+		if parent, ok := j.parentKey(); ok {
+			id := events.PostID(j.caller.IntegrationID, parent.id)
+			if threadID, ok := c.threads.get(id); ok {
+				st.parents[parent] = post.Parent{PostID: id, ThreadID: threadID}
+			} else if _, ok := before[parent]; !ok {
+				return errNotCached
+			}
+		}
+		if _, ok := c.blocked.get(j.author); ok {
+			return errNotCached
+		}
+		before[j.key] = struct{}{}
+	}
+	return nil
+}
+
+// addTitle keeps a title that was read if it takes comments without another event. A title that the check has listed
+// will be listed again until its transaction is settled.
+func (c *titleCache) addTitle(st *state, folded string, t title) {
+	if !t.novel.Open() || !t.thread.Exists() || len(st.changed) >= listedChanges || slices.Contains(st.changed, folded) {
+		return
+	}
+	t.novel.Title, t.novel.Details = "", novel.Details{}
+	c.titles.put(folded, t)
+}
+
+// addComments keeps the threads of comments that are committed, and of their parents.
+func (c *titleCache) addComments(st *state) {
+	for _, comment := range st.parents {
+		c.threads.put(comment.PostID, comment.ThreadID)
+	}
+}
+
+// recent is a map of the entries that were put or found last: at least limit of them, at most twice as many.
+type recent[K comparable, V any] struct {
+	limit      int
+	young, old map[K]V // when young is full it becomes old, and old is dropped
+}
+
+func newRecent[K comparable, V any](limit int) recent[K, V] {
+	return recent[K, V]{limit: limit, young: map[K]V{}}
+}
+
+// get returns an entry, and makes it young.
+func (r *recent[K, V]) get(key K) (V, bool) {
+	if value, ok := r.young[key]; ok {
+		return value, true
+	}
+	value, ok := r.old[key]
+	if ok {
+		r.put(key, value)
+	}
+	return value, ok
+}
+
+func (r *recent[K, V]) put(key K, value V) {
+	if len(r.young) >= r.limit {
+		r.young, r.old = make(map[K]V, r.limit), r.young
+	}
+	r.young[key] = value
+}
+
+func (r *recent[K, V]) drop(key K) {
+	delete(r.young, key)
+	delete(r.old, key)
+}
+
+func (r *recent[K, V]) clear() { r.young, r.old = map[K]V{}, nil }

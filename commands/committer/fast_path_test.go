@@ -1,0 +1,428 @@
+package committer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/author"
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/commands/committer"
+	"novelgate/events"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+)
+
+// cached creates novels and comments on them until the one lane of a replica has them in its cache.
+func cached(t *testing.T, r *replica, p partner, titles ...string) {
+	t.Helper()
+	for _, spelling := range titles {
+		if a := r.submit(t.Context(), p.novel("create "+spelling, spelling, novel.Fields{})); a.err != nil {
+			t.Fatal(a)
+		}
+	}
+	// A title is cached when no transaction that began before its latest event is open, on any database of the
+	// server.
+	settledLog(t, direct(t, r.url))
+	for range 3 {
+		for _, spelling := range titles {
+			if a := r.submit(t.Context(), p.post(uuid.NewString(), spelling)); a.String() != "post" {
+				t.Fatal(a)
+			}
+		}
+	}
+}
+
+// trips counts the round trips of a pool whose statements are prepared.
+type trips struct{ n atomic.Int64 }
+
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+
+func (c *trips) TracePrepareStart(ctx context.Context, _ *pgx.Conn, _ pgx.TracePrepareStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+func (*trips) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
+
+// TestRoundTrips counts what a lone command costs. One that writes nothing has a round trip more: it waits for a
+// synchronous standby.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	counter := &trips{}
+	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = newPool(t, url, 1, counter) })
+	p, q := newPartner(), newPartner()
+	for _, warm := range []any{
+		p.novel("w1", "Warm", novel.Fields{}), p.novel("w2", "Warm", novel.Fields{}), p.post("w3", "Warm"),
+	} {
+		if a := r.submit(t.Context(), warm); a.err != nil {
+			t.Fatal(a)
+		}
+	}
+	cached(t, r, p, "Known", "Known, too")
+	for _, tc := range []struct {
+		name    string
+		command any
+		want    int64
+	}{
+		{"creation", p.novel("n", "Title", novel.Fields{}), 3},
+		{"update", p.novel("u", "Title", novel.Fields{Author: ptr("Somebody")}), 2},
+		{"comment that opens a thread", p.post("a", "Title"), 2},
+		{"comment on a title that is not cached", p.reply("b", "Title", "a"), 2},
+		{"comment", p.post("c", "Known"), 1},
+		{"reply to a cached comment", p.reply("d", "Known", "c"), 1},
+		{"reply to another", p.reply("e", "Known", "no such comment"), 2},
+		{"update of a cached title", p.novel("v", "Known", novel.Fields{Author: ptr("Nobody")}), 2},
+		{"comment after that", p.post("f", "Known"), 1},
+		{"comment that creates its novel", p.post("g", "Other title"), 3},
+		{"comment after that", p.post("h", "Known"), 1},
+		{"replay", p.post("c", "Known"), 3},
+		{"replay after another", p.post("d", "Known"), 2},
+		{"comment soon after that", p.post("i", "Known"), 2},
+		{"foreign title", q.novel("n", "Title", novel.Fields{}), 2},
+	} {
+		counter.n.Store(0)
+		if a := r.submit(t.Context(), tc.command); a.err != nil {
+			t.Errorf("%s: %v", tc.name, a)
+		}
+		if n := counter.n.Load(); n != tc.want {
+			t.Errorf("%s: %d round trips, want %d", tc.name, n, tc.want)
+		}
+	}
+}
+
+// TestRetriesOnTheFastPath: a batch of comments on cached titles that holds retries is read and decided again, and no
+// submitter notices.
+func TestRetriesOnTheFastPath(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	cached(t, r, p, "Title", "Other")
+	send := func(want string, command any) {
+		t.Helper()
+		if a := r.submit(t.Context(), command); a.String() != want {
+			t.Errorf("%v, want %s", a, want)
+		}
+	}
+	send("post", p.post("a", "Title"))
+	got := r.together(t, p.post("b", "Title"), p.post("a", "Title"), p.post("b", "Title"), p.reply("c", "Other", "b"))
+	if diff := cmp.Diff([]string{"post", "post replayed", "post replayed", "post"}, texts(got)); diff != "" {
+		t.Errorf("one batch (-want +got):\n%s", diff)
+	}
+	send("post replayed", p.post("a", "Title"))
+	send("post replayed mismatch", p.post("a", "Other"))
+	// Retries come in bursts, so the batches after one read the keys.
+	if n := r.counter("novelgate_committer_duplicate_keys_total"); n != 1 {
+		t.Errorf("%d batches met a duplicate key", n)
+	}
+	for i := range 64 {
+		send("post", p.post(fmt.Sprint("after ", i), "Title"))
+	}
+	send("post replayed", p.post("a", "Title"))
+	if n := r.counter("novelgate_committer_duplicate_keys_total"); n != 2 {
+		t.Errorf("%d batches met a duplicate key after the burst", n)
+	}
+	// What a retry would need, were it carried out again, does not matter: neither its parent, which a newer replica
+	// has imported in a form that this one does not know, nor whether it can be stored, nor a permit.
+	send("post", p.reply("orphan", "Title", "later"))
+	execute(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+		VALUES (0, 'post', gen_random_uuid(), 1, 'later', $1, 'post.imported.v9', '{}', '{}')`, events.PostsSource(p.IntegrationID))
+	send("post replayed", p.reply("orphan", "Title", "later"))
+	execute(t, pool, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'b') NOT VALID`)
+	send("post replayed", p.post("b", "Title"))
+	before := r.permits.calls
+	send("post replayed mismatch", p.post("b", "Unknown title"))
+	if r.permits.calls != before {
+		t.Error("the limiter was asked for a retry")
+	}
+	// A comment that would be refused may be on record, too.
+	if err := reject("Title")(newStaff(pool)); err != nil {
+		t.Fatal(err)
+	}
+	send("post replayed", p.post("a", "Title"))
+	send(notFound, p.post("new", "Title"))
+	if n := r.conflicts(); n != 0 {
+		t.Errorf("%d conflicts", n)
+	}
+}
+
+// TestDecisionsHoldAtOnce: what staff decide holds from the next comment on, on cached titles and by any author.
+func TestDecisionsHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	cached(t, r, p, "Title", "Other", "Third")
+	moderators := newStaff(direct(t, url))
+	send := func(cmd *committer.ImportPost, want error) {
+		t.Helper()
+		if a := r.submit(t.Context(), cmd); !errors.Is(a.err, want) {
+			t.Errorf("%s: %v, want %v", cmd.Key, a, want)
+		}
+	}
+	take := func(step moderation) {
+		t.Helper()
+		if err := step(moderators); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(p.post("1", "Title"), nil)
+	take(reject("Title"))
+	send(p.post("2", "Other"), nil)
+	send(p.post("3", "Title"), post.ErrNovelNotFound)
+	take(approve("Title"))
+	send(p.post("4", "Title"), nil)
+	take(reject("Other"))
+	send(p.post("5", "Other"), post.ErrNovelNotFound)
+	block(t, url, p, "troll")
+	for i := range 2 {
+		send(p.postBy("troll", fmt.Sprint("troll ", i), "Third"), author.ErrBlocked)
+		send(p.post(fmt.Sprint("reader ", i), "Third"), nil)
+	}
+	if n := r.counter("novelgate_committer_stale_caches_total"); n == 0 {
+		t.Error("no batch met a stale cache")
+	}
+	checkTruth(t, direct(t, url))
+}
+
+// TestLateCommitsAreNoticed: a decision counts when it is committed, however old its transaction is.
+func TestLateCommitsAreNoticed(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	cached(t, r, p, "Title", "Other")
+	tx := begin(t, direct(t, url))
+	record(t, tx, events.Recorded{
+		StreamType: events.NovelStream, StreamID: events.NovelID("title"), StreamVersion: 2, ID: "late",
+		Source: "staff/tests",
+		Event:  events.NovelRejected{Reason: "late"},
+	})
+	for i := range 20 {
+		spelling := []string{"Title", "Other"}[i%2]
+		if a := r.submit(t.Context(), p.post(fmt.Sprint("before ", i), spelling)); a.String() != "post" {
+			t.Fatal(a)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.submit(t.Context(), p.post("after", "Title")); !errors.Is(a.err, post.ErrNovelNotFound) {
+		t.Errorf("after the commit: %v", a)
+	}
+	if a := r.submit(t.Context(), p.post("other", "Other")); a.String() != "post" {
+		t.Errorf("another title: %v", a)
+	}
+}
+
+// TestManyChangesAreNoticed: more titles change than a check lists.
+func TestManyChangesAreNoticed(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r, other := newReplica(t, url, oneLane), newReplica(t, url, oneLane)
+	p := newPartner()
+	cached(t, r, p, "Title", "Other")
+	var creations []any
+	for i := range 200 {
+		creations = append(creations, p.novel(fmt.Sprint("n", i), fmt.Sprint("Novel ", i), novel.Fields{}))
+	}
+	other.together(t, creations...)
+	if err := reject("Title")(newStaff(direct(t, url))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if a := r.submit(t.Context(), p.post(uuid.NewString(), "Title")); !errors.Is(a.err, post.ErrNovelNotFound) {
+			t.Error(a)
+		}
+		if a := r.submit(t.Context(), p.post(uuid.NewString(), "Other")); a.String() != "post" {
+			t.Error(a)
+		}
+	}
+}
+
+// TestCacheWhileNothingSettles: an open transaction keeps titles that have changed since out of the cache. Their
+// comments take the plain path, at once.
+func TestCacheWhileNothingSettles(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	counter := &trips{}
+	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = newPool(t, url, 1, counter) })
+	p := newPartner()
+	cached(t, r, p, "Known")
+	execute(t, begin(t, direct(t, url)), `SELECT pg_current_xact_id()`)
+	for _, cmd := range []any{p.novel("n", "New", novel.Fields{}), p.post("first", "New")} {
+		if a := r.submit(t.Context(), cmd); a.err != nil {
+			t.Fatal(a)
+		}
+	}
+	for i := range 6 {
+		for spelling, want := range map[string]int64{"Known": 1, "New": 2} {
+			counter.n.Store(0)
+			if a := r.submit(t.Context(), p.post(fmt.Sprint(spelling, i), spelling)); a.String() != "post" {
+				t.Error(a)
+			}
+			if n := counter.n.Load(); n != want {
+				t.Errorf("%s, comment %d: %d round trips, want %d", spelling, i, n, want)
+			}
+		}
+	}
+}
+
+// TestCacheEndsWithTheTable: without an event the cache is not checked further, unless the table was exchanged or
+// folded again.
+func TestCacheEndsWithTheTable(t *testing.T) {
+	t.Parallel()
+	const spoil = `UPDATE title_lookup SET state = 'rejected' WHERE folded_title = 'title'`
+	for name, change := range map[string]string{
+		"exchanged": `CREATE TABLE other (LIKE title_lookup INCLUDING ALL); INSERT INTO other SELECT * FROM title_lookup;
+			DROP TABLE title_lookup; ALTER TABLE other RENAME TO title_lookup`,
+		"folded again": `UPDATE settings SET value = 'others' WHERE name = 'fold_table'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := testdb.New(t)
+			pool := direct(t, url)
+			execute(t, pool, `INSERT INTO settings (name, value) VALUES ('fold_table', 'ours') ON CONFLICT DO NOTHING`)
+			r := newReplica(t, url, oneLane)
+			p := newPartner()
+			cached(t, r, p, "Title")
+			execute(t, pool, spoil)
+			if a := r.submit(t.Context(), p.post("a", "Title")); a.String() != "post" {
+				t.Fatalf("the title is not cached: %v", a)
+			}
+			execute(t, pool, change)
+			for range 2 {
+				if a := r.submit(t.Context(), p.post(uuid.NewString(), "Title")); !errors.Is(a.err, post.ErrNovelNotFound) {
+					t.Errorf("after that: %v", a)
+				}
+			}
+		})
+	}
+}
+
+// TestParentsOnTheFastPath: a cached comment is a parent in its own discussion only.
+func TestParentsOnTheFastPath(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane)
+	p, q := newPartner(), newPartner()
+	cached(t, r, p, "Title", "Other")
+	parent := r.submit(t.Context(), p.post("parent", "Title"))
+	for _, tc := range []struct {
+		cmd  *committer.ImportPost
+		want string
+	}{
+		{p.reply("a", "Title", "parent"), "post threaded"},
+		{p.reply("b", "Other", "parent"), "post"},
+		{q.reply("c", "Title", "parent"), "post"},
+		{p.reply("d", "Title", "a"), "post threaded"},
+	} {
+		a := r.submit(t.Context(), tc.cmd)
+		if a.String() != tc.want {
+			t.Errorf("%s: %v, want %s", tc.cmd.Key, a, tc.want)
+		}
+		if tc.cmd.Key == "a" && *a.post.ParentPostID != parent.post.PostID {
+			t.Errorf("parent %s, want %s", a.post.ParentPostID, parent.post.PostID)
+		}
+	}
+	// In one batch: a comment that comes before its reply is its parent, one that comes after it is not.
+	got := texts(r.together(t, p.reply("e", "Title", "f"), p.post("f", "Title"), p.reply("g", "Title", "f")))
+	if fmt.Sprint(got) != "[post post post threaded]" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestTablesAreExchangedUnderComments: new tables take over under comments on both paths. No comment is refused.
+func TestTablesAreExchangedUnderComments(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url)
+	p := newPartner()
+	titles := []string{"One", "Two", "Three", "Four"}
+	cached(t, r, p, titles...)
+	var writers sync.WaitGroup
+	stop := make(chan struct{})
+	for w := range 8 {
+		writers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				cmd := p.reply(fmt.Sprint(w, "-", i), titles[(w+i)%len(titles)], fmt.Sprint(w, "-", i-i%20))
+				if a := r.submit(context.Background(), cmd); a.err != nil {
+					t.Error(a)
+				}
+			}
+		})
+	}
+	for range 4 {
+		for _, projection := range projections.Inline() {
+			if _, err := rebuild.Run(t.Context(), rebuild.Config{
+				Pool: direct(t, url), Projection: projection, Inline: true, Logger: slog.New(slog.DiscardHandler),
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(stop)
+	writers.Wait()
+	stale := r.counter("novelgate_committer_stale_caches_total")
+	t.Logf("%d events, %d stale caches, %d conflicts", len(checkTruth(t, direct(t, url))), stale, r.conflicts())
+	if stale == 0 {
+		t.Error("no batch met a stale cache")
+	}
+}
+
+// TestUpsertAmongComments: an upsert is decided on the novel as it is, not on what is cached for comments.
+func TestUpsertAmongComments(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	cached(t, r, p, "Title")
+	for _, key := range []string{"1", "2"} {
+		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: ptr("Somebody")}),
+			p.post("b"+key, "Title"))
+		if diff := cmp.Diff([]string{"post", "updated", "post"}, texts(answers)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	var updates []events.Event
+	for _, recorded := range checkTruth(t, direct(t, url)) {
+		if _, ok := recorded.Event.(events.NovelUpdated); ok {
+			updates = append(updates, recorded.Event)
+		}
+	}
+	if diff := cmp.Diff([]events.Event{events.NovelUpdated{Author: ptr("Somebody")}, events.NovelUpdated{}},
+		updates); diff != "" {
+		t.Errorf("updates (-want +got):\n%s", diff)
+	}
+}

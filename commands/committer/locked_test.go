@@ -1,0 +1,143 @@
+package committer_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
+	"novelgate/internal/testdb"
+)
+
+// locks are the ways in which another session holds a title, by name, and what an upsert of it comes to afterwards.
+var locks = map[string]struct {
+	known bool // the novel exists
+	lock  func(t *testing.T, tx pgx.Tx)
+	then  string
+}{
+	"row": {true, func(t *testing.T, tx pgx.Tx) {
+		t.Helper()
+		execute(t, tx, `SELECT FROM title_lookup WHERE folded_title = 'locked' FOR UPDATE`)
+	}, "updated"},
+	"creation": {false, func(t *testing.T, tx pgx.Tx) {
+		t.Helper()
+		create(t, tx, newPartner(), "other", "Locked")
+	}, "created"},
+}
+
+// TestLockedTitleDelaysNoOther: while another session holds a lock on a title, all others are answered, in its own
+// batch and in later ones. Its commands wait, in their order, and are carried out after the lock is gone.
+func TestLockedTitleDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	for name, tc := range locks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := testdb.New(t)
+			pool := direct(t, url)
+			r := newReplica(t, url, oneLane)
+			p := newPartner()
+			if tc.known {
+				if a := r.submit(t.Context(), p.novel("create", "Locked", novel.Fields{})); a.err != nil {
+					t.Fatal(a)
+				}
+			}
+			holder := begin(t, pool)
+			tc.lock(t, holder)
+
+			release := r.occupy(t)
+			var others []<-chan answer
+			upsert := func(i int) <-chan answer {
+				return r.start(p.novel(fmt.Sprint("locked ", i), "Locked", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
+			}
+			var locked []<-chan answer
+			for i := range 20 {
+				if i == 7 {
+					locked = append(locked, upsert(0))
+					testdb.Eventually(t, "it waits", func() bool { return r.QueueDepth() == len(others)+len(locked) })
+				}
+				others = append(others, r.start(p.novel(fmt.Sprint(i), fmt.Sprint("Other ", i), novel.Fields{})))
+				testdb.Eventually(t, "it waits", func() bool { return r.QueueDepth() == len(others)+len(locked) })
+			}
+			release()
+			for i, answers := range others {
+				if a := <-answers; a.String() != "created" {
+					t.Errorf("another title in the same batch, %d: %v", i, a)
+				}
+			}
+			for i := range 20 {
+				if i%10 == 0 {
+					locked = append(locked, upsert(len(locked)))
+					testdb.Eventually(t, "it was taken up", func() bool { return r.QueueDepth() == 0 })
+				}
+				if a := r.submit(t.Context(), p.post(fmt.Sprint(i), fmt.Sprint("Other ", i))); a.String() != "post" {
+					t.Errorf("another title in a later batch, %d: %v", i, a)
+				}
+			}
+			if tc.known {
+				if a := r.submit(t.Context(), p.post("comment", "Locked")); a.String() != "post" {
+					t.Errorf("a comment writes no row of its title: %v", a)
+				}
+			}
+			for i, answers := range locked {
+				if len(answers) > 0 {
+					t.Fatalf("upsert %d of the locked title, before the lock is gone: %v", i, <-answers)
+				}
+			}
+			if err := holder.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i, answers := range locked {
+				want := tc.then
+				if i > 0 {
+					want = "updated"
+				}
+				if a := <-answers; a.String() != want {
+					t.Errorf("upsert %d of the locked title: %v, want %s", i, a, want)
+				}
+			}
+			checkTruth(t, pool)
+			shown, err := newStaff(pool).Novel(t.Context(), "locked")
+			if err != nil || shown.Synopsis != fmt.Sprint(len(locked)-1) {
+				t.Errorf("synopsis %q, want that of the last: %v", shown.Synopsis, err)
+			}
+		})
+	}
+}
+
+// TestLockedTitleIsUnavailable: a command whose title stays locked is refused, repeating it later succeeds, and
+// closing waits for the answer.
+func TestLockedTitleIsUnavailable(t *testing.T) {
+	t.Parallel()
+	for name, tc := range locks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := testdb.New(t)
+			pool := direct(t, url)
+			r := newReplica(t, url, oneLane, timeout(shortly))
+			p := newPartner()
+			if tc.known {
+				if a := r.submit(t.Context(), p.novel("create", "Locked", novel.Fields{})); a.err != nil {
+					t.Fatal(a)
+				}
+			}
+			holder := begin(t, pool)
+			tc.lock(t, holder)
+			answers := r.start(p.novel("n", "Locked", novel.Fields{}))
+			testdb.Eventually(t, "it was tried", func() bool { return r.conflicts() > 0 })
+			r.Close()
+			if a := <-answers; !errors.Is(a.err, committer.ErrUnavailable) {
+				t.Errorf("while it is locked: %v", a)
+			}
+			if err := holder.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if a := newReplica(t, url).submit(t.Context(), p.novel("n", "Locked", novel.Fields{})); a.String() != tc.then {
+				t.Errorf("afterwards: %v, want %s", a, tc.then)
+			}
+			checkTruth(t, pool)
+		})
+	}
+}
