@@ -78,9 +78,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 
 	if rt.maxBody > 0 {
 		before := a.Now()
-		if in.body, err = httpkit.ReadJSON(w, r, rt.maxBody); err != nil {
+		if in.body, err = a.ReadJSON(w, r, in.IntegrationID, rt.maxBody); err != nil {
 			return nil, err //nolint:wrapcheck // already a problem
 		}
+		defer a.ReleaseBody(in.IntegrationID, in.body)
 		if a.Now().Sub(before) > bodyGrace {
 			ctx, cancel = context.WithTimeout(r.Context(), a.Timeout-before.Sub(in.receivedAt))
 			defer cancel()

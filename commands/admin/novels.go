@@ -44,11 +44,10 @@ func publishTitle(ctx context.Context, c *call) (*output, error) {
 	if err := c.deliver("novels/publish"); err != nil {
 		return nil, err
 	}
-	raw, err := c.readBody()
-	if err != nil {
-		return nil, err
+	if c.bodyErr != nil {
+		return nil, c.bodyErr
 	}
-	body, err := request.DecodePublication(raw)
+	body, err := request.DecodePublication(c.body)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
@@ -63,11 +62,10 @@ func editNovel(ctx context.Context, c *call) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.readBody()
-	if err != nil {
-		return nil, err
+	if c.bodyErr != nil {
+		return nil, c.bodyErr
 	}
-	body, err := request.DecodeEdit(raw)
+	body, err := request.DecodeEdit(c.body)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}

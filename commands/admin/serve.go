@@ -22,10 +22,11 @@ const maxBody = 32 << 10
 // call is a request of a member of staff on its way through an operation.
 type call struct {
 	*http.Request
-	query  *httpkit.Query
-	staff  *staff.Staff
-	caller *access.Person
-	writer http.ResponseWriter
+	query   *httpkit.Query
+	staff   *staff.Staff
+	caller  *access.Person
+	body    []byte
+	bodyErr error // body could not be read
 }
 
 // output is a successful answer; without a body it is 204.
@@ -40,50 +41,56 @@ type output struct {
 type operation func(ctx context.Context, c *call) (*output, error)
 
 // handler serves an operation to staff, whose query has no other parameters than known. The checks run in this order:
-// key (401, 403), query, and then, in the operation, its idempotency key and body.
+// key (401, 403), query, and then, in the operation, its idempotency key and body, which is read before: one that does
+// not arrive must not take a place of others.
 func (a *API) handler(op operation, known ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := a.WithTimeout(r.Context())
-		defer cancel()
-		caller, err := a.authenticate(ctx, r)
+		caller, err := a.authenticate(r)
 		if err != nil {
-			a.Hold(ctx, uuid.Nil, err)
 			a.Fail(w, r, err)
 			return
 		}
+		c := &call{caller: caller}
+		c.body, c.bodyErr = a.ReadJSON(w, r, uuid.Nil, maxBody)
+		defer a.ReleaseBody(uuid.Nil, c.body)
 		a.Staff.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			a.serve(ctx, w, r, caller, op, known)
+			c.Request = r
+			a.serve(r.Context(), w, c, op, known)
 		}), a.Refuse).ServeHTTP(w, r)
 	})
 }
 
 // authenticate finds out whose key a request carries, and lets staff pass.
-func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Person, error) {
+func (a *API) authenticate(r *http.Request) (*access.Person, error) {
+	ctx, cancel := a.WithTimeout(r.Context())
+	defer cancel()
 	caller, err := AuthenticatePerson(ctx, a.Keys, r.Header, "staff key", "staff")
 	if err == nil && caller.Role != person.Staff {
-		return nil, problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
+		err = problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
+	}
+	if err != nil {
+		a.Hold(ctx, uuid.Nil, err)
 	}
 	return caller, err
 }
 
 // serve carries an operation out and answers.
-func (a *API) serve(
-	ctx context.Context, w http.ResponseWriter, r *http.Request, caller *access.Person, op operation, known []string,
-) {
+func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, op operation, known []string) {
+	ctx, cancel := a.WithTimeout(ctx)
+	defer cancel()
 	var out *output
 	var encoded []byte
-	if err := a.Staff.Make(ctx, func() error {
-		query, err := httpkit.ReadStrictQuery(r.URL, known...)
-		if err != nil {
+	if err := a.Staff.Make(ctx, func() (err error) {
+		if c.query, err = httpkit.ReadStrictQuery(c.URL, known...); err != nil {
 			return err //nolint:wrapcheck // already a problem
 		}
-		s := &staff.Staff{Pool: a.Pool, Actor: "staff:" + caller.Name, Now: a.Now}
-		if out, err = op(ctx, &call{Request: r, query: query, staff: s, caller: caller, writer: w}); err == nil {
+		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.caller.Name, Now: a.Now}
+		if out, err = op(ctx, c); err == nil {
 			encoded, err = json.Marshal(out.body)
 		}
 		return err //nolint:wrapcheck // operations say what they did
 	}); err != nil {
-		a.Fail(w, r, err)
+		a.Fail(w, c.Request, err)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
@@ -127,13 +134,12 @@ type normalised interface {
 
 // decode reads a body strictly: every error names the member. The command of a delivery is its body.
 func (c *call) decode(b body) error {
-	raw, err := c.readBody()
-	if err != nil {
-		return err
+	if c.bodyErr != nil {
+		return c.bodyErr
 	}
 	// null would count as left out: staff who send it mean something else by it.
 	o := httpkit.Object{Strict: true, NoNull: true}
-	if err := o.Parse(raw, b.members()); err != nil {
+	if err := o.Parse(c.body, b.members()); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
 	if b.read(&o); o.Err() != nil {
@@ -146,13 +152,9 @@ func (c *call) decode(b body) error {
 	if n, ok := b.(normalised); ok {
 		command = n.canonical()
 	}
+	var err error
 	c.staff.Delivery.Canonical, err = json.Marshal(command, json.Deterministic(true))
 	return err //nolint:wrapcheck // a defect
-}
-
-// readBody reads the bytes of a JSON body.
-func (c *call) readBody() ([]byte, error) {
-	return httpkit.ReadJSON(c.writer, c.Request, maxBody) //nolint:wrapcheck // already a problem
 }
 
 // answerCommand answers a command with what it returned, or, when it was carried out before, with what there is now.

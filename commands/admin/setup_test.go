@@ -27,6 +27,7 @@ import (
 // desk is the admin API on a database of its own, with a key of every kind.
 type desk struct {
 	sent                   int // by post
+	api                    *admin.API
 	handler                http.Handler
 	kit                    *httpkit.Kit
 	keys                   *access.Keys
@@ -53,11 +54,11 @@ func newDesk(t *testing.T) *desk {
 		Logger:  slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timeout: 5 * time.Second, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
 	}
-	api := &admin.API{Keys: d.keys, Pool: pool, Kit: d.kit}
+	d.api = &admin.API{Keys: d.keys, Pool: pool, Kit: d.kit}
 	router := mux.NewRouter().SkipClean(true)
-	api.Register(router)
-	router.NotFoundHandler = http.HandlerFunc(api.NotFound)
-	router.MethodNotAllowedHandler = api.MethodNotAllowed(router)
+	d.api.Register(router)
+	router.NotFoundHandler = http.HandlerFunc(d.api.NotFound)
+	router.MethodNotAllowedHandler = d.api.MethodNotAllowed(router)
 	d.handler = httpkit.WithRequestID(router)
 
 	d.ada = d.person(t, person.Staff, "ada", 0)

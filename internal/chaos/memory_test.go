@@ -10,7 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/integration"
+	"novelgate/commands/staff"
 	"novelgate/internal/blackbox"
 	"novelgate/internal/testdb"
 )
@@ -122,4 +127,92 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	} else {
 		t.Logf("%d readers who do not read took %d MB", connections, peak)
 	}
+}
+
+// TestMemoryOfStalledBodies opens connections that send most of a body and then nothing: many of one partner, and some
+// of each of many partners.
+func TestMemoryOfStalledBodies(t *testing.T) {
+	const most = 300 // MB
+	for name, c := range map[string]struct{ partners, connections, sent, length int }{
+		blackbox.PostsPath:                       {1, testsize.Of(8000, 800), 31 << 10, 32 << 10},
+		"/api/integrations/deliveries/reconcile": {testsize.Of(300, 30), 8, 500 << 10, 512 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := testdb.New(t)
+			r := serve(t, database, "--allow-unsafe-durability")
+			p := newPartner(t, database)
+			for _, key := range issueKeys(t, database, c.partners) {
+				for range c.connections {
+					stallBody(t, r.URL, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\n"+
+						"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", name, key, c.length), c.sent)
+				}
+			}
+			all := float64(c.partners * c.connections)
+			testdb.Eventually(t, "every body is awaited or refused", func() bool {
+				found := r.metrics(t)
+				there, _ := strconv.ParseFloat(metric(found, "go_goroutines"), 64)
+				for _, refusal := range []string{"rate_limited", "unavailable", "request_timeout"} {
+					for _, status := range []int{429, 503, 408} {
+						n, _ := strconv.ParseFloat(metric(found, fmt.Sprintf(
+							`novelgate_http_requests_total{code=%q,method="POST",route=%q,status="%d"}`, refusal, name, status)), 64)
+						there += max(n, 0)
+					}
+				}
+				return there >= all
+			})
+			// Others are served meanwhile.
+			for i := range 20 {
+				if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("meanwhile-", i), encode(comment("Large", "reader", "x")),
+					false); a.status != http.StatusCreated {
+					t.Errorf("a comment is answered %d %v while bodies do not arrive", a.status, a.err)
+				}
+			}
+			if status, _ := get(t, r.URL+"/readyz"); status != http.StatusOK {
+				t.Errorf("/readyz is %d while bodies do not arrive", status)
+			}
+			if peak := residentPeak(t, r.process); peak > most {
+				t.Errorf("%d bodies that do not arrive took %d MB, at most %d are wanted", int(all), peak, most)
+			} else {
+				t.Logf("%d bodies that do not arrive took %d MB", int(all), peak)
+			}
+		})
+	}
+}
+
+// issueKeys takes so many partners on and returns a key of each.
+func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
+	for range partners {
+		made, err := s.CreateIntegration(t.Context(), blackbox.Unique("partner"),
+			integration.Change{Capabilities: map[integration.Capability]bool{integration.Posts: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, secret, err := s.IssueKey(t.Context(), made.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, secret.Reveal())
+	}
+	return keys
+}
+
+// stallBody opens a connection that sends a header and so many bytes of a body, and stays open until the test ends.
+func stallBody(t *testing.T, base, header string, sent int) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, header); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(c, strings.Repeat(" ", sent)) }() // the service may refuse, and close, before
 }

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
+
+	"github.com/google/uuid"
 
 	"novelgate/internal/problem"
 )
@@ -25,31 +28,54 @@ func Bearer(h http.Header, what string) (string, error) {
 	return strings.Trim(key, " "), nil
 }
 
-// ReadJSON reads a body of at most limit bytes whose media type is application/json, with any parameters. The error is
-// a *problem.Error.
-func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// ReadJSON reads a body of at most limit bytes whose media type is application/json, with any parameters. A caller
+// whose requests have too many bytes under way, or are awaited in too large a number, is refused with 429, or with 503
+// where that comes of others; uuid.Nil stands for staff, and is refused with 503 only. A body that does not arrive takes
+// little more memory than what has arrived. The error is a *problem.Error. Without one, ReleaseBody must follow when the
+// request is answered.
+func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID, limit int64) ([]byte, error) {
 	if err := checkMediaType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
 	}
 	if r.ContentLength > limit {
 		return nil, problem.PayloadTooLarge(limit)
 	}
-	if r.ContentLength > 0 {
-		body := make([]byte, r.ContentLength)
-		if _, err := io.ReadFull(r.Body, body); err != nil {
-			return nil, brokenBody(err)
-		}
-		return body, nil
+	from, most := r.Body, r.ContentLength
+	if most < 0 { // not known
+		from, most = http.MaxBytesReader(w, r.Body, limit), limit+1
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	body, err := k.bodies.read(caller, from, int(most))
+	if err == nil && int64(len(body)) < r.ContentLength {
+		k.ReleaseBody(caller, body)
+		err = io.ErrUnexpectedEOF
+	}
+	var refused *problem.Error
 	var tooLarge *http.MaxBytesError
 	switch {
+	case err == nil:
+		return body, nil
+	case errors.As(err, &refused):
+		return nil, err
 	case errors.As(err, &tooLarge):
 		return nil, problem.PayloadTooLarge(limit)
-	case err != nil:
+	default:
 		return nil, brokenBody(err)
 	}
-	return body, nil
+}
+
+// ReleaseBody ends the use of a body that ReadJSON has returned.
+func (k *Kit) ReleaseBody(caller uuid.UUID, body []byte) { k.bodies.release(caller, cap(body)) }
+
+// restTime is how long the rest of a body may take to arrive once its request is refused.
+const restTime = 500 * time.Millisecond
+
+// leaveBody is called before a request is refused: net/http reads what is left of its body first, so that the
+// connection can be used again, and would wait for it as long as a request may take to arrive.
+func leaveBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// What does not support that (a recorder in a test) waits for nobody either.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) //nolint:forbidigo // the clock of the connection
+	}
 }
 
 func checkMediaType(sent string) error {

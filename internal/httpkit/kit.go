@@ -33,7 +33,8 @@ type Kit struct {
 	Problems []func(error) *problem.Error
 
 	quiet    atomic.Bool // a failure of the current outage is in the log
-	refusals Rates       // uuid.Nil has those of callers who are not authenticated
+	bodies   bodies
+	refusals Rates // uuid.Nil has those of callers who are not authenticated
 }
 
 // RetryAfter is what Retry-After says while the service cannot answer: the database is away or a queue is full.
@@ -59,6 +60,7 @@ func (k *Kit) Problem(err error) *problem.Error {
 // Fail answers a request with an error. It returns the code that the client was told.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Code {
 	p := k.Failure(r, err)
+	leaveBody(w, r)
 	problem.Write(w, RequestID(r.Context()), p)
 	return p.Code
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -17,8 +18,9 @@ import (
 // TestSlowBody: a body that does not arrive in the time of the server is worth another try; one that ends early is not.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
+	kit := &httpkit.Kit{}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := httpkit.ReadJSON(w, r, 1000)
+		_, err := kit.ReadJSON(w, r, uuid.New(), 1000)
 		problem.Write(w, "r", err)
 	}))
 	server.Config.ReadTimeout = 200 * time.Millisecond

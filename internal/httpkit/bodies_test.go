@@ -1,0 +1,177 @@
+package httpkit_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+// stalled is a body of which nothing more arrives behind a beginning, until it is closed.
+type stalled struct {
+	beginning io.Reader
+	closed    chan struct{}
+}
+
+func (s *stalled) Read(p []byte) (int, error) {
+	if n, err := s.beginning.Read(p); err == nil {
+		return n, nil
+	}
+	<-s.closed
+	return 0, io.ErrUnexpectedEOF
+}
+
+func (*stalled) Close() error { return nil }
+
+// stall sends a body of which so many bytes arrive, and returns what ReadJSON says while it waits: nil, or the code of
+// a refusal.
+func stall(
+	t *testing.T, kit *httpkit.Kit, caller uuid.UUID, arrive, length int, closed chan struct{}, all *sync.WaitGroup,
+) problem.Code {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
+	r.Header.Set("Content-Type", "application/json")
+	r.Body, r.ContentLength = &stalled{bytes.NewReader(make([]byte, arrive)), closed}, int64(length)
+	var code problem.Code
+	all.Go(func() {
+		_, err := kit.ReadJSON(httptest.NewRecorder(), r, caller, int64(length))
+		refused, _ := errors.AsType[*problem.Error](err)
+		code = refused.Code
+	})
+	synctest.Wait()
+	return code
+}
+
+// TestStalledBodies: one caller gets a part of the budget, however little of its bodies arrives, and many together
+// leave something for the next one, which is told that it is not its own doing when it wants more.
+func TestStalledBodies(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kit := &httpkit.Kit{}
+		for _, c := range []struct{ callers, arrive, length, least, most int }{
+			{1, 0, 32 << 10, 256, 1000},
+			{1, 31 << 10, 32 << 10, 256, 500},
+			{1, 500 << 10, 512 << 10, 8, 30},
+			{300, 500 << 10, 512 << 10, 8, 128 + 300},
+			{300, 0, 32 << 10, 300 * 8, 4096 + 300*8},
+		} {
+			closed, all := make(chan struct{}), new(sync.WaitGroup)
+			awaited := 0
+			for range c.callers {
+				caller := uuid.New()
+				code := stall(t, kit, caller, c.arrive, c.length, closed, all)
+				for ; code == "" && awaited <= 2*c.most; code = stall(t, kit, caller, c.arrive, c.length, closed, all) {
+					awaited++
+				}
+				if c.callers == 1 && code != problem.CodeRateLimited || code == "" {
+					t.Errorf("%+v: refused with %q", c, code)
+				}
+			}
+			if awaited < c.least || awaited > c.most {
+				t.Errorf("%+v: %d bodies are awaited", c, awaited)
+			}
+			other := uuid.New()
+			for range 4 {
+				if code := stall(t, kit, other, 500, 1000, closed, all); code != "" {
+					t.Errorf("%+v: a comment of another caller is refused with %q", c, code)
+				}
+			}
+			if c.callers == 300 && c.arrive > 0 {
+				if code := stall(t, kit, other, 500<<10, 512<<10, closed, all); code != problem.CodeUnavailable {
+					t.Errorf("a large body beside those of %d others: %q", c.callers, code)
+				}
+			}
+			close(closed) // which gives everything back
+			all.Wait()
+		}
+	})
+}
+
+// TestBodiesOfAllSizes arrive as they were sent, with and without a length, and give back what they took.
+func TestBodiesOfAllSizes(t *testing.T) {
+	t.Parallel()
+	kit, caller := &httpkit.Kit{}, uuid.New()
+	const limit = 512 << 10
+	for range 60 {
+		for _, size := range []int{0, 1, 4095, 4096, 4097, 16 << 10, 16<<10 + 1, limit - 1, limit} {
+			for _, known := range []bool{true, false} {
+				sent := strings.Repeat("x", size)
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(sent))
+				r.Header.Set("Content-Type", "application/json")
+				if !known {
+					r.ContentLength = -1
+				}
+				body, err := kit.ReadJSON(httptest.NewRecorder(), r, caller, limit)
+				if err != nil || string(body) != sent {
+					t.Fatalf("%d bytes, known: %t: %d, %v", size, known, len(body), err)
+				}
+				kit.ReleaseBody(caller, body)
+			}
+		}
+	}
+	for _, known := range []bool{true, false} {
+		sent := strings.NewReader(strings.Repeat("x", limit+1))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", sent)
+		r.Header.Set("Content-Type", "application/json")
+		if !known {
+			r.ContentLength = -1
+		}
+		_, err := kit.ReadJSON(httptest.NewRecorder(), r, caller, limit)
+		if refused, ok := errors.AsType[*problem.Error](err); !ok || refused.Code != problem.CodePayloadTooLarge {
+			t.Errorf("a byte too many, known: %t: %v", known, err)
+		}
+	}
+}
+
+// TestNobodyWaitsForBodiesThatAreNotRead: an answer goes out, and the place of its request is free, while the body that
+// nobody wants does not arrive.
+func TestNobodyWaitsForBodiesThatAreNotRead(t *testing.T) {
+	t.Parallel()
+	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Readers: httpkit.NewReaders("public", 1, 1, time.Minute)}
+	large := strings.Repeat("a page ", 10_000)
+	server := httptest.NewServer(kit.Readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			kit.Fail(w, r, problem.Unauthorized("no key"))
+			return
+		}
+		_, _ = io.WriteString(w, large)
+	}), kit.Refuse))
+	t.Cleanup(server.Close)
+	for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodPost: http.StatusUnauthorized} {
+		t.Run(method, func(t *testing.T) {
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close() //nolint:errcheck // it has been read
+			if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nbegin"); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close() //nolint:errcheck // it is read
+			if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != want {
+				t.Errorf("%d, %v", response.StatusCode, err)
+			}
+		})
+	}
+}
