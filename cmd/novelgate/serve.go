@@ -42,6 +42,7 @@ type serveCommand struct {
 	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which a request is answered once its body has arrived, with 503 if need be."`
 	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Batches of commands in flight at a time (default: one for every two processors, at least 2)."`
 	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Requests of readers (pages, their JSON, the ledger) that are answered at a time; more get 503 (default: ${default})."`
+	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"10000" placeholder:"N" help:"Open connections at --listen; beyond that one without a request is closed for each new one (default: ${default})."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections in this process, nor seal."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
@@ -69,6 +70,9 @@ func (c *serveCommand) Validate() error {
 	}
 	if c.Readers < 1 {
 		return errors.New("--readers must be at least 1")
+	}
+	if c.Connections < 1 {
+		return errors.New("--connections must be at least 1")
 	}
 	c.Lanes = cmp.Or(c.Lanes, committer.DefaultLanes())
 	if c.RequestTimeout < minRequestTimeout {
@@ -132,6 +136,7 @@ type service struct {
 
 	publicURL                   *url.URL
 	public, ops                 *http.Server
+	connections                 *httpkit.Connections // of public
 	publicListener, opsListener net.Listener
 }
 
@@ -184,7 +189,8 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	kit := s.newKit(c.RequestTimeout, readers, staff)
 	s.public = newServer(s.publicHandler(kit, streams, requests, outcomes), s.logger, publicWriteTimeout)
-	registry := s.metrics(requests, outcomes, committed, readers, staff, streams)
+	s.connections = httpkit.NewConnections(c.Connections)
+	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, s.connections)
 	s.ops = newServer(s.opsHandler(registry), s.logger, opsWriteTimeout)
 	return nil
 }
@@ -276,8 +282,8 @@ func (s *service) run(ctx context.Context, out streams) error {
 	if s.runner != nil {
 		group.Go(func() error { return s.runner.Run(groupCtx) })
 	}
-	group.Go(func() error { return serveHTTP(s.ops, s.opsListener) })
-	group.Go(func() error { return serveHTTP(s.public, s.publicListener) })
+	group.Go(func() error { return served(s.opsListener, s.ops.Serve(s.opsListener)) })
+	group.Go(func() error { return served(s.publicListener, s.connections.Serve(s.public, s.publicListener)) })
 
 	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
 	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
@@ -367,10 +373,10 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// serveHTTP serves until the server is shut down or its listener is closed, both of which drain does.
-func serveHTTP(server *http.Server, listener net.Listener) error {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+// served says how the serving of a listener has ended: drain shuts the server down or closes the listener.
+func served(listener net.Listener, err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 }

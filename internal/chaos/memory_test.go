@@ -143,8 +143,8 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 			p := newPartner(t, database)
 			for _, key := range issueKeys(t, database, c.partners) {
 				for range c.connections {
-					stallBody(t, r.URL, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\n"+
-						"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n", name, key, c.length), c.sent)
+					stallBody(t, r.URL, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+						"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", name, key, c.length), c.sent)
 				}
 			}
 			all := float64(c.partners * c.connections)
@@ -215,4 +215,43 @@ func stallBody(t *testing.T, base, header string, sent int) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.WriteString(c, strings.Repeat(" ", sent)) }() // the service may refuse, and close, before
+}
+
+// TestMemoryOfOpenConnections opens more connections than may be open, each of which was answered once and stays.
+func TestMemoryOfOpenConnections(t *testing.T) {
+	const most = 300 // MB
+	allowed := testsize.Of(8000, 800)
+	database := testdb.New(t)
+	r := serve(t, database, "--allow-unsafe-durability", "--connections", strconv.Itoa(allowed))
+	p := newPartner(t, database)
+	for i := range allowed + 100 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAtLeast(c, make([]byte, 1024), len("HTTP/1.1 200 OK")); err != nil {
+			t.Fatalf("connection %d is not answered: %v", i, err)
+		}
+	}
+	for i := range 20 {
+		if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("meanwhile-", i), encode(comment("Idle", "reader", "x")),
+			true); a.status != http.StatusCreated {
+			t.Errorf("a comment is answered %d %v beside idle connections", a.status, a.err)
+		}
+	}
+	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {
+		t.Errorf("%d connections are open, at most %d are allowed", open, allowed)
+	}
+	if peak := residentPeak(t, r.process); peak > most {
+		t.Errorf("%d open connections took %d MB, at most %d are wanted", allowed, peak, most)
+	} else {
+		t.Logf("%d open connections took %d MB", allowed, peak)
+	}
 }

@@ -1,0 +1,131 @@
+package httpkit
+
+import (
+	"container/list"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Connections bounds the open connections of one server. When there are as many as may be, the one that has waited
+// longest for a request is closed for a new one, if that is half a second. While all others have a request under way,
+// new ones wait to be accepted. Create it with NewConnections.
+type Connections struct {
+	prometheus.GaugeFunc
+
+	open chan struct{} // a place for each
+
+	mu      sync.Mutex
+	waiting *list.List                 // of waitingConn, the one that has waited longest in front
+	places  map[net.Conn]*list.Element // in waiting
+	wanted  bool                       // a new one waits for a place
+}
+
+// waitingConn is a connection without a request under way.
+type waitingConn struct {
+	net.Conn
+	since time.Time
+}
+
+// leastWait keeps a connection whose request is on its way.
+const leastWait = 500 * time.Millisecond
+
+// NewConnections returns Connections of which so many may be open.
+func NewConnections(most int) *Connections {
+	c := &Connections{open: make(chan struct{}, most), waiting: list.New(), places: map[net.Conn]*list.Element{}}
+	c.GaugeFunc = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "novelgate_connections", Help: "Open connections of partners, staff, auditors and readers.",
+	}, func() float64 { return float64(len(c.open)) })
+	return c
+}
+
+// Serve lets a server serve a listener within the bound, as http.Server.Serve does. It is called once.
+func (c *Connections) Serve(server *http.Server, listener net.Listener) error {
+	server.ConnState = c.note
+	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck // it stands for it
+}
+
+// note keeps track of a connection.
+func (c *Connections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if place := c.places[conn]; place != nil {
+		c.waiting.Remove(place)
+		delete(c.places, conn)
+	}
+	switch state {
+	case http.StateNew, http.StateIdle:
+		c.places[conn] = c.waiting.PushBack(waitingConn{conn, time.Now()}) //nolint:forbidigo // the clock of the connection
+		if c.waiting.Len() == 1 {                                          // else it is not its turn
+			c.makePlace()
+		}
+	case http.StateClosed, http.StateHijacked:
+		<-c.open
+	case http.StateActive:
+	}
+}
+
+// makePlace closes a connection if a new one wants its place, now or when it has waited long enough. The server notes
+// then that it is closed.
+func (c *Connections) makePlace() {
+	first := c.waiting.Front()
+	if !c.wanted || first == nil {
+		return
+	}
+	conn, _ := first.Value.(waitingConn)
+	if early := leastWait - time.Since(conn.since); early > 0 { //nolint:forbidigo // the clock of the connection
+		time.AfterFunc(early, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.makePlace()
+		})
+		return
+	}
+	c.wanted = false
+	_ = conn.Close()
+}
+
+// boundedListener accepts connections when there is a place for them.
+type boundedListener struct {
+	net.Listener
+	connections *Connections
+	close       sync.Once
+	closed      chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the server knows it
+	}
+	c := l.connections
+	select {
+	case c.open <- struct{}{}:
+		return conn, nil
+	default:
+	}
+	c.mu.Lock()
+	c.wanted = true
+	c.makePlace()
+	c.mu.Unlock()
+	select {
+	case c.open <- struct{}{}:
+		c.mu.Lock()
+		c.wanted = false
+		c.mu.Unlock()
+		return conn, nil
+	case <-l.closed:
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *boundedListener) Close() error {
+	l.close.Do(func() { close(l.closed) })
+	return l.Listener.Close() //nolint:wrapcheck // the server knows it
+}

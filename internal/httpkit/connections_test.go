@@ -1,0 +1,121 @@
+package httpkit_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"novelgate/internal/httpkit"
+)
+
+// bounded is a server that may have four connections. Requests for /wait are answered when released is closed.
+func bounded(t *testing.T) (address string, released chan struct{}) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	released = make(chan struct{})
+	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			<-released
+		}
+	})}
+	ended := make(chan error)
+	go func() { ended <- httpkit.NewConnections(4).Serve(server, listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String(), released
+}
+
+// client is a connection.
+type client struct {
+	t *testing.T
+	net.Conn
+	answers *bufio.Reader
+}
+
+func dial(t *testing.T, address string) *client {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return &client{t, conn, bufio.NewReader(conn)}
+}
+
+func (c *client) send(path string) *client {
+	c.t.Helper()
+	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		c.t.Fatal(err)
+	}
+	return c
+}
+
+// answered reports whether an answer comes, rather than the end of the connection.
+func (c *client) answered() bool {
+	c.t.Helper()
+	response, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			c.t.Error("neither an answer nor an end")
+		}
+		return false
+	}
+	return response.Body.Close() == nil
+}
+
+// TestConnectionsThatWaitMakePlace: however many connections are held open, a new one is answered; those that have
+// waited longest for a request go first.
+func TestConnectionsThatWaitMakePlace(t *testing.T) {
+	t.Parallel()
+	address, _ := bounded(t)
+	silent := dial(t, address) // has never sent anything
+	idle := dial(t, address).send("/")
+	if !idle.answered() {
+		t.Fatal("not answered")
+	}
+	slow := dial(t, address) // has sent part of a header
+	if _, err := io.WriteString(slow, "GET / HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		if !dial(t, address).send("/").answered() {
+			t.Error("a new connection is not answered")
+		}
+	}
+	for name, c := range map[string]*client{"silent": silent, "idle": idle, "slow": slow} {
+		if c.answered() {
+			t.Errorf("the %s connection is open", name)
+		}
+	}
+}
+
+// TestConnectionsWithRequestsStay: a request that is being answered is not cut off. New connections wait for their turn.
+func TestConnectionsWithRequestsStay(t *testing.T) {
+	t.Parallel()
+	address, released := bounded(t)
+	var all []*client
+	for range 12 {
+		all = append(all, dial(t, address).send("/wait"))
+	}
+	close(released)
+	for i, c := range all {
+		if !c.answered() {
+			t.Errorf("request %d is not answered", i)
+		}
+	}
+}
