@@ -85,7 +85,7 @@ func BenchmarkUnderLoad(b *testing.B) {
 			pool, wake := newPool(b), eventlog.NewWake()
 			var notifying sync.WaitGroup
 			ctx, cancel := context.WithCancel(context.Background())
-			notifying.Go(func() { eventlog.NewNotifier(pool, wake, nil).Run(ctx) })
+			notifying.Go(func() { wake.Notify(ctx, pool, quiet()) })
 			followerWake := wake
 			for range replicas {
 				// The replica that appends is the first.

@@ -128,7 +128,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	defer others.Wait()
 	listening, stopListening := context.WithCancel(ctx)
 	defer stopListening()
-	others.Go(func() { eventlog.Listen(listening, connConfig, r.config.Wake, r.config.Logger) })
+	others.Go(func() { r.config.Wake.Listen(listening, connConfig, r.config.Logger) })
 	return r.route(ctx, router)
 }
 

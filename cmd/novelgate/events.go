@@ -232,7 +232,7 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 	}
 	return c.readHistory(ctx, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
 		wake := eventlog.NewWake()
-		go eventlog.Listen(ctx, pool.Config().ConnConfig, wake, out.logger(slog.LevelWarn))
+		go wake.Listen(ctx, pool.Config().ConnConfig, out.logger(slog.LevelWarn))
 		p := &eventPrinter{out: out}
 		_, err := c.stream(ctx, pool, &history.Stream{Follow: true, Wake: wake}, p)
 		if ctx.Err() != nil {

@@ -156,7 +156,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	// Beside the requests.
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
-	s.background = append(s.background, s.db.watch, eventlog.NewNotifier(pools.General, s.wake, s.logger).Run,
+	s.background = append(s.background, s.db.watch, s.notify,
 		s.forgetKeys, s.saveUsage)
 	if !c.PauseProjections {
 		if s.runner, err = projections.NewRunner(projections.Config{
@@ -248,6 +248,9 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 	)
 	return registry
 }
+
+// notify tells other replicas of appends.
+func (s *service) notify(ctx context.Context) { s.wake.Notify(ctx, s.db.pools.General, s.logger) }
 
 // forgetKeys empties the cache of keys when a replica changes one.
 func (s *service) forgetKeys(ctx context.Context) {

@@ -110,7 +110,7 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 		w.poll = DefaultPoll
 	}
 	var stop func()
-	w.signals, stop = f.Wake.Signals()
+	w.signals, stop = f.Wake.signals()
 	defer stop()
 	for {
 		found, err := read(ctx)

@@ -200,9 +200,9 @@ func TestFollowTheLog(t *testing.T) {
 	log := setupLog(t)
 	theirs, ours := eventlog.NewWake(), eventlog.NewWake()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{}, 2)
-	go func() { eventlog.Listen(ctx, log.pool.Config().ConnConfig, theirs, nil); ended <- struct{}{} }()
-	go func() { eventlog.NewNotifier(log.pool, ours, nil).Run(ctx); ended <- struct{}{} }()
+	ended, quiet := make(chan struct{}, 2), slog.New(slog.DiscardHandler)
+	go func() { theirs.Listen(ctx, log.pool.Config().ConnConfig, quiet); ended <- struct{}{} }()
+	go func() { ours.Notify(ctx, log.pool, quiet); ended <- struct{}{} }()
 	defer func() { cancel(); <-ended; <-ended }()
 	tail, identity := openTail(t, log.pool, 4)
 

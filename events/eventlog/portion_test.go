@@ -83,7 +83,8 @@ func wantAll(t *testing.T, got, want []string) {
 func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 	t.Parallel()
 	log, want := setupLongLog(t)
-	end, err := eventlog.Settled(t.Context(), log.pool)
+	pool := log.pool
+	end, err := eventlog.Settled(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +98,26 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 		}
 		if err := failed(); err != nil {
 			t.Fatal(err)
+		}
+		wantAll(t, got, want)
+	})
+	t.Run("rows", func(t *testing.T) {
+		t.Parallel()
+		log, err := eventlog.Identify(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		portion := eventlog.NewPortion(10_000)
+		for span := (eventlog.Span{Full: true}); span.Full; {
+			size := 0
+			span, err = eventlog.ReadRows(t.Context(), pool, span.End, log, portion, func(row *eventlog.Row) error {
+				got, size = append(got, row.ID), size+len(row.Personal)
+				return nil
+			})
+			if most := eventlog.PortionBytes + longText + 1000; err != nil || size > most {
+				t.Fatalf("%d bytes at a time, want %d at most; %v", size, most, err)
+			}
 		}
 		wantAll(t, got, want)
 	})

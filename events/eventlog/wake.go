@@ -13,58 +13,57 @@ import (
 	"novelgate/internal/database"
 )
 
-// Wake tells the subscriptions of this process that the log may have grown. It carries no data: who is woken polls.
+// Wake tells the followers of the log in this process that it may have grown. It carries no data: they read. Create it
+// with NewWake.
 type Wake struct {
-	id      string // tells this process's notifications from those of others
-	mu      sync.Mutex
-	readers map[chan struct{}]bool // value: is only interested in commits of this process
+	id    string        // tells this process's notifications from those of others
+	local chan struct{} // signals that Notify passes on
+
+	mu        sync.Mutex
+	followers map[chan struct{}]struct{}
 }
 
-// NewWake returns a Wake without subscriptions.
+// NewWake returns a Wake without followers.
 func NewWake() *Wake {
-	return &Wake{id: uuid.NewString(), readers: map[chan struct{}]bool{}}
+	return &Wake{id: uuid.NewString(), local: make(chan struct{}, 1), followers: map[chan struct{}]struct{}{}}
 }
 
 // Signal says that this process has committed an append. It never blocks; signals that nobody has taken yet
 // collapse into one.
-func (w *Wake) Signal() { w.broadcast(true) }
+func (w *Wake) Signal() {
+	signal(w.local)
+	w.broadcast()
+}
 
-// signalRemote says that another process has, or may have, committed an append.
-func (w *Wake) signalRemote() { w.broadcast(false) }
-
-func (w *Wake) broadcast(local bool) {
+func (w *Wake) broadcast() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for reader, localOnly := range w.readers {
-		if localOnly && !local {
-			continue
-		}
-		select {
-		case reader <- struct{}{}:
-		default:
-		}
+	for follower := range w.followers {
+		signal(follower)
 	}
 }
 
-// Signals returns a channel that receives the signals of this process and of others, at most one ahead, and a function
+func signal(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// signals returns a channel that receives the signals of this process and of others, at most one ahead, and a function
 // that ends this. A nil Wake never signals.
-func (w *Wake) Signals() (signals <-chan struct{}, stop func()) {
+func (w *Wake) signals() (signals <-chan struct{}, stop func()) {
 	if w == nil {
 		return nil, func() {}
 	}
-	return w.register(false)
-}
-
-// register returns a channel that receives signals, and a function that ends this.
-func (w *Wake) register(localOnly bool) (signals <-chan struct{}, stop func()) {
-	reader := make(chan struct{}, 1)
+	follower := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.readers[reader] = localOnly
-	return reader, func() {
+	w.followers[follower] = struct{}{}
+	return follower, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.readers, reader)
+		delete(w.followers, follower)
 	}
 }
 
@@ -79,45 +78,22 @@ const notifyInterval = 50 * time.Millisecond
 const notifySQL = `SELECT pg_notify($1, $2)`
 
 // QueueNotification adds to a batch that appends what tells all processes so. It is for programs that append now and
-// then; a service runs a Notifier.
+// then; a service runs Notify.
 func QueueNotification(batch *pgx.Batch) { batch.Queue(notifySQL, AppendedChannel, "") }
 
-func notify(ctx context.Context, db database.Execer, sender string) error {
-	if _, err := db.Exec(ctx, notifySQL, AppendedChannel, sender); err != nil {
-		return fmt.Errorf("notify %s: %w", AppendedChannel, err)
-	}
-	return nil
-}
-
-// Notifier passes the signals of this process on to other processes: the first at once, later ones at most once in
-// 50 ms. A notification that is lost only costs time, since subscriptions also poll once a second.
-type Notifier struct {
-	db     database.Execer
-	wake   *Wake
-	logger *slog.Logger
-}
-
-// NewNotifier returns a notifier of the appends that wake is told of. A nil logger stands for slog.Default.
-func NewNotifier(db database.Execer, wake *Wake, logger *slog.Logger) *Notifier {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	return &Notifier{db: db, wake: wake, logger: logger}
-}
-
-// Run sends notifications until ctx ends. It uses one connection, for the moment of each notification.
-func (n *Notifier) Run(ctx context.Context) {
-	signals, stop := n.wake.register(true)
-	defer stop()
+// Notify passes the signals of this process on to other processes until ctx ends: the first at once, later ones at most
+// once in 50 ms. A notification that is lost only costs time, since followers also read once a second. It uses one
+// connection, for the moment of each notification. A process runs it once.
+func (w *Wake) Notify(ctx context.Context, db database.Execer, logger *slog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-signals:
+		case <-w.local:
 		}
-		if err := notify(ctx, n.db, n.wake.id); err != nil && ctx.Err() == nil {
-			n.logger.WarnContext(ctx, "Other replicas were not told of new events; they find them within a second",
-				slog.Any("error", err))
+		if _, err := db.Exec(ctx, notifySQL, AppendedChannel, w.id); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "Other replicas were not told of new events; they find them within a second",
+				slog.Any("error", fmt.Errorf("notify %s: %w", AppendedChannel, err)))
 		}
 		if !Sleep(ctx, notifyInterval) {
 			return
@@ -125,16 +101,12 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// Listen wakes the subscriptions of this process when another process says that the log has grown. It holds one
-// connection of its own, replaces it when it breaks, and returns when ctx ends. A nil logger stands for slog.Default.
-func Listen(ctx context.Context, config *pgx.ConnConfig, wake *Wake, logger *slog.Logger) {
-	if logger == nil {
-		logger = slog.Default()
-	}
-	database.Listen(ctx, config, logger, map[string]func(string){AppendedChannel: func(payload string) {
-		// Subscriptions of this process knew of its own appends earlier.
-		if payload != wake.id {
-			wake.signalRemote()
+// Listen signals when another process says that the log has grown. It holds one connection of its own, replaces it when
+// it breaks, and returns when ctx ends.
+func (w *Wake) Listen(ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger) {
+	database.Listen(ctx, config, logger, map[string]func(string){AppendedChannel: func(sender string) {
+		if sender != w.id { // own appends were signalled earlier
+			w.broadcast()
 		}
 	}})
 }
