@@ -13,12 +13,13 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// outage is a replica whose connections go through a proxy and that gives up soon.
-func outage(t *testing.T, options ...func(*committer.Config)) (*proxy, *replica, string) {
+// outage is a replica with one lane whose connections have faults and that gives up soon.
+func outage(t *testing.T, options ...func(*committer.Config)) (*faults, *replica, string) {
 	t.Helper()
 	url := testdb.New(t)
-	proxy, behind := newProxy(t, url)
-	return proxy, newReplica(t, behind, append([]func(*committer.Config){timeout(shortly)}, options...)...), url
+	faults, pool := newFaultyPool(t, url, 1)
+	options = append([]func(*committer.Config){oneLane, timeout(shortly)}, options...)
+	return faults, newReplica(t, url, append(options, func(c *committer.Config) { c.Pool = pool })...), url
 }
 
 const (
@@ -39,16 +40,16 @@ func (r *replica) within(t *testing.T, command any) answer {
 
 func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
-	proxy, r, url := outage(t)
+	faults, r, url := outage(t)
 	p := newPartner()
 	if a := r.within(t, p.post("a", "Title")); a.err != nil {
 		t.Fatal(a)
 	}
-	proxy.refuse()
+	faults.refuse(true)
 	if a := r.within(t, p.post("b", "Title")); !errors.Is(a.err, committer.ErrUnavailable) {
 		t.Errorf("away: %v", a)
 	}
-	proxy.listen(t)
+	faults.refuse(false)
 	if a := r.within(t, p.post("b", "Title")); a.String() != "post" {
 		t.Errorf("back: %v", a)
 	}
@@ -67,12 +68,12 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxy, r, url := outage(t)
+			faults, r, url := outage(t)
 			p := newPartner()
 			if a := r.within(t, p.post("a", "Title")); a.err != nil {
 				t.Fatal(a)
 			}
-			proxy.set(func(r request) action {
+			faults.set(func(r request) action {
 				if tc.silent(r) {
 					return swallow
 				}
@@ -81,7 +82,7 @@ func TestSilence(t *testing.T) {
 			if a := r.within(t, p.novel("n", "New title", novel.Fields{})); !errors.Is(a.err, tc.want) {
 				t.Errorf("away: %v, want %v", a, tc.want)
 			}
-			proxy.set(func(request) action { return forward })
+			faults.set(func(request) action { return forward })
 			if a := r.within(t, p.novel("n", "New title", novel.Fields{})); a.String() != "created" {
 				t.Errorf("back: %v", a)
 			}
@@ -97,16 +98,16 @@ func TestSilence(t *testing.T) {
 // TestPromptRecovery looks whether a silence that has met every connection of the pool is over when it is over.
 func TestPromptRecovery(t *testing.T) {
 	t.Parallel()
-	proxy, r, _ := outage(t, oneLane)
+	faults, r, _ := outage(t)
 	p := newPartner()
 	fill(t, r.pool)
-	proxy.set(func(request) action { return swallow })
+	faults.set(func(request) action { return swallow })
 	for range r.pool.Config().MaxConns + 1 {
 		if a := r.within(t, p.post("a", "Title")); !errors.Is(a.err, committer.ErrUnavailable) {
 			t.Errorf("away: %v", a)
 		}
 	}
-	proxy.set(func(request) action { return forward })
+	faults.set(func(request) action { return forward })
 	if a := r.within(t, p.post("a", "Title")); a.String() != "post" {
 		t.Errorf("back: %v", a)
 	}
@@ -115,13 +116,13 @@ func TestPromptRecovery(t *testing.T) {
 // TestCommittedInSilence lets the server carry out a transaction and then stay silent until the committer gives up.
 func TestCommittedInSilence(t *testing.T) {
 	t.Parallel()
-	proxy, r, url := outage(t)
+	faults, r, url := outage(t)
 	p := newPartner()
 	if a := r.within(t, p.post("a", "Title")); a.err != nil {
 		t.Fatal(a)
 	}
 	silent := false
-	proxy.set(func(r request) action {
+	faults.set(func(r request) action {
 		switch {
 		case silent:
 			return swallow
@@ -135,7 +136,7 @@ func TestCommittedInSilence(t *testing.T) {
 	if a := r.within(t, p.novel("n", "New title", novel.Fields{})); !errors.Is(a.err, committer.ErrOutcomeUnknown) {
 		t.Errorf("away: %v", a)
 	}
-	proxy.set(func(request) action { return forward })
+	faults.set(func(request) action { return forward })
 	if a := r.within(t, p.novel("n", "New title", novel.Fields{})); a.String() != "updated replayed" {
 		t.Errorf("back: %v", a)
 	}
@@ -157,12 +158,12 @@ func TestLostCommitInLockedPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxy, r, url := outage(t, oneLane, timeout(patience))
+			faults, r, url := outage(t, timeout(patience))
 			pool := direct(t, url)
 			p := newPartner()
 			conflict(t, pool, 1)
 			attempts, cut := 0, false
-			proxy.set(func(r request) action {
+			faults.set(func(r request) action {
 				if r.appends {
 					attempts++
 				}

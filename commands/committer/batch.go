@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,12 +32,11 @@ var (
 // batch is commands that a lane has taken up together, on their way into the log.
 type batch struct {
 	*lane
+	jobs    []*job
 	permits *permits // creations and updates of novels that the batch may make
 	// lost are the attempts whose answer was lost, by the batch id of their events, and the permits that each used.
 	// At most one attempt at a command is ever committed.
 	lost map[uuid.UUID]map[window]int
-	// answered are keys of such attempts that have been answered as first delivery.
-	answered map[deliveryKey]struct{}
 }
 
 // commitFast tries the fast path, and reports whether it has answered the jobs. When it has not, the plain path reads
@@ -139,7 +137,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 		switch result {
 		case locked, conflicted:
 			b.config.Metrics.conflicts.Inc()
-			if result == locked && len(b.lost) == 0 { // else these jobs must stay with this batch
+			if result == locked && len(b.lost) == 0 { // else its jobs must stay together, and in their order
 				return fmt.Errorf("%w: %w", errLocked, err)
 			}
 			if conflicts++; conflicts >= limit {
@@ -171,7 +169,6 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 
 // conclude notes what a committed attempt means for the batch, the cache and the metrics.
 func (b *batch) conclude(st *state) {
-	maps.Copy(b.answered, st.claimed)
 	b.cache.addComments(st)
 	if st.retried {
 		b.plain = plainBatches

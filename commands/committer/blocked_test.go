@@ -2,10 +2,9 @@ package committer_test
 
 import (
 	"errors"
-	"fmt"
-	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/author"
@@ -30,14 +29,16 @@ func (p partner) postBy(external, key, spelling string) *committer.ImportPost {
 	return cmd
 }
 
-// TestBlockedAuthorCreatesNothing: neither a post nor a novel, and no permit to create one is asked for.
+// TestBlockedAuthorCreatesNothing: neither a post nor a novel, and no permit to create one is asked for. A partner who
+// may not create novels is told of the block, too, not of the novel.
 func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
 	r := newReplica(t, url)
 	p := newPartner()
 	block(t, url, p, "troll")
-	for _, spelling := range []string{"Unknown", "Unknown, too"} {
+	for i, spelling := range []string{"Unknown", "Unknown, too"} {
+		p.MayCreateNovels = i == 0
 		if a := r.submit(t.Context(), p.postBy("troll", "key of "+spelling, spelling)); !errors.Is(a.err, author.ErrBlocked) {
 			t.Errorf("%s: %v", spelling, a)
 		}
@@ -49,20 +50,6 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	if err := direct(t, url).QueryRow(t.Context(),
 		`SELECT count(*) FROM events WHERE stream_type <> 'author'`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d events, %v", n, err)
-	}
-}
-
-// TestBlockedAuthorIsBlockedBeforeTheNovelMatters: who lacks the right to create novels hears of the block, not of
-// the novel.
-func TestBlockedAuthorIsBlockedBeforeTheNovelMatters(t *testing.T) {
-	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url)
-	p := newPartner()
-	p.MayCreateNovels = false
-	block(t, url, p, "troll")
-	if a := r.submit(t.Context(), p.postBy("troll", "k", "Unknown")); !errors.Is(a.err, author.ErrBlocked) {
-		t.Error(a)
 	}
 }
 
@@ -78,30 +65,13 @@ func TestBlockedAuthorsNeighbours(t *testing.T) {
 		t.Fatal(original)
 	}
 	block(t, url, p, "troll")
-	var wg sync.WaitGroup
-	for i := range scaled(200) {
-		key := fmt.Sprint("key ", i)
-		wg.Go(func() {
-			switch i % 4 {
-			case 0:
-				if a := r.submit(t.Context(), p.postBy("troll", key, "Title")); !errors.Is(a.err, author.ErrBlocked) {
-					t.Errorf("blocked: %v", a)
-				}
-			case 1:
-				if a := r.submit(t.Context(), p.postBy("reader", key, "Title")); a.err != nil || a.post.Replayed {
-					t.Errorf("somebody else: %v", a)
-				}
-			case 2:
-				if a := r.submit(t.Context(), q.postBy("troll", key, "Title")); a.err != nil || a.post.Replayed {
-					t.Errorf("the same uuid at another partner: %v", a)
-				}
-			default:
-				if a := r.submit(t.Context(), p.postBy("troll", "before", "Title")); a.err != nil || !a.post.Replayed ||
-					a.post.PostID != original.post.PostID {
-					t.Errorf("replay: %v", a)
-				}
-			}
-		})
+	got := r.together(t, p.postBy("troll", "1", "Title"), p.postBy("reader", "2", "Title"), q.postBy("troll", "3", "Title"),
+		p.postBy("troll", "before", "Title"), p.postBy("troll", "4", "Title"))
+	blocked := "error: " + author.ErrBlocked.Error()
+	if diff := cmp.Diff([]string{blocked, "post", "post", "post replayed", blocked}, texts(got)); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	wg.Wait()
+	if got[3].post.PostID != original.post.PostID {
+		t.Errorf("the replay is %s, want %s", got[3].post.PostID, original.post.PostID)
+	}
 }

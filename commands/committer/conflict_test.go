@@ -128,19 +128,6 @@ func TestConflictBecomesReplay(t *testing.T) {
 	}
 }
 
-// patientPool is a pool whose sessions wait long for locks.
-func patientPool(t testing.TB, url string) *pgxpool.Pool {
-	t.Helper()
-	config := newPool(t, url, 1, nil).Config()
-	config.ConnConfig.RuntimeParams["lock_timeout"] = "30s"
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatalf("open pool: %v", err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
 // TestReadsSeeDifferentMoments commits a delivery between the statements that read its key and its title.
 func TestReadsSeeDifferentMoments(t *testing.T) {
 	t.Parallel()
@@ -149,7 +136,8 @@ func TestReadsSeeDifferentMoments(t *testing.T) {
 			t.Parallel()
 			url := testdb.New(t)
 			pool := direct(t, url)
-			r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = patientPool(t, url) })
+			patient := newPool(t, url, 1, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["lock_timeout"] = "30s" })
+			r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = patient })
 			p := newPartner()
 			// From here on the statements are prepared: that would wait for the table as well.
 			if a := r.submit(t.Context(), p.post("warm", "Known")); a.err != nil {

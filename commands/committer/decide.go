@@ -3,6 +3,7 @@ package committer
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -97,25 +98,11 @@ func (b *batch) recognise(st *state, jobs []*job) error {
 	return nil
 }
 
-// own reports whether a delivery on record was written by an earlier attempt at this very batch, whose answer was
-// lost. The first job with the key then is the delivery itself, any other its retry.
-func (b *batch) own(st *state, j *job, recorded events.Metadata) bool {
-	if _, ok := b.lost[recorded.Batch]; !ok {
-		return false
-	}
-	_, answered := b.answered[j.key]
-	_, claimed := st.claimed[j.key]
-	if answered || claimed {
-		return false
-	}
-	st.claimed[j.key] = struct{}{}
-	return true
-}
-
-// differs reports whether a retry is another command than the one on record. After erasure nothing is left to
-// compare with.
-func differs(j *job, d *delivery, recorded events.Metadata) bool {
-	return events.Differs(recorded, d.salt, j.canonical)
+// own reports whether a job is the delivery on record itself: it was written by an earlier attempt at this very batch,
+// whose answer was lost. The first job of the batch with the key is the delivery, any other is its retry.
+func (b *batch) own(j *job, recorded events.Metadata) bool {
+	_, ours := b.lost[recorded.Batch]
+	return ours && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
 }
 
 // append adds an event that a job makes to what will be written.
@@ -186,14 +173,14 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (NovelResult, error)
 		return NovelResult{}, err
 	}
 	result := NovelResult{NovelID: n.ID, Slug: n.Slug}
-	if b.own(st, j, recorded) {
+	if b.own(j, recorded) {
 		result.Outcome = novel.Updated
 		if d.stored.Type == (events.NovelCreated{}).Type() {
 			result.Outcome = novel.Created
 		}
 		return result, nil
 	}
-	result.Replayed, result.Mismatch = true, differs(j, d, recorded)
+	result.Replayed, result.Mismatch = true, events.Differs(recorded, d.salt, j.canonical)
 	result.Outcome, err = n.Standing(j.caller.IntegrationID)
 	return result, err
 }
@@ -290,8 +277,8 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (PostResult, error) {
 	result := PostResult{
 		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: imported.NovelSlug,
 	}
-	if !b.own(st, j, recorded) {
-		result.Replayed, result.Mismatch = true, differs(j, d, recorded)
+	if !b.own(j, recorded) {
+		result.Replayed, result.Mismatch = true, events.Differs(recorded, d.salt, j.canonical)
 	}
 	return result, nil
 }

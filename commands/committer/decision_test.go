@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/staff"
@@ -277,7 +278,7 @@ func TestDecisions(t *testing.T) {
 				pool := direct(t, url)
 				r := newReplica(t, url, oneLane)
 				if tc.limit > 0 {
-					r.permits.limit(tc.limit)
+					r.permits.limit(uuid.Nil, tc.limit)
 				}
 				w := newWorld()
 				if tc.given != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
@@ -43,39 +44,22 @@ func cached(t *testing.T, r *replica, p partner, titles ...string) {
 	}
 }
 
-// trips counts the round trips of a pool whose statements are prepared.
-type trips struct{ n atomic.Int64 }
-
-func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	c.n.Add(1)
-	return ctx
+// newCountingPool returns a pool that counts its round trips.
+func newCountingPool(t *testing.T, url string) (*pgxpool.Pool, *atomic.Int64) {
+	t.Helper()
+	trips := &atomic.Int64{}
+	return newPool(t, url, 1, func(c *pgxpool.Config) {
+		c.ConnConfig.Tracer = &tracer{func(*pgx.Conn, ...string) { trips.Add(1) }}
+	}), trips
 }
-
-func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
-	c.n.Add(1)
-	return ctx
-}
-
-func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-
-func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
-
-func (c *trips) TracePrepareStart(ctx context.Context, _ *pgx.Conn, _ pgx.TracePrepareStartData) context.Context {
-	c.n.Add(1)
-	return ctx
-}
-
-func (*trips) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
 // TestRoundTrips counts what a lone command costs. One that writes nothing has a round trip more: it waits for a
 // synchronous standby.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	counter := &trips{}
-	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = newPool(t, url, 1, counter) })
+	pool, trips := newCountingPool(t, url)
+	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = pool })
 	p, q := newPartner(), newPartner()
 	for _, warm := range []any{
 		p.novel("w1", "Warm", novel.Fields{}), p.novel("w2", "Warm", novel.Fields{}), p.post("w3", "Warm"),
@@ -106,11 +90,11 @@ func TestRoundTrips(t *testing.T) {
 		{"comment soon after that", p.post("i", "Known"), 2},
 		{"foreign title", q.novel("n", "Title", novel.Fields{}), 2},
 	} {
-		counter.n.Store(0)
+		trips.Store(0)
 		if a := r.submit(t.Context(), tc.command); a.err != nil {
 			t.Errorf("%s: %v", tc.name, a)
 		}
-		if n := counter.n.Load(); n != tc.want {
+		if n := trips.Load(); n != tc.want {
 			t.Errorf("%s: %d round trips, want %d", tc.name, n, tc.want)
 		}
 	}
@@ -272,8 +256,8 @@ func TestManyChangesAreNoticed(t *testing.T) {
 func TestCacheWhileNothingSettles(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	counter := &trips{}
-	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = newPool(t, url, 1, counter) })
+	pool, trips := newCountingPool(t, url)
+	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = pool })
 	p := newPartner()
 	cached(t, r, p, "Known")
 	execute(t, begin(t, direct(t, url)), `SELECT pg_current_xact_id()`)
@@ -284,11 +268,11 @@ func TestCacheWhileNothingSettles(t *testing.T) {
 	}
 	for i := range 6 {
 		for spelling, want := range map[string]int64{"Known": 1, "New": 2} {
-			counter.n.Store(0)
+			trips.Store(0)
 			if a := r.submit(t.Context(), p.post(fmt.Sprint(spelling, i), spelling)); a.String() != "post" {
 				t.Error(a)
 			}
-			if n := counter.n.Load(); n != want {
+			if n := trips.Load(); n != want {
 				t.Errorf("%s, comment %d: %d round trips, want %d", spelling, i, n, want)
 			}
 		}

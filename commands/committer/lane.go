@@ -138,17 +138,11 @@ func (l *lane) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()
 	b := &batch{
-		lane: l, permits: newPermits(l.config.Permits, l.config.Timeout/2),
-		lost: map[uuid.UUID]map[window]int{}, answered: map[deliveryKey]struct{}{},
+		lane: l, jobs: jobs, permits: newPermits(l.config.Permits, l.config.Logger, l.config.Timeout/2),
+		lost: map[uuid.UUID]map[window]int{},
 	}
 	if !b.commitFast(ctx, jobs) {
 		b.settle(ctx, jobs)
 	}
-	if err := b.permits.trouble(); err != nil {
-		l.config.Logger.WarnContext(ctx, "creations or updates of novels refused: the limiter is away",
-			slog.Any("error", err))
-	}
-	if err := b.permits.returnUnused(); err != nil {
-		l.config.Logger.WarnContext(ctx, "could not return permits", slog.Any("error", err))
-	}
+	b.permits.returnUnused()
 }

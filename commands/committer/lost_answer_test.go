@@ -7,7 +7,6 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/events"
-	"novelgate/internal/testdb"
 )
 
 // TestLostAnswer cuts the connection around the transaction of a batch: the client is told exactly once that its
@@ -17,15 +16,13 @@ func TestLostAnswer(t *testing.T) {
 	for name, a := range map[string]action{"before": cutBefore, "carried out": cutAfter, "meanwhile": cutAtOnce} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := testdb.New(t)
-			proxy, behind := newProxy(t, url)
-			replica := newReplica(t, behind, oneLane)
+			faults, replica, url := outage(t, timeout(patience))
 			p := newPartner()
 			if warm := replica.submit(t.Context(), p.post("warm", "Known title")); warm.err != nil {
 				t.Fatal(warm.err)
 			}
 			armed := false
-			proxy.set(func(r request) action {
+			faults.set(func(r request) action {
 				if armed && r.appends {
 					armed = false
 					return a

@@ -157,7 +157,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
 	pool := direct(t, url)
-	limits := newBudget()
+	limits := &purse{}
 	limiting := func(c *committer.Config) { c.Permits = limits }
 	replicas := []*replica{newReplica(t, url, limiting), newReplica(t, url, limiting)}
 	moderators := newStaff(pool)
@@ -173,7 +173,7 @@ func TestModel(t *testing.T) {
 		}
 		for _, p := range partners {
 			m.left[p.IntegrationID] = rapid.IntRange(0, 3).Draw(t, "creations")
-			limits.set(p.IntegrationID, m.left[p.IntegrationID])
+			limits.limit(p.IntegrationID, m.left[p.IntegrationID])
 		}
 		partner := rapid.SampledFrom(partners)
 		key := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
@@ -247,7 +247,7 @@ func TestModel(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for _, p := range partners {
-					if got := limits.left(p.IntegrationID); got != m.left[p.IntegrationID] {
+					if got := limits.leftOf(p.IntegrationID); got != m.left[p.IntegrationID] {
 						t.Fatalf("%d creations left, want %d", got, m.left[p.IntegrationID])
 					}
 				}

@@ -2,8 +2,8 @@ package committer
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,8 +15,8 @@ import (
 // conflict does not charge an integration twice.
 type permits struct {
 	source   Permits
-	patience time.Duration // how long all waiting for the limiter may take
-	waited   time.Duration
+	logger   *slog.Logger
+	patience time.Duration // how long the batch may still wait for the limiter
 	holding  map[window]*holding
 }
 
@@ -47,12 +47,12 @@ type holding struct {
 	err        error // the limiter could not be asked
 }
 
-func newPermits(source Permits, patience time.Duration) *permits {
-	return &permits{source: source, patience: patience, holding: map[window]*holding{}}
+func newPermits(source Permits, logger *slog.Logger, patience time.Duration) *permits {
+	return &permits{source: source, logger: logger, patience: patience, holding: map[window]*holding{}}
 }
 
-// reserve makes sure, as far as the limit allows, that n permits are at hand. A limiter that fails or does not
-// answer is noted: it is the affair of the commands that need one, not of their neighbours.
+// reserve makes sure, as far as the limit allows, that n permits are at hand. A limiter that fails or does not answer
+// fails the commands that need a permit, not their neighbours.
 func (p *permits) reserve(ctx context.Context, w window, limit, n int) {
 	h, ok := p.holding[w]
 	if !ok {
@@ -64,11 +64,12 @@ func (p *permits) reserve(ctx context.Context, w window, limit, n int) {
 		return
 	}
 	start := time.Now() //nolint:forbidigo // a duration
-	ctx, cancel := context.WithTimeout(ctx, p.patience-p.waited)
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
 	grant, err := p.source.Take(ctx, w.integration, w.operation, limit, missing)
-	p.waited += time.Since(start)
+	p.patience -= time.Since(start)
 	if err != nil {
+		p.logger.WarnContext(ctx, "creations or updates of novels refused: the limiter is away", slog.Any("error", err))
 		h.err = fmt.Errorf("%w: take %s permits: %w", ErrUnavailable, w.operation, err)
 		return
 	}
@@ -109,18 +110,8 @@ func (p *permits) charge(spent map[window]int) map[window]int {
 	return charged
 }
 
-// trouble returns what went wrong with the limiter.
-func (p *permits) trouble() error {
-	var errs []error
-	for _, h := range p.holding {
-		errs = append(errs, h.err)
-	}
-	return errors.Join(errs...)
-}
-
 // returnUnused gives back what the batch did not need.
-func (p *permits) returnUnused() error {
-	var errs []error
+func (p *permits) returnUnused() {
 	for w, h := range p.holding {
 		for _, grant := range h.grants {
 			n := min(h.unused, grant.Granted)
@@ -129,10 +120,11 @@ func (p *permits) returnUnused() error {
 			}
 			// Not the batch's context: it may have run out, and the permits are still owed.
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			errs = append(errs, p.source.Return(ctx, w.integration, w.operation, grant, n))
+			if err := p.source.Return(ctx, w.integration, w.operation, grant, n); err != nil {
+				p.logger.WarnContext(ctx, "could not return permits", slog.Any("error", err))
+			}
 			cancel()
 			h.unused -= n
 		}
 	}
-	return errors.Join(errs...)
 }

@@ -33,12 +33,11 @@ var (
 
 // state is one attempt at a batch: what was read, and what its own commands have added.
 type state struct {
-	id      uuid.UUID                // in the metadata of every event
-	spent   map[window]int           // permits that it uses
-	found   map[uuid.UUID]struct{}   // earlier attempts whose answer was lost and that have been committed
-	claimed map[deliveryKey]struct{} // keys of those that are answered as first delivery
-	sent    bool                     // the commit was sent
-	retried bool                     // a comment is on record already
+	id      uuid.UUID              // in the metadata of every event
+	spent   map[window]int         // permits that it uses
+	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
+	sent    bool                   // the commit was sent
+	retried bool                   // a comment is on record already
 
 	relied  []string // titles that were taken from the cache
 	changed []string // titles that the check of the cache has listed
@@ -57,7 +56,7 @@ type state struct {
 
 func newState(jobs int) *state {
 	return &state{
-		id: uuid.New(), spent: map[window]int{}, found: map[uuid.UUID]struct{}{}, claimed: map[deliveryKey]struct{}{},
+		id: uuid.New(), spent: map[window]int{}, found: map[uuid.UUID]struct{}{},
 		titles: make(map[string]*title, jobs), deliveries: map[deliveryKey]*delivery{},
 		first: make(map[deliveryKey]*job, jobs), blocked: map[uuid.UUID]bool{},
 		parents: make(map[deliveryKey]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),

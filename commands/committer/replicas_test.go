@@ -33,6 +33,7 @@ func TestReplicasAgree(t *testing.T) {
 		"few titles":        crowd(partners, scaled(6000)),
 		"updates of one":    updates(partners[0], scaled(2000)),
 		"creations of each": creations(partners, scaled(2000)),
+		"one slug":          sameSlug(partners[0], scaled(200)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +106,16 @@ func creations(partners []partner, n int) []any {
 				commands = append(commands, p.post(fmt.Sprint("post-", i, "-", j/4), spelling))
 			}
 		}
+	}
+	return commands
+}
+
+// sameSlug makes titles of which ten at a time would get the same slug.
+func sameSlug(p partner, n int) []any {
+	var commands []any
+	for i := range n {
+		spelling := fmt.Sprintf("Same slug %d%c", i/10, "!?,;:.()[]"[i%10])
+		commands = append(commands, p.novel(spelling, spelling, novel.Fields{}))
 	}
 	return commands
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
@@ -55,7 +55,7 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 		option(&config)
 	}
 	if config.Pool == nil {
-		config.Pool = newPool(t, url, config.Lanes, nil)
+		config.Pool = newPool(t, url, config.Lanes)
 	}
 	r.pool = config.Pool
 	r.Committer = committer.New(config)
@@ -72,8 +72,8 @@ func timeout(d time.Duration) func(*committer.Config) {
 	return func(c *committer.Config) { c.Timeout = d }
 }
 
-// newPool opens a pool with the settings that the service appends with.
-func newPool(t testing.TB, url string, lanes int, tracer pgx.QueryTracer) *pgxpool.Pool {
+// newPool opens a pool with the settings that the service appends with, and other ones.
+func newPool(t testing.TB, url string, lanes int, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	pools, err := database.Open(t.Context(), url, lanes)
 	if err != nil {
@@ -81,8 +81,10 @@ func newPool(t testing.TB, url string, lanes int, tracer pgx.QueryTracer) *pgxpo
 	}
 	config := pools.Append.Config()
 	pools.Close()
-	config.ConnConfig.Tracer = tracer
-	config.MinConns = 0 // a lane forgets what it remembers when it meets a connection for the first time
+	config.MinConns = 0 // a new connection clears the cache
+	for _, apply := range change {
+		apply(config)
+	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("open pool: %v", err)
@@ -148,18 +150,17 @@ func deref(s *string) string {
 
 // purse is a limiter of creations and updates that counts them together. Its zero value grants everything.
 type purse struct {
-	mu      sync.Mutex
-	limited bool
-	left    int // of a limited purse
-	taken   int // granted and not returned
-	calls   int
-	hangs   bool
-	err     error               // what Take fails with
-	hold    func() (grant bool) // called by the next Take
+	mu    sync.Mutex
+	left  map[uuid.UUID]int // by integration, and for uuid.Nil what all others share; without either there is no limit
+	taken int               // granted and not returned
+	calls int
+	hangs bool
+	err   error               // what Take fails with
+	hold  func() (grant bool) // called by the next Take
 }
 
 func (p *purse) Take(
-	ctx context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int,
+	ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int,
 ) (ratelimit.Decision, error) {
 	p.mu.Lock()
 	hold := p.hold
@@ -182,23 +183,37 @@ func (p *purse) Take(
 		return ratelimit.Decision{}, fmt.Errorf("take %d of %s", n, operation)
 	}
 	d := ratelimit.Decision{Granted: n, Limit: limit}
-	if p.limited && n > p.left {
-		d.Granted, d.RetryAfter = p.left, 7*time.Second
+	if left, limited := p.left[p.account(integration)]; limited {
+		if n > left {
+			d.Granted, d.RetryAfter = left, 7*time.Second
+		}
+		p.left[p.account(integration)] -= d.Granted
 	}
-	p.left -= d.Granted
 	p.taken += d.Granted
 	return d, nil
 }
 
-func (p *purse) Return(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, taken ratelimit.Decision, n int) error {
+func (p *purse) Return(
+	_ context.Context, integration uuid.UUID, _ ratelimit.Operation, taken ratelimit.Decision, n int,
+) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n < 1 || n > taken.Granted {
 		return fmt.Errorf("return %d of %d", n, taken.Granted)
 	}
-	p.left += n
+	if _, limited := p.left[p.account(integration)]; limited {
+		p.left[p.account(integration)] += n
+	}
 	p.taken -= n
 	return nil
+}
+
+// account is whose limit an integration has.
+func (p *purse) account(integration uuid.UUID) uuid.UUID {
+	if _, own := p.left[integration]; own {
+		return integration
+	}
+	return uuid.Nil
 }
 
 // once makes the next Take call hold, and grant nothing if that says so.
@@ -208,10 +223,20 @@ func (p *purse) once(hold func() (grant bool)) {
 	p.hold = hold
 }
 
-func (p *purse) limit(n int) {
+// limit sets what is left for an integration, or with uuid.Nil for all others together.
+func (p *purse) limit(integration uuid.UUID, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limited, p.left = true, n
+	if p.left == nil {
+		p.left = map[uuid.UUID]int{}
+	}
+	p.left[integration] = n
+}
+
+func (p *purse) leftOf(integration uuid.UUID) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left[integration]
 }
 
 // used is what was granted for good. Permits are returned after the answers, so it closes the committer first.
@@ -326,4 +351,26 @@ func texts(answers []answer) []string {
 		list[i] = a.String()
 	}
 	return list
+}
+
+func (r *replica) conflicts() int { return r.counter("novelgate_committer_conflicts_total") }
+
+func (r *replica) bisections() int { return r.counter("novelgate_committer_bisections_total") }
+
+// counter reads one of the committer's counters, with these values of its labels.
+func (r *replica) counter(name string, labels ...string) int {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(r.metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			if family.GetName() == name && (len(labels) == 0 || series.GetLabel()[0].GetValue() == labels[0]) {
+				return int(series.GetCounter().GetValue())
+			}
+		}
+	}
+	panic("no metric " + name)
 }

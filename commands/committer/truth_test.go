@@ -57,6 +57,7 @@ func checkTruth(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
 	sources := map[[2]string]int{}
 	folded := map[string]uuid.UUID{}
 	threads := map[uuid.UUID]uuid.UUID{}
+	slugs := map[string]string{}
 	disorder := 0
 	for _, recorded := range log {
 		// In log order every stream counts 1, 2, 3, …: that is contiguity and order at once.
@@ -72,6 +73,10 @@ func checkTruth(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
 				t.Errorf("title %q was created as %s and %s", e.Title, other, recorded.StreamID)
 			}
 			folded[fold(e.Title)] = recorded.StreamID
+			if other, ok := slugs[e.Slug]; ok && other != fold(e.Title) {
+				t.Errorf("%q and %q have the slug %s", e.Title, other, e.Slug)
+			}
+			slugs[e.Slug] = fold(e.Title)
 		case events.ThreadOpened:
 			if other, ok := threads[e.NovelID]; ok {
 				t.Errorf("novel %s has threads %s and %s", e.NovelID, other, recorded.StreamID)

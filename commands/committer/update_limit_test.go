@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
@@ -78,7 +77,7 @@ func TestUpdatesOfOneBatchAreLimited(t *testing.T) {
 	r := newReplica(t, url, oneLane)
 	p := newPartner()
 	p.NovelUpdatesPerMinute = ptr(2)
-	r.permits.limit(3) // one creation, two updates
+	r.permits.limit(uuid.Nil, 3) // one creation, two updates
 	var commands []any
 	for i := range 5 {
 		commands = append(commands, p.novel(fmt.Sprint(i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
@@ -146,30 +145,11 @@ func TestGrowthOfTheLogIsCounted(t *testing.T) {
 			FROM events WHERE event_source LIKE 'integrations/' || $1::text || '/%'`, id.String()).Scan(&events, &bytes); err != nil || events == 0 {
 			t.Fatalf("%v events, %v", events, err)
 		}
-		if got := counted(t, r.metrics, "novelgate_log_events_total", id); got != events {
+		if got := r.counter("novelgate_log_events_total", id.String()); got != int(events) {
 			t.Errorf("%v events are counted, want %v", got, events)
 		}
-		if got := counted(t, r.metrics, "novelgate_log_bytes_total", id); got != bytes {
+		if got := r.counter("novelgate_log_bytes_total", id.String()); got != int(bytes) {
 			t.Errorf("%v bytes are counted, want %v", got, bytes)
 		}
 	}
-}
-
-// counted returns a counter of an integration.
-func counted(t *testing.T, metrics prometheus.Collector, name string, integration uuid.UUID) float64 {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(metrics)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, series := range family.GetMetric() {
-			if family.GetName() == name && series.GetLabel()[0].GetValue() == integration.String() {
-				return series.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
 }

@@ -1,0 +1,170 @@
+package committer_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// faults stand between a pool and the server. They do with each request what their rule says.
+type faults struct {
+	tracer
+	dial pgconn.DialFunc
+
+	mu      sync.Mutex
+	rule    func(request) action
+	refused bool
+	wires   []*wire
+}
+
+// request is what a client sends before it waits for an answer. The zero request opens a connection.
+type request struct {
+	appends bool // inserts into events
+	commits bool // is the COMMIT of an explicit transaction
+}
+
+func appends(r request) bool { return r.appends }
+func commits(r request) bool { return r.commits }
+
+type action int
+
+const (
+	forward   action = iota
+	cutBefore        // the server never sees it
+	cutAfter         // the server carries it out, and the client never hears of it
+	cutAtOnce        // the server gets it, and the client is cut off meanwhile
+	swallow          // neither side hears anything more on this connection
+)
+
+// newFaultyPool returns a pool whose connections have faults; there are none until a rule is set.
+func newFaultyPool(t testing.TB, url string, lanes int) (*faults, *pgxpool.Pool) {
+	t.Helper()
+	f := &faults{rule: func(request) action { return forward }}
+	f.start = func(conn *pgx.Conn, sql ...string) {
+		r := request{commits: sql[0] == "commit"}
+		for _, statement := range sql {
+			r.appends = r.appends || strings.Contains(statement, "INSERT INTO events")
+		}
+		if w, ok := conn.PgConn().Conn().(*wire); ok {
+			w.next = f.judge(r)
+		}
+	}
+	return f, newPool(t, url, lanes, func(config *pgxpool.Config) {
+		f.dial = config.ConnConfig.DialFunc
+		config.ConnConfig.Tracer, config.ConnConfig.DialFunc = f, f.connect
+	})
+}
+
+// set makes rule decide from now on. It is called by one goroutine at a time.
+func (f *faults) set(rule func(request) action) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rule = rule
+}
+
+func (f *faults) judge(r request) action {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rule(r)
+}
+
+// refuse closes all connections and lets no new ones be made, until it is called with false.
+func (f *faults) refuse(refused bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = refused
+	for _, w := range f.wires {
+		_ = w.Close()
+	}
+	f.wires = nil
+}
+
+func (f *faults) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := f.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{Conn: conn, now: f.judge(request{})}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refused {
+		_ = conn.Close()
+		return nil, errors.New("connection refused")
+	}
+	f.wires = append(f.wires, w)
+	return w, nil
+}
+
+// wire is a connection with faults.
+type wire struct {
+	net.Conn
+	next action // begins when the statements are sent, which may have to be prepared first
+	now  action
+}
+
+// Write sends messages, of which the first is a Bind or a simple query when statements are carried out.
+func (w *wire) Write(b []byte) (int, error) {
+	if b[0] == 'B' || b[0] == 'Q' {
+		w.now, w.next = max(w.now, w.next), forward
+	}
+	if w.now == cutBefore || w.now == swallow {
+		return len(b), nil
+	}
+	return w.Conn.Write(b) //nolint:wrapcheck // a pipe
+}
+
+func (w *wire) Read(b []byte) (int, error) {
+	switch w.now {
+	case cutAfter:
+		var answer []byte
+		for { // ReadyForQuery ends it: 'Z', length 5, status
+			n, err := w.Conn.Read(b)
+			if answer = append(answer, b[:n]...); err != nil || len(answer) > 5 && answer[len(answer)-6] == 'Z' {
+				break
+			}
+		}
+		fallthrough
+	case cutBefore, cutAtOnce:
+		_ = w.Close()
+		return 0, io.EOF
+	default:
+		return w.Conn.Read(b) //nolint:wrapcheck // a pipe
+	}
+}
+
+// tracer calls start for each round trip of a pool whose statements are prepared, and for each preparation.
+type tracer struct {
+	start func(conn *pgx.Conn, sql ...string)
+}
+
+func (t *tracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	t.start(conn, data.SQL)
+	return ctx
+}
+
+func (t *tracer) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	var sql []string
+	for _, statement := range data.Batch.QueuedQueries {
+		sql = append(sql, statement.SQL)
+	}
+	t.start(conn, sql...)
+	return ctx
+}
+
+func (t *tracer) TracePrepareStart(ctx context.Context, conn *pgx.Conn, data pgx.TracePrepareStartData) context.Context {
+	t.start(conn, "prepare "+data.Name)
+	return ctx
+}
+
+func (*tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (*tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (*tracer) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
