@@ -124,7 +124,7 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 		types       = make([]string, 0, len(rows))
 		data        = make([][]byte, 0, len(rows))
 		personal    = make([][]byte, 0, len(rows)) // nil is NULL
-		salts       = make([]pgtype.UUID, 0, len(rows))
+		salts       = make(pgtype.FlatArray[pgtype.UUID], 0, len(rows))
 		metadata    = make([][]byte, 0, len(rows))
 	)
 	for _, i := range order {

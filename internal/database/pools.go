@@ -12,8 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"golang.org/x/sync/singleflight"
-
-	"novelgate/internal/pgarray"
 )
 
 // Pools are the connections of one process to its database.
@@ -277,7 +275,6 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // otherwise they travel as text
-		pgarray.Register(conn.TypeMap())
 		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
