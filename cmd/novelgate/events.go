@@ -19,7 +19,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
-	"novelgate/readapi/accesslog"
+	"novelgate/readapi/audit"
 	"novelgate/readapi/history"
 )
 
@@ -49,9 +49,9 @@ func (f DatabaseFlags) readHistory(
 		return err
 	}
 	defer pool.Close()
-	log := &accesslog.Log{DB: pool}
-	entry, err := log.Begin(ctx, &accesslog.Read{
-		Person:    accesslog.Person{Role: accesslog.CLI, Name: cmp.Or(userName(), "unknown")},
+	log := &audit.AccessLog{DB: pool}
+	entry, err := log.Begin(ctx, &audit.Access{
+		Person:    audit.Person{Role: audit.CLI, Name: cmp.Or(userName(), "unknown")},
 		RequestID: uuid.Must(uuid.NewV7()).String(),
 		Route:     "novelgate events " + command, Parameters: parameters,
 	})
@@ -354,9 +354,9 @@ type eventsAccessLog struct {
 	RowsFlag
 }
 
-var accessColumns = columns[accesslog.Entry]{
+var accessColumns = columns[audit.AccessEntry]{
 	[]any{"BEGAN", "ROLE", "NAME", "READ", "PARAMETERS", "ROWS", "REQUEST"},
-	func(e accesslog.Entry) []any {
+	func(e audit.AccessEntry) []any {
 		return []any{
 			moment(&e.BeganAt), e.Role, e.Name, e.Route, string(e.Parameters), orDash(e.RowsReturned), e.RequestID,
 		}
@@ -366,7 +366,7 @@ var accessColumns = columns[accesslog.Entry]{
 func (c *eventsAccessLog) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
 	return c.readHistory(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		list, err := (&accesslog.Log{DB: pool}).List(ctx, math.MaxInt64, c.Limit.sought())
+		list, err := (&audit.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.sought())
 		list = shown(out.streams, list, c.Limit)
 		return int64(len(list)), accessColumns.printList(out, list, err)
 	})

@@ -19,7 +19,6 @@ import (
 	"novelgate/internal/problem"
 	"novelgate/projections"
 	"novelgate/readapi"
-	"novelgate/readapi/accesslog"
 	"novelgate/readapi/audit"
 	"novelgate/readapi/pages"
 	"novelgate/readapi/queries"
@@ -70,12 +69,12 @@ func (s *service) publicHandler(
 }
 
 // authenticateAuditor says who wants to read the event history.
-func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (accesslog.Person, error) {
+func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (audit.Person, error) {
 	person, err := admin.AuthenticatePerson(ctx, s.keys, h, "auditor or staff key", "auditors and staff")
 	if err != nil {
-		return accesslog.Person{}, err
+		return audit.Person{}, err
 	}
-	return accesslog.Person{
+	return audit.Person{
 		Role: person.Role, Name: person.Name,
 		PersonID: uuid.NullUUID{UUID: person.PersonID, Valid: true}, KeyID: uuid.NullUUID{UUID: person.KeyID, Valid: true},
 	}, nil

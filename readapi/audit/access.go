@@ -10,15 +10,14 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/accesslog"
 )
 
-func (a *API) log() *accesslog.Log { return &accesslog.Log{DB: a.DB} }
+func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
 
 // accessPage is a page of the access log. NextCursor is null on the last one.
 type accessPage struct {
-	Items      []accesslog.Entry `json:"items"`
-	NextCursor *string           `json:"nextCursor"`
+	Items      []AccessEntry `json:"items"`
+	NextCursor *string       `json:"nextCursor"`
 }
 
 // accessLog handles GET /api/access-log: newest first.

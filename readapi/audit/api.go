@@ -1,5 +1,5 @@
 // Package audit is the interface of auditors and staff to the event history over HTTP: /api/events, /api/streams and
-// /api/access-log. docs/audit.md and docs/openapi.yaml describe it. Every read is recorded; see package accesslog.
+// /api/access-log. docs/audit.md and docs/openapi.yaml describe it. Every read is recorded; see AccessLog.
 package audit
 
 import (
@@ -16,7 +16,6 @@ import (
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
-	"novelgate/readapi/accesslog"
 	"novelgate/readapi/history"
 )
 
@@ -28,7 +27,7 @@ type API struct {
 	Wake *eventlog.Wake // tells streams that follow the log of new events
 
 	// Authenticate says who sent a request; errors are *problem.Error, or mean that it could not be found out.
-	Authenticate func(ctx context.Context, h http.Header) (accesslog.Person, error)
+	Authenticate func(ctx context.Context, h http.Header) (Person, error)
 	Draining     func() bool   // the process is shutting down: streams end
 	WriteTimeout time.Duration // within which a client must take what a stream sends; default 30 s
 	Heartbeat    time.Duration // a stream that follows sends something at least so often; default 15 s
@@ -71,7 +70,7 @@ type handler func(w http.ResponseWriter, rd *read) error
 type read struct {
 	*http.Request
 	query *httpkit.Query
-	entry accesslog.Read
+	entry Access
 }
 
 // serve authenticates and hands over.
@@ -111,7 +110,7 @@ func (a *API) authenticate(r *http.Request, route string, parameters []string) (
 	for name, value := range mux.Vars(r) {
 		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
-	return &read{Request: r, query: query, entry: accesslog.Read{
+	return &read{Request: r, query: query, entry: Access{
 		Person: person, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
 	}}, nil
 }

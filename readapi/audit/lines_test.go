@@ -17,11 +17,11 @@ import (
 
 	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
-	"novelgate/readapi/accesslog"
+	"novelgate/readapi/audit"
 )
 
 // entriesEnded waits until all entries are complete.
-func (a *archive) entriesEnded(t *testing.T) []accesslog.Entry {
+func (a *archive) entriesEnded(t *testing.T) []audit.AccessEntry {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		list, open := a.entries(t), 0

@@ -27,7 +27,6 @@ import (
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
-	"novelgate/readapi/accesslog"
 	"novelgate/readapi/audit"
 )
 
@@ -62,12 +61,12 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
 			Problems: []func(error) *problem.Error{audit.Problem},
 		},
-		Authenticate: func(ctx context.Context, h http.Header) (accesslog.Person, error) {
+		Authenticate: func(ctx context.Context, h http.Header) (audit.Person, error) {
 			p, err := admin.AuthenticatePerson(ctx, keys, h, "auditor or staff key", "auditors and staff")
 			if err != nil {
-				return accesslog.Person{}, err
+				return audit.Person{}, err
 			}
-			return accesslog.Person{
+			return audit.Person{
 				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.PersonID, Valid: true},
 				KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
 			}, nil
@@ -251,9 +250,9 @@ func (c *connection) lines(n int) (cursors []string, blank int, err error) {
 }
 
 // entries returns the access log, oldest first.
-func (a *archive) entries(t *testing.T) []accesslog.Entry {
+func (a *archive) entries(t *testing.T) []audit.AccessEntry {
 	t.Helper()
-	list, err := (&accesslog.Log{DB: a.pool}).List(t.Context(), 1<<62, 1000)
+	list, err := (&audit.AccessLog{DB: a.pool}).List(t.Context(), 1<<62, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
-	"novelgate/readapi/accesslog"
+	"novelgate/readapi/audit"
 )
 
 // slowClient takes a second for everything that it is sent. What happens meanwhile is after's.
@@ -51,9 +51,9 @@ func TestSlowClients(t *testing.T) {
 			var revoked atomic.Bool
 			authenticate := a.api.Authenticate
 			a.api.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
-			a.api.Authenticate = func(ctx context.Context, h http.Header) (accesslog.Person, error) {
+			a.api.Authenticate = func(ctx context.Context, h http.Header) (audit.Person, error) {
 				if revoked.Load() {
-					return accesslog.Person{}, problem.Unauthorized("revoked")
+					return audit.Person{}, problem.Unauthorized("revoked")
 				}
 				return authenticate(ctx, h)
 			}

@@ -1,8 +1,4 @@
-// Package accesslog keeps who read the event history. It is a table of its own and no part of the history.
-//
-// An entry is written before the first byte of an answer, and an answer without an entry is not given. What is known at
-// the end only, the number of rows, is added then; it stays empty when that fails or the process dies.
-package accesslog
+package audit
 
 import (
 	"context"
@@ -28,16 +24,16 @@ type Person struct {
 	KeyID    uuid.NullUUID // not for CLI
 }
 
-// Read is what somebody reads.
-type Read struct {
+// Access is a read by a person.
+type Access struct {
 	Person     Person
 	RequestID  string
 	Route      string            // template of the path, or the command
 	Parameters map[string]string // as sent
 }
 
-// Entry is a read on record.
-type Entry struct {
+// AccessEntry is a read on record.
+type AccessEntry struct {
 	ID           int64          `json:"entryId"`
 	BeganAt      time.Time      `json:"beganAt"`
 	Role         string         `json:"role"`
@@ -51,14 +47,17 @@ type Entry struct {
 	EndedAt      *time.Time     `json:"endedAt"`
 }
 
-// Log is the access log.
-type Log struct{ DB database.DB }
+// AccessLog keeps who read the event history. It is a table of its own and no part of the history.
+//
+// An entry is written before the first byte of an answer, and an answer without an entry is not given. What is known at
+// the end only, the number of rows, is added then; it stays empty when that fails or the process dies.
+type AccessLog struct{ DB database.DB }
 
 const beginSQL = `INSERT INTO access_log (role, name, person_id, key_id, request_id, route, parameters)
 VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING entry_id`
 
 // Begin writes an entry and returns its id. It has been committed then.
-func (l *Log) Begin(ctx context.Context, r *Read) (int64, error) {
+func (l *AccessLog) Begin(ctx context.Context, r *Access) (int64, error) {
 	parameters, err := json.Marshal(r.Parameters, json.Deterministic(true))
 	if err != nil {
 		return 0, fmt.Errorf("encode parameters of a read: %w", err)
@@ -74,7 +73,7 @@ func (l *Log) Begin(ctx context.Context, r *Read) (int64, error) {
 const endSQL = `UPDATE access_log SET rows_returned = $2, ended_at = statement_timestamp() WHERE entry_id = $1`
 
 // End adds how many rows the answer had.
-func (l *Log) End(ctx context.Context, id, rows int64) error {
+func (l *AccessLog) End(ctx context.Context, id, rows int64) error {
 	if _, err := l.DB.Exec(ctx, endSQL, id, rows); err != nil {
 		return fmt.Errorf("count rows in access log: %w", err)
 	}
@@ -85,13 +84,13 @@ const listSQL = `SELECT entry_id, began_at, role, name, person_id, key_id, reque
 FROM access_log WHERE entry_id < $1 ORDER BY entry_id DESC LIMIT $2`
 
 // List returns up to limit entries that are older than one, newest first.
-func (l *Log) List(ctx context.Context, before int64, limit int) ([]Entry, error) {
+func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]AccessEntry, error) {
 	rows, err := l.DB.Query(ctx, listSQL, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read access log: %w", err)
 	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Entry, error) {
-		var e Entry
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (AccessEntry, error) {
+		var e AccessEntry
 		var parameters []byte
 		err := row.Scan(&e.ID, &e.BeganAt, &e.Role, &e.Name, &e.PersonID, &e.KeyID, &e.RequestID, &e.Route, &parameters,
 			&e.RowsReturned, &e.EndedAt)
