@@ -7,13 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/internal/database"
-	"novelgate/internal/scrape"
 )
 
 // Collector exports the lag of the projections to Prometheus. Scrapes within a second of each other share one
 // query; when the database does not answer within two, novelgate_projections_up is 0 and the rest is absent.
 type Collector struct {
-	list *scrape.Reading[[]Status]
+	list *database.ScrapeCache[[]Status]
 
 	up, lagEvents, lagSeconds, failed, diverged, retrying, generation, rebuilt *prometheus.Desc
 }
@@ -24,7 +23,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		return prometheus.NewDesc("novelgate_"+name, help, labels, nil)
 	}
 	return &Collector{
-		list: scrape.New(clock, func(ctx context.Context) ([]Status, error) { return List(ctx, db) }),
+		list: database.NewScrapeCache(clock, func(ctx context.Context) ([]Status, error) { return List(ctx, db) }),
 		up:   desc("projections_up", "Whether the state of the projections could be read."),
 		lagEvents: desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.",
 			"projection"),

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/internal/database"
-	"novelgate/internal/scrape"
 )
 
 // Metrics of a Sealer, a Signer and Publishers.
@@ -96,7 +95,7 @@ func truth(is bool) float64 {
 // Collector exports how far the ledger has come to Prometheus. Scrapes within a second of each other share one query;
 // when the database does not answer within two, novelgate_ledger_up is 0 and the rest is absent.
 type Collector struct {
-	status *scrape.Reading[Status]
+	status *database.ScrapeCache[Status]
 
 	up, size, unsealed, lag, failed, checkpointSize, checkpointAge *prometheus.Desc
 }
@@ -107,7 +106,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		return prometheus.NewDesc("novelgate_ledger_"+name, help, nil, nil)
 	}
 	return &Collector{
-		status:   scrape.New(clock, func(ctx context.Context) (Status, error) { return ReadStatus(ctx, db) }),
+		status:   database.NewScrapeCache(clock, func(ctx context.Context) (Status, error) { return ReadStatus(ctx, db) }),
 		up:       desc("up", "Whether the state of the ledger could be read."),
 		size:     desc("size_entries", "Entries in the Merkle tree."),
 		unsealed: desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),

@@ -1,4 +1,4 @@
-package scrape_test
+package database_test
 
 import (
 	"context"
@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"novelgate/internal/scrape"
+	"novelgate/internal/database"
 )
 
-func TestReading(t *testing.T) {
+func TestScrapeCache(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	reads := 0
 	var failure error
-	r := scrape.New(func() time.Time { return now }, func(ctx context.Context) (int, error) {
+	r := database.NewScrapeCache(func() time.Time { return now }, func(ctx context.Context) (int, error) {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("a reading has no end")
 		}
