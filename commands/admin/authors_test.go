@@ -148,20 +148,6 @@ func TestAuthorAddresses(t *testing.T) {
 	}
 }
 
-func TestAuthorMethods(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	for path, allowed := range map[string]string{
-		d.author("a/b") + "/member": "PUT, DELETE", d.author("u") + "/block": "POST", d.author("u"): "GET, DELETE",
-		d.authors(): "GET",
-	} {
-		if a := d.send(t, d.ada, http.MethodPatch, path, "", "{}"); a.status != http.StatusMethodNotAllowed ||
-			a.header.Get("Allow") != allowed {
-			t.Errorf("PATCH %s: %d, allowed %q", path, a.status, a.header.Get("Allow"))
-		}
-	}
-}
-
 func TestAuthorBadRequests(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

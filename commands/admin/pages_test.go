@@ -120,26 +120,6 @@ func TestCursorsOfOtherLists(t *testing.T) {
 	}
 }
 
-// TestRenameOverHTTP renames together with another setting, and is refused as a whole.
-func TestRenameOverHTTP(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	path := "/api/admin/integrations/" + d.integrationID
-	d.post(t, "/api/admin/integrations", `{"name":"Taken"}`)
-	if a := d.send(t, d.ada, http.MethodPatch, path, "",
-		`{"name":"  Reader App ","postsPerMinute":7}`); a.status != http.StatusOK || a.str("name") != "Reader App" ||
-		a.body["postsPerMinute"] != 7.0 {
-		t.Errorf("rename: %d %s", a.status, a.text)
-	}
-	if a := d.send(t, d.ada, http.MethodPatch, path, "",
-		`{"name":"tAKEN","review":true}`); a.status != http.StatusConflict || a.code() != "conflict" {
-		t.Errorf("a name that is taken: %d %s", a.status, a.text)
-	}
-	if a := d.send(t, d.ada, http.MethodGet, path, "", ""); a.str("name") != "Reader App" || a.body["review"] != false {
-		t.Errorf("nothing of a refused change is kept: %s", a.text)
-	}
-}
-
 // TestPagesOfLargeItems: a page takes no more than half a megabyte and one item more, and the next goes on behind it. A
 // novel's history is as long.
 func TestPagesOfLargeItems(t *testing.T) {

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -143,11 +144,9 @@ func (d *desk) send(t *testing.T, key, method, path, idempotencyKey, body string
 	return a
 }
 
-// mistyped is a key with another last character.
-func mistyped(key string) string {
-	last := "x"
-	if strings.HasSuffix(key, last) {
-		last = "y"
-	}
-	return key[:len(key)-1] + last
+// post sends a POST of staff under a key of its own.
+func (d *desk) post(t *testing.T, path, body string) answer {
+	t.Helper()
+	d.sent++
+	return d.send(t, d.ada, http.MethodPost, path, fmt.Sprint("post-", d.sent), body)
 }

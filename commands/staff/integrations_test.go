@@ -57,25 +57,6 @@ func TestCreateIntegration(t *testing.T) {
 	}
 }
 
-func TestIntegrationNamesAreTaken(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	if _, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.CreateIntegration(t.Context(), "pARTNER", integration.Change{}); !errors.Is(err, staff.ErrNameTaken) {
-		t.Errorf("got %v, want ErrNameTaken", err)
-	}
-	list, err := s.Integrations(t.Context())
-	if err != nil || len(list) != 1 {
-		t.Errorf("%d integrations, %v", len(list), err)
-	}
-	var appended int
-	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&appended); err != nil || appended != 1 {
-		t.Errorf("%d events, %v", appended, err)
-	}
-}
-
 func TestIntegrationNamesAreTakenByOne(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

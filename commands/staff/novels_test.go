@@ -7,63 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"novelgate/aggregates/novel"
 	"novelgate/commands/staff"
-	"novelgate/events"
 	"novelgate/internal/title"
 )
-
-func TestPublishAnUnknownTitle(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	got, err := s.PublishNovel(t.Context(), "  The   Tale of Genji ", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := staff.Novel{
-		NovelID: events.NovelID("the tale of genji"), Slug: "the-tale-of-genji", Title: "The Tale of Genji",
-		Author: "Unknown",
-		Genres: []string{}, Owner: staff.Host, State: novel.Published, FoldedTitle: "the tale of genji",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	again, err := s.Novel(t.Context(), "THE TALE OF GENJI")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, again); diff != "" {
-		t.Errorf("found (-want +got):\n%s", diff)
-	}
-	var refused *novel.TransitionError
-	if _, err := s.PublishNovel(t.Context(), "the tale of genji", ""); !errors.As(err, &refused) {
-		t.Errorf("a second time: %v", err)
-	}
-}
-
-func TestPublishAdopts(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	id := imported(t, s, "Genji", novel.Approved)
-	before, err := s.Novel(t.Context(), "genji")
-	if err != nil || before.Owner != partner.String() || before.State != novel.Approved {
-		t.Fatalf("before %+v, %v", before, err)
-	}
-	got, err := s.PublishNovel(t.Context(), "GENJI", "licensed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := before
-	want.Owner, want.State = staff.Host, novel.Published
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if list := stream(t, s, id); len(list) != 2 || list[1] != events.Event(events.NovelPublished{Reason: "licensed"}) {
-		t.Errorf("events %+v", list)
-	}
-}
 
 func TestModerateRefusals(t *testing.T) {
 	t.Parallel()
@@ -95,26 +42,6 @@ func TestModerateRefusals(t *testing.T) {
 	}
 	if _, err := s.Novel(t.Context(), "Nobody wrote this"); !errors.Is(err, staff.ErrNovelNotFound) {
 		t.Errorf("show: %v", err)
-	}
-}
-
-// TestSlugsClash: titles that differ may spell the same slug.
-func TestSlugsClash(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	slugs := map[string]string{}
-	for _, spelled := range []string{"Genji", "Genji!", "Genji?", "¡Genji!", "🎉", "🎉🎉"} {
-		got, err := s.PublishNovel(t.Context(), spelled, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other, taken := slugs[got.Slug]; taken || got.Slug == "" {
-			t.Errorf("%s and %s share %q", spelled, other, got.Slug)
-		}
-		slugs[got.Slug] = spelled
-	}
-	if slugs["genji"] != "Genji" {
-		t.Errorf("slugs %v", slugs)
 	}
 }
 

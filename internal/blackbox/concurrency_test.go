@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/internal/blackbox"
-	"novelgate/internal/testdb"
 )
 
 // together calls send n times at once and returns all answers.
@@ -159,21 +158,4 @@ func TestFailingNeighboursDoNoHarm(t *testing.T) {
 		}
 		return blackbox.Response{}
 	})
-}
-
-func TestTwoReplicasGiveOneTruth(t *testing.T) {
-	t.Parallel()
-	database := testdb.New(t)
-	replicas := []*blackbox.Service{blackbox.Start(t, database), blackbox.Start(t, database)}
-	p := replicas[0].NewPartner(t)
-	at := func(i int) *blackbox.Partner {
-		return &blackbox.Partner{NewIntegration: p.NewIntegration, Service: replicas[i%2]}
-	}
-	for range 3 {
-		title, key := blackbox.Unique("Replicas"), blackbox.Key()
-		posts := together(16, func(i int) blackbox.Response { return at(i).Import(t, key, blackbox.Comment(title)) })
-		wantStatuses(t, map[int]int{201: 1, 200: 15}, posts)
-		novels := together(16, func(i int) blackbox.Response { return at(i).Upsert(t, key, everything(title+" 2")) })
-		wantStatuses(t, map[int]int{201: 1, 200: 15}, novels)
-	}
 }

@@ -29,7 +29,7 @@ func TestErasedForGood(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Start(t, testdb.New(t))
 	ada := s.NewStaff(t)
-	p := ada.Service.NewPartner(t)
+	p := s.NewPartner(t)
 	title := blackbox.Unique("Erased")
 	comment := blackbox.Comment(title).With(blackbox.Fields{"uuid": plantedUUID, "username": plantedName})
 	var posts []string

@@ -13,8 +13,7 @@ import (
 func TestPartnersDoNotSeeEachOther(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
-	ada := s.NewStaff(t)
-	mine, theirs := ada.Service.NewPartner(t), ada.Service.NewPartner(t)
+	mine, theirs := s.NewPartner(t), s.NewPartner(t)
 	myTitle, theirTitle := blackbox.Unique("Mine"), blackbox.Unique("Theirs")
 	mine.Upsert(t, "shared", blackbox.Fields{"novel": myTitle}).WantNovel(t, 201)
 	theirs.Upsert(t, "shared", blackbox.Fields{"novel": theirTitle}).WantNovel(t, 201)

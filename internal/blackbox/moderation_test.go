@@ -148,7 +148,8 @@ func TestReviewMode(t *testing.T) {
 	})
 }
 
-// TestMovesBetweenStates moves titles that nobody has imported, and moves more than once; TestTransitions tries each move.
+// TestMovesBetweenStates moves titles that nobody has imported, and moves more than once; TestTransitions tries each
+// move.
 func TestMovesBetweenStates(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
@@ -199,7 +200,8 @@ func TestNovelListByState(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	title := blackbox.Unique("Listed")
-	s.NewPartner(t, blackbox.Fields{"review": true}).Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
+	p := s.NewPartner(t, blackbox.Fields{"review": true})
+	p.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 	var found bool
 	for _, novel := range s.Novels(t, "--state", "pending", "--limit", "10000") {
 		if novel.State != "pending" {

@@ -25,7 +25,8 @@ func TestHealthOnBothListeners(t *testing.T) {
 func TestMetricsAndProfilesStayOnTheOperationsListener(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
-	if status, body := blackbox.Get(t, s.OpsURL+"/metrics"); status != http.StatusOK || !strings.Contains(body, "go_goroutines") {
+	status, body := blackbox.Get(t, s.OpsURL+"/metrics")
+	if status != http.StatusOK || !strings.Contains(body, "go_goroutines") {
 		t.Errorf("/metrics is %d, want 200 with metrics of the Go runtime\n%.500s", status, body)
 	}
 	if status, _ := blackbox.Get(t, s.OpsURL+"/debug/pprof/"); status != http.StatusOK {

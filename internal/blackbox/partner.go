@@ -62,8 +62,8 @@ func (s *Service) NewPartnerWith(t testing.TB, settings Fields) *Partner {
 	t.Helper()
 	s.registrar.Do(func() { s.registers = s.NewStaff(t) })
 	p := &Partner{Service: s}
-	s.registers.Post(t, "/api/admin/integrations", Key(), Fields{"name": Unique("partner")}.With(settings)).WantJSON(t, 201,
-		&p.NewIntegration)
+	wanted := Fields{"name": Unique("partner")}.With(settings)
+	s.registers.Post(t, "/api/admin/integrations", Key(), wanted).WantJSON(t, 201, &p.NewIntegration)
 	return p
 }
 

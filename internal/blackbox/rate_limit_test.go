@@ -16,7 +16,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// limited registers an integration with the limits, the default ones where they are left out, and a novel that it may comment on.
+// limited registers an integration with the limits, the default ones where they are left out, and a novel that it may
+// comment on.
 func limited(t *testing.T, s *blackbox.Service, limits blackbox.Fields) (*blackbox.Partner, string) {
 	t.Helper()
 	title := blackbox.Unique("Limited")

@@ -33,7 +33,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	)
 	s := blackbox.Shared(t)
 	ada := s.NewStaff(t)
-	old := ada.Service.NewPartner(t)
+	old := s.NewPartner(t)
 	title := blackbox.Unique("Rotated")
 	old.Upsert(t, blackbox.Key(), blackbox.Fields{"novel": title}).WantNovel(t, 201)
 

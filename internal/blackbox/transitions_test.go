@@ -44,7 +44,7 @@ func TestTransitions(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
 	ada := s.NewStaff(t)
-	free, reviewed, other := ada.Service.NewPartner(t), ada.Service.NewPartner(t, blackbox.Fields{"review": true}), ada.Service.NewPartner(t)
+	free, reviewed, other := s.NewPartner(t), s.NewPartner(t, blackbox.Fields{"review": true}), s.NewPartner(t)
 	for from, moves := range transitions {
 		for move, to := range moves {
 			for way, act := range map[string]func(*testing.T, *subject, string, string) int{

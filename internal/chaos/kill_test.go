@@ -7,38 +7,6 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// TestKilledUnderLoad kills the service with SIGKILL at any moment, again and again, and starts another one each time.
-func TestKilledUnderLoad(t *testing.T) {
-	t.Parallel()
-	database := startServer(t)
-	current := servePatiently(t, database.url())
-	wantChain := watchCheckpoints(t, database.url())
-	l := newLoad(t, newPartner(t, database.url()))
-	l.aim(current)
-	l.start(16)
-	const kills = 3
-	for range kills {
-		l.ledger.await(150 + rand.IntN(200))
-		current.kill()
-		current = servePatiently(t, database.url())
-		l.aim(current)
-	}
-	l.ledger.await(100)
-	l.stop()
-
-	seen := l.ledger.reconcile(t, l.partner, current, database.url())
-	count := wantSoundLog(t, database.url())
-	moves := wantChain()
-	current.metrics(t)
-	if seen.unknown == 0 {
-		t.Error("no kill met a command on its way: this test has shown nothing")
-	}
-	sent, _ := l.ledger.count()
-	t.Logf("%d kills: %d commands sent, %d acknowledged, %d without an answer, of which %d are on record; %d events; %d "+
-		"moves of checkpoints; answers %v",
-		kills, sent, seen.acknowledged, seen.unknown, seen.unknownStored, count, moves, l.ledger.statuses)
-}
-
 // TestKilledBesideAnother kills one of two replicas at a time, while both are used and either of them projects.
 func TestKilledBesideAnother(t *testing.T) {
 	t.Parallel()
@@ -58,7 +26,8 @@ func TestKilledBesideAnother(t *testing.T) {
 		l.aim(replicas[:]...)
 	}
 	l.ledger.await(100)
-	blackbox.Eventually(t, patience, "a replica meets another one at a checkpoint", func() bool { return competed(all...) })
+	blackbox.Eventually(t, patience, "a replica meets another one at a checkpoint",
+		func() bool { return competed(all...) })
 	l.stop()
 	seen := l.ledger.reconcile(t, l.partner, replicas[0], database.url())
 	count := wantSoundLog(t, database.url())

@@ -49,8 +49,8 @@ SELECT n - 1, 'post', md5(n::text)::uuid, 1, 'large-' || n, 'integrations/010000
         gen_random_uuid(), '{}'
 FROM generate_series(1, %d) AS n`
 
-// TestMemoryOfCatchingUp starts a service whose projections and ledger are 10,000 large comments behind: 320 MB in all, which
-// take more than twice as much once decoded.
+// TestMemoryOfCatchingUp starts a service whose projections and ledger are 10,000 large comments behind: 320 MB in all,
+// which take more than twice as much once decoded.
 func TestMemoryOfCatchingUp(t *testing.T) {
 	const most = 400 // MB
 	database := testdb.New(t)

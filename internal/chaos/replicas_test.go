@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"novelgate/internal/blackbox"
-	"novelgate/internal/testdb"
 )
 
 // pair is one command, sent to both replicas at once, and what came of it.
@@ -189,93 +188,4 @@ func metric(text, name string) string {
 		}
 	}
 	return "absent"
-}
-
-// TestLimitsAcrossReplicas sends more than an integration's limits allow, split over two replicas.
-func TestLimitsAcrossReplicas(t *testing.T) {
-	t.Parallel()
-	database := testdb.New(t)
-	replicas := startTwo(t, database, "--allow-unsafe-durability")
-	for name, body := range map[string]struct {
-		path  string
-		flags []string
-		make  func(i int) []byte
-	}{
-		"comments": {blackbox.PostsPath, []string{"--posts-per-minute", "60"}, func(i int) []byte {
-			return encode(comment("Limited", "reader", fmt.Sprint(i)))
-		}},
-		"creations": {blackbox.NovelsPath, []string{"--novels-per-minute", "60"}, func(i int) []byte {
-			return encode(map[string]any{"novel": fmt.Sprintf("Limited %d", i)})
-		}},
-		"creations by comments": {blackbox.PostsPath, []string{"--novels-per-minute", "60"}, func(i int) []byte {
-			return encode(comment(fmt.Sprintf("Limited by comment %d", i), "reader", fmt.Sprint(i)))
-		}},
-	} {
-		var accepted int
-		for tries := 0; ; tries++ {
-			p, began := newPartner(t, database, body.flags...), time.Now()
-			accepted = p.press(t, replicas, name, body.path, func(i int) []byte { return body.make(200*tries + i) })
-			if took := time.Since(began); took < 55*time.Second {
-				break
-			} else if tries == 5 {
-				t.Fatalf("%s: 200 requests took %v, too long to tell", name, took)
-			}
-		}
-		if accepted != 60 {
-			t.Errorf("%s: %d of 200 requests were accepted, want exactly 60", name, accepted)
-		}
-	}
-}
-
-// press sends 200 commands as fast as it can, and returns how many were accepted. The others must be refused for the
-// limit.
-func (p *partner) press(t *testing.T, replicas [2]*replica, name, path string, body func(i int) []byte) (accepted int) {
-	t.Helper()
-	var all sync.WaitGroup
-	answers := make([]answer, 200)
-	for sender := range 8 {
-		all.Go(func() {
-			for i := sender; i < len(answers); i += 8 {
-				answers[i] = p.send(replicas[i/8%2].URL, path, fmt.Sprintf("limited-%d", i), body(i), false)
-			}
-		})
-	}
-	all.Wait()
-	for _, a := range answers {
-		switch {
-		case a.succeeded():
-			accepted++
-		case a.err != nil || a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") == "" ||
-			!strings.Contains(string(a.body), "rate_limited"):
-			t.Errorf("%s: status %d (%v), want 201 or 429 rate_limited\n%s", name, a.status, a.err, a.body)
-		}
-	}
-	return accepted
-}
-
-// TestReplicasMigrateTogether starts four replicas at once on an empty database.
-func TestReplicasMigrateTogether(t *testing.T) {
-	t.Parallel()
-	database := testdb.NewEmpty(t)
-	began := time.Now()
-	var replicas []*replica
-	for range 4 {
-		replicas = append(replicas,
-			begin(t, append(slices.Clone(patient), "--database-url", slowly(database), "--allow-unsafe-durability")...))
-	}
-	for _, r := range replicas {
-		r.await(t)
-	}
-	t.Logf("four replicas were up after %v", time.Since(began))
-	if twice := value[int](t, database,
-		`SELECT count(*) FROM (SELECT FROM goose_db_version GROUP BY version_id HAVING count(*) > 1) AS v`); twice != 0 {
-		t.Errorf("%d migrations are recorded more than once", twice)
-	}
-	p := newPartner(t, database)
-	for i, r := range replicas {
-		if a := p.send(r.URL, blackbox.PostsPath, fmt.Sprint("key-", i), encode(comment("Four", "reader", "x")),
-			false); a.status != http.StatusCreated {
-			t.Errorf("replica %d answers %d %v\n%s", i, a.status, a.err, a.body)
-		}
-	}
 }
