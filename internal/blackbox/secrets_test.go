@@ -90,6 +90,16 @@ func (s *spy) send(r blackbox.Request) blackbox.Response {
 	return response
 }
 
+// answered is send, repeated as the documents say while a busy machine lets the time run out.
+func (s *spy) answered(r blackbox.Request) blackbox.Response {
+	s.t.Helper()
+	response := s.send(r)
+	for n := 0; n < 100 && response.Status == http.StatusServiceUnavailable; n++ {
+		response = s.send(r)
+	}
+	return response
+}
+
 func (s *spy) run(args ...string) blackbox.Output {
 	s.t.Helper()
 	out := s.service.CLI(s.t, args...)
@@ -242,10 +252,10 @@ func (s *spy) comments(partner *blackbox.Partner) {
 
 	for _, p := range []*blackbox.Partner{partner, limited} {
 		body := planted(title, acceptedWords).JSON(t)
-		s.send(p.Request(blackbox.PostsPath, "accepted", body)).WantPost(t, 201)
+		s.answered(p.Request(blackbox.PostsPath, "accepted", body)).WantPost(t, 201)
 	}
 	replay := planted(title, refusedWords)
-	s.send(partner.Request(blackbox.PostsPath, "accepted", replay.JSON(t))).WantReplayed(t, true, true)
+	s.answered(partner.Request(blackbox.PostsPath, "accepted", replay.JSON(t))).WantReplayed(t, true, true)
 
 	refused := planted(title, refusedWords)
 	whole := refused.JSON(t)
@@ -288,7 +298,7 @@ func (s *spy) comments(partner *blackbox.Partner) {
 		if c.change != nil {
 			c.change(&r)
 		}
-		if response := s.send(r); response.Status != c.status {
+		if response := s.answered(r); response.Status != c.status {
 			t.Errorf("%s: status %d, want %d\n%s", name, response.Status, c.status, response.Body)
 		}
 	}

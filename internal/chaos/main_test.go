@@ -7,4 +7,10 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-func TestMain(m *testing.M) { os.Exit(blackbox.Run(m, 4)) }
+func TestMain(m *testing.M) {
+	code := blackbox.Run(m, 4)
+	if err := os.RemoveAll(templateDir); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}

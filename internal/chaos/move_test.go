@@ -43,7 +43,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	before.kill() // whatever it has not sealed yet
 	wantErased(t, old.url())
 
-	now := startServer(t)
+	now := startServerWith(t, nil)
 	dumpAndRestore(t, old, now)
 	wantRefusedStart(t, 1, []string{"novelgate events rebase"}, "--database-url", slowly(now.url()), "--data-dir", data)
 	entries := value[int64](t, now.url(), `SELECT tree_size FROM ledger_state`)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"novelgate/internal/blackbox"
 	"novelgate/internal/pgserver"
+	"novelgate/migrations"
 )
 
 // server is a PostgreSQL of this test, on disk, with fsync on.
@@ -25,13 +27,41 @@ type server struct {
 	ours     *pgserver.Server
 }
 
-// startServer starts one on an empty directory.
+// template is the directory of a stopped server whose database is migrated, made once: initdb and migrations take
+// longer than many a test.
+var template = sync.OnceValue(func() (err error) {
+	if templateDir, err = os.MkdirTemp("", "novelgate-chaos-"); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: templateDir, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(migrations.Up(ctx, server.URL()), server.Stop(ctx))
+})
+
+// templateDir is empty until a test needs the template. TestMain deletes it.
+var templateDir string
+
+// startServer starts a copy of template: all of these have one system identifier.
 func startServer(t testing.TB) *server {
 	t.Helper()
-	return startServerWith(t, nil)
+	if err := template(); err != nil {
+		t.Fatalf("make a server to copy: %v", err)
+	}
+	clusters, err := filepath.Glob(filepath.Join(templateDir, "pg*", "PG_VERSION"))
+	if err != nil || len(clusters) != 1 {
+		t.Fatal(clusters, err)
+	}
+	s := &server{dir: dataDir(t)}
+	carryOut(t, "cp", "-a", filepath.Dir(clusters[0]), s.dir)
+	s.start(t)
+	s.stopAtEnd(t)
+	return s
 }
 
-// startServerWith starts one with settings.
+// startServerWith starts one on an empty directory, with settings.
 func startServerWith(t testing.TB, settings map[string]string) *server {
 	t.Helper()
 	s := &server{dir: dataDir(t), settings: settings}
