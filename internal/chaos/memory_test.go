@@ -18,6 +18,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/internal/blackbox"
 	"novelgate/internal/testdb"
+	"novelgate/internal/testsize"
 )
 
 // residentPeak is how much memory a process has had at a time since it started, in MB.
@@ -167,7 +168,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 					t.Errorf("a comment is answered %d %v while bodies do not arrive", a.status, a.err)
 				}
 			}
-			if status, _ := get(t, r.URL+"/readyz"); status != http.StatusOK {
+			if status, _ := blackbox.Get(t, r.URL+"/readyz"); status != http.StatusOK {
 				t.Errorf("/readyz is %d while bodies do not arrive", status)
 			}
 			if peak := residentPeak(t, r.process); peak > most {

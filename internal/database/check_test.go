@@ -27,7 +27,8 @@ func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	_, err = pool.Exec(t.Context(), `CREATE SCHEMA pretended; CREATE TABLE pretended.settings (name text, value text);
-		CREATE FUNCTION pretended.current_setting(text) RETURNS text LANGUAGE sql AS 'SELECT value FROM pretended.settings WHERE name = $1';
+		CREATE FUNCTION pretended.current_setting(text) RETURNS text LANGUAGE sql AS '
+			SELECT value FROM pretended.settings WHERE name = $1';
 		CREATE VIEW pretended.pg_settings AS SELECT name, value AS reset_val FROM pretended.settings`)
 	if err != nil {
 		t.Fatal(err)

@@ -80,8 +80,8 @@ const (
 	synchronousCommit = "synchronous_commit"
 )
 
-// setSQL returns a statement that makes settings, and durableSQL, for a session. Those that the server does not know are left out: newer
-// ones have more time-outs.
+// setSQL returns a statement that makes settings, and durableSQL, for a session. Those that the server does not know
+// are left out: newer ones have more time-outs.
 func setSQL(settings map[string]string) string {
 	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {

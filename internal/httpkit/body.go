@@ -30,9 +30,9 @@ func Bearer(h http.Header, what string) (string, error) {
 
 // ReadJSON reads a body of at most limit bytes whose media type is application/json, with any parameters. A caller
 // whose requests have too many bytes under way, or are awaited in too large a number, is refused with 429, or with 503
-// where that comes of others; uuid.Nil stands for staff, and is refused with 503 only. A body that does not arrive takes
-// little more memory than what has arrived. The error is a *problem.Error. Without one, ReleaseBody must follow when the
-// request is answered.
+// where that comes of others; uuid.Nil stands for staff, and is refused with 503 only. A body that does not arrive
+// takes little more memory than what has arrived. The error is a *problem.Error. Without one, ReleaseBody must follow
+// when the request is answered.
 func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID, limit int64) ([]byte, error) {
 	if err := checkMediaType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err

@@ -76,7 +76,7 @@ func (c *Connections) makePlace() {
 		return
 	}
 	conn, _ := first.Value.(waitingConn)
-	if early := leastWait - time.Since(conn.since); early > 0 { //nolint:forbidigo // the clock of the connection
+	if early := leastWait - time.Since(conn.since); early > 0 {
 		time.AfterFunc(early, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -20,11 +20,12 @@ func bounded(t *testing.T) (address string, released chan struct{}) {
 		t.Fatal(err)
 	}
 	released = make(chan struct{})
-	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	answer := func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
 			<-released
 		}
-	})}
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(answer)}
 	ended := make(chan error)
 	go func() { ended <- httpkit.NewConnections(4).Serve(server, listener) }()
 	t.Cleanup(func() {
@@ -104,7 +105,7 @@ func TestConnectionsThatWaitMakePlace(t *testing.T) {
 	}
 }
 
-// TestConnectionsWithRequestsStay: a request that is being answered is not cut off. New connections wait for their turn.
+// TestConnectionsWithRequestsStay: a request that is being answered is not cut off. New connections wait.
 func TestConnectionsWithRequestsStay(t *testing.T) {
 	t.Parallel()
 	address, released := bounded(t)

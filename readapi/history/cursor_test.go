@@ -140,7 +140,8 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 				kept[list[i].ID] = list[i].Cursor().String()
 			}
 			kept["end"] = wantIDs(t, pool, "", 9, "a", "lost", "b", "c")
-			if page := readFiltered(t, pool, history.Filter{Stream: uuid.NullUUID{UUID: c.stream, Valid: true}}); len(page) == 1 {
+			stream := uuid.NullUUID{UUID: c.stream, Valid: true}
+			if page := readFiltered(t, pool, history.Filter{Stream: stream}); len(page) == 1 {
 				kept["stream"] = page[0].Cursor().String()
 			}
 			if page := readFiltered(t, pool, history.Filter{After: new(int64(0))}); len(page) == 3 {
