@@ -57,28 +57,6 @@ func TestCreateIntegration(t *testing.T) {
 	}
 }
 
-func TestIntegrationNamesAreTakenByOne(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	var wg sync.WaitGroup
-	outcomes := make([]error, 6)
-	for i := range outcomes {
-		wg.Go(func() { _, outcomes[i] = s.CreateIntegration(t.Context(), "Partner", integration.Change{}) })
-	}
-	wg.Wait()
-	made := 0
-	for _, err := range outcomes {
-		if err == nil {
-			made++
-		} else if !errors.Is(err, staff.ErrNameTaken) {
-			t.Errorf("got %v, want ErrNameTaken", err)
-		}
-	}
-	if made != 1 {
-		t.Errorf("%d integrations were made", made)
-	}
-}
-
 func TestUnknownIntegration(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -14,19 +14,10 @@ import (
 	"novelgate/events"
 )
 
-func partnerIntegration(t *testing.T, s *staff.Staff, name string) uuid.UUID {
-	t.Helper()
-	made, err := s.CreateIntegration(t.Context(), name, integration.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made.ID
-}
-
 func TestIssueKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	id := partnerIntegration(t, s, "Partner")
+	id := newIntegration(t, s, "Partner")
 	for _, c := range []struct {
 		lifetime  time.Duration
 		expiresAt *time.Time
@@ -52,7 +43,7 @@ func TestIssueKeyRefusals(t *testing.T) {
 	if _, _, err := s.IssueKey(t.Context(), uuid.New(), 0); !errors.Is(err, integration.ErrNotFound) {
 		t.Errorf("for nobody: %v", err)
 	}
-	id := partnerIntegration(t, s, "Partner")
+	id := newIntegration(t, s, "Partner")
 	if _, _, err := s.IssueKey(t.Context(), id, -time.Second); !errors.Is(err, integration.ErrExpiryPassed) {
 		t.Errorf("expired: %v", err)
 	}
@@ -64,7 +55,7 @@ func TestIssueKeyRefusals(t *testing.T) {
 func TestRevokeKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	id := partnerIntegration(t, s, "Partner")
+	id := newIntegration(t, s, "Partner")
 	key, _, err := s.IssueKey(t.Context(), id, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +83,7 @@ func TestRevokeKey(t *testing.T) {
 func TestOneRevocationWins(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	id := partnerIntegration(t, s, "Partner")
+	id := newIntegration(t, s, "Partner")
 	key, _, err := s.IssueKey(t.Context(), id, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +112,7 @@ func TestKeysAreListed(t *testing.T) {
 	s := setup(t)
 	now := noon
 	s.Now = func() time.Time { return now }
-	one, two := partnerIntegration(t, s, "One"), partnerIntegration(t, s, "Two")
+	one, two := newIntegration(t, s, "One"), newIntegration(t, s, "Two")
 	var issued []uuid.UUID
 	for _, owner := range []uuid.UUID{one, two, one} {
 		now = now.Add(time.Second)

@@ -101,7 +101,7 @@ func TestRevokePersonKey(t *testing.T) {
 	if _, err := s.RevokePersonKey(t.Context(), uuid.New(), ""); !errors.Is(err, person.ErrKeyNotFound) {
 		t.Errorf("an unknown one: %v", err)
 	}
-	partnerKey, _, err := s.IssueKey(t.Context(), partnerIntegration(t, s, "Partner"), 0)
+	partnerKey, _, err := s.IssueKey(t.Context(), newIntegration(t, s, "Partner"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,37 +112,6 @@ func TestRevokePersonKey(t *testing.T) {
 	if diff := cmp.Diff(events.Event(events.PersonKeyRevoked{KeyID: key.ID, Reason: "left", RevokedAt: noon}),
 		list[len(list)-1]); diff != "" {
 		t.Errorf("last event (-want +got):\n%s", diff)
-	}
-}
-
-func TestPersonKeysAreListed(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	now := noon
-	s.Now = func() time.Time { return now }
-	var issued []uuid.UUID
-	for _, role := range []string{person.Staff, person.Auditor, person.Staff} {
-		now = now.Add(time.Second)
-		key, _, err := s.IssuePersonKey(t.Context(), role, "Ada", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		issued = append(issued, key.ID)
-	}
-	for role, want := range map[string][]uuid.UUID{
-		"": issued, person.Staff: {issued[0], issued[2]}, person.Auditor: issued[1:2], "partner": nil,
-	} {
-		keys, err := s.PersonKeys(t.Context(), role)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []uuid.UUID
-		for _, key := range keys {
-			got = append(got, key.ID)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("role %q (-want +got):\n%s", role, diff)
-		}
 	}
 }
 

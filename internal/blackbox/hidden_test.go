@@ -9,51 +9,12 @@ import (
 	"novelgate/internal/blackbox"
 )
 
-// clerk is a member of staff with a key.
-type clerk struct {
-	service *blackbox.Service
-	key     string
-}
-
-func newClerk(t *testing.T, s *blackbox.Service) clerk {
-	t.Helper()
-	out := s.CLI(t, "staff", "create", blackbox.Unique("clerk"), "--json")
-	var issued blackbox.IssuedKey
-	if err := json.Unmarshal([]byte(out.Stdout), &issued); err != nil {
-		t.Fatalf("decode %s: %v\n%s", out.Stdout, err, out.Stderr)
-	}
-	return clerk{s, issued.APIKey}
-}
-
-// do sends a command and wants it to be answered with a status.
-func (c clerk) do(t *testing.T, status int, method, path string, body blackbox.Fields) map[string]any {
-	t.Helper()
-	request := blackbox.Request{Method: method, Path: "/api/admin/" + path, Bearer: c.key}
-	if body != nil {
-		request.ContentType, request.Body = "application/json", body.JSON(t)
-	}
-	if method == http.MethodPost {
-		request.Key = blackbox.Key()
-	}
-	response := c.service.Send(t, request)
-	if response.Status != status {
-		t.Fatalf("%s %s: %d, want %d\n%s", method, path, response.Status, status, response.Body)
-	}
-	var answer map[string]any
-	if len(response.Body) > 0 {
-		if err := json.Unmarshal(response.Body, &answer); err != nil {
-			t.Fatalf("decode %s: %v", response.Body, err)
-		}
-	}
-	return answer
-}
-
 // TestStaffModerateAComment follows one comment and its author, whose identifier has a meaning in a path, through all
 // that staff can do about them. Every exchange is held against the description.
 func TestStaffModerateAComment(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Shared(t)
-	p, c := s.NewPartner(t), newClerk(t, s)
+	p, c := s.NewPartner(t), s.NewStaff(t)
 	title, why := blackbox.Unique("Moderated"), blackbox.Fields{"reason": "because"}
 	const external = "../user 1/é%2F?#"
 	comment := blackbox.Comment(title).With(blackbox.Fields{"uuid": external, "chapterNumber": 1.5})
@@ -72,53 +33,53 @@ func TestStaffModerateAComment(t *testing.T) {
 		return seen, delivery["reason"]
 	}
 
-	c.do(t, 200, http.MethodPut, author+"/member", blackbox.Fields{"memberId": "member-1"})
+	c.Do(t, 200, http.MethodPut, author+"/member", blackbox.Fields{"memberId": "member-1"})
 	var attributed int
 	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.posts WHERE post_id = $1 AND member_id = 'member-1'`,
 		made.PostID)
 	s.Projected(t, []any{&attributed},
 		`SELECT 1 FROM analytics.authors WHERE external_uuid = $1 AND integration_id = $2 AND member_id = 'member-1'`,
 		external, p.IntegrationID)
-	if shown := c.do(t, 200, http.MethodGet, author, nil); shown["displayName"] != "Marlow" ||
+	if shown := c.Do(t, 200, http.MethodGet, author, nil); shown["displayName"] != "Marlow" ||
 		shown["memberId"] != "member-1" || shown["uuid"] != external {
 		t.Errorf("author: %v", shown)
 	}
-	c.do(t, 200, http.MethodPost, author+"/block", why)
+	c.Do(t, 200, http.MethodPost, author+"/block", why)
 	p.Import(t, "second", comment).WantProblem(t, 403, "author_blocked")
 	p.Import(t, "third", comment.With(blackbox.Fields{"novel": blackbox.Unique("Unknown")})).WantProblem(t, 403,
 		"author_blocked")
 	if again := p.Import(t, "first", comment).WantPost(t, 200); again.PostID != made.PostID {
 		t.Errorf("replayed as %s, want %s", again.PostID, made.PostID)
 	}
-	c.do(t, 409, http.MethodPost, author+"/block", why)
-	c.do(t, 200, http.MethodPost, author+"/unblock", why)
+	c.Do(t, 409, http.MethodPost, author+"/block", why)
+	c.Do(t, 200, http.MethodPost, author+"/unblock", why)
 	p.Import(t, "second", comment).WantPost(t, 201)
 
-	c.do(t, 200, http.MethodPost, post+"/hide", why)
-	c.do(t, 409, http.MethodPost, post+"/hide", why)
+	c.Do(t, 200, http.MethodPost, post+"/hide", why)
+	c.Do(t, 409, http.MethodPost, post+"/hide", why)
 	if seen, reason := state(); seen != "hidden" || reason != "because" {
 		t.Errorf("the partner sees %s, %v", seen, reason)
 	}
 	s.Projected(t, []any{&attributed}, `SELECT 1 FROM analytics.posts WHERE post_id = $1 AND hidden AND content IS NULL`,
 		made.PostID)
-	c.do(t, 200, http.MethodPost, post+"/restore", why)
-	c.do(t, 200, http.MethodPost, author+"/hide-posts", why)
-	if shown := c.do(t, 200, http.MethodGet, post, nil); shown["state"] != "hidden" || shown["hiddenBy"] != "author" ||
+	c.Do(t, 200, http.MethodPost, post+"/restore", why)
+	c.Do(t, 200, http.MethodPost, author+"/hide-posts", why)
+	if shown := c.Do(t, 200, http.MethodGet, post, nil); shown["state"] != "hidden" || shown["hiddenBy"] != "author" ||
 		shown["content"] != "A comment." || shown["chapterNumber"] != 1.5 {
 		t.Errorf("post: %v", shown)
 	}
-	c.do(t, 200, http.MethodPost, author+"/restore-posts", why)
-	c.do(t, 409, http.MethodPost, author+"/restore-posts", why)
+	c.Do(t, 200, http.MethodPost, author+"/restore-posts", why)
+	c.Do(t, 409, http.MethodPost, author+"/restore-posts", why)
 	if seen, reason := state(); seen != "visible" || reason != nil {
 		t.Errorf("the partner sees %s, %v", seen, reason)
 	}
-	if list := c.do(t, 200, http.MethodGet, "integrations/"+p.IntegrationID+"/authors?linked=true&limit=1", nil); len(
+	if list := c.Do(t, 200, http.MethodGet, "integrations/"+p.IntegrationID+"/authors?linked=true&limit=1", nil); len(
 		list["items"].([]any)) != 1 || list["nextCursor"] != nil {
 		t.Errorf("authors: %v", list)
 	}
-	c.do(t, 204, http.MethodDelete, author+"/member?reason=asked", nil)
-	c.do(t, 409, http.MethodDelete, author+"/member", nil)
-	c.do(t, 404, http.MethodGet, "posts/"+p.IntegrationID, nil)
-	c.do(t, 405, http.MethodPatch, author+"/member", blackbox.Fields{})
-	c.do(t, 400, http.MethodPut, "integrations/"+p.IntegrationID+"/authors/%00/member", blackbox.Fields{"memberId": "m"})
+	c.Do(t, 204, http.MethodDelete, author+"/member?reason=asked", nil)
+	c.Do(t, 409, http.MethodDelete, author+"/member", nil)
+	c.Do(t, 404, http.MethodGet, "posts/"+p.IntegrationID, nil)
+	c.Do(t, 405, http.MethodPatch, author+"/member", blackbox.Fields{})
+	c.Do(t, 400, http.MethodPut, "integrations/"+p.IntegrationID+"/authors/%00/member", blackbox.Fields{"memberId": "m"})
 }

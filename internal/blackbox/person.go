@@ -76,3 +76,22 @@ func (p *Person) Delete(t testing.TB, path string) Response {
 	t.Helper()
 	return p.Service.Send(t, Request{Method: http.MethodDelete, Path: path, Bearer: p.APIKey})
 }
+
+// Do sends a command of staff, wants the status, and returns the answer. A POST gets a key of its own.
+func (p *Person) Do(t testing.TB, status int, method, path string, body Fields) map[string]any {
+	t.Helper()
+	request := Request{Method: method, Path: "/api/admin/" + path, Bearer: p.APIKey}
+	if body != nil {
+		request.ContentType, request.Body = "application/json", body.JSON(t)
+	}
+	if method == http.MethodPost {
+		request.Key = Key()
+	}
+	response := p.Service.Send(t, request)
+	var answer map[string]any
+	if response.Status == http.StatusNoContent && status == response.Status {
+		return nil
+	}
+	response.WantJSON(t, status, &answer)
+	return answer
+}

@@ -39,6 +39,30 @@ func newLoad(t testing.TB, p *partner) *load {
 	return &load{partner: p, ledger: newLedger(t), watch: func(answer) {}, name: blackbox.Unique("Load")}
 }
 
+// underLoad starts a service on a server of its own and sends to it over 16 connections, which pause after a success.
+func underLoad(t testing.TB, pause time.Duration) (*server, *replica, *load, *witness) {
+	t.Helper()
+	database := startServer(t)
+	service := serve(t, database.url())
+	l, w := newLoad(t, newPartner(t, database.url())), &witness{stalls: watchStalls(t)}
+	l.watch, l.pause = w.see, pause
+	l.aim(service)
+	l.start(16)
+	return database, service, l, w
+}
+
+// settle ends the load and holds log and tables against what was answered.
+func (l *load) settle(t testing.TB, service *replica, databaseURL string) outcome {
+	t.Helper()
+	l.stop()
+	seen := l.ledger.reconcile(t, l.partner, service, databaseURL)
+	count := wantSoundLog(t, databaseURL)
+	service.metrics(t)
+	t.Logf("%d acknowledged, %d without an answer, of which %d are on record; %d events; answers %v", seen.acknowledged,
+		seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+	return seen
+}
+
 // start begins to send, over some connections, to whatever target says at the time.
 func (l *load) start(connections int) {
 	for i := range connections {

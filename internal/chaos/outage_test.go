@@ -97,13 +97,7 @@ func measure(t testing.TB, w *witness, away, back time.Time) outage {
 
 // TestDatabaseCrashes stops PostgreSQL at once, under load, and starts it again after a while.
 func TestDatabaseCrashes(t *testing.T) {
-	database := startServer(t)
-	service := serve(t, database.url())
-	l, w := newLoad(t, newPartner(t, database.url())), &witness{stalls: watchStalls(t)}
-	l.watch = w.see
-	l.aim(service)
-	l.pause = 20 * time.Millisecond
-	l.start(16)
+	database, service, l, w := underLoad(t, 20*time.Millisecond)
 	l.ledger.await(100)
 	database.crash(t)
 	away := time.Now()
@@ -123,12 +117,7 @@ func TestDatabaseCrashes(t *testing.T) {
 	t.Logf("away for %v, recovery of PostgreSQL took %v: %d requests refused, the slowest after %v; first success %v "+
 		"after the return, last refusal %v, projections %v",
 		back.Sub(away), started.Sub(back), o.refused, o.slowest, o.firstAfter, o.lastRefusal, o.projectedSoon)
-	l.stop()
-	seen := l.ledger.reconcile(t, l.partner, service, database.url())
-	count := wantSoundLog(t, database.url())
-	service.metrics(t)
-	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged,
-		seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+	l.settle(t, service, database.url())
 }
 
 // wantDegraded looks at what does not need the database, and at what says that it is away.
@@ -152,13 +141,7 @@ func wantDegraded(t *testing.T, service *replica) {
 // TestDatabaseGoesSilent stops all processes of PostgreSQL for a while: connections stay open and new ones are taken,
 // but there are no answers.
 func TestDatabaseGoesSilent(t *testing.T) {
-	database := startServer(t)
-	service := serve(t, database.url())
-	l, w := newLoad(t, newPartner(t, database.url())), &witness{stalls: watchStalls(t)}
-	l.watch = w.see
-	l.aim(service)
-	l.pause = 20 * time.Millisecond
-	l.start(16)
+	database, service, l, w := underLoad(t, 20*time.Millisecond)
 	l.ledger.await(100)
 	before := time.Now()
 	thaw := database.freeze(t)
@@ -170,9 +153,5 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	wantPromptAnswers(t, w, before)
 	t.Logf("silent for %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v",
 		back.Sub(away), o.refused, o.slowest, o.firstAfter, o.lastRefusal)
-	l.stop()
-	seen := l.ledger.reconcile(t, l.partner, service, database.url())
-	count := wantSoundLog(t, database.url())
-	t.Logf("%d acknowledged, %d in the dark, of which %d are on record; %d events; answers %v", seen.acknowledged,
-		seen.unknown, seen.unknownStored, count, l.ledger.statuses)
+	l.settle(t, service, database.url())
 }
