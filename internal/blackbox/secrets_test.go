@@ -34,7 +34,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	database := testdb.New(t)
 	proxy := blackbox.NewProxy(t, database)
 	var log blackbox.Capture
-	s := blackbox.StartLogged(t, proxy.URL, &log, "--log-level", "debug", "--request-timeout", "4s")
+	s := blackbox.StartLogged(t, proxy.URL, &log, "--log-level", "debug", "--request-timeout", "10s")
 	s.DatabaseURL = database // for the command line, which the proxy does not concern
 	spy := &spy{t: t, service: s}
 
