@@ -86,16 +86,17 @@ func TestTailIsShared(t *testing.T) {
 	awaitSettled(t, log.pool)
 	tail, identity := openTail(t, log.pool, 4)
 	first := read(t, tail, events.Position{}, identity)
-	if !first.Full || len(first.Events) != 4 {
-		t.Errorf("the first chunk: %d events, full: %v", len(first.Events), first.Full)
-	}
 	second := read(t, tail, first.End, identity)
-	if !second.Settled || second.Full {
-		t.Errorf("the second chunk is settled: %v, full: %v", second.Settled, second.Full)
+	if !first.Full || len(first.Events) != 4 || second.Full {
+		t.Errorf("%d events, full: %v; then %d, full: %v", len(first.Events), first.Full, len(second.Events), second.Full)
 	}
 	if diff := cmp.Diff(want, append(ids(first), ids(second)...)); diff != "" {
 		t.Errorf("events differ (-appended +read):\n%s", diff)
 	}
+	tail.Forget()
+	first.Settled, second.Settled = true, true // as on a server where nothing else is running
+	tail.Keep(first)
+	tail.Keep(second)
 	for start, part := range map[events.Position][]events.Recorded{
 		{}: first.Events, first.Events[1].Position: first.Events[2:], first.End: second.Events,
 	} {
@@ -126,6 +127,16 @@ func TestTailOfAnotherLog(t *testing.T) {
 	for range 2 {
 		if chunk, err := tail.Read(t.Context(), end, before, nil); !errors.Is(err, eventlog.ErrOtherLog) {
 			t.Errorf("%d events, %v, want ErrOtherLog", len(chunk.Events), err)
+		}
+	}
+	for _, after := range []events.Position{{}, end} {
+		_, err := eventlog.ReadRows(t.Context(), log.pool, after, before, eventlog.NewPortion(9),
+			func(row *eventlog.Row) error {
+				t.Errorf("event %s of another log", row.ID)
+				return nil
+			})
+		if !errors.Is(err, eventlog.ErrOtherLog) {
+			t.Errorf("rows: %v, want ErrOtherLog", err)
 		}
 	}
 	now, err := eventlog.Identify(t.Context(), log.pool)
