@@ -80,6 +80,15 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 				if a := r.submit(t.Context(), p.post("comment", "Locked")); a.String() != "post" {
 					t.Errorf("a comment writes no row of its title: %v", a)
 				}
+				// An upsert among others joins those that wait; its batch does not meet the lock.
+				cuts, release := r.bisections(), r.occupy(t)
+				locked = append(locked, upsert(len(locked)))
+				another := r.start(p.novel("another", "Another", novel.Fields{}))
+				testdb.Eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
+				release()
+				if a := <-another; a.String() != "created" || r.bisections() != cuts {
+					t.Errorf("%v, and the batch was cut %d times", a, r.bisections()-cuts)
+				}
 			}
 			for i, answers := range locked {
 				if len(answers) > 0 {
