@@ -51,6 +51,9 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path)
 		}
 	}()
 	err = along(ctx, conn, st, jobs)
+	if err == nil && !st.sent { // the deliveries that replays answer from may not have been acknowledged before
+		err = eventlog.AwaitReplicated(ctx, conn)
+	}
 	if r = classify(ctx, conn.Conn(), st, err); r == away || r == lost {
 		// The server behind the connection is gone, shuts down, is full or has become a standby. The pool would keep
 		// the place of a silent connection taken for 15 seconds, so it is closed outside of the pool.
@@ -85,11 +88,8 @@ func (b *batch) fastPath(ctx context.Context, conn *pgxpool.Conn, st *state, job
 // plainPath reads everything, decides, and sends the append, the inline projections and the commit together.
 func (b *batch) plainPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
 	statements, err := b.prepare(ctx, conn, st, jobs)
-	if err != nil {
+	if err != nil || statements == nil {
 		return err
-	}
-	if statements == nil { // the deliveries that replays answer from may not have been acknowledged before
-		return eventlog.AwaitReplicated(ctx, conn) //nolint:wrapcheck // it says what it waited for
 	}
 	return b.send(ctx, conn, st, statements)
 }
@@ -107,14 +107,8 @@ func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, j
 		return err
 	}
 	statements, err := b.prepare(ctx, tx, st, jobs)
-	if err != nil {
+	if err != nil || statements == nil {
 		return err
-	}
-	if statements == nil {
-		if err := tx.Rollback(ctx); err != nil {
-			return fmt.Errorf("end a transaction without writes: %w", err)
-		}
-		return eventlog.AwaitReplicated(ctx, conn) //nolint:wrapcheck // it says what it waited for
 	}
 	start := time.Now() //nolint:forbidigo // a duration for a metric
 	if err := tx.SendBatch(ctx, statements).Close(); err != nil {

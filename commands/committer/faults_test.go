@@ -159,8 +159,8 @@ func (t *tracer) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.T
 	return ctx
 }
 
-func (t *tracer) TracePrepareStart(ctx context.Context, conn *pgx.Conn, data pgx.TracePrepareStartData) context.Context {
-	t.start(conn, "prepare "+data.Name)
+func (t *tracer) TracePrepareStart(ctx context.Context, conn *pgx.Conn, _ pgx.TracePrepareStartData) context.Context {
+	t.start(conn, "")
 	return ctx
 }
 

@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
 	"novelgate/commands/share"
 	"novelgate/internal/testdb"
@@ -145,61 +142,4 @@ func TestCloseAnswersWhatWasAccepted(t *testing.T) {
 		t.Errorf("after Close: %v", a)
 	}
 	r.Close() // again: nothing happens
-}
-
-// TestClientGoesAway ends the context of a command that waits: it is carried out all the same, and its retry hears of
-// it.
-func TestClientGoesAway(t *testing.T) {
-	t.Parallel()
-	r := newReplica(t, testdb.New(t), oneLane)
-	p := newPartner()
-	release := r.occupy(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	answers := make(chan answer, 1)
-	go func() { answers <- r.submit(ctx, p.post("k", "Title")) }()
-	testdb.Eventually(t, "the command waits", func() bool { return r.QueueDepth() == 1 })
-	cancel()
-	if a := <-answers; !errors.Is(a.err, committer.ErrOutcomeUnknown) {
-		t.Errorf("answer: %v", a)
-	}
-	release()
-	if a := r.submit(t.Context(), p.post("k", "Title")); a.String() != "post replayed" {
-		t.Errorf("retry: %v", a)
-	}
-}
-
-// TestOrder sends commands on one novel one after another, and many at once in a known order: each sees the effects
-// of those before it.
-func TestOrder(t *testing.T) {
-	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
-	commands := []any{p.novel("n", "Title", novel.Fields{})}
-	want := []string{"created"}
-	for i := range 20 {
-		commands = append(commands,
-			p.novel(fmt.Sprint("u", i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}),
-			p.reply(fmt.Sprint("p", i), "Title", fmt.Sprint("p", i-1)))
-		want = append(want, "updated", "post threaded")
-	}
-	want[2] = "post" // the first has no parent
-	if diff := cmp.Diff(want, texts(r.together(t, commands...))); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
-	if n := r.commits.Load(); n != 1 {
-		t.Errorf("%d transactions", n)
-	}
-	for i := range 20 {
-		if a := r.submit(t.Context(),
-			p.novel(fmt.Sprint("v", i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint("last ", i))})); a.String() != "updated" {
-			t.Errorf("update %d: %v", i, a)
-		}
-	}
-	pool := direct(t, url)
-	checkTruth(t, pool)
-	shown, err := newStaff(pool).Novel(t.Context(), "title")
-	if err != nil || shown.Synopsis != "last 19" {
-		t.Errorf("synopsis %q: %v", shown.Synopsis, err)
-	}
 }
