@@ -1,4 +1,4 @@
-// Package ledger makes the event log tamper-evident: a Merkle tree (RFC 6962) over it, which an outsider can check
+// Package ledger makes the event log tamper-evident: a Merkle tree (RFC 6962) over it, which anybody can check
 // without trusting whoever runs the service. docs/ledger.md has every format.
 //
 // # Parts

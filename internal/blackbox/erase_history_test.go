@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"novelgate/internal/blackbox"
-	"novelgate/internal/outsider"
 	"novelgate/internal/testdb"
+	"novelgate/internal/verifier"
 	"novelgate/projections"
 )
 
@@ -24,7 +24,7 @@ const (
 
 // TestErasedForGood: what an author wrote is in no table and no dump afterwards, and no rebuild brings it back, while
 // pages keep the place, and histories that were exported before and after both verify, with our own tool and with that
-// of an outsider.
+// of the independent verifier.
 func TestErasedForGood(t *testing.T) {
 	t.Parallel()
 	s := blackbox.Start(t, testdb.New(t))
@@ -95,8 +95,8 @@ func TestErasedForGood(t *testing.T) {
 		if out := s.CLI(t, "events", "verify", bundle); out.Code != 0 || strings.Contains(out.Stdout, "WITHOUT A RECORD") {
 			t.Errorf("verify the bundle from %s the erasure: %d\n%s%s", filepath.Base(bundle), out.Code, out.Stdout, out.Stderr)
 		}
-		if _, err := outsider.Verify(bundle, ledgerStatus(t, s).VerifierKeys[0]); err != nil {
-			t.Errorf("an outsider verifies the bundle from %s the erasure: %v", filepath.Base(bundle), err)
+		if _, err := verifier.Verify(bundle, ledgerStatus(t, s).VerifierKeys[0]); err != nil {
+			t.Errorf("the independent verifier rejects the bundle from %s the erasure: %v", filepath.Base(bundle), err)
 		}
 		if got := bundleHolds(t, bundle, plantedWords); got != want {
 			t.Errorf("the bundle from %s the erasure holds what was written: %v, want %v", filepath.Base(bundle), got, want)

@@ -88,7 +88,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	}
 }
 
-// keep stores the newest checkpoint, as an outsider does.
+// keep stores the newest checkpoint, as an auditor does.
 func keep(t *testing.T, r *replica) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kept")

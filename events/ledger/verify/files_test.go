@@ -12,7 +12,7 @@ import (
 
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/ledger/verify"
-	"novelgate/internal/outsider"
+	"novelgate/internal/verifier"
 )
 
 // firstWords is the first line with its personal part, which has no quotes of its own.
@@ -36,7 +36,7 @@ func TestTamperedFiles(t *testing.T) {
 		file    string
 		edit    func([]byte) []byte
 		want    string
-		harmful bool // for the outsider, who looks at neither tiles nor manifest
+		harmful bool // for the independent verifier, which looks at neither tiles nor manifest
 	}{
 		"data":     {whole, replace("some-novel", "some-nuvel"), "data@0", true},
 		"personal": {whole, replace("reader 0", "reader 9"), "personal@0", true},
@@ -76,8 +76,8 @@ func TestTamperedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantFaults(t, name, run(t, verify.Config{Source: bundles(t, dir), Keys: l.Keys}), test.want, false)
-		if n, err := outsider.Verify(dir, l.Keys[0]); (err != nil) != test.harmful || err == nil && n != 4700 {
-			t.Errorf("%s: the outsider says %d, %v", name, n, err)
+		if n, err := verifier.Verify(dir, l.Keys[0]); (err != nil) != test.harmful || err == nil && n != 4700 {
+			t.Errorf("%s: the independent verifier says %d, %v", name, n, err)
 		}
 		if err := os.WriteFile(path, sound, 0o600); err != nil {
 			t.Fatal(err)

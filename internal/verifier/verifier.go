@@ -1,6 +1,6 @@
-// Package outsider verifies a bundle as somebody can who has docs/audit.md, docs/ledger.md and none of this project's
-// code: it imports the standard library and golang.org/x/mod/sumdb alone, and is kept apart from what it checks.
-package outsider
+// Package verifier is the independent verifier: it checks bundles from docs/audit.md and docs/ledger.md, without any of
+// this project's code. It imports the standard library and golang.org/x/mod/sumdb only.
+package verifier
 
 import (
 	"bytes"

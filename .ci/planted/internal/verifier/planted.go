@@ -1,4 +1,4 @@
-package outsider
+package verifier
 
 import (
 	_ "github.com/jackc/pgx/v5"     // want depguard

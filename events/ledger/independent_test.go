@@ -21,39 +21,40 @@ import (
 	"novelgate/readapi"
 )
 
-// outsider has an address and, from long ago, a public key. It knows nothing else of the service.
-type outsider struct {
+// verifier is an independent one: it has an address and, from long ago, a public key, and knows nothing else of the
+// service.
+type verifier struct {
 	t   testing.TB
 	url string
 	key string
 }
 
-func (o outsider) get(path string) (int, http.Header, []byte) {
-	o.t.Helper()
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, o.url+path, http.NoBody)
+func (v verifier) get(path string) (int, http.Header, []byte) {
+	v.t.Helper()
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, v.url+path, http.NoBody)
 	if err != nil {
-		o.t.Fatal(err)
+		v.t.Fatal(err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		o.t.Fatal(err)
+		v.t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		o.t.Fatal(err)
+		v.t.Fatal(err)
 	}
 	return response.StatusCode, response.Header, body
 }
 
-func (o outsider) checkpoint() tlog.Tree {
-	o.t.Helper()
-	status, header, body := o.get("/ledger/checkpoint")
+func (v verifier) checkpoint() tlog.Tree {
+	v.t.Helper()
+	status, header, body := v.get("/ledger/checkpoint")
 	if status != http.StatusOK || header.Get("Content-Type") != "text/plain; charset=utf-8" ||
 		header.Get("Cache-Control") != "public, max-age=1" {
-		o.t.Fatalf("checkpoint: %d, %v", status, header)
+		v.t.Fatalf("checkpoint: %d, %v", status, header)
 	}
-	return openNote(o.t, body, o.key)
+	return openNote(v.t, body, v.key)
 }
 
 // path is the address of a tile in C2SP tlog-tiles.
@@ -69,35 +70,35 @@ func tilePath(kind string, n int64, width int) string {
 	return path
 }
 
-func (o outsider) tile(kind string, n int64, width int) []byte {
-	o.t.Helper()
+func (v verifier) tile(kind string, n int64, width int) []byte {
+	v.t.Helper()
 	path := tilePath(kind, n, width)
-	status, header, body := o.get(path)
+	status, header, body := v.get(path)
 	if status != http.StatusOK || header.Get("Content-Type") != "application/octet-stream" ||
 		header.Get("Cache-Control") != "public, max-age=31536000, immutable" {
-		o.t.Fatalf("%s: %d, %v", path, status, header)
+		v.t.Fatalf("%s: %d, %v", path, status, header)
 	}
 	return body
 }
 
-func (outsider) Height() int { return 8 }
+func (verifier) Height() int { return 8 }
 
-func (o outsider) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+func (v verifier) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	data := make([][]byte, len(tiles))
 	for i, tile := range tiles {
-		data[i] = o.tile(fmt.Sprint(tile.L), tile.N, tile.W)
+		data[i] = v.tile(fmt.Sprint(tile.L), tile.N, tile.W)
 	}
 	return data, nil
 }
 
-func (outsider) SaveTiles([]tlog.Tile, [][]byte) {}
+func (verifier) SaveTiles([]tlog.Tile, [][]byte) {}
 
 // entries fetches all entries of a tree.
-func (o outsider) entries(tree tlog.Tree) [][]byte {
-	o.t.Helper()
+func (v verifier) entries(tree tlog.Tree) [][]byte {
+	v.t.Helper()
 	var entries [][]byte
 	for n := int64(0); n*256 < tree.N; n++ {
-		bundle := o.tile("entries", n, int(min(256, tree.N-n*256)))
+		bundle := v.tile("entries", n, int(min(256, tree.N-n*256)))
 		for len(bundle) > 0 {
 			size := int(binary.BigEndian.Uint16(bundle))
 			entries = append(entries, bundle[2:2+size])
@@ -107,8 +108,8 @@ func (o outsider) entries(tree tlog.Tree) [][]byte {
 	return entries
 }
 
-// newOutsider serves the ledger of a signed database of 1400 events.
-func newOutsider(t *testing.T) (outsider, func(n int)) {
+// newVerifier serves the ledger of a signed database of 1400 events.
+func newVerifier(t *testing.T) (verifier, func(n int)) {
 	t.Helper()
 	pool, signer := signedLedger(t)
 	router := mux.NewRouter().SkipClean(true)
@@ -119,27 +120,27 @@ func newOutsider(t *testing.T) (outsider, func(n int)) {
 	api.Register(router)
 	server := httptest.NewServer(router)
 	t.Cleanup(server.Close)
-	return outsider{t: t, url: server.URL, key: signer.Keys()[0]}, func(n int) {
+	return verifier{t: t, url: server.URL, key: signer.Keys()[0]}, func(n int) {
 		appendEvents(t, pool, n)
 		awaitSealed(t, pool)
 		sign(t, signer)
 	}
 }
 
-// TestOutsiderChecksTheLedger fetches everything over HTTP and checks it with the libraries of sumdb alone.
-func TestOutsiderChecksTheLedger(t *testing.T) {
+// TestIndependentVerifier fetches everything over HTTP and checks it with the libraries of sumdb alone.
+func TestIndependentVerifier(t *testing.T) {
 	t.Parallel()
-	o, grow := newOutsider(t)
-	if status, _, body := o.get("/ledger/key"); status != http.StatusOK || string(body) != o.key+"\n" {
+	v, grow := newVerifier(t)
+	if status, _, body := v.get("/ledger/key"); status != http.StatusOK || string(body) != v.key+"\n" {
 		t.Errorf("key: %d, %s", status, body)
 	}
-	old := o.checkpoint()
-	entries := o.entries(old)
+	old := v.checkpoint()
+	entries := v.entries(old)
 	if int64(len(entries)) != old.N {
 		t.Fatalf("%d entries of %d", len(entries), old.N)
 	}
 	// Every entry hashes to its place in the tree, and the tree to the root that was signed.
-	hashes := tlog.TileHashReader(old, o)
+	hashes := tlog.TileHashReader(old, v)
 	for n, entry := range entries {
 		if !strings.HasPrefix(string(entry), "novelgate/event/v1\n") {
 			t.Fatalf("entry %d is %q", n, entry)
@@ -154,16 +155,16 @@ func TestOutsiderChecksTheLedger(t *testing.T) {
 	}
 	for range 20 {
 		n := rand.Int64N(old.N)
-		status, header, body := o.get(fmt.Sprint("/ledger/proof?logIndex=", n))
+		status, header, body := v.get(fmt.Sprint("/ledger/proof?logIndex=", n))
 		if status != http.StatusOK || header.Get("Content-Type") != "text/plain; charset=utf-8" {
 			t.Fatalf("proof of %d: %d, %s", n, status, body)
 		}
-		wantProof(t, body, n, tlog.RecordHash(entries[n]), []string{o.key})
+		wantProof(t, body, n, tlog.RecordHash(entries[n]), []string{v.key})
 	}
-	// Later, the tree has grown from the one that the outsider remembers.
+	// Later, the tree has grown from the one that the verifier remembers.
 	grow(900)
-	grown := o.checkpoint()
-	proof, err := tlog.ProveTree(grown.N, old.N, tlog.TileHashReader(grown, o))
+	grown := v.checkpoint()
+	proof, err := tlog.ProveTree(grown.N, old.N, tlog.TileHashReader(grown, v))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,13 +172,13 @@ func TestOutsiderChecksTheLedger(t *testing.T) {
 		t.Errorf("from %d to %d: %v", old.N, grown.N, err)
 	}
 	// Partial tiles of older sizes are still there.
-	o.tile("0", old.N/256, int(old.N%256))
-	o.tile("entries", old.N/256, int(old.N%256))
+	v.tile("0", old.N/256, int(old.N%256))
+	v.tile("entries", old.N/256, int(old.N%256))
 }
 
 func TestLedgerHasNothingElse(t *testing.T) {
 	t.Parallel()
-	o, _ := newOutsider(t) // 1400 entries: 5 full tiles and one of width 120; one of width 5 on level 1
+	v, _ := newVerifier(t) // 1400 entries: 5 full tiles and one of width 120; one of width 5 on level 1
 	for path, want := range map[string]int{
 		"/ledger/tile/0/005.p/120": 200, "/ledger/tile/0/005.p/121": 404, "/ledger/tile/0/005": 404,
 		"/ledger/tile/0/006":     404,
@@ -199,7 +200,7 @@ func TestLedgerHasNothingElse(t *testing.T) {
 		"/ledger/proof?logIndex=99999999999999999999": 400, "/ledger/proof?logIndex=1400": 404,
 		"/ledger/proof?logIndex=1399": 200,
 	} {
-		status, header, body := o.get(path)
+		status, header, body := v.get(path)
 		if status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
 		}
