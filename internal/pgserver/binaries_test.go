@@ -35,20 +35,22 @@ func bare(t *testing.T, programs ...string) pgserver.Config {
 	}
 }
 
-func TestNoPostgreSQL(t *testing.T) {
+func TestUnusablePrograms(t *testing.T) {
 	t.Parallel()
-	_, err := pgserver.Start(t.Context(), bare(t))
-	if !errors.Is(err, pgserver.ErrNoBinaries) || !strings.Contains(fmt.Sprint(err), "Install it with: ") {
+	none := bare(t)
+	if _, err := pgserver.Start(t.Context(), none); !errors.Is(err, pgserver.ErrNoBinaries) ||
+		!strings.Contains(fmt.Sprint(err), "Install it with: ") {
 		t.Errorf("error = %v", err)
 	}
-}
-
-func TestExplicitDirectoryWithoutPostgreSQL(t *testing.T) {
-	t.Parallel()
-	empty := t.TempDir()
-	_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), BinDir: empty})
-	if err == nil || !strings.Contains(err.Error(), empty+" has no initdb") {
-		t.Errorf("error = %v", err)
+	empty, old := t.TempDir(), publicDir(t)
+	fakePrograms(t, old, "14")
+	for dir, want := range map[string]string{
+		empty: empty + " has no initdb", old: "is PostgreSQL 14, 15 or newer is needed",
+	} {
+		_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), BinDir: dir})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q", err, want)
+		}
 	}
 }
 
@@ -80,16 +82,6 @@ func TestProgramsFollowTheData(t *testing.T) {
 		return os.Getenv(name)
 	}
 	start(t, cfg)
-}
-
-func TestTooOldIsRefused(t *testing.T) {
-	t.Parallel()
-	old := publicDir(t)
-	fakePrograms(t, old, "14")
-	_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), BinDir: old})
-	if err == nil || !strings.Contains(err.Error(), "is PostgreSQL 14, 15 or newer is needed") {
-		t.Errorf("error = %v", err)
-	}
 }
 
 // fakePrograms makes programs that know their version and nothing else.

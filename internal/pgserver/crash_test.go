@@ -56,23 +56,6 @@ func TestServerGoesDownWithItsOwner(t *testing.T) {
 	t.Error("the server has outlived its owner")
 }
 
-func TestKilledServer(t *testing.T) {
-	t.Parallel()
-	dir := dataDir(t)
-	first := start(t, pgserver.Config{DataDir: dir})
-	query(t, first.URL(), keepOne)
-	if err := syscall.Kill(postmaster(t, dir), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	ended(t, first)
-	stop(t, first)
-
-	second := start(t, pgserver.Config{DataDir: dir})
-	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {
-		t.Errorf("kept %q", got)
-	}
-}
-
 // TestKilledServerWithABusyBackend: as long as a process of the dead server may write, none must start.
 func TestKilledServerWithABusyBackend(t *testing.T) {
 	t.Parallel()
@@ -192,34 +175,26 @@ func TestKilledInitdb(t *testing.T) {
 	}
 }
 
+// TestOtherMajorVersionIsRefused: data of a version that is not installed, and data in a directory that is named after
+// another version, stay as they are.
 func TestOtherMajorVersionIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
-	version := filepath.Join(dir, "pg99", "PG_VERSION")
-	if err := os.Mkdir(filepath.Dir(version), 0o700); err != nil {
+	newer, renamed := dataDir(t), dataDir(t)
+	if err := os.Mkdir(filepath.Join(newer, "pg99"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir})
-	if !errors.Is(err, pgserver.ErrVersionMismatch) {
-		t.Errorf("error = %v", err)
-	}
-	if content, err := os.ReadFile(version); err != nil || string(content) != "99\n" {
-		t.Errorf("the data was touched: %q, %v", content, err)
-	}
-}
-
-// TestRenamedDataIsRefused: the directory is named after another version than that of the data.
-func TestRenamedDataIsRefused(t *testing.T) {
-	t.Parallel()
-	dir := dataDir(t)
-	stop(t, start(t, pgserver.Config{DataDir: dir}))
-	if err := os.WriteFile(filepath.Join(cluster(t, dir), "PG_VERSION"), []byte("14\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir}); !errors.Is(err, pgserver.ErrVersionMismatch) {
-		t.Errorf("error = %v", err)
+	stop(t, start(t, pgserver.Config{DataDir: renamed}))
+	for dir, version := range map[string]string{newer: "99\n", renamed: "14\n"} {
+		file := filepath.Join(cluster(t, dir), "PG_VERSION")
+		if err := os.WriteFile(file, []byte(version), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir})
+		if !errors.Is(err, pgserver.ErrVersionMismatch) {
+			t.Errorf("error = %v", err)
+		}
+		if got := read(t, file); got != version {
+			t.Errorf("the data was touched: %q", got)
+		}
 	}
 }

@@ -3,11 +3,15 @@ package pgserver
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 const (
@@ -57,4 +61,79 @@ func (l layout) socketDir() string {
 	}
 	sum := sha256.Sum256([]byte(l.dir))
 	return "/tmp/novelgate-" + hex.EncodeToString(sum[:8])
+}
+
+// tryLock takes the lock file at path for this process, or returns nil when another one has it. The
+// kernel frees it when the returned file is closed or the process dies, however it dies.
+func tryLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock file: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return file, nil
+	}
+	_ = file.Close() // nothing was written
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("lock %s: %w", path, err)
+}
+
+// pidFile is what postmaster.pid says. Its lines are fixed by PostgreSQL's src/include/utils/pidfile.h:
+// 1 process, 2 data directory, 3 start time, 4 port, 5 socket directory, 6 listen address,
+// 7 shared memory, 8 status.
+type pidFile struct {
+	pid       int
+	port      string
+	socketDir string
+	status    string
+	lines     []string
+}
+
+func pidFilePath(cluster string) string { return filepath.Join(cluster, "postmaster.pid") }
+
+// readPIDFile returns found = false when there is no file, or one that is just being written.
+func readPIDFile(cluster string) (file pidFile, found bool, err error) {
+	content, err := os.ReadFile(pidFilePath(cluster))
+	if errors.Is(err, fs.ErrNotExist) {
+		return pidFile{}, false, nil
+	}
+	if err != nil {
+		return pidFile{}, false, fmt.Errorf("read postmaster.pid: %w", err)
+	}
+	lines := strings.Split(string(content), "\n")
+	// A server started by hand in single-user mode writes its process number negated.
+	pid, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(lines[0]), "-"))
+	if err != nil {
+		return pidFile{}, false, nil //nolint:nilerr // an empty file is one that is about to be filled
+	}
+	line := func(number int) string {
+		if number > len(lines) {
+			return ""
+		}
+		return strings.TrimSpace(lines[number-1])
+	}
+	return pidFile{pid: pid, port: line(4), socketDir: line(5), status: line(8), lines: lines}, true, nil
+}
+
+// ready reports whether the server takes connections: "standby" is what one says that follows another server.
+func (f pidFile) ready() bool {
+	return (f.status == "ready" || f.status == "standby") && f.socketDir != ""
+}
+
+// url addresses a database of the server that wrote the file.
+func (f pidFile) url(database string) string {
+	return socketURL(f.socketDir, f.port, database)
+}
+
+func socketURL(dir, port, database string) string {
+	query := url.Values{"host": {dir}, "port": {port}}
+	return (&url.URL{
+		Scheme:   "postgres",
+		User:     url.User(superuser),
+		Path:     "/" + database,
+		RawQuery: query.Encode(),
+	}).String()
 }

@@ -5,8 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -83,4 +90,112 @@ func runBound(cmd *exec.Cmd) ([]byte, error) {
 		return output.Bytes(), fmt.Errorf("wait for %s: %w", cmd.Path, p.err)
 	}
 	return output.Bytes(), p.err
+}
+
+const (
+	pollInterval = 10 * time.Millisecond
+
+	// orphanGrace is how long a server without an owner may look undisturbed before it is told to stop.
+	orphanGrace = time.Second
+)
+
+// awaitPredecessor waits until no server runs on the cluster and leaves nothing behind that would keep
+// the next one from starting. Call it under the lock: whoever still runs then has lost its owner. On
+// Linux it has been told to stop already; a server without an owner is told here.
+func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string) error {
+	var told bool
+	started := time.NewTimer(orphanGrace)
+	defer started.Stop()
+	for {
+		file, found, err := readPIDFile(cluster)
+		if err != nil {
+			return err
+		}
+		if !found {
+			break
+		}
+		if !isPostmaster(file.pid, cluster) {
+			if err := disarmPIDFile(cluster, file); err != nil {
+				return err
+			}
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for an earlier PostgreSQL (process %d) on %s to stop: %w", file.pid, cluster,
+				context.Cause(ctx))
+		case <-started.C:
+			if !told && file.status != "stopping" {
+				cfg.Logger.WarnContext(ctx, "stopping a PostgreSQL that has lost its owner", slog.Int("pid", file.pid))
+				if err := syscall.Kill(file.pid, syscall.SIGINT); err != nil {
+					return fmt.Errorf("stop an earlier PostgreSQL (process %d): %w", file.pid, err)
+				}
+			}
+			told = true
+		case <-time.After(pollInterval):
+		}
+	}
+	// The directory is ours alone, so what a killed server left in it is dead. PostgreSQL would take the
+	// lock file of the socket seriously if its process number has been given to somebody else.
+	for _, name := range []string{socketName, socketName + ".lock"} {
+		if err := os.Remove(filepath.Join(socketDir, name)); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("remove stale socket: %w", err)
+		}
+	}
+	return nil
+}
+
+// isPostmaster tells whether the process is the server of this cluster. Process numbers are reused,
+// above all in containers, so that being alive proves nothing.
+func isPostmaster(pid int, cluster string) bool {
+	if pid <= 0 || syscall.Kill(pid, 0) == syscall.ESRCH {
+		return false
+	}
+	if runtime.GOOS != "linux" {
+		return true // as PostgreSQL itself judges
+	}
+	proc := "/proc/" + strconv.Itoa(pid)
+	commandLine, err := os.ReadFile(proc + "/cmdline")
+	if err != nil {
+		return !os.IsNotExist(err)
+	}
+	args := strings.Split(string(bytes.TrimRight(commandLine, "\x00")), "\x00")
+	if slices.Contains(args[1:], cluster) {
+		return true
+	}
+	// A server started by hand may spell the directory in another way; it works inside of it.
+	work, err := os.Stat(proc + "/cwd")
+	if err != nil {
+		return false
+	}
+	data, err := os.Stat(cluster)
+	return err == nil && os.SameFile(work, data)
+}
+
+// disarmPIDFile replaces the process number of a dead server by one that no process has. PostgreSQL
+// refuses to start while the number is in use, whoever uses it now. The file stays otherwise, because
+// PostgreSQL checks with its shared-memory line that no backend has survived.
+func disarmPIDFile(cluster string, file pidFile) error {
+	const nobodysPID = "2147483647" // above the largest possible pid_max
+	if syscall.Kill(file.pid, 0) == syscall.ESRCH {
+		return nil
+	}
+	path := pidFilePath(cluster)
+	handle, err := os.OpenFile(path, os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // the server was not dead yet: it has removed its file as the last thing it did
+	case err != nil:
+		return fmt.Errorf("open stale postmaster.pid: %w", err)
+	}
+	file.lines[0] = nobodysPID
+	// Longer than before or equally long, so that nothing of the old content is left.
+	_, err = handle.WriteAt([]byte(strings.Join(file.lines, "\n")), 0)
+	if closeErr := handle.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("rewrite stale postmaster.pid: %w", err)
+	}
+	return nil
 }

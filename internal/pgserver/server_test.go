@@ -135,29 +135,18 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
-// TestSocketIsPrivate: the server trusts whoever reaches its socket, so a directory that was left behind is closed to
-// others.
-func TestSocketIsPrivate(t *testing.T) {
+func TestDataIsKept(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
+	// The server trusts whoever reaches its socket: a directory that was left behind open is closed to others.
 	sockets := filepath.Join(dir, "run")
 	if err := os.Mkdir(sockets, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	start(t, pgserver.Config{DataDir: dir})
-	info, err := os.Stat(sockets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Mode().Perm() != 0o700 {
-		t.Errorf("it has mode %v", info.Mode())
-	}
-}
-
-func TestDataIsKept(t *testing.T) {
-	t.Parallel()
-	dir := dataDir(t)
 	first := start(t, pgserver.Config{DataDir: dir})
+	if info, err := os.Stat(sockets); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory of the socket: %v, %v", info.Mode(), err)
+	}
 	query(t, first.URL(), keepOne)
 	stop(t, first)
 
@@ -228,23 +217,23 @@ func TestConcurrentStartsHaveOneOwner(t *testing.T) {
 	}
 }
 
+// TestSettings: the server is sized for the machine, unless settings say otherwise.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	server := start(t,
-		pgserver.Config{DataDir: dataDir(t), Settings: map[string]string{"fsync": "off", "max_connections": "17"}})
-	got := query(t, server.URL(), `SELECT current_setting('fsync'), current_setting('max_connections')`)
-	if diff := cmp.Diff([]string{"off", "17"}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// The server is sized for the machine, unless settings say otherwise.
-func TestSizes(t *testing.T) {
-	t.Parallel()
-	const sizes = `SELECT pg_size_bytes(current_setting('shared_buffers')) BETWEEN 128 * 1024 * 1024 AND 1024 * 1024 * 1024, current_setting('max_wal_size')`
-	for want, settings := range map[string]map[string]string{"4GB": nil, "2GB": {"max_wal_size": "2GB"}} {
-		server := start(t, pgserver.Config{DataDir: dataDir(t), Settings: settings})
-		if diff := cmp.Diff([]string{"t", want}, query(t, server.URL(), sizes)); diff != "" {
+	const read = `SELECT pg_size_bytes(current_setting('shared_buffers')) BETWEEN 128 * 1024 * 1024 AND 1024 * 1024 * 1024,
+		current_setting('max_wal_size'), current_setting('fsync'), current_setting('max_connections')`
+	for _, test := range []struct {
+		settings map[string]string
+		want     []string
+	}{
+		{nil, []string{"t", "4GB", "on", "100"}},
+		{
+			map[string]string{"fsync": "off", "max_connections": "17", "max_wal_size": "2GB"},
+			[]string{"t", "2GB", "off", "17"},
+		},
+	} {
+		server := start(t, pgserver.Config{DataDir: dataDir(t), Settings: test.settings})
+		if diff := cmp.Diff(test.want, query(t, server.URL(), read)); diff != "" {
 			t.Error(diff)
 		}
 	}

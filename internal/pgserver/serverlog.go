@@ -18,12 +18,13 @@ const (
 	tailSize    = 16 << 10 // bytes read back for an error message
 )
 
+// The server's own logging_collector does not bound the log: a new file that it begins because of the size of the old
+// one takes another name, and only one that it begins after some time replaces an older file.
+
 // openLog opens the log for appending and returns its size, from which a failed start is quoted.
 func openLog(path string, owner account) (file *os.File, size int64, err error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > maxLogSize {
-		if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, 0, fmt.Errorf("move server log aside: %w", err)
-		}
+	if err := emptyLog(path, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
 	}
 	file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

@@ -2,7 +2,16 @@
 
 package pgserver
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
+
+// grantPassage is for Linux, where root starts servers.
+func grantPassage(string, int) error { return errors.ErrUnsupported }
+
+// memory returns 0: it cannot be told here.
+func memory() uint64 { return 0 }
 
 // childAttributes puts the child into its own process group, so that a Ctrl-C meant for us does not
 // shut the server down before we are done with it. Where the kernel cannot tie its life to ours, the

@@ -1,3 +1,5 @@
+//go:build linux
+
 package pgserver
 
 import (
@@ -7,8 +9,40 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// childAttributes puts the child into its own process group, so that a Ctrl-C meant for us does not
+// shut the server down before we are done with it, and ties its life to ours.
+func childAttributes(who account) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Setpgid:    true,
+		Pdeathsig:  syscall.SIGINT,
+		Credential: who.credential(),
+	}
+}
+
+// cgroupLimit says how much memory the container may use (cgroups(7), version 2); there is none outside of one.
+const cgroupLimit = "/sys/fs/cgroup/memory.max"
+
+// memory returns the bytes of memory of this machine or container, 0 if that cannot be told.
+func memory() uint64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0
+	}
+	total := uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // the types differ between architectures
+	if text, err := os.ReadFile(cgroupLimit); err == nil {
+		if limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			total = min(total, limit)
+		}
+	}
+	return total
+}
 
 // A POSIX access control list as the kernel stores it: a version, then entries sorted by tag and id
 // (include/uapi/linux/posix_acl_xattr.h).
