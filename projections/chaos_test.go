@@ -18,7 +18,6 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
-	"novelgate/internal/testsize"
 	"novelgate/projections"
 )
 
@@ -83,7 +82,7 @@ func TestMovedCheckpointIsMet(t *testing.T) {
 func TestExactlyOnceInChaos(t *testing.T) {
 	t.Parallel()
 	const writers = 4
-	transactions := testsize.Of(500, 120)
+	transactions := testdb.Size(500, 120)
 	url := testdb.New(t)
 	writing := open(t, url, "writer")
 	chaos := newCounting(t, writing, "chaos")

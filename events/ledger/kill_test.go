@@ -14,7 +14,6 @@ import (
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
-	"novelgate/internal/testsize"
 )
 
 // childDatabase makes the test binary a sealer on this database, whose connections have the name childName.
@@ -81,7 +80,7 @@ func TestKilled(t *testing.T) {
 	for _, name := range []string{"sealer-0", "sealer-1"} {
 		children[name] = child(name)
 	}
-	for range testsize.Of(16, 4) {
+	for range testdb.Size(16, 4) {
 		appendEvents(t, pool, 1+rand.IntN(700))
 		sealing := ""
 		testdb.Eventually(t, "one of the processes is in the middle of a seal", func() bool {

@@ -18,7 +18,6 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/internal/blackbox"
 	"novelgate/internal/testdb"
-	"novelgate/internal/testsize"
 )
 
 // residentPeak is how much memory a process has had at a time since it started, in MB.
@@ -135,8 +134,8 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 func TestMemoryOfStalledBodies(t *testing.T) {
 	const most = 300 // MB
 	for name, c := range map[string]struct{ partners, connections, sent, length int }{
-		blackbox.PostsPath:                       {1, testsize.Of(8000, 800), 31 << 10, 32 << 10},
-		"/api/integrations/deliveries/reconcile": {testsize.Of(300, 30), 8, 500 << 10, 512 << 10},
+		blackbox.PostsPath:                       {1, testdb.Size(8000, 800), 31 << 10, 32 << 10},
+		"/api/integrations/deliveries/reconcile": {testdb.Size(300, 30), 8, 500 << 10, 512 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := testdb.New(t)
@@ -221,7 +220,7 @@ func stallBody(t *testing.T, base, header string, sent int) {
 // TestMemoryOfOpenConnections opens more connections than may be open, each of which was answered once and stays.
 func TestMemoryOfOpenConnections(t *testing.T) {
 	const most = 300 // MB
-	allowed := testsize.Of(8000, 800)
+	allowed := testdb.Size(8000, 800)
 	database := testdb.New(t)
 	r := serve(t, database, "--allow-unsafe-durability", "--connections", strconv.Itoa(allowed))
 	p := newPartner(t, database)

@@ -19,3 +19,12 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
+
+// Size returns full, or brief under -short. Runs under the race detector are short: it looks at each kind of access,
+// and slows each of them down.
+func Size(full, brief int) int {
+	if testing.Short() {
+		return brief
+	}
+	return full
+}

@@ -15,7 +15,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/testdb"
-	"novelgate/internal/testsize"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -285,7 +284,7 @@ func TestCompareWhileInUse(t *testing.T) {
 				}
 				name := fmt.Sprintf("%d-%d", w, i)
 				appendUntilDone(t, pool, append(comments(random, name, 20), partners(novel(random, "title "+name))...))
-				time.Sleep(time.Duration(testsize.Of(1, 10)) * time.Millisecond)
+				time.Sleep(time.Duration(testdb.Size(1, 10)) * time.Millisecond)
 			}
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/testdb"
-	"novelgate/internal/testsize"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -60,7 +59,7 @@ func child() {
 // A rebuild that is killed goes on where it was, in whatever phase, and ends right.
 func TestKilledRebuildGoesOn(t *testing.T) {
 	t.Parallel()
-	total := testsize.Of(20_000, 5000)
+	total := testdb.Size(20_000, 5000)
 	for _, c := range []struct {
 		projection projections.Projection
 		until      int

@@ -9,12 +9,11 @@ import (
 	_ "math/rand" // want depguard
 	"time"
 
-	_ "novelgate/cmd/planted"       // want depguard
-	_ "novelgate/docs"              // want depguard
-	_ "novelgate/internal/testdb"   // want depguard
-	_ "novelgate/internal/testsize" // want depguard
-	_ "novelgate/migrations"        // want depguard
-	_ "novelgate/readapi"           // want depguard
+	_ "novelgate/cmd/planted"     // want depguard
+	_ "novelgate/docs"            // want depguard
+	_ "novelgate/internal/testdb" // want depguard
+	_ "novelgate/migrations"      // want depguard
+	_ "novelgate/readapi"         // want depguard
 )
 
 // Log reads the clock and logs badly.
