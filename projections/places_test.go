@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 func numbered(n int) (id uuid.UUID) {
@@ -17,23 +18,20 @@ func TestPlacesKeepTheLatest(t *testing.T) {
 	t.Parallel()
 	var p places
 	for i := range 3 * keepPlaces {
-		var parent *uuid.UUID
+		var parent pgtype.UUID
 		if i%10 > 0 {
-			above := numbered(i - 1)
-			parent = &above
+			parent = present(numbered(i - 1))
 		}
-		at, ok := p.add(numbered(i), parent)
-		if want := (place{root: numbered(i - i%10), depth: int32(i % 10)}); !ok || at != want {
-			t.Fatalf("post %d is at %+v, %v, want %+v", i, at, ok, want)
+		if at, want := p.add(numbered(i), parent), (place{top: numbered(i - i%10), steps: int32(i % 10)}); at != want {
+			t.Fatalf("post %d is at %+v, want %+v", i, at, want)
 		}
 		if kept := len(p.latest) + len(p.earlier); kept > 2*keepPlaces {
 			t.Fatalf("%d are kept", kept)
 		}
 	}
-	for parent, want := range map[int]bool{2*keepPlaces + 1: true, 1: false, 4 * keepPlaces: false} {
-		above := numbered(parent)
-		if _, ok := p.add(uuid.New(), &above); ok != want {
-			t.Errorf("a reply to post %d: %v", parent, ok)
+	for parent, known := range map[int]bool{2*keepPlaces + 1: true, 1: false, 4 * keepPlaces: false} {
+		if at := p.add(uuid.New(), present(numbered(parent))); at.anchor.Valid == known {
+			t.Errorf("a reply to post %d is at %+v", parent, at)
 		}
 	}
 }

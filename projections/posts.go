@@ -45,18 +45,17 @@ func (Posts) Streams() []string { return []string{events.PostStream, events.Auth
 // Apply implements Projection.
 func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	rows := newPostRows(len(batch))
+	var places places // of the batch: postsSQL finds what lies before it
 	for i := range batch {
 		if e, ok := batch[i].Event.(events.PostImported); ok {
 			row := newPostRow(&batch[i], &e)
-			rows.add(&row)
+			rows.add(&row, places.add(row.post.Bytes, row.parent))
 		}
 	}
 	if len(rows.posts) > 0 {
-		above := rows.ancestry()
 		if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors,
-			rows.parents,
-			rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs, above.tops,
-			above.anchors, above.steps); err != nil {
+			rows.parents, rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs, rows.tops, rows.anchors,
+			rows.steps); err != nil {
 			return fmt.Errorf("insert posts: %w", err)
 		}
 	}
@@ -145,6 +144,8 @@ type postRows struct {
 	chapters, contents                                     pgtype.FlatArray[pgtype.Text]
 	written, recorded                                      pgtype.FlatArray[time.Time]
 	eventIDs                                               []string
+	tops, anchors                                          pgtype.FlatArray[pgtype.UUID]
+	steps                                                  []int32
 }
 
 func newPostRows(capacity int) *postRows {
@@ -154,17 +155,18 @@ func newPostRows(capacity int) *postRows {
 	return &postRows{
 		posts: ids(), threads: ids(), novels: ids(), integrations: ids(), authors: ids(), parents: ids(),
 		chapters: texts(), contents: texts(), written: times(), recorded: times(),
-		eventIDs: make([]string, 0, capacity),
+		eventIDs: make([]string, 0, capacity), tops: ids(), anchors: ids(), steps: make([]int32, 0, capacity),
 	}
 }
 
-func (r *postRows) add(row *postRow) {
+func (r *postRows) add(row *postRow, at place) {
 	r.posts, r.threads, r.novels = append(r.posts, row.post), append(r.threads, row.thread), append(r.novels, row.novel)
 	r.integrations, r.authors, r.parents = append(r.integrations, row.integration), append(r.authors, row.author),
 		append(r.parents, row.parent)
 	r.chapters, r.contents = append(r.chapters, row.chapter), append(r.contents, row.content)
 	r.written, r.recorded = append(r.written, row.written), append(r.recorded, row.recorded)
 	r.eventIDs = append(r.eventIDs, row.eventID)
+	r.tops, r.anchors, r.steps = append(r.tops, present(at.top)), append(r.anchors, at.anchor), append(r.steps, at.steps)
 }
 
 func present(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }

@@ -1,6 +1,6 @@
 -- Adds comments. A post is imported once, so a conflict is a second application of the same event; it only matters
 -- if the comment was erased since. Table names are unqualified: search_path decides which generation is written.
--- $12, $13, $14: where each stands in the tree, as far as the batch knows it; see ancestry.go.
+-- $12, $13, $14: where each stands in the tree, as far as the batch knows it; see places.go.
 INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content,
                    written_at, recorded_at, event_id, root_post_id, depth)
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number::numeric, p.content,

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -33,16 +34,15 @@ type loadedPost struct {
 }
 
 // Load implements Loader. The first version of a stream is there once, so what imports a comment there adds a row of
-// its own. Where a reply stands is known if what it replies to was loaded not long ago; otherwise it has to wait until
-// all that is written.
+// its own. Where a reply stands is known if what it replies to was loaded not long ago; otherwise Apply finds out.
 func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 	rows := make([]loadedPost, 0, len(batch))
 	var rest []events.Recorded
 	for i := range batch {
 		if e, ok := batch[i].Event.(events.PostImported); ok && batch[i].StreamVersion == 1 {
-			if at, known := l.places.add(batch[i].StreamID, e.ParentPostID); known {
-				row, err := loadPost(&batch[i], &e, at)
-				if err != nil {
+			row := loadedPost{postRow: newPostRow(&batch[i], &e)}
+			if at := l.places.add(batch[i].StreamID, row.parent); !at.anchor.Valid {
+				if err := row.complete(at); err != nil {
 					return nil, nil, err
 				}
 				rows = append(rows, row)
@@ -66,17 +66,16 @@ func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, 
 	return []Rows{{Table: "posts", Columns: postColumns, Values: values}}, rest, nil
 }
 
-func loadPost(recorded *events.Recorded, e *events.PostImported, at place) (loadedPost, error) {
-	row := loadedPost{
-		postRow: newPostRow(recorded, e), root: pgtype.UUID{Bytes: at.root, Valid: at.depth > 0}, depth: at.depth,
+// complete adds where the post stands, and the number of its chapter.
+func (p *loadedPost) complete(at place) (err error) {
+	p.root, p.depth = pgtype.UUID{Bytes: at.top, Valid: at.steps > 0}, at.steps
+	if !p.chapter.Valid {
+		return nil
 	}
-	if row.chapter.Valid {
-		var err error
-		if row.number, err = parseNumeric(row.chapter.String); err != nil {
-			return loadedPost{}, fmt.Errorf("chapter number of post %s: %w", recorded.StreamID, err)
-		}
+	if p.number, err = parseNumeric(p.chapter.String); err != nil {
+		return fmt.Errorf("chapter number of post %s: %w", uuid.UUID(p.post.Bytes), err)
 	}
-	return row, nil
+	return nil
 }
 
 // byThread returns the order in which rows of one thread follow one another: indexes that begin with it take them on

@@ -25,7 +25,7 @@ func TestRebuildEqualsNaiveFold(t *testing.T) {
 		readAll(t, pool)
 		for _, p := range projections.All() {
 			if _, err := rebuild.Run(t.Context(),
-				rebuild.Config{Pool: pool, Projection: p, RangeSize: 1 + random.IntN(100), Logger: quiet()}); err != nil {
+				rebuild.Config{Pool: pool, Projection: p, ChunkSize: 1 + random.IntN(100), Logger: quiet()}); err != nil {
 				t.Fatal(err)
 			}
 		}

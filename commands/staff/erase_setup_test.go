@@ -168,7 +168,7 @@ func (l *live) rebuildAll(t testing.TB) {
 func (l *live) rebuild(t testing.TB, p projections.Projection, inline bool) {
 	t.Helper()
 	if _, err := rebuild.Run(context.Background(), rebuild.Config{
-		Pool: l.Pool, Projection: p, Inline: inline, RangeSize: 100, Logger: slog.New(slog.DiscardHandler),
+		Pool: l.Pool, Projection: p, Inline: inline, ChunkSize: 100, Logger: slog.New(slog.DiscardHandler),
 	}); err != nil {
 		t.Errorf("rebuild %s: %v", p.Name(), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -94,20 +95,26 @@ func execute(ctx context.Context, pool *pgxpool.Pool, statements []string) error
 // round measures the ways to read the log, one after another. Processor time tells more than speed where others use the
 // machine.
 func (c *ProjectionsCommand) round(ctx context.Context, arena *contest.Arena, pool *pgxpool.Pool) error {
-	forget := []string{`TRUNCATE posts`, `DELETE FROM projections`, `CHECKPOINT`}
+	forget := []string{`DELETE FROM projections`}
+	for _, p := range projections.All() {
+		forget = append(forget, `TRUNCATE `+strings.Join(p.Tables(), ", "))
+	}
+	forget = append(forget, `CHECKPOINT`)
 	if err := execute(ctx, pool, forget); err != nil {
 		return err
 	}
 	var reading float64
-	for _, way := range []struct {
+	type way struct {
 		name string
 		run  func() (int, error)
-	}{
-		{"read loop, one connection", func() (int, error) { return readLoop(ctx, pool) }},
-		{"posts catches up, live", func() (int, error) { return catchUp(ctx, pool, projections.Posts{}) }},
-		{"posts is rebuilt beside it", func() (int, error) { return c.rebuild(ctx, pool, projections.Posts{}) }},
-		{"authors is rebuilt", func() (int, error) { return c.rebuild(ctx, pool, projections.Authors{}) }},
-	} {
+	}
+	ways := []way{{"read loop, one connection", func() (int, error) { return readLoop(ctx, pool) }}}
+	for _, p := range projections.All() {
+		ways = append(ways,
+			way{p.Name() + " catches up, live", func() (int, error) { return catchUp(ctx, pool, p) }},
+			way{p.Name() + " is rebuilt beside it", func() (int, error) { return c.rebuild(ctx, pool, p) }})
+	}
+	for _, way := range ways {
 		begun := time.Now()
 		here, database, err := processorTime(arena)
 		if err != nil {
@@ -126,7 +133,7 @@ func (c *ProjectionsCommand) round(ctx context.Context, arena *contest.Arena, po
 		if reading == 0 {
 			reading = rate
 		}
-		const line = "%-27s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, " +
+		const line = "%-30s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, " +
 			"%4.1f µs in the database\n"
 		fmt.Printf(line, way.name, rate, rate/reading, took.Seconds(), (hereAfter-here).Seconds()*1e6/float64(n),
 			(databaseAfter-database).Seconds()*1e6/float64(n))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,16 +23,19 @@ const (
 	Comparing = "comparing"
 )
 
-// ErrNotComparable means that there is nothing to compare the live tables with: the log cannot be replayed as it is, or
-// other code has written them.
-var ErrNotComparable = errors.New("the tables cannot be compared")
-
-// ErrMayNotCreate means that the database does not let this role create a schema to replay into, or is a standby.
-var ErrMayNotCreate = errors.New("no permission to create a schema")
-
 var (
+	// ErrNotComparable means that there is nothing to compare the live tables with: the log cannot be replayed as it is,
+	// or other code has written them.
+	ErrNotComparable = errors.New("the tables cannot be compared")
+	// ErrMayNotCreate means that the database does not let this role create a schema to replay into, or is a standby.
+	ErrMayNotCreate = errors.New("no permission to create a schema")
+
 	errCompared  = errors.New("another process compares this projection")
 	errStructure = errors.New("the structure of the tables has changed meanwhile: compare again")
+	errErased    = fmt.Errorf("%w: the log has lost the words of an author, and the projection has yet to apply that "+
+		"erasure: compare again when `novelgate serve` has run", ErrNotComparable)
+	errErasing = fmt.Errorf("%w: an author is being erased, and the log has lost some of their words before that is on "+
+		"record: compare again when `novelgate author erase` has ended", ErrNotComparable)
 )
 
 // Comparison says whether the live tables of a projection are what the log leads to.
@@ -45,10 +50,8 @@ type Comparison struct {
 // comparison is one run. Its new tables are thrown away.
 type comparison struct {
 	*rebuild
-	structure string
-	position  events.Position // of the new tables
-	snapshot  string          // in which the live ones were looked at last
-	result    Comparison
+	snapshot string // in which the live tables were looked at last
+	result   Comparison
 }
 
 // approaches is how often the new tables are brought to where the live ones are before the snapshot: each time less is
@@ -58,23 +61,23 @@ const approaches = 4
 // Compare replays the log with the projection's own code into tables of a schema of its own, and compares them with the
 // live ones, row by row, while those are in use. What they hold is looked at in one read-only snapshot, up to whose
 // position in the log the replay goes, so nothing is missed or ahead. It fails with ErrNotComparable. Of the
-// configuration Workers and RangeSize are of no use.
+// configuration Workers is of no use.
 func Compare(ctx context.Context, config Config) (Comparison, error) {
-	config.Workers = 2 // with the connection of the lock four: one reads and one writes, or both are compared
+	config.Workers = 1 // with the connection of the lock three: one reads and one writes, or both are compared
 	r, err := newRebuild(ctx, config)
 	if err != nil {
 		return Comparison{}, err
 	}
 	defer r.pool.Close()
 	r.scratch = r.Projection.Name() + "_replayed"
-	lock, err := r.lock(ctx)
+	unlock, err := r.lock(ctx)
 	if errors.Is(err, ErrUnderWay) {
 		return Comparison{}, fmt.Errorf("compare projection %s: %w", r.Projection.Name(), errCompared)
 	}
 	if err != nil {
 		return Comparison{}, err
 	}
-	defer r.unlock(context.WithoutCancel(ctx), lock)
+	defer unlock()
 	c := &comparison{rebuild: r, result: Comparison{Name: r.Projection.Name()}}
 	if err = c.create(ctx); err == nil {
 		err = errors.Join(c.run(ctx), c.drop(context.WithoutCancel(ctx)))
@@ -88,20 +91,84 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 	case err != nil:
 		return Comparison{}, fmt.Errorf("compare projection %s: %w", r.Projection.Name(), err)
 	}
+	c.result.Events = c.read
 	return c.result, nil
 }
 
 func (c *comparison) run(ctx context.Context) error {
 	for range approaches {
-		before := c.result.Events
+		before := c.read
 		if err := c.approach(ctx); err != nil {
 			return err
 		}
-		if c.result.Events-before < chunkSize {
+		if c.read-before < c.ChunkSize {
 			break
 		}
 	}
 	return c.besideErasures(ctx)
+}
+
+// SQLSTATEs.
+const (
+	insufficientPrivilege = "42501"
+	readOnlyTransaction   = "25006"
+)
+
+// create makes empty tables, in the place of what a process that crashed may have left.
+func (c *comparison) create(ctx context.Context) error {
+	tables := c.Projection.Tables()
+	c.record.phase = Replaying
+	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) (err error) {
+		if c.record.structure, err = structureOf(ctx, tx, tables); err != nil {
+			return err
+		}
+		if err := dropSchema(ctx, tx, c.Schema()); err != nil {
+			return err
+		}
+		err = createTables(ctx, tx, c.Schema(), tables, unlogged)
+		var pgErr *pgconn.PgError
+		if errors.As(err, &pgErr) && (pgErr.Code == insufficientPrivilege || pgErr.Code == readOnlyTransaction) {
+			return fmt.Errorf("%w: %w", ErrMayNotCreate, err)
+		}
+		if err != nil {
+			return err
+		}
+		return createIndexes(ctx, tx, c.Schema(), tables, inTransaction)
+	})
+}
+
+func (c *comparison) drop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
+	defer cancel()
+	return dropSchema(ctx, c.pool, c.Schema())
+}
+
+// approach replays up to where the live tables are now.
+func (c *comparison) approach(ctx context.Context) error {
+	conn, err := c.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to replay: %w", err)
+	}
+	defer conn.Release()
+	var end events.Position
+	if c.Inline {
+		end, err = eventlog.Settled(ctx, conn)
+	} else {
+		_, end, err = c.checkpoint(ctx, conn)
+	}
+	if err != nil {
+		return err
+	}
+	return c.replayAsSeen(ctx, conn, end)
+}
+
+// replayAsSeen applies the events behind those that the new tables hold, up to a position, as q sees the log. What was
+// skipped is on record by the time at which the live tables are behind it.
+func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo events.Position) error {
+	portion, streams := eventlog.NewPortion(c.ChunkSize), projections.Streams(c.Projection)
+	return c.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
+		return eventlog.ReadFirst(ctx, q, eventlog.Range{After: after, UpTo: upTo}, portion, streams)
+	})
 }
 
 const snapshotSQL = `SELECT pg_current_snapshot()::text`
@@ -124,79 +191,19 @@ func (c *comparison) inSnapshot(ctx context.Context) error {
 	return c.wantNoErasureUnderWay(ctx)
 }
 
-// SQLSTATEs.
-const (
-	insufficientPrivilege = "42501"
-	readOnlyTransaction   = "25006"
-)
-
-// create makes empty tables, in the place of what a process that crashed may have left.
-func (c *comparison) create(ctx context.Context) error {
-	tables := c.Projection.Tables()
-	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) (err error) {
-		if c.structure, err = structureOf(ctx, tx, tables); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, c.dropSQL()); err != nil {
-			return fmt.Errorf("drop schema %s: %w", c.schema(), err)
-		}
-		err = createTables(ctx, tx, c.schema(), tables, unlogged)
-		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && (pgErr.Code == insufficientPrivilege || pgErr.Code == readOnlyTransaction) {
-			return fmt.Errorf("%w: %w", ErrMayNotCreate, err)
-		}
-		if err != nil {
-			return err
-		}
-		return createIndexes(ctx, tx, c.schema(), tables, false)
-	})
-}
-
-func (c *comparison) dropSQL() string {
-	return `DROP SCHEMA IF EXISTS ` + pgx.Identifier{c.schema()}.Sanitize() + ` CASCADE`
-}
-
-func (c *comparison) drop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
-	defer cancel()
-	if _, err := c.pool.Exec(ctx, c.dropSQL()); err != nil {
-		return fmt.Errorf("drop schema %s: %w", c.schema(), err)
-	}
-	return nil
-}
-
-// approach replays up to where the live tables are now.
-func (c *comparison) approach(ctx context.Context) error {
-	conn, err := c.pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to replay: %w", err)
-	}
-	defer conn.Release()
-	var end events.Position
-	if c.Inline {
-		end, err = eventlog.Settled(ctx, conn)
-	} else {
-		_, end, err = c.checkpoint(ctx, conn)
-	}
-	if err != nil {
-		return err
-	}
-	return c.replay(ctx, conn, end)
-}
-
 // catchUpWith begins the snapshot in which the live tables are looked at, and replays up to exactly where they are in
 // it.
 func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 	// No SELECT before the lock: so the snapshot is a later one, and no rebuild exchanges the tables behind its back.
-	if _, err := live.Exec(ctx, `LOCK TABLE `+strings.Join(c.identifiers("public"),
-		", ")+` IN ACCESS SHARE MODE`); err != nil {
+	lock := `LOCK TABLE ` + strings.Join(c.identifiers("public"), ", ") + ` IN ACCESS SHARE MODE`
+	if _, err := live.Exec(ctx, lock); err != nil {
 		return fmt.Errorf("lock tables: %w", err)
 	}
 	structure, err := structureOf(ctx, live, c.Projection.Tables())
 	if err != nil {
 		return err
 	}
-	if structure != c.structure {
+	if structure != c.record.structure {
 		return errStructure
 	}
 	if _, err := live.Exec(ctx, `SET LOCAL search_path = public`); err != nil {
@@ -218,15 +225,15 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 			return fmt.Errorf("%w: code of generation %d has written the tables, and this program has generation %d",
 				ErrNotComparable, generation, c.Projection.Generation())
 		}
-		if end.Compare(c.position) < 0 {
-			return fmt.Errorf("%w: the checkpoint went back from %s to %s meanwhile", ErrNotComparable, c.position, end)
+		if end.Compare(c.record.position) < 0 {
+			return fmt.Errorf("%w: the checkpoint went back from %s to %s meanwhile", ErrNotComparable, c.record.position, end)
 		}
 		if err := c.wantErasuresApplied(ctx, live, end); err != nil {
 			return err
 		}
 	}
 	c.result.Position = end.String()
-	return c.replay(ctx, live, end)
+	return c.replayAsSeen(ctx, live, end)
 }
 
 const liveSQL = `SELECT generation, transaction_id, position FROM projections WHERE name = $1`
@@ -243,50 +250,74 @@ func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation
 	return generation, at, nil
 }
 
-// replay applies the events behind those that the new tables hold, up to a position, as q sees the log.
-func (c *comparison) replay(ctx context.Context, q database.Querier, upTo events.Position) error {
-	// What was skipped is on record by the time at which the live tables are behind it.
-	if err := c.loadSkipped(ctx); err != nil {
-		return err
+// An erasure is waited for, for a while: one that a projection has yet to apply, and one that is under way. Where a
+// service runs, a projection follows in no time.
+const (
+	erasurePatience = 10 * time.Second
+	erasurePoll     = 50 * time.Millisecond
+)
+
+// besideErasures compares, and again for a while when an erasure may be the reason for what differs.
+func (c *comparison) besideErasures(ctx context.Context) error {
+	err := c.inSnapshot(ctx)
+	patience, cancel := context.WithTimeout(ctx, erasurePatience)
+	defer cancel()
+	for (errors.Is(err, errErased) || errors.Is(err, errErasing)) && eventlog.Sleep(patience, erasurePoll) {
+		err = c.inSnapshot(ctx)
 	}
-	reading, stop := context.WithCancel(ctx)
-	defer stop()
-	chunks, ended := make(chan eventlog.Chunk, chunkAhead-1), make(chan error, 1)
-	failed := func() error { return <-ended }
-	go func() {
-		defer close(chunks)
-		ended <- c.read(reading, q, eventlog.Range{After: c.position, UpTo: upTo}, chunks)
-	}()
-	for chunk := range chunks {
-		err := c.applyChunk(ctx, &chunk, func(pgx.Tx) error { return nil })
-		if err != nil {
-			stop()
-			_ = failed() // because of stop
-			return err
-		}
-		c.position = chunk.End
-		c.result.Events += chunk.Read
-		c.Progress(Progress{Phase: Replaying, Done: c.result.Events, Total: c.result.Events})
-	}
-	return failed()
+	return err
 }
 
-// read reads a range while what came before is applied.
-func (c *comparison) read(
-	ctx context.Context, q database.Querier, part eventlog.Range, chunks chan<- eventlog.Chunk,
-) error {
-	portion := eventlog.NewPortion(chunkSize)
-	for part.After.Compare(part.UpTo) < 0 {
-		chunk, err := eventlog.ReadFirst(ctx, q, part, portion, projections.Streams(c.Projection))
-		if err != nil {
-			return err
-		}
-		select {
-		case chunks <- chunk:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		part.After = chunk.End
+const (
+	erasedBehindSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
+
+	// erasedSinceSQL finds what was appended by a transaction that a snapshot does not show.
+	erasedSinceSQL = `SELECT EXISTS (SELECT FROM events
+WHERE transaction_id >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(transaction_id, $1::text::pg_snapshot) AND event_type = $2)`
+)
+
+// wantErasuresApplied fails with errErased when an author was erased behind a position: the live tables were made of
+// more than the log has now.
+func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
+	if !c.forgetsAuthors() {
+		return nil
+	}
+	var behind bool
+	err := live.QueryRow(ctx, erasedBehindSQL, end.TransactionID, end.Ordinal, events.AuthorErased{}.Type()).Scan(&behind)
+	if err != nil {
+		return fmt.Errorf("look for erasures: %w", err)
+	}
+	if behind {
+		return errErased
 	}
 	return nil
+}
+
+// wantNoErasureUnderWay fails with errErasing when something differs and an erasure was under way in the snapshot that
+// was compared: it takes words out of the log before it is on record. One that has ended since has been recorded behind
+// the snapshot. So the order of the two looks matters.
+func (c *comparison) wantNoErasureUnderWay(ctx context.Context) error {
+	differs := slices.ContainsFunc(c.result.Tables, func(t TableComparison) bool { return t.DifferenceCount > 0 })
+	if !differs || !c.forgetsAuthors() {
+		return nil
+	}
+	underWay, err := projections.ErasureUnderWay(ctx, c.pool)
+	if err != nil {
+		return err
+	}
+	if !underWay {
+		if err := c.pool.QueryRow(ctx, erasedSinceSQL, c.snapshot, events.AuthorErased{}.Type()).Scan(&underWay); err != nil {
+			return fmt.Errorf("look for erasures: %w", err)
+		}
+	}
+	if underWay {
+		return errErasing
+	}
+	return nil
+}
+
+// forgetsAuthors tells whether the projection follows the erasures of authors.
+func (c *comparison) forgetsAuthors() bool {
+	streams := projections.Streams(c.Projection)
+	return streams == nil || slices.Contains(streams, events.AuthorStream)
 }

@@ -24,7 +24,7 @@ const (
 	childDatabase  = "NOVELGATE_TEST_REBUILD_DATABASE"
 	childUntil     = "NOVELGATE_TEST_REBUILD_UNTIL"
 	childCompares  = "NOVELGATE_TEST_REBUILD_COMPARES" // it does not rebuild, but compares, until this phase
-	childRangeSize = 50
+	childChunkSize = 50
 )
 
 func child() {
@@ -45,7 +45,7 @@ func child() {
 		run = func(config rebuild.Config) error { _, err := rebuild.Compare(context.Background(), config); return err }
 	}
 	err = run(rebuild.Config{
-		Pool: pool, Projection: projection, Inline: inline, Workers: 2, RangeSize: childRangeSize, Logger: quiet(),
+		Pool: pool, Projection: projection, Inline: inline, Workers: 2, ChunkSize: childChunkSize, Logger: quiet(),
 		Progress: func(p rebuild.Progress) {
 			if phase := os.Getenv(childCompares); p.Done >= until && (phase == "" || phase == p.Phase) {
 				fmt.Println(p.Phase)
@@ -91,7 +91,7 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 			testdb.Eventually(t, "the lock of the killed process is free", func() bool {
 				var err error
 				result, err = rebuild.Run(t.Context(),
-					rebuild.Config{Pool: pool, Projection: c.projection, RangeSize: childRangeSize, Logger: quiet()})
+					rebuild.Config{Pool: pool, Projection: c.projection, ChunkSize: childChunkSize, Logger: quiet()})
 				if err != nil && !errors.Is(err, rebuild.ErrUnderWay) {
 					t.Fatal(err)
 				}

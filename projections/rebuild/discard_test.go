@@ -37,7 +37,7 @@ func TestDiscard(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config := rebuild.Config{Pool: pool, Projection: c.projection, Inline: inline, RangeSize: childRangeSize}
+			config := rebuild.Config{Pool: pool, Projection: c.projection, Inline: inline, ChunkSize: childChunkSize}
 			mustRun(t, config)
 			before := digest(t, pool, c.projection)
 			if _, err := rebuild.Discard(t.Context(), pool, c.projection); !errors.Is(err, rebuild.ErrNothingToDiscard) {
@@ -92,7 +92,7 @@ func TestDiscardWhileUnderWay(t *testing.T) {
 	settle(t, pool)
 	checked := false
 	result, err := rebuild.Run(t.Context(), rebuild.Config{
-		Pool: pool, Projection: projections.Posts{}, RangeSize: childRangeSize, Logger: quiet(),
+		Pool: pool, Projection: projections.Posts{}, ChunkSize: childChunkSize, Logger: quiet(),
 		Progress: func(p rebuild.Progress) {
 			if checked || p.Done == 0 {
 				return

@@ -3,14 +3,15 @@
 // # Steps
 //
 //	begin    a schema of its own (posts_2) with tables of the same structure as those in public, which migrations made
-//	load     projections.Bulk only: several workers copy ranges of the old log into them, while they have no index
-//	index    indexes and constraints, made concurrently; then the events that change what others added, in order
-//	follow   the events since, in log order
+//	load     projections.Bulk only: the rows that old events add, while the tables have no index
+//	index    indexes and constraints, made concurrently; then the old events that do more than add rows
+//	follow   the events since
 //	switch   one transaction: hold the checkpoint, apply what is left, exchange the tables, repoint the views, drop the
 //	         old ones
 //
-// Every writing transaction is short, because the oldest one running holds back all readers of the log. Each
-// records how far it got, so a rebuild that was interrupted, by kill -9 too, goes on from there.
+// Events are applied by projections.CatchUp, as those of live tables are. Every writing transaction is short, because
+// the oldest one running holds back all readers of the log. Each records how far it got, so a rebuild that was
+// interrupted, by kill -9 too, goes on from there.
 //
 // # Readers
 //
@@ -26,8 +27,7 @@
 //
 // # Comparing
 //
-// Compare builds tables in the same way, in log order, and switches nothing: it compares them with the live ones and
-// drops them.
+// Compare builds tables in the same way and switches nothing: it compares them with the live ones and drops them.
 //
 //	create   a schema of its own (posts_replayed) with tables and indexes; what a crash has left there is dropped before
 //	replay   the log up to where the live tables are, which go on: so a few times, as less and less is left

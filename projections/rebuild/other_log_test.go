@@ -30,7 +30,7 @@ func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	t.Cleanup(patient.Close)
 	var lost bool
 	_, err = rebuild.Run(t.Context(), rebuild.Config{
-		Pool: patient, Projection: projections.Posts{}, Workers: 1, RangeSize: 20, Logger: quiet(),
+		Pool: patient, Projection: projections.Posts{}, Workers: 1, ChunkSize: 20, Logger: quiet(),
 		Progress: func(p rebuild.Progress) {
 			if p.Done == 0 || lost {
 				return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"novelgate/events"
@@ -16,7 +15,7 @@ import (
 const (
 	lookEvery   = 200 * time.Millisecond
 	busyAppends = 100 // events a second from which somebody is taken to wait for answers
-	restFactor  = 2   // how long it rests, in terms of how long it has worked
+	slowdown    = 3   // of one worker that works and rests
 	overtaking  = 0.8 // how fast the log may grow, at most, compared with who works it off and rests
 )
 
@@ -25,17 +24,12 @@ const grownSQL = `SELECT count(*) FROM (
     SELECT FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`
 
-// pace tells whether others append.
-type pace struct {
-	now  func() time.Time // nil: never yield
-	rate atomic.Int64     // events a second that are appended
-}
-
-func (p *pace) busy() bool { return p.rate.Load() >= busyAppends }
+// busy reports whether others append.
+func (r *rebuild) busy() bool { return r.appends.Load() >= busyAppends }
 
 // watch looks at the log until the returned function is called, which waits for the last look.
 func (r *rebuild) watch(ctx context.Context) (stop func()) {
-	if r.pace.now == nil {
+	if r.Now == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -49,8 +43,8 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 				r.Logger.DebugContext(ctx, "The growth of the log is unknown for now", slog.Any("error", err))
 				continue // as before
 			}
-			r.pace.rate.Store(int64(grown / lookEvery.Seconds()))
-			if r.pace.busy() && !told {
+			r.appends.Store(int64(grown / lookEvery.Seconds()))
+			if r.busy() && !told {
 				told = true
 				r.Logger.InfoContext(ctx, "Others append: the rebuild yields to them")
 			}
@@ -76,44 +70,21 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 	return n, err
 }
 
-// yield carries a piece of work out. While others append it then rests for twice as long as that took.
-func (r *rebuild) yield(ctx context.Context, work func() error) error {
-	return r.yieldIf(ctx, func(time.Duration) bool { return true }, work)
-}
-
-// yieldAndOvertake is yield for some of the events that are appended meanwhile: it rests only if the work, rests
-// included, is done faster than there is more to do.
-func (r *rebuild) yieldAndOvertake(ctx context.Context, events int, work func() error) error {
-	return r.yieldIf(ctx, func(took time.Duration) bool {
-		return float64(r.pace.rate.Load())*(1+restFactor)*took.Seconds() < float64(events)*overtaking
-	}, work)
-}
-
-func (r *rebuild) yieldIf(ctx context.Context, may func(took time.Duration) bool, work func() error) error {
-	if r.pace.now == nil {
+// yield carries out the work of writing a chunk. While others append it then rests, so that all workers together work a
+// third of the time of one. Behind the events that were in the log at the beginning, it rests only if the work, rests
+// included, is done faster than the log grows.
+func (r *rebuild) yield(ctx context.Context, chunk *eventlog.Chunk, work func() error) error {
+	if r.Now == nil {
 		return work()
 	}
-	begun := r.pace.now()
+	begun := r.Now()
 	if err := work(); err != nil {
 		return err
 	}
-	took := r.pace.now().Sub(begun)
-	if r.pace.busy() && may(took) && !eventlog.Sleep(ctx, restFactor*took) {
-		return ctx.Err()
-	}
-	return nil
-}
-
-// standAside keeps all but every third worker waiting while others append, until nothing is left to do.
-func (r *rebuild) standAside(ctx context.Context, worker int, nothingLeft <-chan struct{}) error {
-	for worker%3 > 0 && r.pace.busy() {
-		select {
-		case <-nothingLeft:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lookEvery):
-		}
+	took := r.Now().Sub(begun)
+	overtakes := float64(r.appends.Load())*slowdown*took.Seconds() < float64(chunk.Read)*overtaking
+	if r.busy() && (overtakes || r.record.phase != Following) {
+		eventlog.Sleep(ctx, time.Duration(r.Workers*slowdown-1)*took) // or to the end of ctx, which the caller notices
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func TestRebuildYieldsToThoseWhoAppend(t *testing.T) {
 	settle(t, pool)
 	var hours atomic.Int64
 	config := rebuild.Config{
-		Pool: pool, Projection: projections.Posts{}, Workers: 2, RangeSize: 1, Logger: quiet(),
+		Pool: pool, Projection: projections.Posts{}, Workers: 2, ChunkSize: 1, Logger: quiet(),
 		Now: func() time.Time { return time.Unix(hours.Add(1)*3600, 0) },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,7 +122,7 @@ func TestRebuildWhileOthersAppend(t *testing.T) {
 			stop := appending(t, pool)
 			defer stop()
 			mustRun(t, rebuild.Config{
-				Pool: pool, Projection: p, Workers: 4, RangeSize: 10, Now: time.Now,
+				Pool: pool, Projection: p, Workers: 4, ChunkSize: 10, Now: time.Now,
 				Progress: func(progress rebuild.Progress) {
 					// not before: it must come so far while they append
 					if progress.Phase != rebuild.Loading && progress.Done >= 2000 {

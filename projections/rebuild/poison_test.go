@@ -48,7 +48,7 @@ func TestPoisonAndSkip(t *testing.T) {
 				func() bool { return status(t, pool, "posts").State == projections.Failed })
 			failed := status(t, pool, "posts")
 
-			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, RangeSize: 20, Logger: quiet()})
+			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, ChunkSize: 20, Logger: quiet()})
 			var poison *rebuild.PoisonError
 			if !errors.As(err, &poison) || poison.Position.String() != *failed.FailedAt ||
 				poison.Delivery != (projections.Delivery{ID: "poison", Source: "test"}) || !strings.Contains(err.Error(), c.says) {
@@ -73,7 +73,7 @@ func TestPoisonAndSkip(t *testing.T) {
 			stop()
 			want := digest(t, pool, p)
 			for i, size := range []int{20, 20, 7} {
-				result := mustRun(t, rebuild.Config{Pool: pool, Projection: p, RangeSize: size})
+				result := mustRun(t, rebuild.Config{Pool: pool, Projection: p, ChunkSize: size})
 				if result.Resumed != (i == 0) {
 					t.Errorf("rebuild %d: %+v", i, result)
 				}
@@ -124,7 +124,7 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			config := rebuild.Config{Pool: pool, Projection: p, RangeSize: 10, Logger: quiet()}
+			config := rebuild.Config{Pool: pool, Projection: p, ChunkSize: 10, Logger: quiet()}
 			if during {
 				var once sync.Once
 				config.Progress = func(now rebuild.Progress) {
@@ -166,7 +166,7 @@ func TestPoisonOfNewCode(t *testing.T) {
 	for _, i := range []int{0, 137, 299} {
 		s.poison = log[i].ID
 		for name, p := range map[string]projections.Projection{"in order": s, "in bulk": inBulk{s}} {
-			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, RangeSize: 100, Logger: quiet()})
+			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, ChunkSize: 100, Logger: quiet()})
 			var poison *rebuild.PoisonError
 			if !errors.As(err, &poison) || poison.Delivery.ID != log[i].ID || poison.Position.Ordinal != int32(i) {
 				t.Errorf("event %d, %s: %v", i, name, err)

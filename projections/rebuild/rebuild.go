@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,10 +19,7 @@ import (
 	"novelgate/projections"
 )
 
-// DefaultRangeSize is how many events a worker loads in one transaction.
-const DefaultRangeSize = 10_000
-
-// Phases of a rebuild, as recorded.
+// Phases of a rebuild, as recorded. Those of a projection that is not projections.Bulk begin with Following.
 const (
 	Loading   = "loading"
 	Indexing  = "indexing"
@@ -47,12 +45,12 @@ type Config struct {
 	Projection projections.Projection
 	// Inline says that the projection is written in the transaction that appends: the switch holds appends for a moment.
 	Inline bool
-	// Workers load the log. Default: one for each processor and one more, as each of them waits for the database at times.
+	// Workers write side by side; of a projection that is not projections.Bulk there is one. Default: one for each
+	// processor and one more, as each of them waits for the database at times.
 	Workers int
-	// RangeSize is how many events a worker loads in one transaction. Default: DefaultRangeSize.
-	RangeSize int
-	// Now is the clock by which the rebuild yields to others while they append: fewer workers, each of which rests two
-	// thirds of the time. Default: it does not yield.
+	// ChunkSize is how many events are written in one transaction. Default: projections.ChunkSize.
+	ChunkSize int
+	// Now is the clock by which the rebuild yields to others while they append. Default: it does not yield.
 	Now func() time.Time
 	// Progress is called as the work proceeds, by one goroutine at a time. Default: nothing.
 	Progress func(Progress)
@@ -76,7 +74,7 @@ type Result struct {
 	Events     int    `json:"events"`  // read by this process
 }
 
-// rebuild is one run.
+// rebuild is one run. It is the projections.Target of its catch-up.
 type rebuild struct {
 	Config
 	pool    *pgxpool.Pool // its own connections
@@ -84,13 +82,13 @@ type rebuild struct {
 	record  record
 	resumed bool
 	skipped map[projections.Delivery]bool
-	pace    pace
+	appends atomic.Int64      // by others, events a second
 	tail    *eventlog.Portion // that the switch itself applies at most
 	scratch string            // schema of tables that are only compared; empty in a rebuild
 
 	mu         sync.Mutex
 	identity   eventlog.Identity // of the log that it reads
-	done, read int
+	done, read int               // events
 }
 
 // Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the
@@ -101,11 +99,11 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		return Result{}, err
 	}
 	defer r.pool.Close()
-	lock, err := r.lock(ctx)
+	unlock, err := r.lock(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	defer r.unlock(context.WithoutCancel(ctx), lock)
+	defer unlock()
 	defer r.watch(ctx)()
 
 	if err := r.build(ctx); err != nil {
@@ -123,11 +121,12 @@ func (r *rebuild) build(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	if err := r.loadSkipped(ctx); err != nil {
-		return err
-	}
-	if bulk, ok := r.Projection.(projections.Bulk); ok && r.record.phase == Loading {
-		if err := r.load(ctx, bulk); err != nil {
+	r.advance(0)
+	if r.record.phase == Loading {
+		if err := r.follow(ctx, r.record.target); err != nil {
+			return err
+		}
+		if err := r.enter(ctx, Indexing); err != nil {
 			return err
 		}
 	}
@@ -135,19 +134,49 @@ func (r *rebuild) build(ctx context.Context) error {
 		if err := r.index(ctx); err != nil {
 			return err
 		}
+		if err := r.replay(ctx, r.deferred()); err != nil {
+			return err
+		}
+		if err := r.enter(ctx, Following); err != nil {
+			return err
+		}
 	}
-	if err := r.follow(ctx); err != nil {
+	if err := r.follow(ctx, endOfLog); err != nil {
 		return err
 	}
 	return r.switchOver(ctx)
+}
+
+// index makes the indexes that are missing, one after another. No transaction is open meanwhile.
+func (r *rebuild) index(ctx context.Context) error {
+	conn, err := r.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to make indexes: %w", err)
+	}
+	defer conn.Release()
+	if r.busy() {
+		if _, err := conn.Exec(ctx, `SET max_parallel_maintenance_workers = 0`); err != nil {
+			return fmt.Errorf("limit processes that make indexes: %w", err)
+		}
+	}
+	if err := createIndexes(ctx, conn, r.Schema(), r.Projection.Tables(), concurrently); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, `SET search_path = public; RESET max_parallel_maintenance_workers`); err != nil {
+		return fmt.Errorf("reset settings: %w", err)
+	}
+	return nil
 }
 
 func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	if config.Workers <= 0 {
 		config.Workers = runtime.GOMAXPROCS(0) + 1
 	}
-	if config.RangeSize <= 0 {
-		config.RangeSize = DefaultRangeSize
+	if _, bulk := config.Projection.(projections.Bulk); !bulk {
+		config.Workers = 1
+	}
+	if config.ChunkSize <= 0 {
+		config.ChunkSize = projections.ChunkSize
 	}
 	if config.Progress == nil {
 		config.Progress = func(Progress) {}
@@ -157,10 +186,10 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	}
 	config.Logger = config.Logger.With(slog.String("projection", config.Projection.Name()))
 	settings := config.Pool.Config()
-	settings.MaxConns = int32(config.Workers) + 2 //nolint:gosec // a handful; reading ahead has one more
+	settings.MaxConns = int32(config.Workers) + 3 //nolint:gosec // a handful
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
 	prepare := settings.AfterConnect
-	r := &rebuild{Config: config, builder: uuid.New(), pace: pace{now: config.Now}, tail: eventlog.NewPortion(tailSize)}
+	r := &rebuild{Config: config, builder: uuid.New(), tail: eventlog.NewPortion(tailSize)}
 	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if prepare != nil {
 			if err := prepare(ctx, conn); err != nil {
@@ -201,21 +230,27 @@ func (r *rebuild) wantLog(identity eventlog.Identity) error {
 	return nil
 }
 
-const tryLockSQL = `SELECT pg_try_advisory_lock(hashtextextended('novelgate rebuild ' || $1, 0))`
-
-const unlockSQL = `SELECT pg_advisory_unlock(hashtextextended('novelgate rebuild ' || $1, 0))`
+const (
+	tryLockSQL = `SELECT pg_try_advisory_lock(hashtextextended('novelgate rebuild ' || $1, 0))`
+	unlockSQL  = `SELECT pg_advisory_unlock(hashtextextended('novelgate rebuild ' || $1, 0))`
+)
 
 // unlockTimeout bounds the goodbye to a database that has gone silent.
 const unlockTimeout = 5 * time.Second
 
-// lock makes this process the only one that rebuilds the projection, until the connection is closed.
-func (r *rebuild) lock(ctx context.Context) (*pgxpool.Conn, error) {
+// lock makes this process the only one that rebuilds the projection, until the returned function is called. A
+// projection may be rebuilt and compared at the same time.
+func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to rebuild: %w", err)
 	}
+	purpose := r.Projection.Name()
+	if r.scratch != "" {
+		purpose = r.scratch
+	}
 	var locked bool
-	err = conn.QueryRow(ctx, tryLockSQL, r.purpose()).Scan(&locked)
+	err = conn.QueryRow(ctx, tryLockSQL, purpose).Scan(&locked)
 	if err == nil && !locked {
 		err = ErrUnderWay
 	}
@@ -223,34 +258,32 @@ func (r *rebuild) lock(ctx context.Context) (*pgxpool.Conn, error) {
 		conn.Release()
 		return nil, fmt.Errorf("lock projection %s: %w", r.Projection.Name(), err)
 	}
-	return conn, nil
+	return func() {
+		defer conn.Release()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+		defer cancel()
+		if _, err := conn.Exec(ctx, unlockSQL, purpose); err != nil {
+			r.Logger.DebugContext(ctx, "The lock of a rebuild goes with its connection", slog.Any("error", err))
+			conn.Conn().Close(ctx) //nolint:errcheck // there is nothing to lose
+		}
+	}, nil
 }
 
-// unlock frees the lock. A connection that does not answer is closed, which frees it a moment later.
-func (r *rebuild) unlock(ctx context.Context, lock *pgxpool.Conn) {
-	defer lock.Release()
-	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
-	defer cancel()
-	if _, err := lock.Exec(ctx, unlockSQL, r.purpose()); err != nil {
-		r.Logger.DebugContext(ctx, "The lock of a rebuild goes with its connection", slog.Any("error", err))
-		lock.Conn().Close(ctx) //nolint:errcheck // there is nothing to lose
-	}
-}
-
-// schema is where the new tables are built.
-func (r *rebuild) schema() string {
+// Schema implements projections.Target: it is where the new tables are built.
+func (r *rebuild) Schema() string {
 	if r.scratch != "" {
 		return r.scratch
 	}
 	return r.Projection.Name() + "_" + strconv.Itoa(r.record.build)
 }
 
-// purpose is what the lock is for: a projection may be rebuilt and compared at the same time.
-func (r *rebuild) purpose() string {
-	if r.scratch != "" {
-		return r.scratch
+// identifiers returns the tables, as they are in a schema.
+func (r *rebuild) identifiers(schema string) []string {
+	var list []string
+	for _, table := range r.Projection.Tables() {
+		list = append(list, pgx.Identifier{schema, table}.Sanitize())
 	}
-	return r.Projection.Name()
+	return list
 }
 
 // advance reports that so many events more are done.

@@ -40,7 +40,7 @@ func TestRebuildEqualsFollowing(t *testing.T) {
 		want := digestWithout(t, pool, which)
 		mustRun(t, rebuild.Config{
 			Pool: pool, Projection: which, Workers: rapid.IntRange(1, 4).Draw(rt, "workers"),
-			RangeSize: rapid.IntRange(1, 200).Draw(rt, "range"),
+			ChunkSize: rapid.IntRange(1, 200).Draw(rt, "range"),
 		})
 		if diff := cmp.Diff(want, digestWithout(t, pool, which)); diff != "" {
 			rt.Fatalf("%s (-followed +rebuilt):\n%s", which.Name(), diff)
@@ -107,7 +107,7 @@ func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 			append1(t, pool, comments(seeded(1), "a", 100)...)
 			settle(t, pool)
 			_, err := rebuild.Run(t.Context(), rebuild.Config{
-				Pool: pool, Projection: p, Workers: 1, RangeSize: 10,
+				Pool: pool, Projection: p, Workers: 1, ChunkSize: 10,
 				Logger: quiet(), Progress: func(rebuild.Progress) {
 					if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
 						t.Error(err)
@@ -202,5 +202,61 @@ func TestRebuildFromNothing(t *testing.T) {
 	caughtUp(t, pool, "posts")
 	if n := count(t, pool, "posts"); n != 5 {
 		t.Errorf("%d posts", n)
+	}
+}
+
+// What a version that builds in another way has begun is not gone on with: it has recorded elsewhere what its tables
+// hold.
+func TestRebuildOfAnotherVersionBeginsAgain(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "a", 100)...)
+	settle(t, pool)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	_, err := rebuild.Run(ctx, rebuild.Config{
+		Pool: pool, Projection: projections.Posts{}, ChunkSize: 10, Logger: quiet(),
+		Progress: func(p rebuild.Progress) {
+			if p.Done >= 50 {
+				interrupt()
+			}
+		},
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the rebuild ended with %v", err)
+	}
+	// As that version would leave it.
+	if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET structure = right(structure, 32), transaction_id = '0', position = 0, events_done = 0`); err != nil {
+		t.Fatal(err)
+	}
+	if result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}); result.Resumed ||
+		result.Events != 100 {
+		t.Errorf("%+v", result)
+	}
+	if n := count(t, pool, "posts"); n != 100 {
+		t.Errorf("%d posts", n)
+	}
+}
+
+// The indexes are made when the old events are in the tables.
+func TestIndexesComeLast(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), "a", 100)...)
+	settle(t, pool)
+	indexes := map[string]int{}
+	mustRun(t, rebuild.Config{
+		Pool: pool, Projection: projections.Posts{}, ChunkSize: 10,
+		Progress: func(p rebuild.Progress) {
+			var n int
+			if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_indexes WHERE schemaname = 'posts_2'`).Scan(&n); err != nil {
+				t.Error(err)
+			}
+			indexes[p.Phase] = n
+		},
+	})
+	want := map[string]int{rebuild.Loading: 0, rebuild.Indexing: 5, rebuild.Following: 5}
+	if diff := cmp.Diff(want, indexes); diff != "" {
+		t.Errorf("indexes by phase (-want +got):\n%s", diff)
 	}
 }

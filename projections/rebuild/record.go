@@ -4,26 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/projections"
 )
 
 // record is the row of projection_rebuilds.
 type record struct {
 	build, generation int
 	phase, structure  string
-	position, target  events.Position
-	done, total       int
+	position          events.Position // of the new tables; while Indexing, of the events that were deferred
+	target            events.Position // at which Loading is to end, and later where it has
+	done, total       int             // events
 }
 
 const (
-	readRecordSQL = `SELECT build, generation, phase, structure, transaction_id, position, target_transaction_id, target_position,
-       events_done + coalesce((SELECT sum(g.events) FROM projection_rebuild_ranges AS g WHERE g.name = r.name),
-           0)::bigint, events_total
-FROM projection_rebuilds AS r WHERE name = $1`
+	readRecordSQL = `SELECT build, generation, phase, structure, transaction_id, position, target_transaction_id,
+    target_position, events_done, events_total
+FROM projection_rebuilds WHERE name = $1`
 
 	takeOverSQL = `UPDATE projection_rebuilds SET builder = $2, error = NULL WHERE name = $1`
 
@@ -36,16 +39,115 @@ VALUES ($1, $2, $3, $4, $5, $6, '0', 0, $7, $8, 0, $9, statement_timestamp())`
 
 	countEventsSQL = `SELECT count(*) FROM events`
 
-	// Only the builder on record may move on. $3, $4: position, $5: events more.
-	saveSQL = `UPDATE projection_rebuilds SET transaction_id = $3, position = $4, events_done = events_done + $5 WHERE name = $1 AND builder = $2`
+	// $2, $3: position, $4: events more.
+	saveSQL = `UPDATE projection_rebuilds SET transaction_id = $2, position = $3, events_done = events_done + $4 WHERE name = $1`
 
-	enterSQL = `UPDATE projection_rebuilds SET phase = $3 WHERE name = $1 AND builder = $2`
+	enterSQL = `UPDATE projection_rebuilds
+SET phase = $3, transaction_id = $4, position = $5, target_transaction_id = $6, target_position = $7
+WHERE name = $1 AND builder = $2`
+
+	dropRestSQL = `DELETE FROM projection_rebuild_rest WHERE name = $1`
 
 	errorSQL = `UPDATE projection_rebuilds SET error = $3 WHERE name = $1 AND builder = $2`
-
-	loadedSQL = `SELECT to_transaction_id, to_position, sum(events) OVER ()::bigint FROM projection_rebuild_ranges WHERE name = $1
-ORDER BY to_transaction_id DESC, to_position DESC LIMIT 1`
 )
+
+// begin goes on with a rebuild that was interrupted, or begins a new one.
+func (r *rebuild) begin(ctx context.Context) error {
+	tables := r.Projection.Tables()
+	if err := refuseUnsupported(ctx, r.pool, tables); err != nil {
+		return err
+	}
+	var structure string
+	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) (err error) {
+		structure, err = structureOf(ctx, tx, tables)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	found, err := r.readRecord(ctx)
+	if err != nil {
+		return err
+	}
+	// What an earlier process has built must be a part of what this one would build.
+	if found != nil && found.phase != Finished && found.generation == r.Projection.Generation() &&
+		found.structure == structure {
+		if r.resumed, err = r.logHas(ctx, found.position, found.target); err != nil {
+			return err
+		}
+	}
+	if !r.resumed {
+		return r.beginAnew(ctx, found, structure)
+	}
+	r.record, r.done = *found, found.done
+	if _, err := r.pool.Exec(ctx, takeOverSQL, r.Projection.Name(), r.builder); err != nil {
+		return fmt.Errorf("take over: %w", err)
+	}
+	return nil
+}
+
+// logHas reports whether the log, which may have been set back, has events at these positions. The beginning of the log
+// is no event.
+func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (bool, error) {
+	slices.SortFunc(positions, events.Position.Compare)
+	positions = slices.DeleteFunc(slices.Compact(positions),
+		func(p events.Position) bool { return p == events.Position{} })
+	found, err := eventlog.ReadAt(ctx, r.pool, positions, eventlog.NewPortion(max(1, len(positions))))
+	return found.Read == len(positions), err
+}
+
+// beginAnew makes empty tables, in the place of those of an earlier attempt.
+func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string) (err error) {
+	rec := &r.record
+	*rec = record{build: 2, generation: r.Projection.Generation(), phase: Following, structure: structure}
+	if found != nil {
+		rec.build = found.build
+		if found.phase == Finished {
+			rec.build++
+		}
+	}
+	if _, bulk := r.Projection.(projections.Bulk); bulk {
+		rec.phase = Loading
+		if rec.target, err = eventlog.Settled(ctx, r.pool); err != nil {
+			return err
+		}
+	}
+	if err := r.pool.QueryRow(ctx, countEventsSQL).Scan(&rec.total); err != nil {
+		return fmt.Errorf("count events: %w", err)
+	}
+	if !r.Inline {
+		if err := projections.CreateCheckpoint(ctx, r.pool, r.Projection); err != nil {
+			return err
+		}
+	}
+	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		if err := r.forget(ctx, tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.phase, rec.structure,
+			r.builder, rec.target.TransactionID, rec.target.Ordinal, rec.total)
+		if err != nil {
+			return fmt.Errorf("record the rebuild: %w", err)
+		}
+		err = createTables(ctx, tx, r.Schema(), r.Projection.Tables(), lasting)
+		if err != nil || rec.phase == Loading {
+			return err
+		}
+		return createIndexes(ctx, tx, r.Schema(), r.Projection.Tables(), inTransaction)
+	})
+}
+
+// forget drops the new tables and the record.
+func (r *rebuild) forget(ctx context.Context, tx pgx.Tx) error {
+	// The tables first: whoever still writes to them locks them before the record.
+	if err := dropSchema(ctx, tx, r.Schema()); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, forgetSQL, r.Projection.Name()); err != nil {
+		return fmt.Errorf("forget the rebuild: %w", err)
+	}
+	return nil
+}
 
 func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	var f record
@@ -60,54 +162,29 @@ func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	return &f, nil
 }
 
-// loadedPart is how much of the old log is loaded: it is loaded in order.
-type loadedPart struct {
-	upTo   events.Position
-	events int
-}
-
-func (r *rebuild) loaded(ctx context.Context) (l loadedPart, err error) {
-	err = r.pool.QueryRow(ctx, loadedSQL, r.Projection.Name()).Scan(&l.upTo.TransactionID, &l.upTo.Ordinal, &l.events)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return loadedPart{}, fmt.Errorf("read loaded ranges: %w", err)
-	}
-	return l, nil
-}
-
-// rest returns what of the ranges of the log is not loaded. Of the first one a part may be.
-func (l loadedPart) rest(ranges []eventlog.Range) []eventlog.Range {
-	for i := range ranges {
-		if ranges[i].UpTo.Compare(l.upTo) > 0 {
-			ranges[i].After, ranges[i].Count = l.upTo, ranges[i].Count-l.events
-			return ranges[i:]
-		}
-		l.events -= ranges[i].Count
-	}
-	return nil
-}
-
-// save records within tx how far the new tables are.
-func (r *rebuild) save(ctx context.Context, tx pgx.Tx, end events.Position, events int) error {
-	tag, err := tx.Exec(ctx, saveSQL, r.Projection.Name(), r.builder, end.TransactionID, end.Ordinal, events)
-	if err != nil {
-		return fmt.Errorf("save position: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return ErrTakenOver
-	}
-	return nil
-}
-
-// enter records the next phase.
+// enter records that Indexing begins, with the first of the events that were deferred, or that Following does, where
+// Loading has ended.
 func (r *rebuild) enter(ctx context.Context, phase string) error {
-	tag, err := r.pool.Exec(ctx, enterSQL, r.Projection.Name(), r.builder, phase)
+	next := r.record
+	next.phase, next.position = phase, r.record.target
+	if phase == Indexing {
+		next.target, next.position = r.record.position, events.Position{}
+	}
+	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, enterSQL, r.Projection.Name(), r.builder, phase, next.position.TransactionID,
+			next.position.Ordinal, next.target.TransactionID, next.target.Ordinal)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = ErrTakenOver
+		}
+		if err == nil && phase == Following {
+			_, err = tx.Exec(ctx, dropRestSQL, r.Projection.Name())
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("enter phase %s: %w", phase, err)
 	}
-	if tag.RowsAffected() == 0 {
-		return ErrTakenOver
-	}
-	r.record.phase = phase
+	r.record = next
 	r.advance(0)
 	return nil
 }
@@ -117,4 +194,56 @@ func (r *rebuild) recordError(ctx context.Context, cause error) {
 	if _, err := r.pool.Exec(ctx, errorSQL, r.Projection.Name(), r.builder, eventlog.ErrorText(cause)); err != nil {
 		r.Logger.DebugContext(ctx, "The end of a rebuild was not recorded")
 	}
+}
+
+// ErrNothingToDiscard means that no rebuild of the projection was begun and not finished.
+var ErrNothingToDiscard = errors.New("there is no unfinished rebuild of this projection")
+
+// Discarded says what was given up.
+type Discarded struct {
+	Name       string `json:"name"`
+	Generation int    `json:"generation"` // of the code that built
+	Phase      string `json:"phase"`      // in which it was left
+	EventsDone int    `json:"eventsDone"` // how many it had read
+}
+
+// A process that was killed holds no advisory lock any more, but the server may still be at its last statement.
+const discardSettings = `SET LOCAL lock_timeout = '5s'`
+
+// Discard gives an unfinished rebuild of a projection up, whatever code has begun it: its tables and its record are
+// gone, and the next Run begins anew. The live tables stay as they are. It fails with ErrUnderWay while a process is at
+// it, and with ErrNothingToDiscard.
+func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (Discarded, error) {
+	r, err := newRebuild(ctx, Config{Pool: pool, Projection: projection, Workers: 1})
+	if err != nil {
+		return Discarded{}, err
+	}
+	defer r.pool.Close()
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return Discarded{}, err
+	}
+	defer unlock()
+
+	found, err := r.readRecord(ctx)
+	if err == nil && (found == nil || found.phase == Finished) {
+		err = ErrNothingToDiscard
+	}
+	if err == nil {
+		r.record = *found
+		err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, discardSettings); err != nil {
+				return fmt.Errorf("set lock_timeout: %w", err)
+			}
+			return r.forget(ctx, tx)
+		})
+	}
+	if eventlog.IsConflict(err) {
+		err = fmt.Errorf("%w: %w", ErrUnderWay, err)
+	}
+	if err != nil {
+		return Discarded{}, fmt.Errorf("discard rebuild of projection %s: %w", projection.Name(), err)
+	}
+	return Discarded{Name: projection.Name(), Generation: found.generation, Phase: found.phase, EventsDone: found.done},
+		nil
 }

@@ -63,7 +63,7 @@ WHERE name = $1 AND builder = $2`
 
 // switchOver makes the new tables the live ones, as soon as it gets all locks at once.
 func (r *rebuild) switchOver(ctx context.Context) error {
-	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.identifiers(r.schema()), ", ")); err != nil {
+	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.identifiers(r.Schema()), ", ")); err != nil {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
 	hidden := 0 // attempts for which too much of the log was hidden
@@ -98,13 +98,13 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case errors.As(err, &poison): // unless it was skipped just now, following says so too
 		default:
 			// An event among the last may be the reason: following finds out which.
-			if followErr := r.follow(ctx); followErr != nil {
+			if followErr := r.follow(ctx, endOfLog); followErr != nil {
 				return followErr
 			}
 			return fmt.Errorf("switch: %w", err)
 		}
 		// The live tables went on meanwhile.
-		if err := r.follow(ctx); err != nil {
+		if err := r.follow(ctx, endOfLog); err != nil {
 			return err
 		}
 	}
@@ -118,10 +118,8 @@ func (r *rebuild) wantCloseBehind(ctx context.Context) error {
 		return nil
 	}
 	var all, own int
-	at := r.record.position
-	err := r.pool.QueryRow(ctx, behindSQL, at.TransactionID, at.Ordinal, projections.Streams(r.Projection), scanSize).Scan(
-		&all, &own)
-	if err != nil {
+	if err := r.pool.QueryRow(ctx, behindSQL, r.record.position.TransactionID, r.record.position.Ordinal,
+		projections.Streams(r.Projection), scanSize).Scan(&all, &own); err != nil {
 		return fmt.Errorf("look how far the log has come: %w", err)
 	}
 	if all >= scanSize || own >= tailSize {
@@ -143,13 +141,7 @@ func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if err := r.refuseUndecodable(&tail); err != nil {
-			return err
-		}
-		if err := r.writeTo(ctx, tx); err != nil {
-			return err
-		}
-		if err := r.applyIn(ctx, tx, r.withoutSkipped(tail.Events)); err != nil {
+		if err := r.applyTail(ctx, tx, &tail); err != nil {
 			return err
 		}
 		if err := r.exchange(ctx, tx); err != nil {
@@ -165,7 +157,7 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, vacuumWait.Milliseconds())); err != nil {
 		return fmt.Errorf("set lock_timeout: %w", err)
 	}
-	tables := append(r.identifiers("public"), r.identifiers(r.schema())...)
+	tables := append(r.identifiers("public"), r.identifiers(r.Schema())...)
 	if _, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(tables, ", ")+` IN SHARE UPDATE EXCLUSIVE MODE`); err != nil {
 		return fmt.Errorf("lock out maintenance: %w", err)
 	}
@@ -202,6 +194,25 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 		err = errTooFarBehind
 	}
 	return tail, err
+}
+
+// applyTail applies what the new tables lack.
+func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
+	r.leaveOutSkipped(tail)
+	if len(tail.Undecodable) > 0 {
+		return poison(&tail.Undecodable[0].Recorded, tail.Undecodable[0])
+	}
+	if err := r.writeTo(ctx, tx); err != nil {
+		return err
+	}
+	var writes pgx.Batch
+	if err := projections.Apply(ctx, r.Projection, &writes, tail.Events); err != nil {
+		return err
+	}
+	if err := tx.SendBatch(ctx, &writes).Close(); err != nil {
+		return fmt.Errorf("apply the last %d events: %w", len(tail.Events), err)
+	}
+	return nil
 }
 
 // finish records the switch.

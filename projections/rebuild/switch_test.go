@@ -60,7 +60,7 @@ func TestReadersSeeOneGeneration(t *testing.T) {
 		if generation%2 == 0 {
 			projection = inBulk{next}
 		}
-		mustRun(t, rebuild.Config{Pool: pool, Projection: projection, RangeSize: 200})
+		mustRun(t, rebuild.Config{Pool: pool, Projection: projection, ChunkSize: 200})
 		stopFollowing()
 		stopFollowing = follow(t, pool, projection)
 	}

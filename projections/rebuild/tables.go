@@ -23,6 +23,10 @@ var (
 	indexesSQL string
 	//go:embed constraints.sql
 	constraintsSQL string
+	//go:embed views.sql
+	viewsSQL string
+	//go:embed attributes.sql
+	attributesSQL string
 )
 
 // ErrUnsupported refuses tables on which something hangs that would be lost.
@@ -42,7 +46,8 @@ func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error
 	if found != len(tables) || digest == nil {
 		return "", fmt.Errorf("%d of the tables %v are in schema public", found, tables)
 	}
-	return *digest, nil
+	// A version that builds in another way does not go on with what this one has begun.
+	return "catch-up " + *digest, nil
 }
 
 func refuseUnsupported(ctx context.Context, db database.DB, tables []string) error {
@@ -86,11 +91,20 @@ type index struct {
 	remains, valid, exclusion bool
 }
 
-// createIndexes makes the indexes and constraints that the live tables have. Concurrently takes no transaction id while
-// an index is built, and needs a connection outside of a transaction.
-func createIndexes(ctx context.Context, db database.DB, schema string, tables []string, concurrently bool) error {
-	if _, err := db.Exec(ctx, strings.Replace(qualified, "LOCAL ", map[bool]string{false: "LOCAL "}[concurrently],
-		1)); err != nil {
+// Ways to make indexes. Concurrently takes no transaction id while an index is made, and needs a connection outside of
+// a transaction.
+const (
+	inTransaction = ` INDEX `
+	concurrently  = ` INDEX CONCURRENTLY `
+)
+
+// createIndexes makes the indexes and constraints that the live tables have and the new ones lack.
+func createIndexes(ctx context.Context, db database.DB, schema string, tables []string, how string) error {
+	settings := qualified
+	if how == concurrently {
+		settings = strings.Replace(qualified, "LOCAL ", "", 1)
+	}
+	if _, err := db.Exec(ctx, settings); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	rows, err := db.Query(ctx, indexesSQL, schema, tables)
@@ -103,26 +117,96 @@ func createIndexes(ctx context.Context, db database.DB, schema string, tables []
 	if err != nil {
 		return fmt.Errorf("read indexes: %w", err)
 	}
+	var statements []string
 	for _, i := range indexes {
 		if i.valid || i.exclusion {
 			continue
 		}
-		var statements []string
 		if i.remains { // of an attempt that was interrupted
 			statements = append(statements, `DROP INDEX `+pgx.Identifier{schema, i.name}.Sanitize())
 		}
-		if concurrently {
-			i.definition = strings.Replace(i.definition, " INDEX ", " INDEX CONCURRENTLY ", 1)
-		}
-		if err := execute(ctx, db, append(statements, i.definition)); err != nil {
-			return err
-		}
+		statements = append(statements, strings.Replace(i.definition, inTransaction, how, 1))
+	}
+	if err := execute(ctx, db, statements); err != nil {
+		return err
 	}
 	constraints, err := texts(ctx, db, constraintsSQL, schema, tables)
 	if err != nil {
 		return fmt.Errorf("read constraints: %w", err)
 	}
 	return execute(ctx, db, constraints)
+}
+
+func dropSchema(ctx context.Context, db database.DB, schema string) error {
+	if _, err := db.Exec(ctx, `DROP SCHEMA IF EXISTS `+pgx.Identifier{schema}.Sanitize()+` CASCADE`); err != nil {
+		return fmt.Errorf("drop schema %s: %w", schema, err)
+	}
+	return nil
+}
+
+// exchange puts the new tables in the place of the live ones, which it drops.
+func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
+	tables := r.Projection.Tables()
+	if _, err := tx.Exec(ctx, qualified); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
+	names, _, err := views(ctx, tx, tables)
+	if err != nil {
+		return err
+	}
+	// Views first: that is the order in which readers take these locks.
+	lock := append(append(names, r.identifiers("public")...), r.identifiers(r.Schema())...)
+	if _, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(lock, ", ")+` IN ACCESS EXCLUSIVE MODE`); err != nil {
+		return fmt.Errorf("lock tables: %w", err)
+	}
+	structure, err := structureOf(ctx, tx, tables)
+	if err != nil {
+		return err
+	}
+	if structure != r.record.structure {
+		return ErrStructure
+	}
+	if err := refuseUnsupported(ctx, tx, tables); err != nil {
+		return err
+	}
+	// Only now nobody adds a view any more.
+	_, repoint, err := views(ctx, tx, tables)
+	if err != nil {
+		return err
+	}
+	attributes, err := texts(ctx, tx, attributesSQL, r.Schema(), tables)
+	if err != nil {
+		return fmt.Errorf("read attributes: %w", err)
+	}
+	old := pgx.Identifier{r.Schema() + "_old"}.Sanitize()
+	statements := append(attributes, `CREATE SCHEMA `+old)
+	for _, table := range tables {
+		statements = append(statements,
+			`ALTER TABLE `+pgx.Identifier{"public", table}.Sanitize()+` SET SCHEMA `+old,
+			`ALTER TABLE `+pgx.Identifier{r.Schema(), table}.Sanitize()+` SET SCHEMA public`)
+	}
+	statements = append(statements, repoint...)
+	// Without CASCADE: should anything else hang on the old tables, all of this is undone.
+	statements = append(statements, `DROP TABLE `+strings.Join(r.identifiers(r.Schema()+"_old"), ", "),
+		`DROP SCHEMA `+old, `DROP SCHEMA `+pgx.Identifier{r.Schema()}.Sanitize())
+	return execute(ctx, tx, statements)
+}
+
+// views returns the names of the views that are bound to the live tables, and what binds them to others.
+func views(ctx context.Context, tx pgx.Tx, tables []string) (names, statements []string, err error) {
+	rows, err := tx.Query(ctx, viewsSQL, tables)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read views: %w", err)
+	}
+	var name, statement string
+	_, err = pgx.ForEachRow(rows, []any{&name, &statement}, func() error {
+		names, statements = append(names, name), append(statements, statement)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read views: %w", err)
+	}
+	return names, statements, nil
 }
 
 // texts returns the first column of a query.

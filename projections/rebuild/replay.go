@@ -1,0 +1,283 @@
+package rebuild
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/projections"
+)
+
+// PoisonError says which event the projection cannot apply.
+type PoisonError struct {
+	Position events.Position
+	Delivery projections.Delivery
+	err      error
+}
+
+func (e *PoisonError) Error() string {
+	return fmt.Sprintf("event %s (id %q of %s) cannot be applied: %v", e.Position, e.Delivery.ID, e.Delivery.Source, e.err)
+}
+
+func (e *PoisonError) Unwrap() error { return e.err }
+
+func poison(event *events.Recorded, err error) *PoisonError {
+	return &PoisonError{event.Position, projections.DeliveryOf(event), err}
+}
+
+// blamesEvent reports whether an event may be the reason that events cannot be written.
+func blamesEvent(err error) bool {
+	return eventlog.BlamesData(err) && !errors.Is(err, ErrTakenOver) && !errors.Is(err, eventlog.ErrOtherLog)
+}
+
+// source reads the chunk of the log that follows a position.
+type source func(ctx context.Context, after events.Position) (eventlog.Chunk, error)
+
+var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxInt32}
+
+// follow applies the settled events behind those that the new tables hold, until few are left, or up to a position and
+// some further.
+func (r *rebuild) follow(ctx context.Context, upTo events.Position) error {
+	portion := eventlog.NewPortion(r.ChunkSize)
+	return r.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
+		chunk, err := eventlog.ReadChunk(ctx, r.pool, after, portion, projections.Streams(r.Projection))
+		chunk.Full = chunk.Full && chunk.End.Compare(upTo) < 0
+		return chunk, err
+	})
+}
+
+// replay applies what a source has behind the events that the new tables hold, up to a chunk that is not full. What is
+// skipped on record is left out. It fails with a PoisonError when an event cannot be applied, and with ErrTakenOver.
+func (r *rebuild) replay(ctx context.Context, read source) error {
+	c := &projections.CatchUp{
+		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.yield,
+		Done: func(chunk *eventlog.Chunk) {
+			r.record.position = chunk.End
+			r.advance(chunk.Read)
+		},
+	}
+	if r.record.phase == Loading {
+		c.Defer = r.deferEvents
+	}
+	for {
+		if err := r.loadSkipped(ctx); err != nil {
+			return err
+		}
+		err := r.catchUp(ctx, c, read)
+		var stopped *projections.ChunkError
+		if !errors.As(err, &stopped) || !blamesEvent(err) {
+			return err
+		}
+		if err := r.inParts(ctx, c, read); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	deferSQL = `INSERT INTO projection_rebuild_rest (name, transaction_id, position)
+SELECT $1, e.transaction_id, e.position FROM unnest($2::xid8[], $3::integer[]) AS e (transaction_id, position)`
+
+	// $2, $3: position to start after, $4: how many.
+	deferredSQL = `SELECT transaction_id, position FROM projection_rebuild_rest
+WHERE name = $1 AND (transaction_id, position) > ($2, $3) ORDER BY transaction_id, position LIMIT $4`
+)
+
+// deferEvents keeps the events that need indexes for when there are some.
+func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
+	transactions, ordinals := make([]pgtype.Uint64, len(rest)), make([]int32, len(rest))
+	for i := range rest {
+		transactions[i] = pgtype.Uint64{Uint64: rest[i].Position.TransactionID, Valid: true}
+		ordinals[i] = rest[i].Position.Ordinal
+	}
+	if len(rest) > 0 {
+		batch.Queue(deferSQL, r.Projection.Name(), transactions, ordinals)
+	}
+}
+
+// deferred is the source of the events that were deferred. They have been counted.
+func (r *rebuild) deferred() source {
+	portion := eventlog.NewPortion(r.ChunkSize)
+	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
+		rows, err := r.pool.Query(ctx, deferredSQL, r.Projection.Name(), after.TransactionID, after.Ordinal, portion.Ask())
+		if err != nil {
+			return eventlog.Chunk{}, fmt.Errorf("read what was deferred: %w", err)
+		}
+		positions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p events.Position, err error) {
+			return p, row.Scan(&p.TransactionID, &p.Ordinal)
+		})
+		if err != nil {
+			return eventlog.Chunk{}, fmt.Errorf("read what was deferred: %w", err)
+		}
+		if len(positions) == 0 {
+			return eventlog.Chunk{Span: eventlog.Span{Start: after, End: after}}, nil
+		}
+		chunk, err := eventlog.ReadAt(ctx, r.pool, positions, portion)
+		chunk.Start, chunk.Read, chunk.Full = after, 0, true
+		return chunk, err
+	}
+}
+
+// catchUp reads chunk after chunk while those before are written.
+func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read source) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	chunks, ended := make(chan eventlog.Chunk, 1), make(chan error, 1)
+	after := r.record.position
+	go func() {
+		defer close(chunks)
+		for {
+			chunk, err := read(ctx, after) // which would take the connection along, were it to end with reading
+			if err == nil && chunk.End != after {
+				r.leaveOutSkipped(&chunk)
+				select {
+				case chunks <- chunk:
+				case <-reading.Done():
+					err = reading.Err()
+				}
+			}
+			if err != nil || !chunk.Full {
+				ended <- err
+				return
+			}
+			after = chunk.End
+		}
+	}()
+	err := c.Run(ctx, chunks)
+	stop()
+	if readErr := <-ended; err == nil {
+		err = cmp.Or(readErr, ctx.Err())
+	}
+	return err
+}
+
+// inParts writes the chunk at which a catch-up has stopped: all events before the first one that cannot be applied,
+// which it finds. That may have been skipped on record since.
+func (r *rebuild) inParts(ctx context.Context, c *projections.CatchUp, read source) error {
+	chunk, err := read(ctx, r.record.position)
+	if err != nil {
+		return err
+	}
+	r.leaveOutSkipped(&chunk)
+	var unreadable *PoisonError
+	if len(chunk.Undecodable) > 0 {
+		first := chunk.Undecodable[0]
+		unreadable = poison(&first.Recorded, first)
+		n := slices.IndexFunc(chunk.Events,
+			func(e events.Recorded) bool { return e.Position.Compare(unreadable.Position) > 0 })
+		if n >= 0 {
+			chunk.Events = chunk.Events[:n]
+		}
+		chunk.Read, chunk.End = min(chunk.Read, len(chunk.Events)), chunk.Start
+		if n := len(chunk.Events); n > 0 {
+			chunk.End = chunk.Events[n-1].Position
+		}
+	}
+	if chunk.End != chunk.Start {
+		err = writeHalves(ctx, c, chunk)
+	}
+	if err == nil && unreadable != nil {
+		err = unreadable
+	}
+	var found *PoisonError
+	if !errors.As(err, &found) {
+		return err
+	}
+	if loadErr := r.loadSkipped(ctx); loadErr != nil {
+		return errors.Join(err, loadErr)
+	}
+	if r.skipped[found.Delivery] {
+		return nil
+	}
+	return err
+}
+
+// writeHalves writes a chunk, and if that fails one half after the other, down to a single event.
+func writeHalves(ctx context.Context, c *projections.CatchUp, chunk eventlog.Chunk) error {
+	err := c.Write(ctx, &chunk)
+	if err == nil || len(chunk.Events) == 0 || !blamesEvent(err) {
+		return err
+	}
+	if len(chunk.Events) == 1 {
+		return poison(&chunk.Events[0], err)
+	}
+	half := len(chunk.Events) / 2
+	first, second := chunk, chunk
+	first.Events, second.Events = chunk.Events[:half], chunk.Events[half:]
+	first.Read = min(half, chunk.Read)
+	second.Read = chunk.Read - first.Read
+	first.End = chunk.Events[half-1].Position
+	second.Start = first.End
+	if err := writeHalves(ctx, c, first); err != nil {
+		return err
+	}
+	return writeHalves(ctx, c, second)
+}
+
+// leaveOutSkipped removes the events that were skipped on record from a chunk.
+func (r *rebuild) leaveOutSkipped(chunk *eventlog.Chunk) {
+	if len(r.skipped) == 0 {
+		return
+	}
+	chunk.Events = slices.DeleteFunc(chunk.Events,
+		func(e events.Recorded) bool { return r.skipped[projections.DeliveryOf(&e)] })
+	chunk.Undecodable = slices.DeleteFunc(chunk.Undecodable,
+		func(u *eventlog.UndecodableError) bool { return r.skipped[projections.DeliveryOf(&u.Recorded)] })
+}
+
+func (r *rebuild) loadSkipped(ctx context.Context) (err error) {
+	r.skipped, err = projections.Skipped(ctx, r.pool, r.Projection.Name())
+	return err
+}
+
+const searchPathSQL = `SELECT set_config('search_path', $1, true)`
+
+// searchPath makes the names of tables without a schema mean the new ones.
+func (r *rebuild) searchPath() string { return pgx.Identifier{r.Schema()}.Sanitize() + ", public" }
+
+// Begin implements projections.Target.
+func (r *rebuild) Begin(batch *pgx.Batch) { batch.Queue(searchPathSQL, r.searchPath()) }
+
+// Only the builder on record may write. $3, $4: position.
+const lockRecordSQL = `SELECT FROM projection_rebuilds
+WHERE name = $1 AND builder = $2 AND (transaction_id, position) = ($3, $4) FOR NO KEY UPDATE`
+
+// Lock implements projections.Target. Nobody else writes tables that are only compared.
+func (r *rebuild) Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.Chunk) error {
+	if r.scratch != "" {
+		return nil
+	}
+	tag, err := conn.Exec(ctx, lockRecordSQL, r.Projection.Name(), r.builder, chunk.Start.TransactionID,
+		chunk.Start.Ordinal)
+	if err != nil {
+		return fmt.Errorf("lock record: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrTakenOver
+	}
+	return nil
+}
+
+// Save implements projections.Target.
+func (r *rebuild) Save(batch *pgx.Batch, chunk *eventlog.Chunk) {
+	if r.scratch == "" {
+		batch.Queue(saveSQL, r.Projection.Name(), chunk.End.TransactionID, chunk.End.Ordinal, chunk.Read)
+	}
+}
+
+// writeTo makes the names of tables without a schema mean the new ones in a transaction.
+func (r *rebuild) writeTo(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, searchPathSQL, r.searchPath()); err != nil {
+		return fmt.Errorf("set search_path: %w", err)
+	}
+	return nil
+}
