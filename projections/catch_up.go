@@ -57,6 +57,8 @@ type CatchUp struct {
 	Writers int
 	// Pace carries out the work of writing a chunk, and may rest before or afterwards. Default: no rest.
 	Pace func(ctx context.Context, chunk *eventlog.Chunk, work func() error) error
+	// Alone reports whether a chunk is to wait until those before it are written and paced. Default: it never does.
+	Alone func() bool
 	// Defer queues statements that keep events for later, those that do more than add rows. Default: they are applied.
 	Defer func(batch *pgx.Batch, rest []events.Recorded)
 	// Done is told of each chunk that was written, in log order.
@@ -93,6 +95,14 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	var line inorder.Line
 	for chunk := range c.load(loading, chunks) {
 		slots <- struct{}{}
+		if c.Alone != nil && c.Alone() {
+			for range cap(slots) - 1 {
+				slots <- struct{}{}
+			}
+			for range cap(slots) - 1 {
+				<-slots
+			}
+		}
 		if working.Err() != nil {
 			break
 		}

@@ -70,8 +70,8 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 	return n, err
 }
 
-// yield carries out the work of writing a chunk. While others append it then rests, so that all workers together work a
-// third of the time of one. Behind the events that were in the log at the beginning, it rests only if the work, rests
+// yield carries out the work of writing a chunk. While others append, chunks are written one at a time, and it then rests
+// twice as long as that took. Behind the events that were in the log at the beginning, it rests only if the work, rests
 // included, is done faster than the log grows.
 func (r *rebuild) yield(ctx context.Context, chunk *eventlog.Chunk, work func() error) error {
 	if r.Now == nil {
@@ -84,7 +84,7 @@ func (r *rebuild) yield(ctx context.Context, chunk *eventlog.Chunk, work func() 
 	took := r.Now().Sub(begun)
 	overtakes := float64(r.appends.Load())*slowdown*took.Seconds() < float64(chunk.Read)*overtaking
 	if r.busy() && (overtakes || r.record.phase != Following) {
-		eventlog.Sleep(ctx, time.Duration(r.Workers*slowdown-1)*took) // or to the end of ctx, which the caller notices
+		eventlog.Sleep(ctx, (slowdown-1)*took) // or to the end of ctx, which the caller notices
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (r *rebuild) follow(ctx context.Context, upTo events.Position) error {
 // skipped on record is left out. It fails with a PoisonError when an event cannot be applied, and with ErrTakenOver.
 func (r *rebuild) replay(ctx context.Context, read source) error {
 	c := &projections.CatchUp{
-		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.yield,
+		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.yield, Alone: r.busy,
 		Done: func(chunk *eventlog.Chunk) {
 			r.record.position = chunk.End
 			r.advance(chunk.Read)
