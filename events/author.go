@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// AuthorRef says which user of a partner an event is about.
+// AuthorRef names the author that an event is about.
 type AuthorRef struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 
@@ -30,7 +30,7 @@ func (r *AuthorRef) personalTarget() any {
 	return r.Author
 }
 
-// AuthorLinked records that what an author has written and will write is attributed to a member of the host platform.
+// AuthorLinked records that an author's comments, past and future, are attributed to a member of the host platform.
 type AuthorLinked struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Reason        string    `json:"reason,omitempty"`
@@ -60,7 +60,7 @@ func (e *AuthorLinked) personalTarget() any {
 	return e.Link
 }
 
-// AuthorUnlinked records that what an author writes is attributed to the partner platform again.
+// AuthorUnlinked records that an author's comments are attributed to the partner platform again.
 type AuthorUnlinked struct {
 	AuthorRef
 	Reason string `json:"reason,omitempty"`
@@ -70,7 +70,7 @@ type AuthorUnlinked struct {
 func (AuthorUnlinked) Type() string { return "author.unlinked.v1" }
 func (AuthorUnlinked) sealed()      {}
 
-// AuthorBlocked records that comments of an author are refused from now on.
+// AuthorBlocked records that new comments of an author are refused.
 type AuthorBlocked struct {
 	AuthorRef
 	Reason string `json:"reason"`
@@ -90,11 +90,11 @@ type AuthorUnblocked struct {
 func (AuthorUnblocked) Type() string { return "author.unblocked.v1" }
 func (AuthorUnblocked) sealed()      {}
 
-// AuthorPostsHidden records that all comments of an author that were received up to a moment are hidden: one event,
-// however many they are.
+// AuthorPostsHidden records that all comments of an author received up to Until are hidden. It is one event for all of
+// them.
 type AuthorPostsHidden struct {
 	AuthorRef
-	Until  time.Time `json:"until"` // on the clock of the database, as recorded_at is; UTC, whole microseconds
+	Until  time.Time `json:"until"` // by the clock of the database, like recorded_at; UTC, whole microseconds
 	Reason string    `json:"reason"`
 }
 
@@ -102,7 +102,7 @@ type AuthorPostsHidden struct {
 func (AuthorPostsHidden) Type() string { return "author.posts_hidden.v1" }
 func (AuthorPostsHidden) sealed()      {}
 
-// AuthorPostsRestored records the end of the latest AuthorPostsHidden. Comments that were hidden one by one stay so.
+// AuthorPostsRestored records the end of the latest AuthorPostsHidden. Comments hidden individually stay hidden.
 type AuthorPostsRestored struct {
 	AuthorRef
 	Reason string `json:"reason"`
@@ -112,16 +112,16 @@ type AuthorPostsRestored struct {
 func (AuthorPostsRestored) Type() string { return "author.posts_restored.v1" }
 func (AuthorPostsRestored) sealed()      {}
 
-// AuthorErased records that what identifies an author, and all that they wrote, was erased from every event before this
-// one. A block outlives it. What the author writes afterwards is a new beginning.
+// AuthorErased records that the author's identity and comments were erased from all earlier events. A block stays in
+// force. Later comments of the author are stored as usual.
 type AuthorErased struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Reason        string    `json:"reason"`
 	Comments      int       `json:"comments"`  // that were found and erased
 	Decisions     int       `json:"decisions"` // about the author that were erased
-	// Searched is a position in the log. Comments up to there were found and erased before this event was recorded; those
-	// between there and this event are erased right after it. It is a place of the cluster in which the event was
-	// recorded: of an event that has moved to another one (see Frozen) it says nothing.
+	// Searched is a position in the log. Comments up to it were erased before this event was recorded; comments between it
+	// and this event are erased right after. The position belongs to the cluster that recorded the event, and means
+	// nothing after a move to another cluster (see Frozen).
 	Searched string `json:"searched"`
 }
 

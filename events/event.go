@@ -20,15 +20,14 @@ const (
 	ProjectionStream  = "projection"
 )
 
-// withPersonal is implemented by events that carry something that identifies or was written by a person. It is
-// stored apart from the rest, so that it can be erased.
+// withPersonal is implemented by events with personal data. The personal part is stored in its own column, so that it
+// can be erased.
 type withPersonal interface {
 	// personal returns the erasable part, nil after erasure.
 	personal() any
 }
 
-// Personal returns what an event carries that identifies or was written by a person; nil when there is nothing, or
-// nothing any more.
+// Personal returns the personal part of an event, nil when it has none or was erased.
 func Personal(e Event) any {
 	if carrier, ok := e.(withPersonal); ok {
 		return carrier.personal()

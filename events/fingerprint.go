@@ -8,7 +8,7 @@ import (
 )
 
 // Fingerprint identifies a normalised command without revealing it: SHA-256 over the event's salt and the command, cut
-// to 128 bits. Once the salt is erased, nothing is left to try guesses on.
+// to 128 bits. Without the salt, after erasure, a guess cannot be checked against it.
 func Fingerprint(salt uuid.UUID, canonical []byte) string {
 	hash := sha256.New()
 	hash.Write(salt[:])
@@ -16,8 +16,8 @@ func Fingerprint(salt uuid.UUID, canonical []byte) string {
 	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// Differs reports whether a command with these canonical bytes is another one than that which left metadata and salt.
-// After erasure, or when no fingerprint was kept, nothing is left to compare with: false.
+// Differs reports whether a command with these canonical bytes differs from the one recorded with metadata and salt. It
+// returns false after erasure, or when no fingerprint was stored.
 func Differs(metadata Metadata, salt uuid.NullUUID, canonical []byte) bool {
 	return salt.Valid && metadata.Fingerprint != "" && metadata.Fingerprint != Fingerprint(salt.UUID, canonical)
 }

@@ -23,24 +23,24 @@ func derive(namespace uuid.UUID, scope []byte, name string) uuid.UUID {
 	return uuid.NewSHA1(namespace, slices.Concat(scope, []byte(name)))
 }
 
-// NovelID mints the identifier of the novel with this folded title. It only mints: a novel is looked up by title,
-// since folding may change with the Unicode version.
+// NovelID mints the identifier of a new novel with this folded title. Find an existing novel by its title instead:
+// folding may change with the Unicode version.
 func NovelID(foldedTitle string) uuid.UUID { return derive(novelNamespace, nil, foldedTitle) }
 
 // ThreadID mints the identifier of a novel's discussion thread.
 func ThreadID(novelID uuid.UUID) uuid.UUID { return derive(threadNamespace, novelID[:], "") }
 
-// PostID mints the identifier of the comment that an integration delivers under an idempotency key.
+// PostID mints the identifier of the comment with an integration's idempotency key.
 func PostID(integrationID uuid.UUID, key string) uuid.UUID {
 	return derive(postNamespace, integrationID[:], key)
 }
 
-// AuthorID mints the identifier of a partner's user.
+// AuthorID mints the identifier of an author.
 func AuthorID(integrationID uuid.UUID, externalUUID string) uuid.UUID {
 	return derive(authorNamespace, integrationID[:], externalUUID)
 }
 
-// PersonID mints the identifier of a member of staff or an auditor: one for each role and name, whatever the case.
+// PersonID mints the identifier of a staff user from role and name, ignoring the case of the name.
 func PersonID(role, name string) uuid.UUID {
 	return derive(personNamespace, nil, role+"/"+strings.ToLower(name))
 }
@@ -72,8 +72,7 @@ func source(integrationID uuid.UUID, suffix string) string {
 	return "integrations/" + integrationID.String() + suffix
 }
 
-// SourceIntegration returns the integration whose command an event's source names; false when it was nobody's but
-// staff's.
+// SourceIntegration returns the integration that an event's source names, and false for a source of staff.
 func SourceIntegration(source string) (uuid.UUID, bool) {
 	rest, ok := strings.CutPrefix(source, "integrations/")
 	if !ok {

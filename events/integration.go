@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// IntegrationRegistered records that a partner platform was taken on. It starts enabled and without capabilities.
+// IntegrationRegistered records the creation of an integration. It starts enabled and without capabilities.
 type IntegrationRegistered struct {
 	Name         string    `json:"name"`
 	RegisteredAt time.Time `json:"registeredAt"`
@@ -16,7 +16,7 @@ type IntegrationRegistered struct {
 func (IntegrationRegistered) Type() string { return "integration.registered.v1" }
 func (IntegrationRegistered) sealed()      {}
 
-// IntegrationRenamed records that an integration goes by another name from now on.
+// IntegrationRenamed records the new name of an integration.
 type IntegrationRenamed struct {
 	Name string `json:"name"`
 }
@@ -32,7 +32,7 @@ type IntegrationEnabled struct{}
 func (IntegrationEnabled) Type() string { return "integration.enabled.v1" }
 func (IntegrationEnabled) sealed()      {}
 
-// IntegrationDisabled records that nothing is accepted from an integration any more, whatever its capabilities.
+// IntegrationDisabled records that all requests of an integration are refused, whatever its capabilities.
 type IntegrationDisabled struct{}
 
 // Type implements Event.
@@ -57,25 +57,24 @@ type CapabilityDisabled struct {
 func (CapabilityDisabled) Type() string { return "integration.capability_disabled.v1" }
 func (CapabilityDisabled) sealed()      {}
 
-// RateLimitSet records how many operations of a kind ("novels": creations, "posts": requests) an integration may
-// do in any minute.
+// RateLimitSet records a limit of an integration per minute: of creations ("novels") or of requests ("posts").
 type RateLimitSet struct {
 	Operation string       `json:"operation"`
 	PerMinute int          `json:"perMinute"`
-	Updates   *UpdateLimit `json:"updates,omitzero"` // of its novels, beside "novels"; nil leaves that limit as it was
+	Updates   *UpdateLimit `json:"updates,omitzero"` // only with "novels"; nil leaves this limit unchanged
 }
 
-// UpdateLimit is how many updates of its novels an integration may do in any minute. It is a member of RateLimitSet
-// rather than an operation, which versions from before it take for "novels".
+// UpdateLimit limits an integration's updates of its own novels per minute. It is a member of RateLimitSet instead of
+// an operation, because older versions of the program take an unknown operation for "novels".
 type UpdateLimit struct {
-	PerMinute *int `json:"perMinute"` // nil: any number
+	PerMinute *int `json:"perMinute"` // nil: no limit
 }
 
 // Type implements Event.
 func (RateLimitSet) Type() string { return "integration.rate_limit_set.v1" }
 func (RateLimitSet) sealed()      {}
 
-// ReviewModeSet records whether the integration's new novels wait for staff.
+// ReviewModeSet records whether the integration's new novels are pending until staff approve them.
 type ReviewModeSet struct {
 	Review bool `json:"review"`
 }
@@ -84,7 +83,7 @@ type ReviewModeSet struct {
 func (ReviewModeSet) Type() string { return "integration.review_mode_set.v1" }
 func (ReviewModeSet) sealed()      {}
 
-// KeyIssued records that an API key came into being. The key itself is shown once and stored nowhere.
+// KeyIssued records a new API key. The key itself is shown once and never stored.
 type KeyIssued struct {
 	KeyID     uuid.UUID  `json:"keyId"`
 	Prefix    string     `json:"prefix"`  // first characters, to recognise it by
@@ -97,7 +96,7 @@ type KeyIssued struct {
 func (KeyIssued) Type() string { return "integration.key_issued.v1" }
 func (KeyIssued) sealed()      {}
 
-// KeyExpirySet records that an API key opens something until a moment and not after: it was rotated.
+// KeyExpirySet records when an API key expires, after its rotation.
 type KeyExpirySet struct {
 	KeyID     uuid.UUID `json:"keyId"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -107,7 +106,7 @@ type KeyExpirySet struct {
 func (KeyExpirySet) Type() string { return "integration.key_expiry_set.v1" }
 func (KeyExpirySet) sealed()      {}
 
-// KeyRevoked records that an API key no longer opens anything.
+// KeyRevoked records that an API key was revoked.
 type KeyRevoked struct {
 	KeyID     uuid.UUID `json:"keyId"`
 	Reason    string    `json:"reason,omitempty"`

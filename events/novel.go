@@ -2,7 +2,7 @@ package events
 
 import "github.com/google/uuid"
 
-// NovelCreated records that a novel entered the catalogue, from a partner or from the host platform itself.
+// NovelCreated records a new novel, created by a partner or by the host platform.
 type NovelCreated struct {
 	Title         string     `json:"title"` // as first spelled; never changes
 	Slug          string     `json:"slug"`  // never changes
@@ -12,7 +12,7 @@ type NovelCreated struct {
 	Genres        []string   `json:"genres,omitempty"`
 	Language      string     `json:"language,omitempty"`
 	ReadingStatus string     `json:"readingStatus,omitempty"`
-	OwnerID       *uuid.UUID `json:"ownerId,omitzero"` // the owning integration; nil when the host platform owns it
+	OwnerID       *uuid.UUID `json:"ownerId,omitzero"` // the owning integration; nil: the host platform
 	State         string     `json:"state"`            // "approved", "published" or "pending"
 	Reason        string     `json:"reason,omitempty"` // of staff who published it; "" from a partner
 }
@@ -21,8 +21,8 @@ type NovelCreated struct {
 func (NovelCreated) Type() string { return "novel.created.v1" }
 func (NovelCreated) sealed()      {}
 
-// NovelUpdated records what an upsert or an edit by staff changed: a nil field stayed as it was, an empty one was
-// cleared. An upsert that changed nothing is recorded too, so that its key is known.
+// NovelUpdated records the fields that an upsert or an edit by staff changed: a nil field is unchanged, an empty one
+// was cleared. An upsert without changes is recorded too, so that a retry of its key is recognised.
 type NovelUpdated struct {
 	Author        *string   `json:"author,omitzero"`
 	Synopsis      *string   `json:"synopsis,omitzero"`
@@ -37,7 +37,7 @@ type NovelUpdated struct {
 func (NovelUpdated) Type() string { return "novel.updated.v1" }
 func (NovelUpdated) sealed()      {}
 
-// NovelPublished records that the host platform made a partner's novel its own: canonical from now on.
+// NovelPublished records that the host platform took over a partner's novel, which is canonical from then on.
 type NovelPublished struct {
 	Reason string `json:"reason,omitempty"`
 }
@@ -55,7 +55,7 @@ type NovelApproved struct {
 func (NovelApproved) Type() string { return "novel.approved.v1" }
 func (NovelApproved) sealed()      {}
 
-// NovelRejected records that staff declined a novel; its title cannot be imported again.
+// NovelRejected records that staff rejected a novel. Its title cannot be imported again.
 type NovelRejected struct {
 	Reason string `json:"reason"`
 }
@@ -64,11 +64,10 @@ type NovelRejected struct {
 func (NovelRejected) Type() string { return "novel.rejected.v1" }
 func (NovelRejected) sealed()      {}
 
-// NovelBarred records that staff declined a title that nobody has imported: there is no novel, and no partner can
-// create it.
+// NovelBarred records that staff rejected a title before its first import. Partners cannot create the novel.
 type NovelBarred struct {
 	Title  string `json:"title"` // as staff spelled it
-	Slug   string `json:"slug"`  // kept for the novel, should it ever come into being
+	Slug   string `json:"slug"`  // reserved for a later novel with this title
 	Reason string `json:"reason"`
 }
 
@@ -76,7 +75,7 @@ type NovelBarred struct {
 func (NovelBarred) Type() string { return "novel.barred.v1" }
 func (NovelBarred) sealed()      {}
 
-// NovelUnbarred records that staff lifted the bar on a title: it is free, as if it had never been heard of.
+// NovelUnbarred records that staff approved a barred title. The next import creates the novel.
 type NovelUnbarred struct {
 	Reason string `json:"reason"`
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// PersonKeyIssued records that a member of staff or an auditor got an API key. The key itself is shown once and stored
-// nowhere. A person comes into being with their first key.
+// PersonKeyIssued records a new API key of a staff user. The key itself is shown once and never stored. The first key
+// creates the staff user.
 type PersonKeyIssued struct {
 	Name      string     `json:"name"`
 	Role      string     `json:"role"` // "staff" or "auditor"
@@ -22,7 +22,7 @@ type PersonKeyIssued struct {
 func (PersonKeyIssued) Type() string { return "person.key_issued.v1" }
 func (PersonKeyIssued) sealed()      {}
 
-// PersonKeyRevoked records that a person's API key no longer opens anything.
+// PersonKeyRevoked records that an API key of a staff user was revoked.
 type PersonKeyRevoked struct {
 	KeyID     uuid.UUID `json:"keyId"`
 	Reason    string    `json:"reason,omitempty"`

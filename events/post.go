@@ -16,8 +16,7 @@ type ThreadOpened struct {
 func (ThreadOpened) Type() string { return "thread.opened.v1" }
 func (ThreadOpened) sealed()      {}
 
-// PostImported records that a partner's comment entered a thread. It holds everything that a retry of the
-// delivery has to be answered with.
+// PostImported records that a partner's comment entered a thread. It holds everything in the response to a retry.
 type PostImported struct {
 	IntegrationID uuid.UUID  `json:"integrationId"`
 	NovelID       uuid.UUID  `json:"novelId"`
@@ -63,7 +62,7 @@ type PostHidden struct {
 func (PostHidden) Type() string { return "post.hidden.v1" }
 func (PostHidden) sealed()      {}
 
-// PostRestored records that a comment is visible again, though all of its author's up to then may have been hidden.
+// PostRestored records that a comment is visible again, even when all earlier comments of its author are hidden.
 type PostRestored struct {
 	Reason string `json:"reason"`
 }

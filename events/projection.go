@@ -1,15 +1,15 @@
 package events
 
-// ProjectionEventSkipped records that a member of staff let a projection go on without an event that it could not
-// apply. A rebuild leaves out the same event.
+// ProjectionEventSkipped records that staff made a projection skip an event that it could not apply. A rebuild skips
+// the same event.
 type ProjectionEventSkipped struct {
 	Projection  string `json:"projection"`
 	EventID     string `json:"eventId"`
 	EventSource string `json:"eventSource"` // (eventId, eventSource) identifies the event
 	EventType   string `json:"eventType"`
-	// of the event when it was skipped, as "transaction/ordinal"; a restore may change it
+	// position of the event at the time of the skip, as "transaction/ordinal"; a restore may change it
 	Position string `json:"position"`
-	// Reason is what staff say. The error is left out: it may quote what a person wrote, which could never be erased here.
+	// Reason is given by staff. The error is not recorded: it may quote personal data, which could not be erased here.
 	Reason string `json:"reason"`
 }
 

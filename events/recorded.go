@@ -8,15 +8,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// Position is a place in the log: events are ordered by the transaction that appended them, then by their ordinal
-// inside it. The zero Position is before every event.
+// Position is the place of an event in the log. Events are ordered by the transaction that appended them, then by their
+// ordinal in it. The zero Position is before every event.
 type Position struct {
 	TransactionID uint64
 	Ordinal       int32
 }
 
-// Frozen is the transaction id of events that have moved to another cluster, see events/rebase. It is
-// FrozenTransactionId of PostgreSQL, which is older than every transaction and belongs to none.
+// Frozen is the transaction id of events that have moved to another cluster (see events/rebase). It is PostgreSQL's
+// FrozenTransactionId, which is older than every real transaction.
 const Frozen = 2
 
 // Compare orders two positions as the log does.
@@ -27,7 +27,7 @@ func (p Position) Compare(other Position) int {
 // String renders a position as "transaction/ordinal".
 func (p Position) String() string { return fmt.Sprintf("%d/%d", p.TransactionID, p.Ordinal) }
 
-// ParsePosition reads what String renders.
+// ParsePosition parses the form that String renders.
 func ParsePosition(text string) (Position, error) {
 	var p Position
 	if _, err := fmt.Sscanf(text, "%d/%d", &p.TransactionID, &p.Ordinal); err != nil || p.String() != text {
@@ -50,16 +50,16 @@ type Recorded struct {
 	RecordedAt    time.Time // zero until read back from the log
 }
 
-// Metadata says who caused an event and in the course of what.
+// Metadata says who caused an event, and with which request.
 type Metadata struct {
 	Actor     string `json:"actor"`               // "integration:<id>" or "staff:<name>"
 	KeyID     string `json:"keyId,omitempty"`     // the API key that was used
 	RequestID string `json:"requestId,omitempty"` // X-Request-Id of the command
-	// the same for all events of one undertaking; omitted when it is the request id
+	// shared by all events of one operation; omitted when it equals the request id
 	Correlation string `json:"correlation,omitempty"`
-	// source of the command's own event, on events that it caused on the side
+	// on side effects: source of the command's own event
 	Causation   string    `json:"causation,omitempty"`
-	Batch       uuid.UUID `json:"batch"`                 // the group of commands that was committed together
+	Batch       uuid.UUID `json:"batch"`                 // the batch of commands that was committed together
 	Fingerprint string    `json:"fingerprint,omitempty"` // of the normalised command, keyed with the salt
 	TraceParent string    `json:"traceparent,omitempty"` // W3C trace context of the request
 }

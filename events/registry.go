@@ -7,7 +7,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// ErrUnknownType is returned for an event whose type this version of the program does not know: a newer one wrote it.
+// ErrUnknownType is returned for an event type that this version of the program does not know, because a newer version
+// wrote it.
 var ErrUnknownType = errors.New("unknown event type")
 
 // Stored is an event as the log holds it: its type name and the exact bytes.
@@ -17,7 +18,7 @@ type Stored struct {
 	Personal []byte // JSON; nil when the event has no personal part or it was erased
 }
 
-// Registry knows how to read every type name that was ever stored.
+// Registry decodes every event type that was ever stored.
 type Registry struct {
 	decoders  map[string]func(Stored) (Event, error)
 	upcasters map[string]func(Stored) (Stored, error)
@@ -104,8 +105,8 @@ func EncodeMetadata(m *Metadata) ([]byte, error) {
 
 func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
 
-// Decode turns stored bytes into the newest form of the event. It fails with ErrUnknownType when the type name is
-// not registered. Members that the struct does not have are ignored: a newer replica may have added them.
+// Decode turns stored bytes into the newest version of the event. It fails with ErrUnknownType when the type name is
+// not registered. It ignores unknown members: a newer replica may have added them.
 func Decode(s Stored) (Event, error) { return registry.decode(s) }
 
 func (r Registry) decode(s Stored) (Event, error) {
