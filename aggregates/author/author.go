@@ -1,5 +1,5 @@
-// Package author decides what staff may do about a partner's user who comments: to whom their comments are attributed,
-// whether they may go on, and whether readers see what they wrote.
+// Package author decides on staff actions about an author: linking to a member, blocking, hiding all comments, and
+// erasure.
 package author
 
 import (
@@ -15,7 +15,7 @@ import (
 	"novelgate/events"
 )
 
-// State is where an author stands in one respect.
+// State is the state of an author in one respect.
 type State string
 
 // States, two for each respect: attribution, commenting, and the comments received so far.
@@ -55,7 +55,8 @@ const (
 	ofComments = "comments of an author that are"
 )
 
-// Ref names a partner's user, whom nobody need have heard of. It refuses with ErrUUIDInvalid what no comment can carry.
+// Ref returns the reference to an author, who may have no comments yet. It refuses with ErrUUIDInvalid an identifier
+// that a comment cannot have.
 func Ref(integrationID uuid.UUID, externalUUID string) (events.AuthorRef, error) {
 	blank := strings.TrimSpace(externalUUID) == ""
 	if blank || !utf8.ValidString(externalUUID) || strings.ContainsRune(externalUUID, 0) ||
@@ -65,13 +66,13 @@ func Ref(integrationID uuid.UUID, externalUUID string) (events.AuthorRef, error)
 	return events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: externalUUID}}, nil
 }
 
-// Author is the state that decisions are taken on. The zero Author is one about whom staff have decided nothing.
+// Author is the state for decisions. The zero Author has no staff decisions.
 type Author struct {
 	Ref              events.AuthorRef
 	MemberID         string    // the member of the host platform; "" when not linked
 	Blocked          bool      // comments are refused
-	PostsHiddenUntil time.Time // comments received up to then are hidden; zero when none are
-	HiddenReason     string    // why they are
+	PostsHiddenUntil time.Time // comments received up to this time are hidden; zero: none
+	HiddenReason     string    // of staff, for hiding them
 }
 
 // Fold returns the author after the events of their stream, oldest first.
@@ -94,7 +95,7 @@ func Fold(ref events.AuthorRef, history []events.Recorded) Author {
 			a.PostsHiddenUntil, a.HiddenReason = e.Until, e.Reason
 		case events.AuthorPostsRestored:
 			a.PostsHiddenUntil, a.HiddenReason = time.Time{}, ""
-		case events.AuthorErased: // a block stays: otherwise asking for erasure would end it
+		case events.AuthorErased: // the block stays: an author must not end it by requesting erasure
 			a.MemberID, a.PostsHiddenUntil, a.HiddenReason = "", time.Time{}, ""
 		default: // no event of this stream
 		}
@@ -102,7 +103,8 @@ func Fold(ref events.AuthorRef, history []events.Recorded) Author {
 	return a
 }
 
-// Link attributes the author's comments to a member, instead of another one too. It makes no event when that is so.
+// Link attributes the author's comments to a member. It replaces an earlier link, and returns no event for the same
+// member.
 func (a Author) Link(memberID, reason string) ([]events.Event, error) {
 	switch {
 	case !validMember(memberID):
@@ -123,7 +125,7 @@ func (a Author) Unlink(reason string) ([]events.Event, error) {
 	return []events.Event{events.AuthorUnlinked{AuthorRef: a.Ref, Reason: reason}}, nil
 }
 
-// Block refuses the author's further comments.
+// Block makes the service refuse new comments of the author.
 func (a Author) Block(reason string) ([]events.Event, error) {
 	if a.Blocked {
 		return nil, &TransitionError{ofAuthor, Blocked, Blocked}
@@ -139,12 +141,12 @@ func (a Author) Unblock(reason string) ([]events.Event, error) {
 	return []events.Event{events.AuthorUnblocked{AuthorRef: a.Ref, Reason: reason}}, nil
 }
 
-// HidePosts hides the comments of the author that were received until now. That can be done again: more may have come.
+// HidePosts hides the author's comments received up to now. It can be repeated, to hide later ones too.
 func (a Author) HidePosts(reason string, now time.Time) ([]events.Event, error) {
 	return []events.Event{events.AuthorPostsHidden{AuthorRef: a.Ref, Until: now.UTC(), Reason: reason}}, nil
 }
 
-// RestorePosts ends that. Comments that were hidden one by one stay hidden.
+// RestorePosts makes the comments visible that HidePosts hid. Comments hidden individually stay hidden.
 func (a Author) RestorePosts(reason string) ([]events.Event, error) {
 	if a.PostsHiddenUntil.IsZero() {
 		return nil, &TransitionError{ofComments, Visible, Visible}
@@ -152,8 +154,8 @@ func (a Author) RestorePosts(reason string) ([]events.Event, error) {
 	return []events.Event{events.AuthorPostsRestored{AuthorRef: a.Ref, Reason: reason}}, nil
 }
 
-// Erase records that what is known of the author was erased: so many comments and decisions, those up to searched
-// before this event. It can be done again: more may have come.
+// Erase records the erasure of the author's personal data, with the number of erased comments and decisions. Comments
+// up to the position searched were erased before this event. It can be repeated, to erase later comments too.
 func (a Author) Erase(reason string, comments, decisions int, searched events.Position) ([]events.Event, error) {
 	return []events.Event{events.AuthorErased{
 		IntegrationID: a.Ref.IntegrationID, Reason: reason, Comments: comments, Decisions: decisions,
@@ -161,7 +163,7 @@ func (a Author) Erase(reason string, comments, decisions int, searched events.Po
 	}}, nil
 }
 
-// Comment refuses with ErrBlocked what a blocked author writes.
+// Comment refuses a comment of a blocked author with ErrBlocked.
 func (a Author) Comment() error {
 	if a.Blocked {
 		return ErrBlocked

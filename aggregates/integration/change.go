@@ -8,7 +8,7 @@ import (
 	"novelgate/events"
 )
 
-// Change is what staff wants an integration to be like: nil leaves a setting as it is.
+// Change is a change of settings by staff. nil leaves a setting unchanged.
 type Change struct {
 	Name            *string
 	Enabled         *bool
@@ -19,7 +19,7 @@ type Change struct {
 	NovelUpdates    *events.UpdateLimit
 }
 
-// Change decides the events that bring the integration to what is wanted; none for what is so already.
+// Change returns the events that apply a change. A setting that already has the wanted value gets no event.
 func (i Integration) Change(c Change) ([]events.Event, error) {
 	if !i.Exists() {
 		return nil, ErrNotFound
@@ -100,7 +100,7 @@ func equal(a, b *int) bool {
 	return *a == *b
 }
 
-// valueOr returns what is wanted, or what there is.
+// valueOr returns the wanted value, or the current one when wanted is nil.
 func valueOr(wanted *int, now int) int {
 	if wanted != nil {
 		return *wanted
@@ -108,7 +108,7 @@ func valueOr(wanted *int, now int) int {
 	return now
 }
 
-// IssueKey decides that the integration gets one more API key.
+// IssueKey adds an API key to the integration.
 func (i Integration) IssueKey(key events.KeyIssued) ([]events.Event, error) {
 	if !i.Exists() {
 		return nil, ErrNotFound
@@ -119,7 +119,7 @@ func (i Integration) IssueKey(key events.KeyIssued) ([]events.Event, error) {
 	return []events.Event{key}, nil
 }
 
-// RevokeKey decides that a key opens nothing any more.
+// RevokeKey revokes an API key of the integration.
 func (i Integration) RevokeKey(keyID uuid.UUID, reason string, at time.Time) ([]events.Event, error) {
 	key, ok := i.Keys[keyID]
 	switch {
@@ -132,8 +132,7 @@ func (i Integration) RevokeKey(keyID uuid.UUID, reason string, at time.Time) ([]
 	}
 }
 
-// RotateKey decides that issued takes the place of a key, which still opens what it opens for the time of overlap. It
-// never makes a key live longer than it would have.
+// RotateKey replaces a key by issued. The old key stays valid for the overlap, but never beyond its own expiry.
 func (i Integration) RotateKey(
 	keyID uuid.UUID, issued events.KeyIssued, overlap time.Duration,
 ) ([]events.Event, error) {

@@ -1,4 +1,4 @@
-// Package integration decides what may happen to a partner platform's account: its capabilities, limits and keys.
+// Package integration decides on changes of an integration: its name, capabilities, limits and keys.
 package integration
 
 import (
@@ -14,7 +14,7 @@ import (
 	"novelgate/events"
 )
 
-// Capability is what an integration may do; one per endpoint.
+// Capability is the right to use one endpoint.
 type Capability string
 
 // Capabilities.
@@ -32,13 +32,13 @@ const (
 	DefaultNovelsPerMinute = 60
 )
 
-// MaxPerMinute is the greatest limit that can be set; it fits every integer on its way.
+// MaxPerMinute is the greatest limit. It fits into every integer type of the code and of the tables.
 const MaxPerMinute = 1_000_000_000
 
 // maxName is the longest name of an integration, in characters.
 const maxName = 100
 
-// hostName is what readers call the host platform among the owners of novels.
+// hostName is the host platform's name where novels are listed by owner.
 const hostName = "host"
 
 // Refusals.
@@ -55,7 +55,7 @@ var (
 	ErrExpiryPassed = errors.New("the expiry lies in the past")
 )
 
-// LimitError is ErrLimit about the limits of some operations.
+// LimitError is ErrLimit with the operations whose limits are out of range.
 type LimitError struct{ Operations []Capability }
 
 func (e *LimitError) Error() string {
@@ -68,7 +68,7 @@ func (e *LimitError) Error() string {
 
 func (e *LimitError) Unwrap() error { return ErrLimit }
 
-// Integration is the state that decisions are taken on. The zero Integration does not exist yet.
+// Integration is the state for decisions. The zero Integration does not exist yet.
 type Integration struct {
 	ID              uuid.UUID
 	Name            string
@@ -76,14 +76,14 @@ type Integration struct {
 	Capabilities    map[Capability]bool
 	PostsPerMinute  int
 	NovelsPerMinute int
-	// NovelUpdatesPerMinute is how often it may update its novels; nil: any number.
+	// NovelUpdatesPerMinute limits the updates of its own novels; nil: no limit.
 	NovelUpdatesPerMinute *int
 	Review                bool
 	Keys                  map[uuid.UUID]Key
 	Version               int
 }
 
-// Key is what is known of an API key.
+// Key is the state of an API key.
 type Key struct {
 	Revoked   bool
 	ExpiresAt *time.Time // nil: never
@@ -140,7 +140,7 @@ func (i *Integration) apply(event events.Event) {
 	}
 }
 
-// Register decides that a partner platform is taken on.
+// Register creates an integration.
 func Register(name string, at time.Time) ([]events.Event, error) {
 	name, err := cleanName(name)
 	if err != nil {
@@ -152,7 +152,7 @@ func Register(name string, at time.Time) ([]events.Event, error) {
 	return []events.Event{events.IntegrationRegistered{Name: name, RegisteredAt: at}}, nil
 }
 
-// cleanName trims a name, and refuses one that cannot be shown in a line.
+// cleanName trims a name. It refuses an empty name, a long one, and one with unprintable characters.
 func cleanName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
@@ -163,5 +163,5 @@ func cleanName(name string) (string, error) {
 	return name, nil
 }
 
-// isReserved reports whether a name means somebody else.
+// isReserved reports whether a name means the host platform.
 func isReserved(name string) bool { return strings.EqualFold(name, hostName) }

@@ -9,13 +9,13 @@ import (
 // Publication is the host platform's command to make a title canonical.
 type Publication struct {
 	Title  string // cleaned; used on creation
-	Slug   string // used on creation, unless one is kept for the title
+	Slug   string // used on creation, unless the title already has a slug
 	Fields Fields
 	Reason string
 }
 
-// Publish makes the novel canonical: it creates the title when there is no novel, and adopts a partner's otherwise;
-// what the fields change then is an event of its own.
+// Publish makes the novel canonical. It creates a novel that does not exist. It takes over a partner's novel, with a
+// second event for fields that change.
 func (n Novel) Publish(cmd Publication) ([]events.Event, error) {
 	switch {
 	case !n.Exists():
@@ -33,7 +33,7 @@ func (n Novel) Publish(cmd Publication) ([]events.Event, error) {
 	}
 }
 
-// Approve lets a pending or rejected novel in. Where nobody has imported the rejected title it becomes free.
+// Approve approves a pending or rejected novel. A barred title becomes free.
 func (n Novel) Approve(reason string) (events.Event, error) {
 	switch {
 	case n.Barred():
@@ -45,7 +45,7 @@ func (n Novel) Approve(reason string) (events.Event, error) {
 	}
 }
 
-// Reject declines a pending or approved novel.
+// Reject rejects a pending or approved novel.
 func (n Novel) Reject(reason string) (events.Event, error) {
 	if n.State != Pending && n.State != Approved {
 		return nil, &TransitionError{n.State, Rejected}
@@ -53,8 +53,7 @@ func (n Novel) Reject(reason string) (events.Event, error) {
 	return events.NovelRejected{Reason: reason}, nil
 }
 
-// Bar declines a title that no novel has. A title that was free before keeps its spelling and its slug until a novel
-// is created.
+// Bar rejects a title that has no novel. A title that was barred before keeps its spelling and its slug.
 func (n Novel) Bar(title, slug, reason string) (events.Event, error) {
 	if n.Exists() {
 		return nil, &TransitionError{n.State, Rejected}
@@ -76,14 +75,14 @@ func (e *EditError) Error() string {
 	}
 }
 
-// Edit decides what staff change about a canonical novel: nil when everything is so already.
+// Edit changes fields of a canonical novel. It returns nil when nothing changes.
 func (n Novel) Edit(fields Fields, reason string) (events.Event, error) {
 	if n.State != Published {
 		return nil, &EditError{n.State}
 	}
 	changed := n.Details.changed(fields)
 	if changed == (events.NovelUpdated{}) {
-		return nil, nil //nolint:nilnil // said above
+		return nil, nil //nolint:nilnil // nothing changes
 	}
 	changed.Reason = reason
 	return changed, nil

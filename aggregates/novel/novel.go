@@ -1,4 +1,4 @@
-// Package novel decides what may happen to a novel.
+// Package novel decides on the creation, the update and the moderation of a novel.
 package novel
 
 import (
@@ -11,24 +11,24 @@ import (
 	"novelgate/events"
 )
 
-// State is where a novel stands in moderation and publication.
+// State is the state of a novel in moderation and publication.
 type State string
 
-// States. Moves: pending → approved | rejected, approved ↔ rejected, any but rejected → published. A title that nobody
-// has imported goes from nothing or free to rejected and from there to free; a partner or the host platform creates its
-// novel when it is free.
+// States. Moves: pending → approved | rejected, approved ↔ rejected, any but rejected → published. A title without a
+// novel moves from none or free to rejected, and from there to free. An import or a publication of a free title creates
+// its novel.
 const (
 	Pending   State = "pending"   // waits for staff; only from integrations under review
 	Approved  State = "approved"  // a partner's, from creation
 	Published State = "published" // the host platform's: canonical
 	Rejected  State = "rejected"  // declined by staff; cannot be imported (again)
-	Free      State = "free"      // no novel: staff have lifted the bar on a title that nobody had imported
+	Free      State = "free"      // no novel: staff approved a barred title
 )
 
-// DefaultAuthor is the author of a novel that was created without one (SPEC 2.1).
+// DefaultAuthor is the author of a novel that is created without one (SPEC 2.1).
 const DefaultAuthor = "Unknown"
 
-// ErrRejected refuses an import of a title that staff declined.
+// ErrRejected refuses an import of a title that staff rejected.
 var ErrRejected = errors.New("staff of the host platform declined this title")
 
 // TransitionError refuses a move that the states do not allow.
@@ -38,14 +38,14 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("a novel that is %s cannot become %s", e.From, e.To)
 }
 
-// Novel is the state that decisions are taken on. The zero Novel does not exist yet.
+// Novel is the state for decisions. The zero Novel does not exist yet.
 type Novel struct {
 	ID      uuid.UUID
 	Title   string
-	Slug    string // kept for the title from its first event on
+	Slug    string // fixed by the first event of the title
 	State   State
-	OwnerID *uuid.UUID // the owning integration; nil when the host platform owns it, or nobody
-	Version int        // of its stream; 0 when there is none
+	OwnerID *uuid.UUID // the owning integration; nil: the host platform, or none
+	Version int        // of its stream; 0: no events
 	Details Details
 }
 
@@ -59,21 +59,20 @@ type Details struct {
 	ReadingStatus string   `json:"readingStatus,omitempty"`
 }
 
-// Fields are the details as a command supplies them: nil means not supplied.
+// Fields are the details in a command. nil: not supplied.
 type Fields struct {
 	Author, Synopsis, CoverURL, Language, ReadingStatus *string
 	Genres                                              *[]string
 }
 
-// Exists reports whether there is something to know about the title: a novel, or that it is barred. Otherwise the next
-// import creates the novel.
+// Exists reports whether the title has a novel or is barred. If not, the next import creates the novel.
 func (n Novel) Exists() bool { return n.Version > 0 && n.State != Free }
 
-// Barred reports whether staff declined the title before anybody imported it. A novel of the host platform, which has
-// no owner either, is never rejected.
+// Barred reports whether staff rejected the title before its first import. Novels of the host platform have no owner
+// either, but are never rejected.
 func (n Novel) Barred() bool { return n.State == Rejected && n.OwnerID == nil }
 
-// Open reports whether comments may be imported: only published and approved novels match a comment (SPEC 2.5).
+// Open reports whether comments may be imported. Only published and approved novels match a comment (SPEC 2.5).
 func (n Novel) Open() bool { return n.State == Published || n.State == Approved }
 
 // Apply returns the novel after one more event of its stream.
@@ -117,7 +116,7 @@ func (d Details) with(f Fields) Details {
 	return d
 }
 
-// changed returns those fields that differ from the details.
+// changed returns the supplied fields that differ from the details.
 func (d Details) changed(f Fields) events.NovelUpdated {
 	diff := func(current string, value *string) *string {
 		if value == nil || *value == current {

@@ -2,8 +2,8 @@ package novel
 
 import "github.com/google/uuid"
 
-// SlugCandidates are the slugs that a novel may get, best first: what its title spells, or "novel" for a title
-// without letters, then with more and more of its identifier behind. The first one that is free is taken.
+// SlugCandidates returns the slugs that a novel may get, best first: the spelled title, or "novel" for a title without
+// letters, then the same with a growing part of the novel's identifier appended.
 func SlugCandidates(spelled string, novelID uuid.UUID) []string {
 	id := novelID.String()
 	if spelled == "" {
@@ -12,8 +12,8 @@ func SlugCandidates(spelled string, novelID uuid.UUID) []string {
 	return []string{spelled, spelled + "-" + id[:8], spelled + "-" + id}
 }
 
-// PickSlug returns the first candidate that is not taken. The last one holds the whole identifier, so it is free
-// unless somebody chose a title to spell it; then the unique constraint refuses that one command.
+// PickSlug returns the first candidate that is not taken, or else the last one. The last one ends with the whole
+// identifier. If a title that spells this identifier took it, the unique constraint refuses the command.
 func PickSlug(candidates []string, taken map[string]struct{}) string {
 	for _, candidate := range candidates {
 		if _, ok := taken[candidate]; !ok {

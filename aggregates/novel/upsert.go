@@ -11,25 +11,25 @@ import (
 // Upsert is a partner's command to create a novel or to update the one that it created.
 type Upsert struct {
 	IntegrationID uuid.UUID
-	Review        bool   // the integration is under review: what it creates waits for staff
+	Review        bool   // the integration is under review: its new novels are pending
 	Title         string // cleaned; used on creation
-	Slug          string // used on creation, unless one is kept for the title
+	Slug          string // used on creation, unless the title already has a slug
 	Fields        Fields
 }
 
-// Outcome is which rule of SPEC section 3 applied to an upsert.
+// Outcome is the rule of SPEC section 3 that applied to an upsert.
 type Outcome int
 
 // Outcomes.
 const (
 	Created   Outcome = iota + 1 // rule 1: the title was unknown
-	Updated                      // rule 2: this integration's novel absorbed the fields
-	Canonical                    // rule 3: the host platform's novel was left alone
-	Foreign                      // rule 4: another integration's novel was left alone
+	Updated                      // rule 2: the integration's own novel, updated
+	Canonical                    // rule 3: the host platform's novel, unchanged
+	Foreign                      // rule 4: another integration's novel, unchanged
 )
 
-// Upsert decides an import: which rule applies and the one event that it makes, nil for Canonical and Foreign. It
-// refuses with ErrRejected.
+// Upsert decides an import. It returns the rule that applies and its event, nil for Canonical and Foreign. It refuses a
+// rejected title with ErrRejected.
 func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {
 	if !n.Exists() {
 		return Created, n.create(cmd), nil
@@ -41,8 +41,8 @@ func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {
 	return Updated, n.Details.changed(cmd.Fields), nil
 }
 
-// Standing returns how an existing novel stands to an integration, whatever it wants to write: Updated for its own.
-// It refuses with ErrRejected.
+// Standing returns the outcome of an upsert of an existing novel by an integration, whatever the fields: Updated for
+// its own novel. It refuses a rejected title with ErrRejected.
 func (n Novel) Standing(integrationID uuid.UUID) (Outcome, error) {
 	switch {
 	case n.State == Rejected:

@@ -11,7 +11,7 @@ import (
 	"novelgate/events"
 )
 
-// State is whether readers see a comment.
+// State is the visibility of a comment to readers.
 type State string
 
 // States.
@@ -20,10 +20,10 @@ const (
 	Hidden  State = "hidden"
 )
 
-// What a comment is hidden by.
+// Why a comment is hidden.
 const (
 	ByItself    = "post"
-	ByItsAuthor = "author" // with all others that they had written by then
+	ByItsAuthor = "author" // with all comments of its author up to a time
 )
 
 // ErrNotFound is returned for a comment that was never imported.
@@ -36,18 +36,19 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("a post that is %s cannot become %s", e.From, e.To)
 }
 
-// Post is the state that decisions are taken on. The zero Post does not exist.
+// Post is the state for decisions. The zero Post does not exist.
 type Post struct {
 	Imported    events.PostImported
 	ReceivedAt  time.Time
-	Hidden      bool      // by itself
-	Reason      string    // of the latest decision about the post by itself
-	ModeratedAt time.Time // when that was recorded; zero when there was none
+	Hidden      bool      // individually
+	Reason      string    // of the latest decision about this post
+	ModeratedAt time.Time // when that decision was recorded; zero: none
 
 	exists bool
 }
 
-// Fold returns the post after the events of its stream, oldest first and read back from the log.
+// Fold returns the post after the events of its stream, oldest first. The events must be read from the log, with
+// RecordedAt set.
 func Fold(history []events.Recorded) Post {
 	var p Post
 	for _, recorded := range history {
@@ -67,7 +68,7 @@ func Fold(history []events.Recorded) Post {
 // Exists reports whether the comment was ever imported.
 func (p Post) Exists() bool { return p.exists }
 
-// AuthorID returns who wrote the post; it is false once the comment was erased.
+// AuthorID returns the author of the post, and false after the comment is erased.
 func (p Post) AuthorID() (uuid.UUID, bool) {
 	if p.Imported.Comment == nil {
 		return uuid.Nil, false
@@ -75,16 +76,16 @@ func (p Post) AuthorID() (uuid.UUID, bool) {
 	return events.AuthorID(p.Imported.IntegrationID, p.Imported.Comment.ExternalUUID), true
 }
 
-// Standing is whether readers see a post.
+// Standing is the visibility of a post and the reason for it.
 type Standing struct {
 	State  State
 	By     string // ByItself or ByItsAuthor; "" when visible
 	Reason string // "" when visible
 }
 
-// Standing returns whether readers see the post, given what was decided about its author. The function post_is_hidden
-// of the database says the same. What was decided last holds: a post that was restored after all of its author's were
-// hidden is visible.
+// Standing returns whether readers see the post, from the decisions about the post and about its author. The latest
+// decision counts: a post restored after HidePosts of its author is visible. The database function post_is_hidden
+// implements the same rule.
 func (p Post) Standing(by author.Author) Standing {
 	until := by.PostsHiddenUntil
 	switch {
@@ -97,7 +98,7 @@ func (p Post) Standing(by author.Author) Standing {
 	}
 }
 
-// Hide hides a post by itself: it stays hidden when all of its author's are restored.
+// Hide hides a post individually: it stays hidden when the author's posts are restored.
 func (p Post) Hide(reason string) (events.Event, error) {
 	if p.Hidden {
 		return nil, &TransitionError{Hidden, Hidden}
@@ -105,7 +106,7 @@ func (p Post) Hide(reason string) (events.Event, error) {
 	return events.PostHidden{Reason: reason}, nil
 }
 
-// Restore makes a hidden post visible, also one that is hidden only because all of its author's were.
+// Restore makes a hidden post visible, also one that was hidden with all posts of its author.
 func (p Post) Restore(by author.Author, reason string) (events.Event, error) {
 	if p.Standing(by).State == Visible {
 		return nil, &TransitionError{Visible, Visible}

@@ -1,4 +1,4 @@
-// Package post decides what may happen to a comment.
+// Package post decides on the import and the moderation of a comment.
 package post
 
 import (
@@ -23,14 +23,14 @@ type Import struct {
 	WrittenAt     time.Time
 }
 
-// Parent is the post that a comment names as its parent, as far as it is known. The zero Parent matches nothing.
+// Parent is the post that a comment names as its parent. The zero Parent means that the post is unknown.
 type Parent struct {
 	PostID   uuid.UUID
 	ThreadID uuid.UUID
 }
 
-// In decides an import into the thread of a novel. A parent that is not in this thread is dropped: the comment is
-// stored top-level and does not fail (SPEC section 3, rule 5).
+// In decides an import into the thread of a novel. A comment whose parent is not in this thread is stored as a
+// top-level comment (SPEC section 3, rule 5).
 func (cmd Import) In(n novel.Novel, threadID uuid.UUID, parent Parent) (events.PostImported, error) {
 	if !n.Open() {
 		return events.PostImported{}, ErrNovelNotFound
@@ -45,6 +45,6 @@ func (cmd Import) In(n novel.Novel, threadID uuid.UUID, parent Parent) (events.P
 	return imported, nil
 }
 
-// CreatesNovel decides whether a comment on an unknown title may bring the novel into being: only when its
-// integration may create novels and is not under review.
+// CreatesNovel reports whether a comment on an unknown title creates the novel: only when its integration may create
+// novels and is not under review.
 func CreatesNovel(mayCreateNovels, underReview bool) bool { return mayCreateNovels && !underReview }

@@ -9,16 +9,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Change is one field that differs between two states. Without a value it is null.
+// Change is one field that differs between two states. A missing value is null.
 type Change struct {
 	Field  string         `json:"field"`
 	Before jsontext.Value `json:"before"`
 	After  jsontext.Value `json:"after"`
 }
 
-// Diff lists the fields in which two states of one thing differ, by name. Members of a member are "outer.inner";
-// elements of a list are told apart by their identifiers, such as "posts.<postId>.content", and a list without them is
-// one field.
+// Diff lists the fields that differ between two states of an aggregate, sorted by name. Nested members have names such
+// as "outer.inner". Elements of a list are matched by their identifiers, such as "posts.<postId>.content"; a list
+// without identifiers is one field.
 func Diff(before, after any) ([]Change, error) {
 	old, err := fields(before)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"novelgate/events"
 )
 
-// Integration is an integration as it stood.
+// Integration is the past state of an integration.
 type Integration struct {
 	IntegrationID         uuid.UUID `json:"integrationId"`
 	Name                  string    `json:"name"`
@@ -19,13 +19,13 @@ type Integration struct {
 	Capabilities          []string  `json:"capabilities"`
 	PostsPerMinute        int       `json:"postsPerMinute"`
 	NovelsPerMinute       int       `json:"novelsPerMinute"`
-	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: any number
+	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: no limit
 	Review                bool      `json:"review"`
 	Keys                  []Key     `json:"keys"`
 	Trace
 }
 
-// Key is an API key as it stood.
+// Key is the past state of an API key.
 type Key struct {
 	KeyID     uuid.UUID  `json:"keyId"`
 	Revoked   bool       `json:"revoked"`

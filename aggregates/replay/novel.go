@@ -1,5 +1,4 @@
-// Package replay folds history into what people look at: a thing as it stood after the events that they give. It
-// decides nothing; the aggregates do the folding.
+// Package replay builds past states of aggregates from events, as JSON for people. The aggregates apply the events.
 package replay
 
 import (
@@ -11,9 +10,9 @@ import (
 	"novelgate/events"
 )
 
-// Trace says what was folded.
+// Trace says which events a state is built from.
 type Trace struct {
-	Version   int       `json:"version"` // of the stream; 0 when the thing did not exist yet
+	Version   int       `json:"version"` // of the stream; 0: it did not exist yet
 	ChangedAt time.Time `json:"changedAt,omitzero"`
 	ChangedBy string    `json:"changedBy,omitempty"`
 }
@@ -22,10 +21,10 @@ func (t *Trace) follow(recorded *events.Recorded) {
 	t.Version, t.ChangedAt, t.ChangedBy = recorded.StreamVersion, recorded.RecordedAt.UTC(), recorded.Metadata.Actor
 }
 
-// Exists reports whether there was anything.
+// Exists reports whether the aggregate existed.
 func (t Trace) Exists() bool { return t.Version > 0 }
 
-// Novel is a novel as it stood.
+// Novel is the past state of a novel.
 type Novel struct {
 	NovelID uuid.UUID   `json:"novelId"`
 	Title   string      `json:"novel"`
@@ -36,7 +35,7 @@ type Novel struct {
 	Trace
 }
 
-// host is the owner of what belongs to no integration.
+// host is the owner of novels that belong to no integration.
 const host = "host"
 
 // NovelOf folds the events of a novel's stream, oldest first.

@@ -10,8 +10,8 @@ import (
 	"novelgate/events"
 )
 
-// Thread is the discussion of a novel as it stood. Its version is the number of its events and of those of its
-// comments.
+// Thread is the past state of a novel's discussion. Its version is the number of its events and of its comments'
+// events.
 type Thread struct {
 	ThreadID uuid.UUID `json:"threadId"`
 	NovelID  uuid.UUID `json:"novelId"`
@@ -19,7 +19,7 @@ type Thread struct {
 	Trace
 }
 
-// Post is a comment as it stood. What its author wrote is absent once it was erased, whenever that happened.
+// Post is the past state of a comment. Erased content is absent, also from states before the erasure.
 type Post struct {
 	PostID        uuid.UUID      `json:"postId"`
 	ParentPostID  *uuid.UUID     `json:"parentPostId"`
@@ -53,7 +53,7 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 			}
 			places[recorded.StreamID] = len(shown.Posts)
 			shown.Posts = append(shown.Posts, post)
-		default: // shown by its type
+		default: // shown in LastEvent
 		}
 		if place, ok := places[recorded.StreamID]; ok {
 			shown.Posts[place].LastEvent = recorded.Event.Type()

@@ -1,4 +1,4 @@
-// Package thread decides what may happen to the discussion thread of a novel.
+// Package thread decides on the opening of a novel's discussion thread.
 package thread
 
 import (
@@ -7,7 +7,7 @@ import (
 	"novelgate/events"
 )
 
-// Thread is the one canonical discussion of a novel. The zero Thread is not open yet.
+// Thread is the one discussion of a novel. The zero Thread is not open yet.
 type Thread struct {
 	ID uuid.UUID
 }
@@ -15,7 +15,7 @@ type Thread struct {
 // Exists reports whether the thread was opened.
 func (t Thread) Exists() bool { return t.ID != uuid.Nil }
 
-// Open decides that a novel gets its thread; it returns no event when it has one.
+// Open opens the thread of a novel. It returns no event when the thread is open.
 func (t Thread) Open(novelID uuid.UUID) []events.Event {
 	if t.Exists() {
 		return nil
