@@ -12,7 +12,7 @@ var special = prefixes(
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 )
 
-// globalUnicast is the one IPv6 block from which public addresses are given out.
+// globalUnicast is the only IPv6 block for public addresses.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
 // isPublic reports whether an address can be reached from the Internet. An IPv6

@@ -4,11 +4,9 @@ import (
 	"encoding/binary"
 )
 
-// Canonical returns bytes that are equal for two commands that mean the same, for
-// fingerprints: the title in its folded form, everything else as stored. The
-// encoding is a version tag and the fields in a fixed order, each with its length,
-// optional ones after a byte that says whether they are there. The folded title
-// changes with title.TableHash, and so may the bytes.
+// Canonical returns the normalised form of a command for fingerprints: the title folded, everything else as stored. The
+// encoding is a version tag and the fields in a fixed order, each with its length; a byte before an optional field says
+// whether it is present. The bytes may change when title.TableHash changes.
 func (n Novel) Canonical() []byte {
 	b := append(make([]byte, 0, 256), "novel.v1\n"...)
 	b = appendText(b, n.FoldedTitle)
@@ -27,9 +25,8 @@ func (n Novel) Canonical() []byte {
 	return b
 }
 
-// Canonical returns bytes that are equal for two commands that mean the same, like
-// those of Novel. A timestamp that was not given is no part of them, so that a retry
-// equals its original.
+// Canonical returns the normalised form of a command, like that of Novel. It omits a timestamp that was not sent, so
+// that a retry has the same bytes.
 func (p Post) Canonical() []byte {
 	b := append(make([]byte, 0, 128+len(p.Content)), "post.v1\n"...)
 	b = appendText(b, p.AuthorUUID)

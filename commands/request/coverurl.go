@@ -16,17 +16,15 @@ const (
 	wantPublic = "must have a public host name or address"
 )
 
-// checkCoverURL says what is wrong with the URL of a cover, "" if nothing is. It is
-// rendered as it is, in the browsers of readers, so the host must look public to a
-// browser: browsers map full-width characters in names, and read numbers such as
-// 2130706433, 0x7f.1 and 0177.0.0.1 as IPv4 addresses. What a name resolves to is
-// not looked up.
+// checkCoverURL returns the error text for the URL of a cover, "" for a valid one. Readers' browsers load the URL
+// unchanged, so the host must be public by the rules of browsers: they map full-width characters in names, and read
+// numbers such as 2130706433, 0x7f.1 and 0177.0.0.1 as IPv4 addresses. Names are not resolved.
 func checkCoverURL(s string) string {
 	if wrong := between(s, 0, maxCoverURL); wrong != "" {
 		return wrong
 	}
-	// Browsers read a backslash as a slash and drop tabs and line breaks: none of
-	// these is valid in a URL, and each could move the host.
+	// Browsers read a backslash as a slash and drop tabs and line breaks. None of these is valid in a URL, and each could
+	// change the host.
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`\<>"`, r)
 	}) {
@@ -47,7 +45,7 @@ func checkCoverURL(s string) string {
 	return checkHost(u.Hostname(), strings.HasPrefix(u.Host, "["))
 }
 
-// checkHost says what is wrong with a host; bracketed hosts are IPv6 literals.
+// checkHost returns the error text for a host, "" for a valid one. Bracketed hosts are IPv6 literals.
 func checkHost(host string, bracketed bool) string {
 	if bracketed {
 		addr, err := netip.ParseAddr(host)
@@ -60,7 +58,7 @@ func checkHost(host string, bracketed bool) string {
 	if err != nil {
 		return wantURL
 	}
-	host = strings.TrimSuffix(host, ".") // the root: the name is the same
+	host = strings.TrimSuffix(host, ".") // the DNS root, without effect on the name
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
 		if !isLabel(label) {
@@ -68,7 +66,7 @@ func checkHost(host string, bracketed bool) string {
 		}
 	}
 	if endsInNumber(labels[len(labels)-1]) {
-		// To a browser this is an IPv4 address whatever its form: take the usual one.
+		// A browser reads this as an IPv4 address in any notation. Only the usual notation is accepted.
 		addr, err := netip.ParseAddr(host)
 		if err != nil || !addr.Is4() || !isPublic(addr) {
 			return wantPublic
@@ -84,7 +82,7 @@ func checkHost(host string, bracketed bool) string {
 	return ""
 }
 
-// asciiHost returns the host in small ASCII letters, as a browser looks it up.
+// asciiHost returns the host in lower-case ASCII, as a browser resolves it.
 func asciiHost(host string) (string, error) {
 	for i := range len(host) {
 		if host[i] >= 0x80 {
@@ -98,8 +96,7 @@ func asciiHost(host string) (string, error) {
 	return strings.ToLower(host), nil
 }
 
-// isLabel takes letters, digits, hyphens, and underscores, which occur in the names
-// of storage buckets.
+// isLabel accepts letters, digits, hyphens, and underscores, which occur in the names of storage buckets.
 func isLabel(s string) bool {
 	if s == "" || len(s) > 63 {
 		return false
@@ -113,7 +110,7 @@ func isLabel(s string) bool {
 	return true
 }
 
-// endsInNumber is the "ends in a number checker" of the URL standard
+// endsInNumber implements the "ends in a number checker" of the URL standard
 // (https://url.spec.whatwg.org/#ends-in-a-number-checker) on the last label.
 func endsInNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {

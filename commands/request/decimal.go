@@ -21,13 +21,12 @@ const (
 	// A value of 0.d1d2… × 10^7 is below 10,000,000; the maximum is 0.1 × 10^7.
 	maxMagnitude = 7
 	maxChapter   = "1,000,000"
-	// No body has so many digits that an exponent beyond this could be made up for.
+	// A body is too short for digits that could balance a larger exponent.
 	exponentBound = 1 << 40
 )
 
-// parseChapter reads a JSON number from 0 to 1,000,000 with at most 20 digits after
-// the point. The cost is linear in the text, whatever the exponent. wrong says what
-// is not right, "" if all is.
+// parseChapter reads a JSON number from 0 to 1,000,000 with at most 20 digits after the point. The cost is linear in
+// the text, whatever the exponent. wrong is the error text, "" for a valid number.
 func parseChapter(number string) (d Decimal, wrong string) {
 	mantissa, exponent := number, ""
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
@@ -60,8 +59,7 @@ func parseChapter(number string) (d Decimal, wrong string) {
 	}
 }
 
-// parseExponent reads the digits after "e" with their sign, no further than to
-// plus or minus exponentBound.
+// parseExponent reads the sign and digits after "e". The result is clamped to plus or minus exponentBound.
 func parseExponent(s string) int64 {
 	negative := strings.HasPrefix(s, "-")
 	var n int64

@@ -14,7 +14,7 @@ const IdempotencyKeyHeader = "Idempotency-Key"
 // MaxKey is the greatest length of a key in bytes.
 const MaxKey = 255
 
-// IdempotencyKey returns the key of a request, as ParseKey does; the header may occur once only. The error is a
+// IdempotencyKey returns the key of a request, parsed by ParseKey. A repeated header is refused. The error is a
 // *problem.Error with the code invalid_idempotency_key.
 func IdempotencyKey(h http.Header) (string, error) {
 	var wrong string
@@ -33,9 +33,9 @@ func IdempotencyKey(h http.Header) (string, error) {
 }
 
 // ParseKey reads a key: 1 to 255 bytes of visible ASCII (0x21 to 0x7E). A value in double quotes is a string of RFC
-// 8941, as in the IETF draft of the header, and is unwrapped; "abc" and abc are the same key. A quote at one end only
-// is malformed. A comma is a character like any other. wrong says what is the matter, as a sentence without subject
-// and full stop; it is empty for a good key.
+// 8941, as in the IETF draft of the header, and is unwrapped; "abc" and abc are the same key. A single quote mark at
+// one end is malformed. A comma has no special meaning. wrong is the error text without its subject, "" for a valid
+// key.
 func ParseKey(sent string) (key, wrong string) {
 	key = strings.Trim(sent, " \t")
 	if strings.HasPrefix(key, `"`) || strings.HasSuffix(key, `"`) {
@@ -59,7 +59,7 @@ func ParseKey(sent string) (key, wrong string) {
 	return key, ""
 }
 
-// unwrap reads a string of RFC 8941, section 4.2.5, that is the whole of s.
+// unwrap returns the content of s if s is a string of RFC 8941, section 4.2.5.
 func unwrap(s string) (string, bool) {
 	if len(s) < 2 || s[0] != '"' {
 		return "", false

@@ -17,8 +17,7 @@ const (
 	maxLanguage = 50
 )
 
-// Novel is the validated command to create or update a novel. nil means that the
-// member was left out or null.
+// Novel is the validated command to create or update a novel. nil means that the member was omitted or null.
 type Novel struct {
 	Title         string // cleaned by title.Clean
 	FoldedTitle   string // by title.Fold
@@ -33,7 +32,7 @@ type Novel struct {
 // novelNames are the members of a novel, in the order of the documentation.
 var novelNames = []string{"novel", "author", "synopsis", "coverUrl", "genres", "language", "readingStatus"}
 
-// DecodeNovel reads and checks the body of an upsert. The error is a *problem.Error with the code invalid_request.
+// DecodeNovel decodes and validates the body of an upsert. The error is a *problem.Error with the code invalid_request.
 func DecodeNovel(body []byte) (Novel, error) {
 	var o object
 	if err := o.Parse(body, novelNames); err != nil {
@@ -47,7 +46,7 @@ func DecodeNovel(body []byte) (Novel, error) {
 	return n, nil
 }
 
-// details reads all fields of a novel but its title.
+// details reads all fields of a novel except its title.
 func (o *object) details(n Novel) Novel {
 	n.Author = o.optionalLine("author", 1, maxAuthor)
 	n.Synopsis = o.optionalText("synopsis", maxSynopsis)
@@ -80,7 +79,7 @@ func (o *object) optionalLine(name string, low, high int) *string {
 	return &s
 }
 
-// optionalText reads text of any lines, exactly as sent.
+// optionalText reads multi-line text, exactly as sent.
 func (o *object) optionalText(name string, high int) *string {
 	s, ok := o.Text(name, false)
 	if !ok {

@@ -25,7 +25,7 @@ type Post struct {
 	FoldedTitle string // by title.Fold
 	Content     string // exactly as sent
 	Chapter     *Decimal
-	// WrittenAt is in UTC and cut to whole microseconds, as PostgreSQL keeps it.
+	// WrittenAt is in UTC, truncated to whole microseconds like PostgreSQL timestamps.
 	WrittenAt time.Time
 	// TimestampGiven is false when WrittenAt is the time of receipt.
 	TimestampGiven bool
@@ -35,8 +35,8 @@ type Post struct {
 // postNames are the members of a post, in the order of the documentation.
 var postNames = []string{"uuid", "username", "novel", "content", "chapterNumber", "timestamp", "parent_uuid"}
 
-// DecodePost reads and checks the body of a comment that was received at receivedAt. The error is a *problem.Error with
-// the code invalid_request.
+// DecodePost decodes and validates the body of a comment that was received at receivedAt. The error is a *problem.Error
+// with the code invalid_request.
 func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	var o object
 	if err := o.Parse(body, postNames); err != nil {
@@ -101,7 +101,7 @@ func (o *object) chapter(name string) *Decimal {
 	return &d
 }
 
-// timestamp reads when the comment was written. A moment exactly maxAhead of receivedAt passes.
+// timestamp reads when the comment was written. A time up to maxAhead after receivedAt is valid, inclusive.
 func (o *object) timestamp(name string, receivedAt time.Time) (at time.Time, given bool) {
 	s, ok := o.Text(name, false)
 	if !ok {

@@ -5,8 +5,8 @@ import (
 	"novelgate/internal/title"
 )
 
-// StaffNovel is the validated command of staff to publish a title or to edit a canonical novel. Its fields are under
-// the same rules as those of a partner's upsert.
+// StaffNovel is the validated command of staff to publish a title or to edit a canonical novel. The rules of its fields
+// are those of a partner's upsert.
 type StaffNovel struct {
 	Novel         // without a title in an edit
 	Reason string // "" when none was given
@@ -14,8 +14,8 @@ type StaffNovel struct {
 
 var staffNovelNames = append(novelNames[:len(novelNames):len(novelNames)], "reason")
 
-// DecodePublication reads and checks the body with which staff publish a title. Unlike in an upsert, an unknown member
-// is refused. The error is a *problem.Error with the code invalid_request.
+// DecodePublication decodes and validates the body of a publication by staff. Unlike in an upsert, an unknown member is
+// refused. The error is a *problem.Error with the code invalid_request.
 func DecodePublication(body []byte) (StaffNovel, error) {
 	o := object{httpkit.Object{Strict: true}}
 	if err := o.Parse(body, staffNovelNames); err != nil {
@@ -24,7 +24,7 @@ func DecodePublication(body []byte) (StaffNovel, error) {
 	return o.staffNovel(o.title("novel"))
 }
 
-// DecodeEdit reads and checks the body with which staff edit a novel, like DecodePublication. A title is refused.
+// DecodeEdit decodes and validates the body of an edit by staff, like DecodePublication. A title is refused.
 func DecodeEdit(body []byte) (StaffNovel, error) {
 	o := object{httpkit.Object{Strict: true}}
 	if err := o.Parse(body, staffNovelNames); err != nil {
@@ -44,5 +44,5 @@ func (o *object) staffNovel(cleaned string) (StaffNovel, error) {
 	return n, o.Err()
 }
 
-// Canonical returns bytes that are equal for two commands that mean the same, as those of Novel, the reason with them.
+// Canonical returns the normalised form of a command: that of Novel and the reason.
 func (n StaffNovel) Canonical() []byte { return appendText(n.Novel.Canonical(), n.Reason) }

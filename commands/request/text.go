@@ -9,18 +9,17 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// object is a body with the rules on text that the fields of commands share.
+// object is a body with the text rules that all commands share.
 type object struct{ httpkit.Object }
 
-// wantLength records that s must have low to high characters.
+// wantLength records an error unless s has low to high characters.
 func (o *object) wantLength(field, s string, low, high int) {
 	if wrong := between(s, low, high); wrong != "" {
 		o.Fail(field, "%s", wrong)
 	}
 }
 
-// wantWords records that s must have 1 to high characters, some of which are no white space. It reports whether s has
-// any.
+// wantWords records an error unless s has 1 to high characters and is not blank. It returns false for a blank s.
 func (o *object) wantWords(field, s string, high int) bool {
 	if isBlank(s) {
 		o.Fail(field, "must have 1 to %s characters, got an empty or blank string", httpkit.Thousands(high))
@@ -30,10 +29,10 @@ func (o *object) wantWords(field, s string, high int) bool {
 	return true
 }
 
-// between says in words that s must have low to high characters, "" when it has.
+// between returns the error text for s unless s has low to high characters; then "".
 func between(s string, low, high int) string {
 	if len(s) >= low && len(s) <= high && low <= 1 {
-		return "" // no string has more characters than bytes
+		return "" // fast path: a string has at most as many characters as bytes
 	}
 	n := utf8.RuneCountInString(s)
 	switch {
@@ -48,7 +47,7 @@ func between(s string, low, high int) string {
 	}
 }
 
-// isBlank reports that s has nothing but white space.
+// isBlank reports whether s has only white space.
 func isBlank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
 }

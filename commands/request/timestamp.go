@@ -12,16 +12,14 @@ const (
 	wantReal = "must be a moment that exists, in the years 0001 to 9999"
 )
 
-// parseTimestamp reads an ISO 8601 date and time with an explicit zone: RFC 3339,
-// and beyond it the forms without seconds (10:00Z), with offsets of the form +0200
-// and +02, with a comma before the fraction, and the basic format (20240501T100000Z).
-// T and Z may be small. Digits of the fraction beyond the ninth are cut off.
+// parseTimestamp reads an ISO 8601 date and time with an explicit zone: RFC 3339, and beyond it the forms without
+// seconds (10:00Z), with offsets of the form +0200 and +02, with a comma before the fraction, and the basic format
+// (20240501T100000Z). T and Z may be lower case. Digits of the fraction beyond the ninth are dropped.
 //
-// A second of 60 is taken where leap seconds are, at 23:59:60 UTC, and means the
-// first of the next day, as in PostgreSQL. Not taken are a space instead of the T,
-// hour 24, week and ordinal dates, and fractions of minutes.
+// A second of 60 is accepted at 23:59:60 UTC, where leap seconds occur, and means 00:00:00 of the next day, as in
+// PostgreSQL. Not accepted are a space instead of the T, hour 24, week and ordinal dates, and fractions of minutes.
 //
-// The result is in UTC; wrong says what is not right, "" if all is.
+// The result is in UTC. wrong is the error text, "" for a valid timestamp.
 func parseTimestamp(s string) (t time.Time, wrong string) {
 	date, rest, ok := cutAny(s, "Tt")
 	if !ok {
@@ -48,7 +46,7 @@ func parseTimestamp(s string) (t time.Time, wrong string) {
 	}
 
 	midnight := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	// time.Date carries 30 February over into March.
+	// time.Date normalises 30 February to a day in March.
 	if midnight.Day() != day || int(midnight.Month()) != month || hour > 23 || minute > 59 || second > 60 {
 		return time.Time{}, wantReal
 	}
@@ -99,7 +97,7 @@ func parseClock(s string) (hour, minute, second, nano int, ok bool) {
 	}
 }
 
-// parseOffset reads Z, +hh, +hhmm or +hh:mm; the result is to be subtracted.
+// parseOffset reads Z, +hh, +hhmm or +hh:mm. Local time minus the offset is UTC.
 func parseOffset(s string) (offset time.Duration, ok bool) {
 	if s == "Z" || s == "z" {
 		return 0, true
