@@ -16,18 +16,18 @@ import (
 var ErrClosed = errors.New("rate limiter is closed")
 
 const (
-	idleTime  = 5 * time.Minute // a window unused for so long leaves memory
-	sweepTime = time.Minute     // how often that is looked for
-	closeTime = 2 * time.Second // how long Close waits for calls under way
-	giveTime  = 5 * time.Second // limit for a call that nobody waits for
+	idleTime  = 5 * time.Minute // an unused window is dropped after this time
+	sweepTime = time.Minute     // interval between searches for idle windows
+	closeTime = 2 * time.Second // how long Close waits for running calls
+	giveTime  = 5 * time.Second // time-out of a call without waiting requests
 )
 
-// Limiter grants permits. All methods may be called from any goroutine.
+// Limiter grants permits. It is safe for concurrent use.
 type Limiter struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
 
-	base    context.Context //nolint:containedctx // ends the calls of workers, which outlive the request that started them
+	base    context.Context //nolint:containedctx // for the calls of workers, which outlive the request that started them
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
 
@@ -37,18 +37,18 @@ type Limiter struct {
 	closed  bool
 }
 
-// New returns a Limiter. The sessions of pool should have synchronous_commit=off, since every take is a transaction of
-// its own and a lost one only forgets some permits; READ COMMITTED, the default; and a lock_timeout and
-// statement_timeout to taste, above a few hundred milliseconds. One connection per busy window is in use at a time. The
-// clock now should be monotonic, as time.Now is; it measures leases only.
+// New returns a Limiter. The sessions of pool need READ COMMITTED, the default, and should have synchronous_commit=off,
+// because every take is its own transaction and a lost one only loses some permits. Set lock_timeout and
+// statement_timeout to more than a few hundred milliseconds. A busy window uses one connection at a time. now must be a
+// monotonic clock such as time.Now; it only measures leases.
 func New(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 	base, cancel := context.WithCancel(context.Background())
 	return &Limiter{pool: pool, now: now, base: base, cancel: cancel, windows: map[key]*window{}, swept: now()}
 }
 
-// Take takes up to n permits of at most limit in any 60 seconds. It grants what there is, 0 to n. A limit of 0 or less
-// grants nothing ever, and n of 0 or less asks what is known without taking any. It waits for the database, unless
-// a lease or a recent refusal answers. On an error, of the database or because ctx is done, nothing is granted.
+// Take takes up to n permits of at most limit in any 60 seconds. It grants 0 to n permits, as many as are free. A limit
+// of 0 or less never grants any; n of 0 or less returns the known state. Take waits for the database, unless a lease or
+// a recent refusal decides. On an error, of the database or because ctx is done, it grants nothing.
 func (l *Limiter) Take(
 	ctx context.Context, integration uuid.UUID, operation Operation, limit, n int,
 ) (Decision, error) {
@@ -58,8 +58,8 @@ func (l *Limiter) Take(
 	if n <= 0 {
 		return l.Status(integration, operation, limit), nil
 	}
-	limit = min(limit, math.MaxInt32) // what the table can count
-	n = min(n, limit)                 // and more than that is never granted
+	limit = min(limit, math.MaxInt32) // the range of the table's column
+	n = min(n, limit)                 // more is never granted
 
 	k := key{integration: integration, operation: operation}
 	w, err := l.lock(k)
@@ -75,9 +75,9 @@ func (l *Limiter) Take(
 	return l.submit(ctx, k, w, r)
 }
 
-// Return gives n permits back that taken granted and nobody used, such as those for a creation that turned out to be
-// an update. Call it at most once per permit. Permits older than Window are gone already; returning them does nothing.
-// On an error they may stay taken for the rest of their minute.
+// Return returns n unused permits of the decision taken, for instance when a creation turns out to be an update. Call
+// it at most once per permit. Returning permits older than Window has no effect. On an error the permits may stay taken
+// until their minute ends.
 func (l *Limiter) Return(ctx context.Context, integration uuid.UUID, operation Operation, taken Decision, n int) error {
 	n = min(n, taken.Granted)
 	if n <= 0 {
@@ -89,7 +89,7 @@ func (l *Limiter) Return(ctx context.Context, integration uuid.UUID, operation O
 		return err
 	}
 	if w.returnToLease(l.now(), taken.charged, n) {
-		// The lease may have been used up, and nobody there to give it back.
+		// The worker may have ended when the lease was used up. One must run again to return these permits later.
 		l.rouse(k, w) //nolint:contextcheck // a worker serves many requests and outlives this one
 		w.mu.Unlock()
 		return nil
@@ -98,7 +98,8 @@ func (l *Limiter) Return(ctx context.Context, integration uuid.UUID, operation O
 	return err
 }
 
-// Status returns the last known state of a window, from memory: a full one when nothing is known. Its RetryAfter is 0.
+// Status returns the last known state of a window from memory. An unknown window has all permits free. RetryAfter is
+// always 0.
 func (l *Limiter) Status(integration uuid.UUID, operation Operation, limit int) Decision {
 	if limit <= 0 {
 		return Decision{}
@@ -114,8 +115,8 @@ func (l *Limiter) Status(integration uuid.UUID, operation Operation, limit int) 
 	return w.status(l.now(), limit)
 }
 
-// Close gives leases back and waits for the goroutines of the Limiter to end, for two seconds at most if the database
-// does not answer. Takes that wait are still served; later ones get ErrClosed.
+// Close returns leases and waits for the goroutines of the Limiter, for at most two seconds if the database does not
+// respond. It still serves waiting takes; later ones get ErrClosed.
 func (l *Limiter) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -133,7 +134,7 @@ func (l *Limiter) Close() {
 	l.cancel()
 }
 
-// lock returns the window of k, locked, and makes it if need be.
+// lock returns the locked window of k. It creates the window if necessary.
 func (l *Limiter) lock(k key) (*window, error) {
 	for {
 		l.mu.RLock()
@@ -150,7 +151,7 @@ func (l *Limiter) lock(k key) (*window, error) {
 		case w.closing:
 			w.mu.Unlock()
 			return nil, ErrClosed
-		case w.dropped: // swept since it was found
+		case w.dropped: // by sweep, after open returned it
 			w.mu.Unlock()
 		default:
 			return w, nil
@@ -158,7 +159,7 @@ func (l *Limiter) lock(k key) (*window, error) {
 	}
 }
 
-// open returns the window of k, new unless somebody else was faster.
+// open returns the window of k. It creates the window if there is still none.
 func (l *Limiter) open(k key) *window {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +172,8 @@ func (l *Limiter) open(k key) *window {
 	return w
 }
 
-// sweep drops windows that have been idle for minutes, now and then.
+// sweep drops windows that are idle for longer than idleTime. It does nothing until sweepTime has passed since the last
+// sweep.
 func (l *Limiter) sweep() {
 	now := l.now()
 	l.mu.Lock()
@@ -190,7 +192,7 @@ func (l *Limiter) sweep() {
 	}
 }
 
-// submit queues a request on the locked window, unlocks it, and waits for the answer.
+// submit queues a request on the locked window, unlocks it, and waits for the decision.
 func (l *Limiter) submit(ctx context.Context, k key, w *window, r *request) (Decision, error) {
 	if err := ctx.Err(); err != nil {
 		w.mu.Unlock()
@@ -207,7 +209,7 @@ func (l *Limiter) submit(ctx context.Context, k key, w *window, r *request) (Dec
 		return r.decision, r.err
 	case <-ctx.Done():
 		w.mu.Lock()
-		r.abandoned = true // if its call has not been made yet, it is left out
+		r.abandoned = true // the next call skips it
 		w.mu.Unlock()
 		return Decision{}, fmt.Errorf("wait for %s permits: %w", k.operation, ctx.Err())
 	}

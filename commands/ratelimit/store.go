@@ -15,31 +15,31 @@ import (
 //go:embed take.sql
 var takeSQL string
 
-// key names one window.
+// key identifies a window.
 type key struct {
 	integration uuid.UUID
 	operation   Operation
 }
 
-// order is what one call asks of the database: give back, then take.
+// order is the input of one database call, which returns permits and then takes some.
 type order struct {
 	limit  int
 	wanted int
-	lease  bool // take a lease as well
+	lease  bool // also take a lease
 
-	returnedAt []time.Time // charges of the permits that come back …
-	returned   []int64     // … and how many of each
+	returnedAt []time.Time // charges of the returned permits …
+	returned   []int64     // … and the number of permits of each
 }
 
-// receipt is what the database did. Times are on its clock; durations count from the moment at which it decided.
+// receipt is the result of a database call. Times are by the database's clock; durations start at the time of its
+// decision.
 type receipt struct {
 	granted, leased, used  int
 	grantedAt, leasedUntil time.Time
 	retryAfter, resetAfter time.Duration
 }
 
-// take carries out an order in one statement, which is its own transaction. After an error the order may have been
-// carried out or not.
+// take executes an order in one statement, which is its own transaction. After an error the outcome is unknown.
 func take(ctx context.Context, pool *pgxpool.Pool, k key, o order) (receipt, error) {
 	share := 0
 	if o.lease {
@@ -51,8 +51,8 @@ func take(ctx context.Context, pool *pgxpool.Pool, k key, o order) (receipt, err
 	var r receipt
 	err := database.Retry(ctx, pool, func(again bool) error {
 		if again {
-			// The first call may have been carried out. What is taken twice is missing for a minute; what were given
-			// back twice would be granted twice.
+			// The first attempt may have succeeded. Permits taken twice are only missing for a minute, but permits returned
+			// twice would be granted twice.
 			o.returnedAt, o.returned = []time.Time{}, []int64{}
 		}
 		return pool.QueryRow(ctx, takeSQL,

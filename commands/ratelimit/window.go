@@ -6,51 +6,51 @@ import (
 )
 
 const (
-	leaseShare  = 100                    // a lease is one permit in so many of those that remain
-	leaseTime   = 200 * time.Millisecond // how long it may be spent
-	leaseGrace  = 100 * time.Millisecond // how long its rest waits for another call to ride on
-	refusalTime = 100 * time.Millisecond // how long a full window is taken for full without asking
+	leaseShare  = 100                    // a lease is one hundredth of the remaining permits
+	leaseTime   = 200 * time.Millisecond // how long a lease is valid
+	leaseGrace  = 100 * time.Millisecond // how long its rest waits for another call
+	refusalTime = 100 * time.Millisecond // how long a refusal is cached
 )
 
-// window is what one replica knows about one window, and who waits for it.
+// window is the state of one window in this replica, with the requests that wait for it.
 type window struct {
 	mu      sync.Mutex
 	queue   []*request    // in order of arrival
-	working bool          // a worker makes calls, or waits for the lease to end
-	wake    chan struct{} // tells the worker that there is something to do
+	working bool          // a worker is running
+	wake    chan struct{} // wakes the worker
 	closing bool
 	dropped bool // no longer in the Limiter's map
 
 	limit    int       // of the newest take
 	takenAt  time.Time // of the newest take
-	calledAt time.Time // when the newest call with a take in it was answered
+	calledAt time.Time // when the newest call with a take returned
 
 	lease   lease
-	returns []charge // to be given back with the next call
+	returns []charge // to return with the next call
 
-	used        int       // permits that counted when last heard, those spent from the lease included
-	resetAt     time.Time // when none of them counts any more
-	freeAt      time.Time // when one more is free, if there is none
-	refuseUntil time.Time // up to here the answer would be no
+	used        int       // permits in use after the latest call, and those granted from the lease since
+	resetAt     time.Time // when all of them are free
+	freeAt      time.Time // when one more permit is free
+	refuseUntil time.Time // end of a cached refusal
 }
 
-// lease is a number of permits that may be spent without asking.
+// lease is a number of permits that this replica may grant from memory.
 type lease struct {
 	charge
-	ends time.Time // on this process's clock; no later than charge.at on that of the database
+	ends time.Time // by this process's clock; not later than charge.at by the database's clock
 }
 
-// charge is a number of permits and where they count, on the clock of the database.
+// charge is a number of permits and the time at which they count, by the database's clock.
 type charge struct {
 	at time.Time
 	n  int
 }
 
-// request is a Take or a Return that waits for a call. After answered is closed, decision and err hold.
+// request is a Take or a Return that waits for a call. decision and err are set before answered is closed.
 type request struct {
 	limit, wanted int       // Take
-	returned      int       // Return: how many …
-	charged       time.Time // … and of which charge
+	returned      int       // Return: number of permits …
+	charged       time.Time // … and their charge
 
 	deadline  time.Time
 	bounded   bool // it has a deadline
@@ -65,15 +65,15 @@ func newWindow() *window {
 	return &window{wake: make(chan struct{}, 1)}
 }
 
-// rouse tells the worker, if there is one, to look again.
+// rouse wakes the window's worker, if it has one.
 func (w *window) rouse() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it has been told
+	default: // already woken
 	}
 }
 
-// takeFromMemory answers a take if a lease or a recent refusal can.
+// takeFromMemory decides a take from the lease or from a cached refusal. It returns false when neither applies.
 func (w *window) takeFromMemory(now time.Time, limit, n int) (Decision, bool) {
 	w.takenAt = now
 	if limit != w.limit {
@@ -96,7 +96,7 @@ func (w *window) takeFromMemory(now time.Time, limit, n int) (Decision, bool) {
 	return Decision{}, false
 }
 
-// returnToLease takes permits back that were spent from the running lease. It reports false if they were not.
+// returnToLease returns permits to the running lease. It returns false when they are not from this lease.
 func (w *window) returnToLease(now, charged time.Time, n int) bool {
 	if !charged.Equal(w.lease.at) || !now.Before(w.lease.ends) {
 		return false
@@ -106,7 +106,7 @@ func (w *window) returnToLease(now, charged time.Time, n int) bool {
 	return true
 }
 
-// endLease lets what is left of the lease go back with the next call.
+// endLease ends the lease. The next call returns its unused permits.
 func (w *window) endLease() {
 	if w.lease.n > 0 {
 		w.returns = append(w.returns, w.lease.charge)
@@ -114,7 +114,7 @@ func (w *window) endLease() {
 	w.lease = lease{}
 }
 
-// status is what is known without asking.
+// status returns the last known state.
 func (w *window) status(now time.Time, limit int) Decision {
 	if !now.Before(w.resetAt) {
 		return Decision{Limit: limit, Remaining: limit}

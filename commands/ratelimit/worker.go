@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// group is the work of one call: requests that arrived while the one before was under way.
+// group is the input of one call: the requests that arrived during the previous call.
 type group struct {
 	order
 	requests []*request
 }
 
-// rouse makes sure that a worker looks at the locked window.
+// rouse wakes the worker of the locked window, or starts one.
 func (l *Limiter) rouse(k key, w *window) {
 	if w.working {
 		w.rouse()
@@ -21,7 +21,7 @@ func (l *Limiter) rouse(k key, w *window) {
 	l.workers.Go(func() { l.work(k, w) })
 }
 
-// work makes calls for one window until nobody waits and nothing has to go back.
+// work makes calls for one window until no request waits and no permits have to be returned.
 func (l *Limiter) work(k key, w *window) {
 	defer l.sweep()
 	for {
@@ -42,16 +42,16 @@ func (l *Limiter) work(k key, w *window) {
 	}
 }
 
-// call carries a group out and answers its requests.
+// call executes a group and completes its requests.
 func (l *Limiter) call(k key, w *window, g *group) {
 	ctx, cancel := g.context(l.base)
 	defer cancel()
-	sent := l.now() // before the database reads its clock, so that the lease ends here before it ends there
+	sent := l.now() // before the database reads its clock, so that the lease ends here first
 	r, err := take(ctx, l.pool, k, g.order)
-	w.settle(g, r, err, sent, l.now())
+	w.complete(g, r, err, sent, l.now())
 }
 
-// context ends when the last request of the group has given up: an earlier end would fail its neighbours.
+// context ends at the latest deadline of the group's requests: an earlier end would fail the others.
 func (g *group) context(base context.Context) (context.Context, context.CancelFunc) {
 	if len(g.requests) == 0 {
 		return context.WithTimeout(base, giveTime)
@@ -68,8 +68,8 @@ func (g *group) context(base context.Context) (context.Context, context.CancelFu
 	return context.WithDeadline(base, latest)
 }
 
-// next returns the work for the next call. If there is none yet it returns how long to wait for some; if none is to be
-// expected either, the worker is over.
+// next returns the group of the next call. Without one it returns the time to wait for the end of the lease, or 0 to
+// end the worker.
 func (w *window) next(now time.Time) (*group, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 	requests := w.dequeue()
 	wait := w.lease.ends.Add(leaseGrace).Sub(now)
 	if len(requests) > 0 || w.closing || wait <= 0 {
-		w.endLease() // also a running one: this call may bring the next, and two would be two to keep
+		w.endLease() // also a running lease, because the call may take a new one
 	}
 	if len(requests) == 0 && len(w.returns) == 0 {
 		if w.lease.n > 0 {
@@ -106,8 +106,8 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 	return g, 0
 }
 
-// serveFromMemory answers requests that arrived while the call was under way that brought a lease or a refusal: the
-// next call would end that lease, and two requests that alternate would keep ending it.
+// serveFromMemory decides requests that arrived during the call that took a lease or got a refusal. Without it the next
+// call would end that lease, and two alternating requests would end every lease.
 func (w *window) serveFromMemory(now time.Time) {
 	for len(w.queue) > 0 {
 		r := w.queue[0]
@@ -126,7 +126,7 @@ func (w *window) serveFromMemory(now time.Time) {
 	}
 }
 
-// dequeue takes requests off the queue as long as they agree on the limit, and forgets abandoned ones.
+// dequeue removes the requests at the head of the queue that have the same limit. It drops abandoned ones.
 func (w *window) dequeue() []*request {
 	var taken []*request
 	limit := 0
@@ -152,9 +152,9 @@ func (o *order) giveBack(c charge) {
 	o.returned = append(o.returned, int64(c.n))
 }
 
-// settle enters the outcome of a call, sent and answered at the times given, and answers its requests in the order of
-// their arrival.
-func (w *window) settle(g *group, r receipt, err error, sent, answered time.Time) {
+// complete stores the outcome of a call, sent and answered at these times, and completes its requests in the order of
+// arrival.
+func (w *window) complete(g *group, r receipt, err error, sent, answered time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer func() {
@@ -163,7 +163,7 @@ func (w *window) settle(g *group, r receipt, err error, sent, answered time.Time
 		}
 	}()
 	if err != nil {
-		// What should have gone back may have: once more could give back twice, so it stays taken for its minute.
+		// The outcome of the returns is unknown. They are not repeated: permits returned twice would be granted twice.
 		for _, q := range g.requests {
 			q.err = err
 		}
@@ -187,7 +187,7 @@ func (w *window) settle(g *group, r receipt, err error, sent, answered time.Time
 	}
 }
 
-// learn remembers what a receipt says about the window.
+// learn updates the window from a receipt.
 func (w *window) learn(g *group, r receipt, sent, answered time.Time) {
 	w.used = r.used - r.leased
 	w.resetAt = answered.Add(r.resetAfter)
@@ -196,12 +196,13 @@ func (w *window) learn(g *group, r receipt, sent, answered time.Time) {
 	}
 	w.lease = lease{charge: charge{at: r.leasedUntil, n: r.leased}, ends: sent.Add(leaseTime)}
 	w.refuseUntil = time.Time{}
-	if g.limit != w.limit { // changed while the call was under way
+	if g.limit != w.limit { // changed during the call
 		w.endLease()
 		return
 	}
 	if r.retryAfter > 0 {
-		// Promised from when the answer came, so never early; believed from when the question left, so never too long.
+		// freeAt counts from the response, so it is never early; refuseUntil counts from the request, so it is never too
+		// long.
 		w.freeAt = answered.Add(r.retryAfter)
 		w.refuseUntil = sent.Add(min(r.retryAfter, refusalTime))
 	}
