@@ -17,8 +17,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// chunks writes events, entry bundles and the lowest tiles, several chunks at a time, while those before them are put
-// on the disk.
+// chunks writes events, entry bundles and the lowest tiles of several chunks concurrently, while earlier chunks are
+// synced to disk.
 func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,18 +58,18 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest, ma
 			return fmt.Errorf("export: %w", ctx.Err())
 		})
 	}
-	settled := make(chan error, 1)
-	go func() { settled <- x.settleAll(finished, cancel) }()
+	synced := make(chan error, 1)
+	go func() { synced <- x.syncAll(finished, cancel) }()
 	err := group.Wait()
 	close(finished)
-	failed := <-settled
+	failed := <-synced
 	if failed != nil && errors.Is(err, context.Canceled) {
-		return failed // which is why
+		return failed // the cause of the cancellation
 	}
 	return errors.Join(err, failed)
 }
 
-// outBuffer is how many bytes of a file are written at a time.
+// outBuffer is the size of the write buffer, in bytes.
 const outBuffer = 256 << 10
 
 // chunkWriter writes one chunk after another.
@@ -80,14 +80,14 @@ type chunkWriter struct {
 	made  *dirs
 	size  int64
 	out   *bufio.Writer
-	line  []byte // the one before, to be written over
+	line  []byte // buffer of the previous line
 }
 
-// write writes one file of events and the tiles below it, unless they are there: then it returns nothing.
+// write writes one file of events and its tiles. It returns the zero value if they exist.
 func (w *chunkWriter) write(ctx context.Context, first int64) (written, error) {
 	count := Width(first, w.size)
 	chunk := written{events: inside(w.dir, EventsPath(first/EventsPerFile, count))}
-	var tiles []tlog.Tile // of level 0; each has an entry bundle, too
+	var tiles []tlog.Tile // of level 0; each has an entry bundle
 	err := w.made.make(filepath.Dir(chunk.events))
 	for offset := 0; offset < count; offset += ledger.TileWidth {
 		tile := tlog.Tile{
@@ -109,7 +109,7 @@ func (w *chunkWriter) write(ctx context.Context, first int64) (written, error) {
 	return chunk, err
 }
 
-// events writes the file of events, one line after another: comments may be large.
+// events writes the file of events line by line, because comments may be large.
 func (w *chunkWriter) events(ctx context.Context, chunk *written, first int64, count int) (err error) {
 	path := chunk.events + partial
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
@@ -137,8 +137,8 @@ func (w *chunkWriter) events(ctx context.Context, chunk *written, first int64, c
 	return nil
 }
 
-// tiles writes the lowest tiles and the entry bundles of a chunk. They have their names at once: the file of events
-// vouches for them.
+// tiles writes the lowest tiles and the entry bundles of a chunk. They get their final names at once: the file of
+// events, renamed later, marks them as complete.
 func (w *chunkWriter) tiles(ctx context.Context, chunk *written, tiles []tlog.Tile, count int) error {
 	hashes, err := w.store.Tiles(ctx, tiles)
 	if err != nil {
@@ -156,13 +156,13 @@ func (w *chunkWriter) tiles(ctx context.Context, chunk *written, tiles []tlog.Ti
 	return nil
 }
 
-// path is that of a tile at a level.
+// path returns the path of a tile at a level.
 func (w *chunkWriter) path(tile tlog.Tile, level int) string {
 	tile.L = level
 	return inside(w.dir, TilePath(tile))
 }
 
-// put writes a file, which has to be put on the disk.
+// put writes a file, which has to be synced later.
 func (c *written) put(path string, data []byte) error {
 	if err := os.WriteFile(path, data, fileMode); err != nil {
 		return fmt.Errorf("write file: %w", err)

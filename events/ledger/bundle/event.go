@@ -18,20 +18,20 @@ import (
 	"novelgate/events/ledger"
 )
 
-// NoLogIndex is the log index of an event that stands between sealed ones and was never sealed.
+// NoLogIndex is the log index of an event that was inserted between sealed events and never sealed.
 const NoLogIndex = -1
 
 // Event is an event in a bundle.
 type Event struct {
 	eventlog.Row
 	LogIndex int64
-	// Broken says why a line of a bundle could not be read; all else is empty then.
+	// Broken is the error of an unreadable line of a bundle; then all other fields are empty.
 	Broken error
 }
 
 var errEncoding = errors.New("is not valid UTF-8")
 
-// timeFormat has exactly the digits that the database stores.
+// timeFormat has microseconds, the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
 // appendLine appends the event as one line of JSON.
@@ -72,7 +72,7 @@ func (e *Event) appendLine(dst []byte) ([]byte, error) {
 	return append(dst, "}\n"...), failed
 }
 
-// line is a line of a bundle. Pointers tell what is absent.
+// line is a line of a bundle. A nil pointer is an absent member.
 type line struct {
 	LogIndex      *int64     `json:"logIndex"`
 	ID            *string    `json:"id"`
@@ -90,7 +90,7 @@ type line struct {
 
 var errMember = errors.New("a member is missing")
 
-// parseLine reads a line. What is not an event comes back as one that is broken.
+// parseLine parses a line. It returns a broken event for a line that is not an event.
 func parseLine(text []byte) Event {
 	var l line
 	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {
@@ -128,7 +128,7 @@ type Dir struct {
 	Manifest Manifest
 }
 
-// OpenDir opens a bundle whose export has ended.
+// OpenDir opens a bundle with a completed export.
 func OpenDir(path string) (Dir, error) {
 	m, err := ReadManifest(path)
 	if err != nil {
@@ -155,7 +155,7 @@ func (d Dir) File(name string) ([]byte, error) {
 // Tile reads a tile, or an entry bundle for level -1.
 func (d Dir) Tile(tile tlog.Tile) ([]byte, error) { return d.File(TilePath(tile)) }
 
-// Events reads a chunk of events. Lines that are none come back as broken ones.
+// Events reads a chunk of events. It returns broken events for unreadable lines.
 func (d Dir) Events(first int64, count int) ([]Event, error) {
 	text, err := d.File(EventsPath(first/EventsPerFile, count))
 	if err != nil {

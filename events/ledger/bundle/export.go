@@ -18,33 +18,33 @@ import (
 
 // Export writes a bundle.
 type Export struct {
-	// DB is where the history is, with the settings of database.OpenHistory. Required.
+	// DB is the database with the history, with the settings of database.OpenHistory. Required.
 	DB database.Querier
-	// Dir is the directory to write to: a new one, an empty one, or one that an earlier export has written, which is added
-	// to.
+	// Dir is the directory to write to: a new or an empty one, or an earlier export to continue.
 	Dir string
-	// From is the log index to start with, rounded down to the beginning of its file. 0: the whole history.
+	// From is the first log index, rounded down to the beginning of its file. 0: the whole history.
 	From int64
-	// Workers is how many files are written at a time. Default: 2.
+	// Workers is the number of files that are written concurrently. Default: 2.
 	Workers int
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Progress is called as files are written, from one goroutine at a time or not at all. Default: nobody is told.
+	// Progress is called as files are written, never concurrently. Default: none.
 	Progress func(done, total int64)
 
-	settleFiles int // how many are put on the disk together; 0: the usual number
+	syncFiles int // number of files to sync together; 0: the constant syncFiles
 }
 
 // Errors of Run.
 var (
-	// ErrOccupied is returned for a directory that has something else in it.
+	// ErrOccupied is returned for a directory with other files.
 	ErrOccupied = errors.New("the directory is not empty and holds no bundle")
-	// ErrOtherBundle is returned for a bundle of another origin, beginning or history. Nothing of it was changed then.
+	// ErrOtherBundle is returned for a bundle of another origin, beginning or history, which stays unchanged.
 	ErrOtherBundle = errors.New("the directory holds another bundle")
 )
 
-// Run exports up to the newest checkpoint and returns the manifest. Only what is not there yet is read and written.
-// After an error or an interruption the same call goes on. It fails with ledger.ErrNotFound while nothing was signed.
+// Run exports the history up to the newest checkpoint and returns the manifest. It reads and writes only missing files,
+// so the same call continues after an error or an interruption. It fails with ledger.ErrNotFound before the first
+// checkpoint.
 func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	store := ledger.NewStore(x.DB)
 	checkpoint, err := store.Latest(ctx)
@@ -76,7 +76,7 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		func() error { return x.upperTiles(ctx, store, manifest, made) },
 		func() error { return writeFile(inside(x.Dir, KeyFile), []byte(strings.Join(keys, "\n")+"\n")) },
 		func() error { return writeFile(inside(x.Dir, CheckpointFile), checkpoint.Note) },
-		func() error { return made.sync(x.Dir) }, // all names that the manifest vouches for
+		func() error { return made.sync(x.Dir) }, // all directories, before the manifest marks the bundle as complete
 		func() error { return manifest.write(x.Dir) },
 		func() error { return syncFile(x.Dir) },
 	} {
@@ -87,8 +87,8 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	return manifest, x.removePartial(before, manifest)
 }
 
-// upperTiles writes the tiles above the lowest level: in a bundle that continues another one, from the one on that has
-// the first event in its reach, so that what is in front of it is committed to.
+// upperTiles writes the tiles above the lowest level. In a bundle that continues another one, they start with the tile
+// that covers the first event, so that the bundle commits to the entries before it.
 func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
 	for _, tile := range UpperTiles(m.FirstLogIndex, m.Size) {
 		if tile.W == ledger.TileWidth {
@@ -110,7 +110,7 @@ func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest
 	return nil
 }
 
-// UpperTiles are the tiles above level 0 of a bundle.
+// UpperTiles returns the tiles above level 0 of a bundle.
 func UpperTiles(first, size int64) []tlog.Tile {
 	var tiles []tlog.Tile
 	for level := 1; size>>(ledger.TileHeight*level) > 0; level++ {
@@ -123,7 +123,7 @@ func UpperTiles(first, size int64) []tlog.Tile {
 	return tiles
 }
 
-// removePartial removes partial files that a grown bundle has no use for.
+// removePartial removes partial files that a larger bundle replaces.
 func (x *Export) removePartial(before, now Manifest) error {
 	if !before.Complete || before.Size == now.Size {
 		return nil
@@ -149,8 +149,8 @@ func (x *Export) removePartial(before, now Manifest) error {
 	return errors.Join(errs...)
 }
 
-// open makes the directory ready and returns the manifest that is there. What an earlier export has written is
-// evidence: it is added to only if the checkpoint that came with it covers the same history.
+// open prepares the directory and returns its manifest. An earlier export is evidence: it is continued only if its
+// checkpoint covers the same history.
 func (x *Export) open(
 	ctx context.Context, store *ledger.Store, next Manifest, signed ledger.Checkpoint,
 ) (Manifest, error) {
@@ -176,13 +176,13 @@ func (x *Export) open(
 		}
 	}
 	if before.Complete {
-		return before, nil // and can be verified as it is until there is a newer one
+		return before, nil // the bundle stays verifiable with this checkpoint until there is a newer one
 	}
-	// What an interruption leaves can be told from another history by this.
+	// After an interruption, the checkpoint distinguishes this history from another one.
 	return before, errors.Join(writeFile(inside(x.Dir, CheckpointFile), signed.Note), syncFile(x.Dir))
 }
 
-// vacant fails with ErrOccupied if something is in the directory.
+// vacant fails with ErrOccupied unless the directory is empty.
 func (x *Export) vacant() error {
 	found, err := os.ReadDir(x.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -194,14 +194,14 @@ func (x *Export) vacant() error {
 	return nil
 }
 
-// sameHistory fails with ErrOtherBundle unless the history that is exported is the one of the bundle, grown on.
+// sameHistory fails with ErrOtherBundle unless the exported history continues the history of the bundle.
 func (x *Export) sameHistory(
 	ctx context.Context, store *ledger.Store, before Manifest, signed ledger.Checkpoint,
 ) error {
 	text, err := os.ReadFile(inside(x.Dir, CheckpointFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !before.Complete:
-		return nil // it was interrupted before anything else was written
+		return nil // interrupted before any other file was written
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: its checkpoint is missing, so that nothing tells of which history it is", ErrOtherBundle)
 	case err != nil:

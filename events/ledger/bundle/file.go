@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Personal data is in a bundle: it is for its owner's eyes.
+// A bundle has personal data, so only its owner can read it.
 const (
 	dirMode  fs.FileMode = 0o700
 	fileMode fs.FileMode = 0o600
 )
 
-// partial ends the name of a file that is not whole yet.
+// partial is the suffix of an incomplete file.
 const partial = ".part"
 
-// writeFile puts a file in its place once it is whole, and on the disk.
+// writeFile writes a file under a temporary name, syncs it and renames it.
 func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return fmt.Errorf("make directory: %w", err)
@@ -37,7 +37,7 @@ func writeFile(path string, data []byte) error {
 	return rename(path)
 }
 
-// rename takes the ending off a file's name.
+// rename removes the suffix of a file.
 func rename(path string) error {
 	if err := os.Rename(path+partial, path); err != nil {
 		return fmt.Errorf("put file in its place: %w", err)
@@ -45,7 +45,7 @@ func rename(path string) error {
 	return nil
 }
 
-// syncFile waits until a file, or the names in a directory, are on the disk.
+// syncFile syncs a file or a directory to disk.
 func syncFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -68,7 +68,7 @@ func exists(path string) (bool, error) {
 	return true, nil
 }
 
-// dirs are the directories in which an export has put something.
+// dirs are the directories that an export has changed.
 type dirs struct {
 	mu   sync.Mutex
 	made map[string]bool
@@ -76,7 +76,7 @@ type dirs struct {
 
 func newDirs() *dirs { return &dirs{made: map[string]bool{}} }
 
-// make makes a directory, the first time.
+// make creates a directory on the first call.
 func (d *dirs) make(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (d *dirs) make(path string) error {
 	return nil
 }
 
-// sync waits until the names in all of them, and in those between them and root, are on the disk.
+// sync syncs all these directories and their parents up to root.
 func (d *dirs) sync(root string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,34 +109,34 @@ func (d *dirs) sync(root string) error {
 }
 
 const (
-	// settleFiles is how many files are put on the disk together, those of some 128,000 events. This is what a crash may
-	// cost.
-	settleFiles = 1024
-	// settlers is how many wait for the disk at a time: it orders what they want, and writes the journal of the file
-	// system for all at once. One after another takes several times as long.
-	settlers = 8
+	// syncFiles is the number of files that are synced together, those of some 128,000 events. A crash loses at most
+	// these.
+	syncFiles = 1024
+	// syncers is the number of concurrent syncs: the disk orders them, and the file system writes its journal once for
+	// all. Sequential syncs take several times as long.
+	syncers = 8
 )
 
-// written are the files of a chunk that nobody vouches for yet.
+// written are the files of a chunk that are not synced yet.
 type written struct {
-	events string   // has its name once it and all others are on the disk
-	files  []string // all of them, as they are called now
+	events string   // renamed after it and all others are synced
+	files  []string // all of them, by their current names
 }
 
-// settle puts chunks on the disk, and then the files of events in their places: a file of events in its place vouches
-// for its chunk, so that an export which goes on after a crash does not look at it again.
-func settle(chunks []written) error {
+// syncChunks syncs chunks and then renames their files of events. A renamed file of events marks its chunk as complete,
+// so an export that continues after a crash skips it.
+func syncChunks(chunks []written) error {
 	var files []string
 	for _, chunk := range chunks {
 		files = append(files, chunk.files...)
 	}
 	var group errgroup.Group
 	var next atomic.Int64
-	for range settlers {
+	for range syncers {
 		group.Go(func() error {
 			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
 				if err := syncFile(files[i]); err != nil {
-					next.Store(int64(len(files))) // the others end, too
+					next.Store(int64(len(files))) // ends the other goroutines
 					return err
 				}
 			}
@@ -154,20 +154,20 @@ func settle(chunks []written) error {
 	return nil
 }
 
-// settleAll settles chunks as they come, many together, until there are no more. It calls failing at once when that
-// fails, for those who write what could not be put on the disk any more.
-func (x *Export) settleAll(chunks <-chan written, failing func()) error {
-	enough := cmp.Or(x.settleFiles, settleFiles)
+// syncAll syncs chunks as they arrive, many together, until the channel is closed. It calls failing on the first
+// error, to stop the writers.
+func (x *Export) syncAll(chunks <-chan written, failing func()) error {
+	enough := cmp.Or(x.syncFiles, syncFiles)
 	var failed error
 	var some []written
 	files := 0
 	for chunk := range chunks {
 		if failed != nil {
-			continue // whoever writes must not wait
+			continue // drain the channel, so that writers do not block
 		}
 		some = append(some, chunk)
 		if files += len(chunk.files); files >= enough {
-			if failed = settle(some); failed != nil {
+			if failed = syncChunks(some); failed != nil {
 				failing()
 			}
 			some, files = nil, 0
@@ -176,5 +176,5 @@ func (x *Export) settleAll(chunks <-chan written, failing func()) error {
 	if failed != nil {
 		return failed
 	}
-	return settle(some)
+	return syncChunks(some)
 }

@@ -24,8 +24,8 @@ const (
 	KeyFile        = "key"
 )
 
-// TilePath is where a tile is, seen from the log prefix or from the directory of a bundle, as C2SP tlog-tiles has it.
-// Entry bundles have level -1.
+// TilePath returns the path of a tile relative to the log prefix or to the directory of a bundle, as in C2SP
+// tlog-tiles. Entry bundles have level -1.
 func TilePath(t tlog.Tile) string {
 	level := "entries"
 	if t.L >= 0 {
@@ -38,7 +38,7 @@ func TilePath(t tlog.Tile) string {
 	return path
 }
 
-// EventsPath is where a chunk of events is, seen from the directory of a bundle.
+// EventsPath returns the path of a chunk of events relative to the directory of a bundle.
 func EventsPath(chunk int64, count int) string {
 	path := "events/" + number(chunk)
 	if count < EventsPerFile {
@@ -47,7 +47,7 @@ func EventsPath(chunk int64, count int) string {
 	return path + ".ndjson"
 }
 
-// number is a number in groups of three digits.
+// number returns a number in groups of three digits.
 func number(n int64) string {
 	text := fmt.Sprintf("%03d", n%1000)
 	for n /= 1000; n > 0; n /= 1000 {
@@ -56,29 +56,29 @@ func number(n int64) string {
 	return text
 }
 
-// Width is how many events the chunk that begins at first has below size.
+// Width returns the number of events below size in the chunk that begins at first.
 func Width(first, size int64) int { return int(min(EventsPerFile, size-first)) }
 
 func inside(dir, path string) string { return filepath.Join(dir, filepath.FromSlash(path)) }
 
-// Format names the format of a bundle, in its version.
+// Format is the name and version of the format of a bundle.
 const Format = "novelgate/bundle/v1"
 
-// Manifest says what a bundle has. Nothing in it is signed: the checkpoint is what counts.
+// Manifest describes the contents of a bundle. It is not signed; only the checkpoint proves anything.
 type Manifest struct {
 	Format string `json:"format"`
 	Origin string `json:"origin"`
-	// of the first event; greater than 0 in a bundle that continues another one
+	// log index of the first event; greater than 0 in a bundle that continues another one
 	FirstLogIndex int64     `json:"firstLogIndex"`
-	LastLogIndex  int64     `json:"lastLogIndex"` // -1: there is no event
+	LastLogIndex  int64     `json:"lastLogIndex"` // -1: no events
 	Size          int64     `json:"size"`         // entries that the checkpoint covers
 	Events        int64     `json:"events"`       // in this bundle
 	EventsPerFile int64     `json:"eventsPerFile"`
-	Complete      bool      `json:"complete"` // false while the first export has not ended
+	Complete      bool      `json:"complete"` // false until the first export is complete
 	ExportedAt    time.Time `json:"exportedAt"`
 }
 
-// ErrNoBundle is returned for a directory that holds no bundle, or one of another format.
+// ErrNoBundle is returned for a directory without a bundle, or with one of another format.
 var ErrNoBundle = errors.New("no bundle of this format")
 
 // ReadManifest reads the manifest of a bundle. It fails with ErrNoBundle, or with fs.ErrNotExist if there is no

@@ -13,16 +13,15 @@ import (
 	"novelgate/internal/database"
 )
 
-// rowsSQL reads a range of the log. $1, $2: position to start with, $3, $4: position to stop in front of.
+// rowsSQL reads a range of the log. $1, $2: first position, $3, $4: end position, exclusive.
 const rowsSQL = `SELECT ` + eventlog.Columns + `
 FROM events
 WHERE (transaction_id, position) >= ($1, $2) AND (transaction_id, position) < ($3, $4)
 ORDER BY transaction_id, position`
 
-// ReadEvents reads the events that are stored in the places of count log indexes, from first on, up to the last one
-// below size: usually as many, fewer when some were deleted, more when some were put in between, in front of the first
-// one of the next chunk. It is two statements, and so two short transactions. It fails with a SealError where a place
-// cannot be told.
+// ReadEvents reads the events stored at the positions of count log indexes from first on, below size. It returns fewer
+// events than count if some were deleted, and more if some were inserted between them or before the next chunk. It runs
+// two statements in two short transactions. It fails with a SealError when a log index has no definite position.
 func ReadEvents(ctx context.Context, db database.Querier, first int64, count int, size int64) ([]Event, error) {
 	list := make([]Event, 0, count)
 	err := eachEvent(ctx, db, first, count, size, func(e *Event) error {
@@ -32,7 +31,7 @@ func ReadEvents(ctx context.Context, db database.Querier, first int64, count int
 	return list, err
 }
 
-// eachEvent calls do with each of these events, whose bytes are gone when it returns.
+// eachEvent calls do with each of these events. The bytes of an event are valid only during the call.
 func eachEvent(
 	ctx context.Context, db database.Querier, first int64, count int, size int64, do func(*Event) error,
 ) error {
@@ -44,7 +43,7 @@ func eachEvent(
 	if err != nil {
 		return err
 	}
-	var from events.Position // what stands in front of the first event belongs to the first chunk
+	var from events.Position // events before the first sealed one belong to the first chunk
 	if first > 0 {
 		if from, err = sealed.locate(first); err != nil {
 			return err
@@ -55,7 +54,7 @@ func eachEvent(
 		return err
 	}
 	if end == size {
-		until.Ordinal++ // behind the last one
+		until.Ordinal++ // after the last one
 	}
 	var e Event
 	at := 0
@@ -72,11 +71,11 @@ func eachEvent(
 	return nil
 }
 
-// SealError is returned where a seal is missing or wrong, so that nobody can tell which event has a log index. It is a
+// SealError means that a seal is missing or wrong, so that no event can be assigned to a log index. It is a
 // ledger.ErrDamaged.
 type SealError struct {
-	LogIndex int64 // the first such one of those that were asked for
-	twice    bool  // more than one has it, instead of none
+	LogIndex int64 // the first such log index of the requested range
+	twice    bool  // two transactions have it, instead of none
 }
 
 // Error implements error.
@@ -90,14 +89,13 @@ func (e *SealError) Error() string {
 // Unwrap lets errors.Is find ledger.ErrDamaged.
 func (*SealError) Unwrap() error { return ledger.ErrDamaged }
 
-// sealsSQL reads the seals of a range of log indexes, from the one that has its first. $1, $2: first and last log
-// index.
+// sealsSQL reads the seals of a range of log indexes. $1, $2: first and last log index.
 const sealsSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
 WHERE first_log_index >= coalesce((SELECT max(first_log_index) FROM ledger_seals WHERE first_log_index <= $1), 0)
     AND first_log_index <= $2
 ORDER BY first_log_index`
 
-// seals are those of a range, ordered by log index, and so by transaction as well.
+// seals are the seals of a range, ordered by log index and therefore also by transaction.
 type seals []seal
 
 type seal struct {
@@ -106,7 +104,7 @@ type seal struct {
 	count       int32
 }
 
-// readSeals fails with a SealError unless each log index of the range has its place.
+// readSeals reads the seals of a range. It fails with a SealError unless each log index of the range has one position.
 func readSeals(ctx context.Context, db database.Querier, first, last int64) (seals, error) {
 	rows, err := db.Query(ctx, sealsSQL, first, last)
 	if err != nil {
@@ -142,7 +140,7 @@ func (s seals) check(first, last int64) error {
 	return nil
 }
 
-// locate returns the place of a log index, which need not have its event any more. It fails with a SealError.
+// locate returns the position of a log index. Its event may be missing. It fails with a SealError.
 func (s seals) locate(index int64) (events.Position, error) {
 	i := sort.Search(len(s), func(i int) bool { return s[i].first > index }) - 1
 	if i < 0 || index-s[i].first >= int64(s[i].count) {
@@ -151,8 +149,8 @@ func (s seals) locate(index int64) (events.Position, error) {
 	return events.Position{TransactionID: s[i].transaction, Ordinal: int32(index - s[i].first)}, nil //nolint:gosec // less than count
 }
 
-// index returns the log index of an event, NoLogIndex for one that was never sealed. Of events in log order it
-// remembers where it was.
+// index returns the log index of an event, or NoLogIndex for an event that was never sealed. i is the state of the
+// search across calls, which must be in log order.
 func (s seals) index(at events.Position, i *int) int64 {
 	for *i < len(s) && s[*i].transaction < at.TransactionID {
 		*i++

@@ -10,8 +10,8 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// duplicates finds sources and ids that are there twice. Two that only have the same hash are told apart by another
-// look at the entries.
+// duplicates finds pairs of source and id that occur twice. It reads the entries again to exclude pairs that only have
+// the same hash.
 func (v *verification) duplicates(ctx context.Context) error {
 	slices.Sort(v.names)
 	suspects := map[uint64]bool{}
@@ -41,7 +41,7 @@ func (v *verification) duplicates(ctx context.Context) error {
 	})
 }
 
-// swaps tells events that have changed places from those that were replaced by something else.
+// swaps finds the replaced events that are swapped with each other.
 func (v *verification) swaps(ctx context.Context) error {
 	wanted := map[[2]string]*Fault{}
 	for i := range v.report.Faults {
@@ -52,7 +52,7 @@ func (v *verification) swaps(ctx context.Context) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	home := map[*Fault]int64{} // where the event that is in the place of another belongs
+	home := map[*Fault]int64{} // log index where the found event belongs
 	err := v.entries(ctx, func(index int64, e *ledger.Entry) {
 		if f := wanted[[2]string{e.Source, e.ID}]; f != nil {
 			home[f] = index
@@ -64,9 +64,9 @@ func (v *verification) swaps(ctx context.Context) error {
 	for f, index := range home {
 		first := index - index%bundle.EventsPerFile
 		list, err := v.source.Events(ctx, first, bundle.Width(first, v.tree.N), v.tree.N)
-		// Where nothing is, or nobody can tell, nothing was swapped, and that is a fault of its own.
+		// A missing or damaged entry is a separate fault, not a swap.
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, ledger.ErrDamaged) {
-			return err //nolint:wrapcheck // it says enough
+			return err //nolint:wrapcheck // its text is sufficient
 		}
 		f.Detail = fmt.Sprintf("the event of log index %d is in its place", index)
 		for i := range list {
@@ -78,7 +78,7 @@ func (v *verification) swaps(ctx context.Context) error {
 	return nil
 }
 
-// entries calls each with every entry that can be read.
+// entries calls each with every readable entry.
 func (v *verification) entries(ctx context.Context, each func(index int64, e *ledger.Entry)) error {
 	for start := v.source.First(); start < v.tree.N; start += ledger.TileWidth {
 		raws, err := readEntries(ctx, v.source, start/ledger.TileWidth, int(min(ledger.TileWidth, v.tree.N-start)))

@@ -15,21 +15,21 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// chunk is what there is to say about up to 4096 consecutive events without looking at others.
+// chunk is the result of the checks on up to 4096 consecutive events that need no other events.
 type chunk struct {
 	first, end int64
-	leaves     []tlog.Hash // of the entries that are there, up to the first that is missing
+	leaves     []tlog.Hash // of the entries before the first missing one
 	roots      []tlog.Hash // of each full entry bundle
 	streams    []version
 	names      []uint64 // hash of source and id
-	events     int      // that were compared with their entries
-	erased     int      // of them, without their personal part
+	events     int      // compared with their entries
+	erased     int      // of events, without their personal part
 	erasures   []erasure
 	faults     []Fault
 	noEvents   bool
 }
 
-// version is an event's place in its stream.
+// version is the stream and the stream version of an event.
 type version struct {
 	stream  [16]byte
 	version uint32
@@ -58,13 +58,13 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 			fmt.Sprintf("%v, so that events %d to %d were not compared with their entries", err, first, c.end-1))
 		return c, nil
 	case err != nil:
-		return nil, err //nolint:wrapcheck // it says enough
+		return nil, err //nolint:wrapcheck // its text is sufficient
 	}
 	c.compare(entries, list)
 	return c, nil
 }
 
-// checkEntries reads one entry bundle and the hash tile that belongs to it.
+// checkEntries reads one entry bundle and its hash tile.
 func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*ledger.Entry, offset, width int) error {
 	start := c.first + int64(offset)
 	tile := tlog.Tile{H: ledger.TileHeight, L: -1, N: start / ledger.TileWidth, W: width}
@@ -82,7 +82,7 @@ func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*le
 		c.fault(Tile, start, nil, fmt.Sprintf("the hash tile %s has %d bytes", bundle.TilePath(tile), len(hashes)))
 		hashes = nil
 	}
-	complete := len(c.leaves) == offset // nothing was missing so far
+	complete := len(c.leaves) == offset // no entry was missing so far
 	for i, raw := range raws {
 		index, leaf := start+int64(i), tlog.RecordHash(raw)
 		if complete {
@@ -107,13 +107,13 @@ func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*le
 	return nil
 }
 
-// read reads a tile; one that is missing comes back empty.
+// read reads a tile. It returns nil for a missing one.
 func (v *verification) read(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	data, err := v.source.Tile(ctx, tile)
 	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrDamaged) {
 		return nil, nil
 	}
-	return data, err //nolint:wrapcheck // it says enough
+	return data, err //nolint:wrapcheck // its text is sufficient
 }
 
 func (v *verification) nameOf(source, id string) uint64 {
@@ -133,10 +133,10 @@ func (c *chunk) fault(part Part, index int64, e *ledger.Entry, detail string) {
 	c.faults = append(c.faults, f)
 }
 
-// compare holds events against the entries of the chunk. An entry that is nil was faulty and is left out.
+// compare compares events with the entries of the chunk. It skips nil entries, which were faulty.
 func (c *chunk) compare(entries []*ledger.Entry, list []bundle.Event) {
 	placed := make([]*bundle.Event, len(entries))
-	next, last := 0, c.first-1 // place of the next event; log index of the last one
+	next, last := 0, c.first-1 // offset of the next event; log index of the last one
 	for i := range list {
 		e := &list[i]
 		at := e.LogIndex - c.first
@@ -155,7 +155,7 @@ func (c *chunk) compare(entries []*ledger.Entry, list []bundle.Event) {
 			c.extra(e, c.first+int64(next), "it was never sealed here")
 			continue
 		case placed[at] != nil:
-			// Two claim one place: the one that the entry names has it.
+			// Two events have one log index: the one that the entry names is kept.
 			stranger := e
 			if entries[at] != nil && entries[at].ID == e.ID && entries[at].Source == e.Source {
 				placed[at], stranger = e, placed[at]
@@ -212,9 +212,9 @@ func (c *chunk) compareOne(index int64, want *ledger.Entry, got *bundle.Event) {
 	}
 }
 
-// differences returns the parts of an event that are not what its entry commits to, nothing for the right event. erased
-// says that its personal part and salt are gone, which is allowed: an erasure takes both at once. An event that never
-// had a personal part may have a salt, to which its entry does not commit.
+// differences returns the parts of an event that differ from its entry. erased means that the personal part and the
+// salt are absent, which is allowed: an erasure removes both. An event without a personal part may have a salt, to
+// which its entry does not commit.
 func differences(e *ledger.Entry, got *bundle.Event) (parts []Part, erased bool) {
 	differs := func(part Part, really bool) {
 		if really {

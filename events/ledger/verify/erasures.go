@@ -10,15 +10,15 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// erasures looks for a record behind everything that is erased. A decision about an author is erased behind
-// author.erased.v1 in their own stream. Whose a comment was nobody can tell any more: any erasure of an author of the
-// same integration may have been the one.
+// erasures checks that every erased event is followed by a recorded erasure. An erased decision about an author needs
+// author.erased.v1 in the author's stream. The author of an erased comment is unknown, so any later erasure of an
+// author of the same integration counts.
 type erasures struct {
 	comments  map[uuid.UUID]unrecorded // by integration
 	decisions map[uuid.UUID]unrecorded // by author
 }
 
-// unrecorded are erased events behind which no erasure has come yet.
+// unrecorded counts erased events without a later erasure.
 type unrecorded struct{ count, first int64 }
 
 // erasure is an erased event, or the record of an erasure.
@@ -36,8 +36,8 @@ func newErasures() erasures {
 // recordPrefix begins the type of the record in all its versions.
 const recordPrefix = "author.erased."
 
-// erasureOf tells what an event that is the one of its entry says about erasures: nothing, unless it is erased or a
-// record.
+// erasureOf returns what an event contributes to the check, and false unless it is erased or the record of an erasure.
+// The event must match its entry.
 func erasureOf(index int64, e *bundle.Event, erased bool) (erasure, bool) {
 	record := e.StreamType == events.AuthorStream && strings.HasPrefix(e.Type, recordPrefix)
 	if !erased && !record {
@@ -46,7 +46,7 @@ func erasureOf(index int64, e *bundle.Event, erased bool) (erasure, bool) {
 	var of struct {
 		IntegrationID uuid.UUID `json:"integrationId"`
 	}
-	// Of no integration, it stays without a record, or is the record of nothing.
+	// Without an integration, an erased event has no record, and a record counts for no event.
 	if err := json.Unmarshal(e.Data, &of); err != nil {
 		of.IntegrationID = uuid.Nil
 	}
@@ -57,7 +57,7 @@ func erasureOf(index int64, e *bundle.Event, erased bool) (erasure, bool) {
 	return x, true
 }
 
-// take takes the next one in log order.
+// take adds the next one, in log order.
 func (a *erasures) take(x erasure) {
 	switch {
 	case x.record && x.integrationID == uuid.Nil:
@@ -79,7 +79,7 @@ func (u unrecorded) and(index int64) unrecorded {
 	return u
 }
 
-// left returns how many have no record behind them, and the log index of the first one.
+// left returns the number of erased events without a recorded erasure, and the log index of the first one.
 func (a *erasures) left() (all unrecorded) {
 	for _, list := range []map[uuid.UUID]unrecorded{a.comments, a.decisions} {
 		for _, u := range list {

@@ -2,29 +2,29 @@ package verify
 
 import "fmt"
 
-// Part is what is wrong.
+// Part is the faulty part of the history.
 type Part string
 
 // Parts, and what each means.
 const (
-	Signature  Part = "signature"  // the checkpoint does not bear a signature of the key
-	Root       Part = "root"       // the entries do not have the root that was signed
+	Signature  Part = "signature"  // the checkpoint has no signature of the key
+	Root       Part = "root"       // the root of the entries is not the signed one
 	Rewritten  Part = "rewritten"  // the history is not the one that a kept checkpoint covers
-	Lost       Part = "lost"       // events that a kept checkpoint of an origin covers that the ledger has left
-	Uncompared Part = "uncompared" // a kept checkpoint ends in front of the first event: nothing can be said about it
+	Lost       Part = "lost"       // events are missing that a kept checkpoint of an earlier origin covers
+	Uncompared Part = "uncompared" // a kept checkpoint ends before the first event, so it cannot be compared
 	Entry      Part = "entry"      // the entry was changed, or is missing
 	Tile       Part = "tile"       // a hash tile does not belong to the entries
-	Seal       Part = "seal"       // nothing tells which event has a log index, and those around it were not compared
-	Missing    Part = "missing"    // the event is not there
-	Truncated  Part = "truncated"  // the event is not there, nor is any behind it
-	Extra      Part = "extra"      // an event is there that was never sealed
-	Swapped    Part = "swapped"    // two events have changed places
-	Replaced   Part = "replaced"   // another event is in its place
+	Seal       Part = "seal"       // no seal assigns an event to a log index, and the events around it were not compared
+	Missing    Part = "missing"    // the event is missing
+	Truncated  Part = "truncated"  // the event and all later ones are missing
+	Extra      Part = "extra"      // an event that was never sealed
+	Swapped    Part = "swapped"    // two events are swapped
+	Replaced   Part = "replaced"   // another event has its log index
 	Broken     Part = "broken"     // the event cannot be read
 	Stream     Part = "stream"     // versions of a stream have a gap
-	Duplicate  Part = "duplicate"  // source and id were there before
+	Duplicate  Part = "duplicate"  // an earlier event has the same source and id
 
-	// These are parts of an event that are not what its entry commits to.
+	// Parts of an event that differ from its entry.
 	ID            Part = "id"
 	EventSource   Part = "source"
 	Type          Part = "type"
@@ -37,22 +37,22 @@ const (
 	Metadata      Part = "metadata"
 )
 
-// Projection is the part of faults in the tables of a projection, which whoever replays the history finds.
+// Projection returns the part for faults in the tables of a projection, which a replay finds.
 func Projection(name string) Part { return Part("projection " + name) }
 
-// Fault is one thing that is wrong.
+// Fault is one fault of the history.
 type Fault struct {
 	Part     Part   `json:"part"`
-	LogIndex *int64 `json:"logIndex"` // of the event; null when the fault belongs to none
-	ID       string `json:"id"`       // of the event that the entry commits to, or of an extra one
+	LogIndex *int64 `json:"logIndex"` // of the event; null for a fault without an event
+	ID       string `json:"id"`       // of the event in the entry, or of an extra event
 	Source   string `json:"source"`
-	Count    int64  `json:"count"` // of events one after another, for missing and truncated; of rows, for projections
+	Count    int64  `json:"count"` // of consecutive events, for missing and truncated; of rows, for projections
 	Detail   string `json:"detail"`
 
-	foundID, foundSource string // of what is in its place, for replaced
+	foundID, foundSource string // of the event found instead, for replaced
 }
 
-// String says it in a line.
+// String returns the fault as one line.
 func (f *Fault) String() string {
 	text := string(f.Part)
 	if f.LogIndex != nil {

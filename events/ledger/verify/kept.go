@@ -19,16 +19,16 @@ import (
 // keptTree is a checkpoint that the auditor has kept.
 type keptTree struct {
 	name   string
-	origin string // of another one than the history is signed under: one that the ledger has left
-	own    bool   // it was not kept: the ledger still has it, of such an origin
+	origin string // of the checkpoint; may be an earlier one of the ledger
+	own    bool   // not kept by the auditor: the ledger's own checkpoint of an earlier origin
 	tree   tlog.Tree
 	agrees *bool
 }
 
-// leaver is a source that knows which origins the ledger has left. Of others, only the auditor knows whether a kept
-// checkpoint is of this ledger.
+// leaver is a source that knows the earlier origins of the ledger. With other sources, only the auditor knows whether a
+// kept checkpoint is of this ledger.
 type leaver interface {
-	// Left returns the newest checkpoint of an origin that covers less than size entries; nil for none. It fails
+	// Left returns the newest checkpoint of an earlier origin that covers fewer than size entries; nil for none. It fails
 	// with ErrOrigin for an origin that the ledger never had.
 	Left(ctx context.Context, origin string, size int64) ([]byte, error)
 }
@@ -41,7 +41,7 @@ var (
 	ErrFirst      = errors.New("the history begins elsewhere") // than Config.First
 )
 
-// open reads the checkpoint, its signatures, and the checkpoints that were kept.
+// open reads the checkpoint, its signatures, and the kept checkpoints.
 func (v *verification) open(ctx context.Context) error {
 	signed, err := v.source.Checkpoint(ctx)
 	if err != nil {
@@ -83,8 +83,7 @@ func (v *verification) open(ctx context.Context) error {
 	return nil
 }
 
-// keepOwn keeps the newest checkpoint that the ledger still has of an origin that it has left: what was lost is
-// behind it.
+// keepOwn adds the ledger's newest checkpoint of an earlier origin to the kept ones. Lost events come after it.
 func (v *verification) keepOwn(ctx context.Context, origin string, size int64) error {
 	source, ok := v.source.(leaver)
 	if !ok {
@@ -92,7 +91,7 @@ func (v *verification) keepOwn(ctx context.Context, origin string, size int64) e
 	}
 	signed, err := source.Left(ctx, origin, size)
 	if err != nil || signed == nil {
-		return err //nolint:wrapcheck // the caller does
+		return err //nolint:wrapcheck // the caller wraps it
 	}
 	_, tree, err := parse(signed)
 	if err != nil {
@@ -115,8 +114,7 @@ func parse(signed []byte) (origin string, tree tlog.Tree, err error) {
 	return body.Origin, tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, nil
 }
 
-// signers returns which of the keys have signed a note, each looked at by itself. Their name must be that of the
-// origin.
+// signers returns the keys that have signed a note. It checks each key separately. A key's name must be the origin.
 func signers(signed []byte, keys []string) ([]string, error) {
 	var used []string
 	for _, key := range keys {
@@ -138,7 +136,7 @@ func (v *verification) keptInside(from, to int64) bool {
 	return slices.ContainsFunc(v.kept, func(k keptTree) bool { return k.tree.N > from && k.tree.N < to })
 }
 
-// compareKept compares the tree as it is with the kept checkpoints of this size.
+// compareKept compares the tree at its current size with the kept checkpoints of this size.
 func (v *verification) compareKept() {
 	for i := range v.kept {
 		if k := &v.kept[i]; k.tree.N == v.edge.Size() && !v.broken {
@@ -147,8 +145,8 @@ func (v *verification) compareKept() {
 	}
 }
 
-// keptFaults reports on the kept checkpoints. Where the history was rewritten lies between the largest that agrees and
-// the smallest that does not.
+// keptFaults reports on the kept checkpoints. The first rewritten entry is between the largest checkpoint that agrees
+// and the smallest that does not.
 func (v *verification) keptFaults(ctx context.Context) error {
 	from := int64(0)
 	told := false
@@ -213,9 +211,8 @@ func (v *verification) keptFaults(ctx context.Context) error {
 	return nil
 }
 
-// lostFault says what an origin covers that the ledger has left, and the ledger does not have: the first entries
-// are those of the origin; first and last are the smallest and the largest kept checkpoint with which it does not
-// agree.
+// lostFault reports entries of an earlier origin that the ledger has lost. The first from entries agree; first and last
+// are the smallest and the largest kept checkpoint that do not agree.
 func (v *verification) lostFault(from int64, first, last *keptTree) Fault {
 	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
 		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
@@ -259,7 +256,7 @@ func readEntries(ctx context.Context, source Source, n int64, width int) ([][]by
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says enough
+		return nil, err //nolint:wrapcheck // its text is sufficient
 	}
 	raws, _ := ledger.SplitBundle(data, width)
 	return raws, nil

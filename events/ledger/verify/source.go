@@ -15,29 +15,30 @@ import (
 	"novelgate/internal/database"
 )
 
-// Source is where a history is.
+// Source is the place of a history: a database, bundles or a running service.
 type Source interface {
-	// Checkpoint returns the signed note, and Keys the verifier keys that come with it.
+	// Checkpoint returns the signed note, and Keys its verifier keys.
 	Checkpoint(ctx context.Context) ([]byte, error)
 	Keys(ctx context.Context) ([]string, error)
-	// First is the log index of the first event: those in front of it are elsewhere.
+	// First returns the log index of the first event in this source.
 	First() int64
 	// Tile returns a tile, or an entry bundle for level -1. It fails with ledger.ErrNotFound.
 	Tile(ctx context.Context, tile tlog.Tile) ([]byte, error)
-	// Events returns what is stored in the places of count log indexes; ErrEntriesOnly if there are only entries.
+	// Events returns the events stored for count log indexes from first on, below size. It fails with ErrEntriesOnly if
+	// the source has only entries.
 	Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error)
 }
 
-// ErrEntriesOnly is returned by a source that has no events.
+// ErrEntriesOnly is returned by a source without events.
 var ErrEntriesOnly = errors.New("the source has entries only")
 
-// Database is the service's own database. Create it with NewDatabase.
+// Database is the database of the service. Create it with NewDatabase.
 type Database struct {
 	db    database.Querier
 	store *ledger.Store
 }
 
-// NewDatabase returns the source that a database is; it needs the settings of database.OpenHistory.
+// NewDatabase returns the source for a database, which needs the settings of database.OpenHistory.
 func NewDatabase(db database.Querier) *Database {
 	return &Database{db: db, store: ledger.NewStore(db)}
 }
@@ -48,39 +49,38 @@ func (*Database) First() int64 { return 0 }
 // Checkpoint implements Source.
 func (d *Database) Checkpoint(ctx context.Context) ([]byte, error) {
 	c, err := d.store.Latest(ctx)
-	return c.Note, err //nolint:wrapcheck // it says enough
+	return c.Note, err //nolint:wrapcheck // its text is sufficient
 }
 
 // Keys implements Source.
 func (d *Database) Keys(ctx context.Context) ([]string, error) {
 	c, err := d.store.Latest(ctx)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says enough
+		return nil, err //nolint:wrapcheck // its text is sufficient
 	}
-	return d.store.VerifierKeys(ctx, c) //nolint:wrapcheck // it says enough
+	return d.store.VerifierKeys(ctx, c) //nolint:wrapcheck // its text is sufficient
 }
 
-// Left returns the newest checkpoint of an origin that the ledger has left, of those that cover less than size
-// entries; nil for none. It fails with ErrOrigin for an origin that the ledger never had.
+// Left implements leaver.
 func (d *Database) Left(ctx context.Context, origin string, size int64) ([]byte, error) {
 	c, err := d.store.Before(ctx, origin, size)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, ErrOrigin
 	}
-	return c.Note, err //nolint:wrapcheck // it says enough
+	return c.Note, err //nolint:wrapcheck // its text is sufficient
 }
 
 // Tile implements Source.
 func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
-	return d.store.Tile(ctx, tile) //nolint:wrapcheck // it says enough
+	return d.store.Tile(ctx, tile) //nolint:wrapcheck // its text is sufficient
 }
 
 // Events implements Source.
 func (d *Database) Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error) {
-	return bundle.ReadEvents(ctx, d.db, first, count, size) //nolint:wrapcheck // it says enough
+	return bundle.ReadEvents(ctx, d.db, first, count, size) //nolint:wrapcheck // its text is sufficient
 }
 
-// Bundles is a bundle, and those that continue it.
+// Bundles is a bundle and the bundles that continue it.
 type Bundles []bundle.Dir
 
 var errNoContinuation = errors.New("does not continue the bundle before it")
@@ -109,13 +109,13 @@ func (b Bundles) First() int64 { return b[0].Manifest.FirstLogIndex }
 
 // Checkpoint implements Source.
 func (b Bundles) Checkpoint(context.Context) ([]byte, error) {
-	return b.newest().File(bundle.CheckpointFile) //nolint:wrapcheck // it says enough
+	return b.newest().File(bundle.CheckpointFile) //nolint:wrapcheck // its text is sufficient
 }
 
 // Keys implements Source.
 func (b Bundles) Keys(context.Context) ([]string, error) {
 	text, err := b.newest().File(bundle.KeyFile)
-	return strings.Fields(string(text)), err //nolint:wrapcheck // it says enough
+	return strings.Fields(string(text)), err //nolint:wrapcheck // its text is sufficient
 }
 
 // Tile implements Source.
@@ -128,7 +128,7 @@ func (b Bundles) Events(_ context.Context, first int64, count int, _ int64) ([]b
 	return layered(b, func(dir bundle.Dir) ([]bundle.Event, error) { return dir.Events(first, count) })
 }
 
-// layered reads from the newest bundle that has it.
+// layered reads a file from the newest bundle that has it.
 func layered[T any](b Bundles, read func(bundle.Dir) (T, error)) (found T, err error) {
 	for i := len(b) - 1; i >= 0; i-- {
 		if found, err = read(b[i]); !errors.Is(err, ledger.ErrNotFound) {
@@ -138,7 +138,7 @@ func layered[T any](b Bundles, read func(bundle.Dir) (T, error)) (found T, err e
 	return found, err
 }
 
-// Service is the ledger of a running service, over HTTP. It has entries, and no events.
+// Service is the ledger of a running service, over HTTP. It has only entries.
 type Service struct {
 	Client *http.Client
 	URL    string // log prefix: {public URL}/ledger
@@ -155,7 +155,7 @@ func (s *Service) get(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", path, err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // the body was read
 	switch response.StatusCode {
 	case http.StatusOK:
 	case http.StatusNotFound:

@@ -14,7 +14,7 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// rootOf is the root of a full tile: hashes are as many as a tile is wide.
+// rootOf returns the root of a full tile.
 func rootOf(hashes []tlog.Hash) tlog.Hash {
 	nodes := slices.Clone(hashes)
 	for len(nodes) > 1 {
@@ -26,8 +26,8 @@ func rootOf(hashes []tlog.Hash) tlog.Hash {
 	return nodes[0]
 }
 
-// grow adds the entries of a chunk, stopping at the sizes of kept checkpoints, and compares hash tiles that are full.
-// Nothing is added behind entries that are missing.
+// grow adds the entries of a chunk to the tree. It compares roots at the sizes of kept checkpoints, and compares full
+// hash tiles. It adds nothing after missing entries.
 func (v *verification) grow(ctx context.Context, c *chunk) error {
 	if v.broken {
 		v.stained = v.stained || c.faulty(Entry)
@@ -41,7 +41,7 @@ func (v *verification) grow(ctx context.Context, c *chunk) error {
 		}
 		for _, hash := range subtrees {
 			if err := v.edge.Push(hash, height, v.putInTile); err != nil {
-				return err //nolint:wrapcheck // it says enough
+				return err //nolint:wrapcheck // its text is sufficient
 			}
 			v.compareKept()
 		}
@@ -60,17 +60,17 @@ func (v *verification) grow(ctx context.Context, c *chunk) error {
 	return nil
 }
 
-// putInTile adds the root of a complete subtree to its tile, if it belongs into one above the lowest level.
+// putInTile adds the root of a complete subtree to its tile above the lowest level, if it has one.
 func (v *verification) putInTile(id compact.NodeID, hash []byte) {
 	if level := id.Level / ledger.TileHeight; level > 0 && id.Level%ledger.TileHeight == 0 {
 		v.tiles[level] = append(v.tiles[level], tlog.Hash(hash))
 	}
 }
 
-// compareTile holds the hashes of a tile that covers an entry against what is stored.
+// compareTile compares the computed hashes of a tile with the stored ones.
 func (v *verification) compareTile(ctx context.Context, c *chunk, level int, index int64, hashes []tlog.Hash) error {
 	if v.broken || v.stained || c.faulty(Entry) {
-		return nil // it cannot fit, and there is something better to say
+		return nil // it cannot match, and the cause is already reported
 	}
 	tile := tlog.Tile{H: ledger.TileHeight, L: level, N: index >> (ledger.TileHeight * (level + 1)), W: len(hashes)}
 	data, err := v.read(ctx, tile)
@@ -100,8 +100,8 @@ func (c *chunk) faulty(part Part) bool {
 
 var errPrefix = errors.New("the hash tiles do not tell what is in front of the first event")
 
-// begin puts together the edge of what is in front of the first event, from hash tiles. The root will tell whether they
-// are right.
+// begin reads the hashes of the tree before the first event from hash tiles. The comparison of the root shows whether
+// they are right.
 func (v *verification) begin(ctx context.Context) error {
 	first := v.source.First()
 	for level := len(v.tiles) - 1; level >= 1; level-- {
@@ -123,7 +123,7 @@ func (v *verification) begin(ctx context.Context) error {
 		for i := range width {
 			hash := tlog.Hash(data[i*tlog.HashSize:][:tlog.HashSize])
 			if err := v.edge.Push(hash, uint(ledger.TileHeight*level), v.putInTile); err != nil {
-				return err //nolint:wrapcheck // it says enough
+				return err //nolint:wrapcheck // its text is sufficient
 			}
 		}
 	}

@@ -17,48 +17,46 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
-// Config says what is verified.
+// Config configures a verification.
 type Config struct {
-	// Source is where the history is. Required.
+	// Source is the history to verify. Required.
 	Source Source
-	// Keys are verifier keys that the auditor holds: one of them must have signed. Default: those of the source, which
-	// prove only that the source agrees with itself.
+	// Keys are the auditor's verifier keys. One of them must have signed. Default: the keys of the source, which prove
+	// only that the source is consistent.
 	Keys []string
-	// Kept are checkpoints that the auditor has kept, by a name for the report. The history must be one that they cover.
+	// Kept are checkpoints that the auditor has kept, by a name for the report. The history must agree with them.
 	Kept map[string][]byte
-	// Older is an older bundle with one of these checkpoints, to find out what of it was rewritten. Default: it is not
-	// found out.
+	// Older is an older bundle with one of these checkpoints. It serves to locate a rewritten entry. Default: not located.
 	Older Source
-	// First is the log index from which on to verify, as the auditor knows it: a bundle that says itself where it begins
-	// could leave out what was tampered with. Default: 0, everything.
+	// First is the log index at which the verification starts. The auditor sets it, because a bundle with its own start
+	// could omit events that were tampered with. Default: 0, everything.
 	First int64
-	// Workers is how many chunks are read at a time. Default: 2.
+	// Workers is the number of chunks that are read concurrently. Default: 2.
 	Workers int
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Progress is called as the work proceeds. Default: nobody is told.
+	// Progress is called as the work proceeds. Default: none.
 	Progress func(done, total int64)
 }
 
-// MaxFaults is how many faults a report has at most. All are counted.
+// MaxFaults limits the faults in a report. All are counted.
 const MaxFaults = 20
 
-// Report is what was found.
+// Report is the result of a verification.
 type Report struct {
 	OK            bool     `json:"ok"`
 	Origin        string   `json:"origin"`
 	Size          int64    `json:"size"` // entries that the checkpoint covers
-	Root          string   `json:"root"` // that was signed, base64
-	Keys          []string `json:"keys"` // that have signed it
+	Root          string   `json:"root"` // signed root, base64
+	Keys          []string `json:"keys"` // keys that signed it
 	KeysGiven     bool     `json:"keysGiven"`
-	FirstLogIndex int64    `json:"firstLogIndex"` // what is in front of it was not looked at
-	Unverified    int64    `json:"unverified"`    // entries in front of it
-	Entries       int64    `json:"entries"`       // hashed anew
-	Events        int64    `json:"events"`        // compared with their entries
+	FirstLogIndex int64    `json:"firstLogIndex"` // entries before it were not verified
+	Unverified    int64    `json:"unverified"`    // number of entries before it
+	Entries       int64    `json:"entries"`       // hashed entries
+	Events        int64    `json:"events"`        // events compared with their entries
 	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
-	Erased        int64    `json:"erased"`        // of them, without their personal part
-	// Of the erased, those behind which no erasure is on record that may have been the one, and the first of them; null:
-	// there is none.
+	Erased        int64    `json:"erased"`        // of these events, without their personal part
+	// erased events without a later recorded erasure, and the log index of the first one; null: none
 	ErasedWithoutRecord      int64  `json:"erasedWithoutRecord"`
 	FirstErasedWithoutRecord *int64 `json:"firstErasedWithoutRecord"`
 
@@ -66,36 +64,37 @@ type Report struct {
 	Kept       []Kept  `json:"kept"`
 	Seconds    float64 `json:"seconds"`
 	FaultCount int64   `json:"faultCount"`
-	Faults     []Fault `json:"faults"` // the first of them, in log order; those of no event last
+	Faults     []Fault `json:"faults"` // the first MaxFaults, in log order; faults without an event last
 }
 
-// Kept is what became of a checkpoint that was kept.
+// Kept is the result for a kept checkpoint.
 type Kept struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
-	Agrees *bool  `json:"agrees"` // null: it could not be compared, and a fault says why
+	Agrees *bool  `json:"agrees"` // null: not comparable, see the fault
 }
 
 // verification is one run.
 type verification struct {
 	Config
 	source Source
-	tree   tlog.Tree // that was signed
+	tree   tlog.Tree // the signed one
 	seed   maphash.Seed
 	report *Report
-	kept   []keptTree // by size
+	kept   []keptTree // sorted by size
 
 	edge     *ledger.Edge
 	tiles    [8][]tlog.Hash // hashes of the last tile of each level above the lowest, while it is partial
-	broken   bool           // entries were missing: no root can be computed any more
-	stained  bool           // an entry is not the one that its hash tile has: tiles above it can't fit
+	broken   bool           // entries are missing, so no further root can be computed
+	stained  bool           // an entry differs from its hash tile, so the tiles above cannot match
 	versions map[[16]byte]uint32
 	erasures erasures
 	names    []uint64
-	run      int64 // where the present run of missing events begins, -1: there is none
+	run      int64 // start of the current run of missing events; -1: none
 }
 
-// Run verifies. An error means that it could not be found out; what is wrong with the history is in the report.
+// Run verifies the history. Faults of the history are in the report; an error means that the verification could not be
+// completed.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
@@ -110,11 +109,11 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	if err := v.open(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept() // an empty one
+	v.compareKept() // checkpoints of size 0
 	if err := v.begin(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept() // one that ends where the events begin
+	v.compareKept() // checkpoints that end at the first event
 	if err := v.chunks(ctx); err != nil {
 		return nil, err
 	}
@@ -131,7 +130,7 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	return r, nil
 }
 
-// chunks checks all chunks, several at a time, and takes them in order.
+// chunks checks all chunks concurrently and joins them in order.
 func (v *verification) chunks(ctx context.Context) error {
 	workers := v.Workers
 	if workers <= 0 {
@@ -166,7 +165,7 @@ func (v *verification) chunks(ctx context.Context) error {
 	for result := range results {
 		c, ok := <-result
 		if !ok || taking != nil {
-			continue // the group knows why
+			continue // the group has the error
 		}
 		if taking = v.take(ctx, c); taking != nil {
 			cancel()
@@ -175,14 +174,14 @@ func (v *verification) chunks(ctx context.Context) error {
 	return errors.Join(taking, group.Wait())
 }
 
-// take joins a chunk to those before it.
+// take joins a chunk to the earlier ones.
 func (v *verification) take(ctx context.Context, c *chunk) error {
 	if err := v.grow(ctx, c); err != nil {
 		return err
 	}
 	for _, s := range c.streams {
 		before, known := v.versions[s.stream]
-		// Behind an entry that cannot be read, a gap says nothing.
+		// After an unreadable entry a gap is not a separate fault.
 		if s.version != before+1 && !v.stained && (known || v.source.First() == 0) {
 			c.fault(Stream, s.index, nil, fmt.Sprintf("version %d of stream %x follows %d", s.version, s.stream, before))
 		}
@@ -206,7 +205,7 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 	return nil
 }
 
-// add puts a fault on record. Of missing events one after another the first one is.
+// add adds a fault to the report. Consecutive missing events are one fault.
 func (v *verification) add(f Fault) {
 	r := v.report
 	if n := len(r.Faults); f.Part == Missing && n > 0 {
@@ -221,7 +220,7 @@ func (v *verification) add(f Fault) {
 	r.Add(f)
 }
 
-// Add puts a fault on record, for what else is held against the history.
+// Add adds a fault of another check, such as a comparison of projections.
 func (r *Report) Add(f Fault) {
 	r.OK = false
 	if r.FaultCount += f.Count; len(r.Faults) < MaxFaults {
@@ -229,7 +228,7 @@ func (r *Report) Add(f Fault) {
 	}
 }
 
-// end compares roots, finds what is there twice, and says more about what was found.
+// end compares roots, finds duplicates, and completes the faults.
 func (v *verification) end(ctx context.Context) error {
 	last := &chunk{first: v.tree.N, end: v.tree.N}
 	for level, hashes := range v.tiles {
@@ -253,7 +252,7 @@ func (v *verification) end(ctx context.Context) error {
 		f := &v.report.Faults[i]
 		switch {
 		case f.Part == Entry && rootFits:
-			// The entries are those that were signed, so it is the tile that was changed.
+			// The entries have the signed root, so the tile was changed.
 			f.Part, f.Detail = Tile, "the lowest hash tile does not have the hash of the entry"
 		case f.Part == Missing && *f.LogIndex+f.Count == v.tree.N:
 			f.Part, f.Detail = Truncated, fmt.Sprintf("the history ends here, and the ledger has %d entries more", f.Count)
