@@ -2,22 +2,22 @@
 //
 // # Why
 //
-// The order of the log is that of transaction ids, and these belong to a cluster. A new one starts at small numbers:
-// restored events would stay invisible to readers, and what is appended would be ordered in front of them.
+// The log is ordered by transaction ids, which belong to one cluster. A new cluster starts at small numbers, so
+// restored events would stay invisible to readers, and new events would be ordered before them.
 //
 // # How
 //
 // All events move into the transaction id events.Frozen, at positions 0, 1, 2, … in the order that they had. PostgreSQL
-// reserves that id and gives it to no transaction, in no cluster: it is older than every other one, so that its events
-// are settled at once and everything that is appended comes behind them. For a sealed event the new position is its log
-// index. A log that moves again keeps the positions of everything that moved before.
+// reserves that id in every cluster and never assigns it. It is older than every other id, so these events are settled
+// at once and all new events come after them. For a sealed event the new position is its log index. In a second move,
+// events that moved before keep their positions.
 //
-// Whatever else names a place in the log is translated in the same way: every pair of columns …transaction_id (xid8)
-// and …position (integer) of every table, whoever made it. Of the ledger only ledger_seals and ledger_state change. No
-// entry, tile or checkpoint does: a leaf holds neither transaction id nor position.
+// All references to positions are translated too: every pair of columns …transaction_id (xid8) and …position (integer)
+// of every table in the database. Of the ledger only ledger_seals and ledger_state change. Entries, tiles and
+// checkpoints stay the same, because a leaf contains neither transaction id nor position.
 //
 // # Failure
 //
-// It is one transaction, under a lock that keeps everybody from the log. Before and after, the whole tree is hashed
-// from the events as they are stored; a difference ends it. Until the commit nothing has changed, whatever ends it.
+// The move is one transaction under an exclusive lock on the log. Before and after it, the whole tree is hashed from
+// the stored events; a difference aborts it. Any failure before the commit leaves the database unchanged.
 package rebase

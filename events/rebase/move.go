@@ -14,24 +14,23 @@ const (
 	batchesSQL = `SELECT max(transaction_id), sum(events)::bigint FROM log_rebase WHERE transaction_id > '2'
 GROUP BY first_position / $1 ORDER BY 1`
 
-	// moveSQL moves the events of the transactions behind $1, up to and including $2.
+	// moveSQL moves the events of the transactions after $1, up to and including $2.
 	moveSQL = `UPDATE events AS e SET transaction_id = '2', position = r.first_position + e.position
 FROM log_rebase AS r
 WHERE r.transaction_id = e.transaction_id AND r.transaction_id > $1 AND r.transaction_id <= $2
   AND e.transaction_id > $1 AND e.transaction_id <= $2`
 
-	// The one seal covers the events that are not sealed yet, too: the sealer goes on inside of it, as it does in any
-	// large transaction.
+	// The one new seal also covers unsealed events. The sealer continues within it, as in any large transaction.
 	clearSealsSQL = `TRUNCATE ledger_seals`
 	sealSQL       = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
 SELECT '2', 0, (SELECT sum(events) FROM log_rebase) FROM ledger_state WHERE tree_size > 0`
 	stateSQL = `UPDATE ledger_state SET transaction_id = '2', position = tree_size - 1 WHERE tree_size > 0`
 )
 
-// ErrLost is returned when the database moved another number of events than there are.
+// ErrLost is returned when the number of moved events is wrong.
 var ErrLost = errors.New("another number of events has moved than there are")
 
-// move moves the events, their seals, and everything that names a place in the log.
+// move moves the events and their seals, and translates all references to positions.
 func (w *work) move(ctx context.Context) error {
 	guards, err := w.guards(ctx)
 	if err != nil {

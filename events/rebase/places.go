@@ -12,18 +12,17 @@ import (
 //go:embed places.sql
 var placesSQL string
 
-// ErrHalfPlace is returned for a column with a transaction id that has no position beside it: nobody knows what it
-// means.
+// ErrHalfPlace is returned for a column with a transaction id but without a column with the position.
 var ErrHalfPlace = errors.New("a transaction id without a position beside it")
 
-// place is a pair of columns that names an event of the log.
+// place is a pair of columns that refers to a position in the log.
 type place struct {
 	Schema, Table, Transaction string
 	Position                   *string
 }
 
-// movePlaces translates every place in the log that a table outside of log and ledger names, also in the tables of a
-// rebuild that is not finished.
+// movePlaces translates the references to positions in all tables outside log and ledger, including those of an
+// unfinished rebuild.
 func (w *work) movePlaces(ctx context.Context) error {
 	rows, err := w.tx.Query(ctx, placesSQL)
 	if err != nil {
@@ -44,9 +43,8 @@ func (w *work) movePlaces(ctx context.Context) error {
 	return nil
 }
 
-// moveSQL translates the places of events. A place between two events becomes that of the one before it, so that
-// whoever goes on behind it goes on with the same event. What stands before the first event of all, such as 0/0, stays
-// there.
+// moveSQL translates positions of events. A position between two events becomes that of the earlier one, so that the
+// next event after it is the same. A position before the first event, such as 0/0, stays before it.
 func (p place) moveSQL() string {
 	table := pgx.Identifier{p.Schema, p.Table}.Sanitize()
 	transaction, position := pgx.Identifier{p.Transaction}.Sanitize(), pgx.Identifier{*p.Position}.Sanitize()

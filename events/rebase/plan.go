@@ -22,10 +22,10 @@ const (
 	lockTimeoutSQL = `SELECT set_config('lock_timeout', $1, true)`
 	lockSQL        = `LOCK TABLE events, ledger_seals, ledger_state, projections IN ACCESS EXCLUSIVE MODE`
 
-	// forgetSQL makes PostgreSQL look anew at who is connected: within a transaction it shows what it showed first.
+	// forgetSQL makes PostgreSQL refresh pg_stat_activity, which is cached within a transaction.
 	forgetSQL = `SELECT pg_stat_clear_snapshot()`
 
-	// usersSQL finds who else of us is connected, idle or not.
+	// usersSQL finds other connections of Novelgate, idle or active.
 	usersSQL = `SELECT coalesce(string_agg(DISTINCT application_name, ', '), '') FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'novelgate%'`
 )
@@ -33,21 +33,21 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_n
 // lockNotAvailable is the SQLSTATE of a lock that was not granted in time.
 const lockNotAvailable = "55P03"
 
-// admit refuses a log that is in order, and one that somebody uses.
+// admit refuses a log that needs no rebase, and one in use.
 func (w *work) admit(ctx context.Context) error {
 	err := database.CheckLog(ctx, w.tx)
 	if err == nil {
 		return ErrNotNeeded
 	}
 	if !errors.Is(err, database.ErrRestored) {
-		return err //nolint:wrapcheck // it says enough
+		return err //nolint:wrapcheck // its text is sufficient
 	}
-	if err := w.exec(ctx, "look anew who is connected", forgetSQL); err != nil {
+	if err := w.exec(ctx, "refresh the list of connections", forgetSQL); err != nil {
 		return err
 	}
 	var users string
 	if err := w.tx.QueryRow(ctx, usersSQL).Scan(&users); err != nil {
-		return fmt.Errorf("look who is connected: %w", err)
+		return fmt.Errorf("list connections: %w", err)
 	}
 	if users != "" {
 		return fmt.Errorf("%w: %s", ErrInUse, users)
@@ -55,8 +55,8 @@ func (w *work) admit(ctx context.Context) error {
 	return nil
 }
 
-// lock keeps everybody from the log until the transaction ends. A replica that starts meanwhile waits where it looks
-// whether the log is a restored one, before it reads anything.
+// lock locks the log exclusively until the transaction ends. A replica that starts meanwhile waits in its check for a
+// restored log, before it reads any event.
 func (w *work) lock(ctx context.Context) error {
 	if err := w.exec(ctx, "set lock_timeout", lockTimeoutSQL,
 		fmt.Sprintf("%dms", w.LockTimeout.Milliseconds())); err != nil {
@@ -70,15 +70,15 @@ func (w *work) lock(ctx context.Context) error {
 	return err
 }
 
-// findings are what check.sql counts.
+// findings are the counts of check.sql.
 type findings struct {
 	events, moving, sealed int64
 	gaps                   int64 // transactions whose positions are not 0, 1, 2, …
 	older                  int64 // transactions before Frozen
-	misplaced              int64 // transactions that the ledger has elsewhere, or has and the log has not, or the reverse
+	misplaced              int64 // transactions at another log index in the ledger, or missing in log or ledger
 }
 
-// plan works out where every transaction goes, and refuses a log that is not in the order in which it was sealed.
+// plan computes the new positions of every transaction. It refuses a log whose order differs from the ledger.
 func (w *work) plan(ctx context.Context) error {
 	if err := w.exec(ctx, "plan", planSQL); err != nil {
 		return err

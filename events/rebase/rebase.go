@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Reasons to leave a log as it is.
+// Reasons to refuse a rebase.
 var (
 	ErrNotNeeded = errors.New("the event log is in order as it is: this cluster has handed out every transaction id in it")
 	ErrInUse     = errors.New("the event log is in use: stop every replica, and whatever else is connected")
@@ -18,41 +18,41 @@ var (
 	ErrTooLarge  = errors.New("the event log has more events than there are positions")
 )
 
-// Phases of the work, as Progress names them.
+// Phases of the work, as passed to Progress.
 const (
 	Verifying = "verifying"
 	Moving    = "moving"
 	Again     = "verifying again"
 )
 
-// Config says how a log is rebased.
+// Config configures a rebase.
 type Config struct {
-	// Conn is a connection with the settings of database.OpenHistory, of the owner of the tables. Required.
+	// Conn is a connection of the owner of the tables, with the settings of database.OpenHistory. Required.
 	Conn *pgx.Conn
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Progress is called as the work proceeds. Default: nobody is told.
+	// Progress is called as the work proceeds. Default: none.
 	Progress func(phase string, done, total int64)
-	// LockTimeout is how long the log is waited for. Default: 10 s, after which autovacuum has given way.
+	// LockTimeout is how long to wait for the lock on the log. Default: 10 s, enough for autovacuum to give up its lock.
 	LockTimeout time.Duration
-	// BatchEvents is how many events move with one statement. Default: 10,000.
+	// BatchEvents is the number of events that one statement moves. Default: 10,000.
 	BatchEvents int
 }
 
-// Report says what was done.
+// Report is the result of a rebase.
 type Report struct {
 	Events int64 `json:"events"` // in the log
-	Moved  int64 `json:"moved"`  // of them, that have another place now
-	Sealed int64 `json:"sealed"` // of them, that are in the ledger
-	// of the ledger as it was hashed from the events, base64; empty without a sealed one
+	Moved  int64 `json:"moved"`  // events with a new position
+	Sealed int64 `json:"sealed"` // events in the ledger
+	// root of the ledger, hashed from the events, base64; empty without sealed events
 	RootBefore string  `json:"rootBefore"`
 	RootAfter  string  `json:"rootAfter"`
 	Seconds    float64 `json:"seconds"`
 }
 
-// Run moves all events of the log to events.Frozen, and everything that names a place in it along. It fails with
-// ErrNotNeeded, ErrInUse, ErrLedger, ErrOrder or ErrTooLarge; then, and with every other error but one of the commit,
-// nothing has changed.
+// Run moves all events of the log to events.Frozen and translates all references to positions. It fails with
+// ErrNotNeeded, ErrInUse, ErrLedger, ErrOrder or ErrTooLarge. After any error except one of the commit, nothing has
+// changed.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	if config.LockTimeout <= 0 {
 		config.LockTimeout = 10 * time.Second
@@ -83,7 +83,7 @@ type work struct {
 }
 
 func (w *work) run(ctx context.Context) error {
-	// First without a lock: who calls this on a log in use must not hold it up.
+	// First without a lock, so that a call on a log in use does not block it.
 	if err := w.admit(ctx); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (w *work) run(ctx context.Context) error {
 	if err := w.admit(ctx); err != nil {
 		return err
 	}
-	// A restored database has no statistics yet.
+	// A restored database has no planner statistics yet.
 	if err := w.exec(ctx, "analyze the log", analyzeSQL); err != nil {
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 	"novelgate/internal/database"
 )
 
-// serial lets several goroutines read through one transaction, one after the other: nobody else sees what it has
-// written.
+// serial lets several goroutines read through one transaction, one at a time. Other connections do not see its
+// uncommitted rows.
 type serial struct {
 	mu sync.Mutex
 	db database.Querier
 }
 
-// Query holds up everybody else until the rows are closed.
+// Query blocks other goroutines until the rows are closed.
 func (s *serial) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	s.mu.Lock()
 	rows, err := s.db.Query(ctx, sql, args...)
@@ -27,7 +27,7 @@ func (s *serial) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 	return &serialRows{Rows: rows, unlock: sync.OnceFunc(s.mu.Unlock)}, nil
 }
 
-// QueryRow holds up everybody else until the row is scanned.
+// QueryRow blocks other goroutines until the row is scanned.
 func (s *serial) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	s.mu.Lock()
 	return serialRow{Row: s.db.QueryRow(ctx, sql, args...), unlock: sync.OnceFunc(s.mu.Unlock)}

@@ -13,8 +13,8 @@ import (
 	ledgerverify "novelgate/events/ledger/verify"
 )
 
-// verify hashes everything that is sealed from the events as they are stored, compares it with the tree and with the
-// newest signed checkpoint, and returns the root; "" when nothing is sealed.
+// verify hashes all sealed events as stored, compares the result with the tree and with the newest signed checkpoint,
+// and returns the root; "" without sealed events.
 func (w *work) verify(ctx context.Context, phase string) (root string, err error) {
 	if w.report.Sealed == 0 {
 		return "", nil
@@ -38,13 +38,13 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 	return report.Root, nil
 }
 
-// treeSource is the database with a checkpoint over the whole tree, also over what nobody has signed yet. The key is
-// thrown away afterwards: what it signs is seen by nobody.
+// treeSource is the database with a temporary checkpoint over the whole tree, including entries that are not signed
+// yet. Its key is discarded afterwards, and its checkpoint is never published.
 type treeSource struct {
 	*ledgerverify.Database
 	key  string
 	note []byte
-	kept map[string][]byte // the newest checkpoint that is on record
+	kept map[string][]byte // the newest recorded checkpoint
 }
 
 const treeSQL = `SELECT tree_size, root_hash FROM ledger_state`
@@ -59,13 +59,13 @@ func newTreeSource(ctx context.Context, db *serial) (*treeSource, error) {
 		origin, s.kept["the newest checkpoint"] = signed.Origin, signed.Note
 		keys, err := store.VerifierKeys(ctx, signed)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it says enough
+			return nil, err //nolint:wrapcheck // its text is sufficient
 		}
 		if len(keys) == 0 {
 			return nil, fmt.Errorf("%w: the newest checkpoint bears no signature of a key of its origin", ErrLedger)
 		}
 	case !errors.Is(err, ledger.ErrNotFound):
-		return nil, err //nolint:wrapcheck // it says enough
+		return nil, err //nolint:wrapcheck // its text is sufficient
 	}
 	var body formats.Checkpoint
 	if err := db.QueryRow(ctx, treeSQL).Scan(&body.Size, &body.Hash); err != nil {
