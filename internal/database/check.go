@@ -12,7 +12,7 @@ import (
 // minVersion is the oldest PostgreSQL that the service runs on.
 const minVersion = 150000
 
-// Reasons not to start on a database.
+// Reasons to refuse a database at the start.
 var (
 	ErrTooOld     = errors.New("the database server is too old: PostgreSQL 15 or newer is needed")
 	ErrNotDurable = errors.New("the database may lose acknowledged commands")
@@ -28,13 +28,13 @@ var (
 	ErrNoRight   = errors.New("the role of the service lacks a right")
 )
 
-// serverSQL: what the session was given counts as synchronous_commit, not what ParseConfig has made of it.
+// serverSQL reads the synchronous_commit that the server gives to the session, not the one that ParseConfig sets.
 const serverSQL = `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
        (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'), current_setting('full_page_writes'),
        current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// schemaSQL finds out whether the tables are in schema public, in which other schema a migration has made them, and
-// what the role may make.
+// schemaSQL returns whether the tables are in schema public, in which other schema a migration created them, and what
+// the role may create.
 const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
        coalesce((SELECT min(n.nspname) FROM pg_namespace AS n
                  WHERE n.nspname <> 'public' AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid
@@ -45,14 +45,14 @@ const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
            has_database_privilege(current_database(), 'CREATE'),
        current_user, current_database()`
 
-// A transaction id that this cluster has not handed out yet would stay invisible to readers, and appends would be
-// ordered before it.
+// An event with a transaction id that this cluster has not assigned yet would stay invisible to readers, and appends
+// would be ordered before it.
 const restoredSQL = `SELECT coalesce((SELECT transaction_id FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1)
        >= pg_snapshot_xmax(pg_current_snapshot()), false)`
 
-// CheckServer refuses a server that is too old (ErrTooOld) or a standby (ErrStandby), a database that stores another
-// encoding than UTF8 (ErrEncoding) or is read-only (ErrReadOnly), and, unless allowUnsafe, settings that do not make a
-// commit durable (ErrNotDurable). db is a connection that appends, or a pool of them.
+// CheckServer refuses a server that is too old (ErrTooOld) or a standby (ErrStandby), a database with another encoding
+// than UTF8 (ErrEncoding), a read-only one (ErrReadOnly), and, unless allowUnsafe, settings without durable commits
+// (ErrNotDurable). db must have the settings of appending connections.
 func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 	var version int
 	var fsync, synchronousCommit, fullPageWrites, encoding string
@@ -84,8 +84,8 @@ func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 	return nil
 }
 
-// CheckSchema refuses a database whose tables a role with a search_path of its own has made outside of schema public
-// (ErrElsewhere), and an empty one in which the role may not make what it needs (ErrNoRight).
+// CheckSchema refuses a database with tables in another schema than public, created by a role with its own search_path
+// (ErrElsewhere), and an empty database in which the role may not create schemas or tables (ErrNoRight).
 func CheckSchema(ctx context.Context, db Querier) error {
 	var made, mayMakeTables, mayMakeSchemas bool
 	var elsewhere, role, name string
@@ -110,9 +110,9 @@ func CheckSchema(ctx context.Context, db Querier) error {
 	return nil
 }
 
-// CheckSessions refuses a pooler between the service and the server that gives sessions to transactions, not to
-// connections (ErrPooled): settings, prepared statements and LISTEN would get lost. It finds out when the pooler gives
-// two connections of pool the same session, as it does while nobody else uses it.
+// CheckSessions refuses a connection pooler that assigns sessions to transactions instead of connections (ErrPooled):
+// settings, prepared statements and LISTEN would get lost. It detects this when two connections of pool get the same
+// session, as they do when the pooler has no other clients.
 func CheckSessions(ctx context.Context, pool *pgxpool.Pool) error {
 	const sessionSQL = `SELECT pg_backend_pid()`
 	var first, second int
@@ -133,7 +133,8 @@ func CheckSessions(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// CheckLog refuses a migrated database whose events carry transaction ids from the future (ErrRestored).
+// CheckLog refuses a migrated database with events whose transaction ids are in the future of this cluster
+// (ErrRestored).
 func CheckLog(ctx context.Context, db Querier) error {
 	var restored bool
 	if err := db.QueryRow(ctx, restoredSQL).Scan(&restored); err != nil {

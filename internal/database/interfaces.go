@@ -13,8 +13,7 @@ type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Execer executes statements that return no rows: a pool, a connection, a transaction, or a queue of statements that
-// are sent together.
+// Execer executes statements without result rows: a pool, a connection, a transaction, or a batch of queued statements.
 type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }

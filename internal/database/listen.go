@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// relistenPause is how long to wait before a lost listening connection is opened again.
+// relistenPause is the wait before a lost listening connection is opened again.
 const relistenPause = 250 * time.Millisecond
 
-// Listen calls the handler of a channel for each of its notifications until ctx ends. After every (re)connection it
-// calls all handlers once with an empty payload: something may have been missed. Handlers must not block.
+// Listen calls the handler of a channel for each of its notifications until ctx ends. After every connection it calls
+// all handlers once with an empty payload, because notifications may have been missed. Handlers must not block.
 func Listen(
 	ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, handlers map[string]func(payload string),
 ) {
@@ -38,7 +38,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, handlers map[string]fun
 	if err != nil {
 		return fmt.Errorf("connect to listen: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is of no more use
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is discarded
 	for channel := range handlers {
 		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 			return fmt.Errorf("listen to %s: %w", channel, err)

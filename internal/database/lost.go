@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Retry runs query, and once more on a new connection if that of the pool turns out to be dead: a restart of the
-// database leaves a pool full of those. query must be fit to be carried out twice; it is told whether it may have been.
+// Retry runs query. If the pool's connection is dead, it runs query again on a new connection: after a restart of the
+// database all connections of a pool are dead. query must be idempotent; again is true when the first attempt may have
+// been executed.
 func Retry(ctx context.Context, pool *pgxpool.Pool, query func(again bool) error) error {
 	err := query(false)
 	if ctx.Err() != nil || !connectionLost(err) {
@@ -22,8 +23,8 @@ func Retry(ctx context.Context, pool *pgxpool.Pool, query func(again bool) error
 	return query(true)
 }
 
-// connectionLost reports whether err means that an established connection has broken, rather than that none could be
-// made, time was up or the database refused the statement.
+// connectionLost reports whether err means that an established connection broke. Failures to connect, time-outs and
+// errors of a statement are not lost connections.
 func connectionLost(err error) bool {
 	var connect *pgconn.ConnectError
 	var refusal *pgconn.PgError
@@ -32,7 +33,7 @@ func connectionLost(err error) bool {
 	case err == nil, errors.As(err, &connect), pgconn.Timeout(err):
 		return false
 	case errors.As(err, &refusal):
-		return strings.HasPrefix(refusal.Code, "57P0") // the server, or this session alone, was told to end
+		return strings.HasPrefix(refusal.Code, "57P0") // the server is shutting down, or this session was terminated
 	}
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		pgconn.SafeToRetry(err)

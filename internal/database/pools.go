@@ -1,4 +1,4 @@
-// Package database opens the connection pools of the service. Each has the session settings that its work needs.
+// Package database opens the connection pools of the service, each with session settings for its work.
 package database
 
 import (
@@ -16,33 +16,33 @@ import (
 
 // Pools are the connections of one process to its database.
 type Pools struct {
-	Append  *pgxpool.Pool // the committer's
-	Limits  *pgxpool.Pool // the rate limiter's: losing its last moments in a crash of the database does no harm
-	Access  *pgxpool.Pool // that of authentication
-	Queries *pgxpool.Pool // partners' queries: however many they are, they take no connection from anybody else
-	Read    *pgxpool.Pool // the readers': however many they are, they take no connection from anybody else
-	History *pgxpool.Pool // auditors': an export takes no connection from anybody else
-	General *pgxpool.Pool // everything else
-	Ledger  *pgxpool.Pool // that of sealing, signing and publishing the ledger
+	Append  *pgxpool.Pool // for the committer
+	Limits  *pgxpool.Pool // for the rate limiter, without synchronous commit
+	Access  *pgxpool.Pool // for authentication
+	Queries *pgxpool.Pool // for partners' queries, separate so that they do not take connections from other work
+	Read    *pgxpool.Pool // for readers, separate for the same reason
+	History *pgxpool.Pool // for auditors, separate for the same reason
+	General *pgxpool.Pool // for everything else
+	Ledger  *pgxpool.Pool // for sealing, signing and publishing the ledger
 
 	room   room
-	scarce bool // the pools are smaller than would be of use
-	ideal  int  // connections that would be of use
+	scarce bool // the pools are smaller than ideal
+	ideal  int  // connections that this process can use
 	probes singleflight.Group
 }
 
-// appendSettings are the session settings of the committer. Its statements are few, always the same, and must be
-// index probes from the first row on: a plan made while a table was empty would be a sequential scan, and would be
-// kept while the table grows. With the alternatives off, the generic plan is right at every size and is made once.
+// appendSettings are the session settings of the committer. It has a few fixed statements, which must use index scans
+// at every table size. A plan made for an empty table would be a sequential scan, and would be kept while the table
+// grows. With the alternatives off, the generic plan is right at every size and is made once.
 var appendSettings = map[string]string{
 	"plan_cache_mode":  "force_generic_plan",
 	"enable_seqscan":   "off",
 	"enable_hashjoin":  "off",
 	"enable_mergejoin": "off",
 	"jit":              "off",
-	// A writer that waits for another one decides again rather than wait long; see events/eventlog.
+	// A writer that waits longer for another one decides again; see events/eventlog.
 	"lock_timeout":     "20ms",
-	"tcp_user_timeout": unansweredByUs,
+	"tcp_user_timeout": unacknowledgedTimeout,
 	"application_name": "novelgate-append",
 }
 
@@ -52,29 +52,30 @@ var limitsSettings = map[string]string{
 	"application_name": "novelgate-limits",
 }
 
-// accessSettings: like those of the committer, the look-ups of API keys must be index probes from the first row on.
+// accessSettings: like the committer's statements, the look-ups of API keys must use index scans at every table size.
 var accessSettings = map[string]string{
 	"plan_cache_mode":  "force_generic_plan",
 	"enable_seqscan":   "off",
 	"enable_hashjoin":  "off",
 	"enable_mergejoin": "off",
 	"jit":              "off",
-	"tcp_user_timeout": unansweredByUs,
+	"tcp_user_timeout": unacknowledgedTimeout,
 	"application_name": "novelgate-access",
 }
 
-// accessConnections: two look-ups of API keys of integrations at a time, and one of persons; see commands/access.
+// accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
+// commands/access.
 const accessConnections = 3
 
-// queriesSettings are for what partners ask. They write nothing.
+// queriesSettings are for partners' queries, which are read-only.
 var queriesSettings = map[string]string{
 	"jit":                           "off",
 	"default_transaction_read_only": "on",
 	"application_name":              "novelgate-queries",
 }
 
-// readSettings are for the statements of readers, which are few, too, and all of them index probes at every size. They
-// write nothing.
+// readSettings are for readers, who have a few fixed read-only statements that must use index scans at every table
+// size.
 var readSettings = map[string]string{
 	"plan_cache_mode":               "force_generic_plan",
 	"enable_seqscan":                "off",
@@ -88,8 +89,8 @@ var readSettings = map[string]string{
 	"application_name":              "novelgate-read",
 }
 
-// historySettings are for walks along the log, which follow an index from where they are. A plan that was made while
-// the log was empty would sort all of it once it has grown.
+// historySettings are for range reads of the log in index order. A plan made for an empty log would later sort the
+// whole log.
 var historySettings = map[string]string{
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off",
@@ -98,33 +99,34 @@ var historySettings = map[string]string{
 }
 
 var generalSettings = map[string]string{
-	"tcp_user_timeout": unansweredByUs,
+	"tcp_user_timeout": unacknowledgedTimeout,
 	"application_name": "novelgate",
 }
 
-// commandSettings are for command-line tools, which may take in rows as slowly as whoever reads what they print.
+// commandSettings are for command-line tools. They have no tcp_user_timeout, because a tool reads rows as slowly as its
+// output is read.
 var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
-// ledgerSettings: like those of the committer, the statements are few and must be index probes and scans in order from
-// the first row on. Log and ledger grow while the plans are kept.
+// ledgerSettings: like the committer's, the statements are few and must use index scans at every table size, because
+// the plans are kept while log and ledger grow.
 var ledgerSettings = map[string]string{
 	"enable_seqscan":    "off",
 	"enable_bitmapscan": "off",
 	"enable_hashjoin":   "off",
 	"enable_mergejoin":  "off",
 	"jit":               "off",
-	"tcp_user_timeout":  unansweredByUs,
+	"tcp_user_timeout":  unacknowledgedTimeout,
 	"application_name":  "novelgate-ledger",
 }
 
-// ledgerConnections: the sealer reads and stores at the same time, the signer and publishers come on top.
+// ledgerConnections is for the sealer, which reads and stores concurrently, the signer and the publishers.
 const ledgerConnections = 4
 
-// Open connects. lanes is how many batches the committer keeps in flight. The connections that commands need are opened
-// first and kept; it fails with ErrTooFew when the server has too few for them, and makes all pools smaller when it has
-// too few for everything.
+// Open connects. lanes is the number of concurrent batches of the committer. It opens the connections for commands
+// first and keeps them. It fails with ErrTooFew when the server has too few connections for commands. When there are
+// too few for all pools, it makes the other pools smaller.
 func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 	config, err := ParseConfig(url, generalSettings)
 	if err != nil {
@@ -147,8 +149,8 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		{&p.History, share{1, historyConnections}, historySettings, true, false},
 		{&p.General, share{2, 10}, generalSettings, true, false},
 		{&p.Ledger, share{3, ledgerConnections}, ledgerSettings, true, false},
-		// Those for commands come last, as they connect at once, and may call makeRoom. The committer finds out by itself
-		// that a connection is dead, and within its own time.
+		// The pools for commands come last, because they connect at once and may call makeRoom. The committer does not ping:
+		// it detects a dead connection within its own time limit.
 		{&p.Append, share{lanes, lanes + 1}, appendSettings, false, true},
 		{&p.Limits, share{1, 3}, limitsSettings, true, true},
 		{&p.Access, share{1, accessConnections}, accessSettings, true, true},
@@ -159,11 +161,12 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		shares = append(shares, pool.share)
 		p.ideal += pool.most
 	}
-	met := &timelines{newest: map[string]string{}}
+	seen := &timelines{newest: map[string]string{}}
 	sizes, scarce := p.room.divide(shares)
 	p.scarce = scarce
 	for i, pool := range pools {
-		o := options{size: sizes[i], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce, met: met}
+		o := options{size: sizes[i], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce}
+		o.timelines = seen
 		if pool.keep {
 			o.full = p.makeRoom
 		}
@@ -179,7 +182,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 	return p, nil
 }
 
-// Close closes what is open. It waits for connections that are in use.
+// Close closes all pools. It waits for connections in use.
 func (p *Pools) Close() {
 	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Access, p.Queries, p.Read, p.History, p.General, p.Ledger} {
 		if pool != nil {
@@ -188,7 +191,7 @@ func (p *Pools) Close() {
 	}
 }
 
-// Named returns the pools by the names that metrics use.
+// Named returns the pools by their names in metrics.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
 	return map[string]*pgxpool.Pool{
 		"append": p.Append, "limits": p.Limits, "access": p.Access, "queries": p.Queries, "read": p.Read,
@@ -201,53 +204,52 @@ func (p *Pools) forCommands() map[string]*pgxpool.Pool {
 	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "access": p.Access}
 }
 
-// OpenGeneral connects with one pool for everything, as a command-line tool needs it.
+// OpenGeneral opens a single pool for a command-line tool.
 func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, options{size: 2, settings: commandSettings, ping: true})
 }
 
-// OpenLedger connects as Pools.Ledger does.
+// OpenLedger opens a pool like Pools.Ledger.
 func OpenLedger(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, options{size: ledgerConnections, settings: ledgerSettings, ping: true})
 }
 
-// historyConnections is how many pages of the history are read at a time.
+// historyConnections is the number of pages of the history that are read concurrently.
 const historyConnections = 4
 
-// OpenHistory connects with one pool for reading the history, as a command-line tool needs it.
+// OpenHistory opens a single pool for a command-line tool that reads the history.
 func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, options{size: historyConnections, settings: historySettings, ping: true})
 }
 
-// connectTimeout bounds the making of a connection where the URL has no connect_timeout: a request that waits for one
-// must be answered in time.
+// connectTimeout limits the time to open a connection, unless the URL has a connect_timeout. A request that waits for a
+// connection has a time-out of its own.
 const connectTimeout = time.Second
 
-// pingTimeout bounds the wait for the answer to a ping, unless the URL has a pool_ping_timeout. A request has time for
-// three dead connections, and for a new one then. A server that takes as long to answer loses a good connection, which
-// is made again: so slow, it could not have carried out the request in time either.
+// pingTimeout limits the wait for a ping, unless the URL has a pool_ping_timeout. Within its time-out a request can
+// find three dead connections and open a new one. A slower server loses a good connection, but it could not have
+// completed the request in time either.
 const pingTimeout = 500 * time.Millisecond
 
-// farewellTimeout is how long a connection that was given up may keep its place in the pool. pgx lets it have 15
-// seconds to end what it was doing, and when all connections of a pool have gone silent at once nobody could have a new
-// one meanwhile.
-const farewellTimeout = time.Second
+// closeTimeout limits how long an abandoned connection keeps its place in the pool. pgx waits up to 15 seconds for its
+// clean-up, and when all connections of a pool go silent at once, no new one could be opened meanwhile.
+const closeTimeout = time.Second
 
-// keepInterval is how soon lost connections of commands are opened again when nobody asks for them, and scarceIdleTime
-// how long others stay open for nobody where connections are scarce.
+// keepInterval is the interval at which lost connections for commands are opened again without a request for them.
+// scarceIdleTime is how long other idle connections stay open when connections are scarce.
 const (
 	keepInterval   = time.Second
 	scarceIdleTime = 5 * time.Second
 )
 
 type options struct {
-	size     int
-	settings map[string]string
-	ping     bool       // a connection that was idle, before it is handed out
-	keep     bool       // all connections, at all times
-	scarce   bool       // leave none open for nobody
-	full     func()     // called when the server has no connection left for this pool
-	met      *timelines // of all pools of the process; nil: any server will do
+	size      int
+	settings  map[string]string
+	ping      bool       // ping an idle connection before use
+	keep      bool       // keep all connections open
+	scarce    bool       // close idle connections soon
+	full      func()     // called when the server has no connection left for this pool
+	timelines *timelines // shared by all pools of the process; nil: accept any server
 }
 
 func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
@@ -263,18 +265,18 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	config.PingTimeout = cmp.Or(config.PingTimeout, pingTimeout)
-	config.BeforeClose = cutFarewell
+	config.BeforeClose = limitClose
 	if !o.ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	}
 	if o.full != nil {
 		onError(config.ConnConfig, tooManyConnections, o.full)
 	}
-	if o.met != nil {
-		o.met.guard(config.ConnConfig)
+	if o.timelines != nil {
+		o.timelines.guard(config.ConnConfig)
 	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		pgxuuid.Register(conn.TypeMap()) // otherwise they travel as text
+		pgxuuid.Register(conn.TypeMap()) // binary instead of text format
 		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -284,15 +286,14 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// cutFarewell ends the goodbye to a connection that was given up in the middle of something, unless the server answers
-// it.
-func cutFarewell(conn *pgx.Conn) {
+// limitClose closes the socket of an abandoned connection when its clean-up takes longer than closeTimeout.
+func limitClose(conn *pgx.Conn) {
 	if !conn.IsClosed() {
 		return
 	}
 	select {
 	case <-conn.PgConn().CleanupDone():
-	case <-time.After(farewellTimeout):
+	case <-time.After(closeTimeout):
 		_ = conn.PgConn().Conn().Close()
 	}
 }

@@ -10,20 +10,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reasons why commands cannot be carried out, beside ErrStandby and ErrReadOnly.
+// Reasons why commands fail, besides ErrStandby and ErrReadOnly.
 var (
 	ErrNoAnswer = errors.New("the database does not answer")
 	ErrFull     = errors.New("the database server has no connection left")
 )
 
-// probeTimeout bounds one round of probes.
+// probeTimeout limits one round of probes.
 const probeTimeout = time.Second
 
 const writableSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// Probe asks each pool that commands need for a connection, and whether that can write. It returns for each of these
-// pools ErrNoAnswer, ErrFull, ErrOldPrimary, ErrStandby, ErrReadOnly, or nil when nothing is the matter with it. It
-// takes a second at most.
+// Probe tests whether each pool for commands provides a writable connection. It returns for each of these pools
+// ErrNoAnswer, ErrFull, ErrOldPrimary, ErrStandby, ErrReadOnly or nil. It takes at most a second.
 func (p *Pools) Probe() map[string]error {
 	found, _, _ := p.probes.Do("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
@@ -62,20 +61,20 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 	default:
 		return nil
 	}
-	// What the operator or a fail-over changes holds for new sessions only.
+	// A change by the operator or a failover only affects new sessions.
 	pool.Reset()
 	return err
 }
 
-// readyDesc describes what ReadyCollector exports.
+// readyDesc describes the metric of ReadyCollector.
 var readyDesc = prometheus.NewDesc("novelgate_ready",
 	"Whether commands get what they need of the pool: a connection that can write; and whether commands succeed.",
 	[]string{"pool"}, nil)
 
-// ReadyCollector exports what a probe such as Pools.Probe finds to Prometheus.
+// ReadyCollector exports the results of a probe such as Pools.Probe to Prometheus.
 type ReadyCollector struct{ probe func() map[string]error }
 
-// NewReadyCollector returns a collector that probes whenever it is asked.
+// NewReadyCollector returns a collector that probes at every scrape.
 func NewReadyCollector(probe func() map[string]error) *ReadyCollector {
 	return &ReadyCollector{probe: probe}
 }

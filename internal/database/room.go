@@ -10,24 +10,25 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrTooFew refuses a server that has no connections for commands.
+// ErrTooFew refuses a server with too few connections for commands.
 var ErrTooFew = errors.New("the database server lets this role have too few connections")
 
-// tooManyConnections is the SQLSTATE of a server, a role or a database that has no connection left.
+// tooManyConnections is the SQLSTATE of a server, a role or a database without free connections.
 const tooManyConnections = "53300"
 
-// Connections that are not in a pool: the one that reads the log; one for each projection that catches up; two that
-// listen; and four of a rebuild.
+// Connections outside the pools: one that reads the log, one for each projection in catch-up, two for LISTEN, and four
+// for a rebuild.
 const (
 	unpooled      = 11
-	leastUnpooled = 3 // one that reads, two that listen
+	leastUnpooled = 3 // one for reading the log, two for LISTEN
 )
 
-// room is how many connections the role may have on its database: of itself, and now that others have theirs.
+// room is the number of connections that the role may open to its database: in total (most), and besides the existing
+// ones (left).
 type room struct{ most, left, maxConnections int }
 
-// roomSQL: neither reserved connections nor limits of a role or a database hold for superusers. The session that asks
-// is not counted.
+// roomSQL measures the room. Reserved connections and the limits of a role or a database do not apply to superusers.
+// Its own session is not counted.
 const roomSQL = `WITH used AS (
     SELECT count(*) - 1 AS all_of_them, count(*) FILTER (WHERE a.datname = current_database()) - 1 AS of_database,
            count(*) FILTER (WHERE a.usename = session_user) - 1 AS of_role
@@ -50,26 +51,25 @@ func measureRoom(ctx context.Context, config *pgx.ConnConfig) (r room, err error
 	if err != nil {
 		return room{}, fmt.Errorf("connect: %w", err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // there is nothing to lose
+	defer conn.Close(ctx) //nolint:errcheck // it was only read from
 	if err := conn.QueryRow(ctx, roomSQL, pgx.QueryExecModeExec).Scan(&r.most, &r.left, &r.maxConnections); err != nil {
 		return room{}, fmt.Errorf("count connections: %w", err)
 	}
 	return r, nil
 }
 
-// refuse says that commands need so many connections.
+// refuse returns ErrTooFew with the number of connections that commands need.
 func (r room) refuse(commands int) error {
 	return fmt.Errorf("%w: commands need %d, and %d of %d are left: raise max_connections (%d), or the connection limit "+
 		"of the role or the database, or lower --lanes",
 		ErrTooFew, commands, r.left, r.most, r.maxConnections)
 }
 
-// share is how many connections a pool should have: at least what its work needs to go on at all, at most what is of
-// use to it.
+// share is the range of a pool's size: the minimum with which its work continues, and the maximum that it can use.
 type share struct{ least, most int }
 
-// divide returns the sizes of pools in a room. Where it does not hold the most of all of them, what is beyond the least
-// is divided in proportion. scarce tells that.
+// divide returns the sizes of pools in a room. If the room is too small for all maximums, it divides the connections
+// above the minimums in proportion, and scarce is true.
 func (r room) divide(shares []share) (sizes []int, scarce bool) {
 	least, most := leastUnpooled, unpooled
 	for _, s := range shares {
@@ -82,7 +82,7 @@ func (r room) divide(shares []share) (sizes []int, scarce bool) {
 	return sizes, r.most < most
 }
 
-// reserve opens all connections of the pools that commands need, which then keep them.
+// reserve opens all connections of the pools for commands, which keep them.
 func (p *Pools) reserve(ctx context.Context, r room) error {
 	var held []*pgxpool.Conn
 	defer func() {
@@ -112,7 +112,7 @@ func (p *Pools) reserve(ctx context.Context, r room) error {
 	return nil
 }
 
-// Scarcity says, in a sentence, that what works in the background may lack connections; "" when it does not.
+// Scarcity returns a warning that background work may lack connections, or "".
 func (p *Pools) Scarcity() string {
 	if !p.scarce && p.room.left >= p.ideal {
 		return ""
@@ -124,7 +124,8 @@ func (p *Pools) Scarcity() string {
 		p.room.left, p.room.most, p.ideal, p.room.maxConnections)
 }
 
-// makeRoom gives the connections up that the background holds, idle ones at once, so that commands get theirs first.
+// makeRoom closes the connections of all other pools, idle ones at once and used ones on release, so that commands get
+// theirs first.
 func (p *Pools) makeRoom() {
 	for _, pool := range []*pgxpool.Pool{p.Queries, p.Read, p.History, p.General, p.Ledger} {
 		pool.Reset()

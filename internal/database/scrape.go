@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ScrapeCache holds a value for metrics that is read from the database again at most once a second, however often
-// Prometheus asks. It is safe for concurrent use.
+// ScrapeCache caches a value for metrics, which it reads from the database at most once a second, at any rate of
+// scrapes. It is safe for concurrent use.
 type ScrapeCache[T any] struct {
 	clock func() time.Time
 	read  func(context.Context) (T, error)
@@ -18,12 +18,12 @@ type ScrapeCache[T any] struct {
 	err   error
 }
 
-// NewScrapeCache returns a cache of what read reads, within two seconds. The clock tells how old it is.
+// NewScrapeCache returns a cache of the value that read returns, with a time-out of two seconds.
 func NewScrapeCache[T any](clock func() time.Time, read func(context.Context) (T, error)) *ScrapeCache[T] {
 	return &ScrapeCache[T]{clock: clock, read: read}
 }
 
-// Get returns the value, or why it could not be read.
+// Get returns the value, or the error of reading it.
 func (r *ScrapeCache[T]) Get() (T, error) {
 	const timeout, age = 2 * time.Second, time.Second
 	r.mu.Lock()

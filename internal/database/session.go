@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sessionSettings hold in every session, whatever the server, the database, the role or the URL say: they decide where
-// names lead, how text and time travel, what a transaction sees, and how long things may take. Whether a session is
-// read-only is not among them: an operator may have decided so.
+// sessionSettings apply to every session and override the settings of the server, the database, the role and the URL.
+// They fix name resolution, text and time formats, transaction isolation and time-outs. They do not set whether a
+// session is read-only, because an operator may have made it so.
 var sessionSettings = map[string]string{
 	"search_path":                         "public",
 	"client_encoding":                     "UTF8",
@@ -34,17 +34,17 @@ var sessionSettings = map[string]string{
 	"idle_in_transaction_session_timeout": "0",
 }
 
-// durableSQL is the synchronous_commit of every session whose settings do not choose another one: what the operator
-// has chosen, but at least on. A command that was acknowledged outlives a crash then, and a failover to a synchronous
-// standby, also when somebody sets less for the role or the database while the service runs.
+// durableSQL is the synchronous_commit of every session whose settings do not set another one: the operator's value,
+// but at least on. So an acknowledged command survives a crash, and a failover to a synchronous standby, even if a
+// lower value is set for the role or the database while the service runs.
 const durableSQL = `CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
     ELSE pg_catalog.current_setting('synchronous_commit') END`
 
 // ParseConfig returns the configuration for connections to a database. Every connection of the program is made with it,
-// or with a copy: its session has sessionSettings and durableSQL, then settings; and both ends notice silence.
+// or with a copy. A session gets sessionSettings and durableSQL, then settings, and both ends detect a silent peer.
 //
-// The settings are made in one round trip after the start of a session, not with it: poolers refuse sessions that begin
-// with settings which they do not know.
+// The settings are sent in one round trip after the start of a session. As start-up parameters, poolers would refuse
+// unknown ones.
 func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -59,11 +59,11 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 		}
 	}
 	maps.Copy(all, settings)
-	conn.RuntimeParams[applicationName] = all[applicationName] // poolers know it
+	conn.RuntimeParams[applicationName] = all[applicationName] // poolers accept it
 	delete(all, applicationName)
 	set := setSQL(all)
 	conn.AfterConnect = func(ctx context.Context, session *pgconn.PgConn) error {
-		// connect_timeout has ended before. A server that goes silent now must not keep a place in a pool.
+		// connect_timeout does not cover this step. A server that goes silent now must not keep a place in the pool.
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(conn.ConnectTimeout, connectTimeout))
 		defer cancel()
 		if err := session.Exec(ctx, set).Close(); err != nil {
@@ -80,8 +80,8 @@ const (
 	synchronousCommit = "synchronous_commit"
 )
 
-// setSQL returns a statement that makes settings, and durableSQL, for a session. Those that the server does not know
-// are left out: newer ones have more time-outs.
+// setSQL returns a statement that applies settings and durableSQL to a session. It skips settings that the server does
+// not know, because older versions have fewer time-outs.
 func setSQL(settings map[string]string) string {
 	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -94,11 +94,11 @@ func setSQL(settings map[string]string) string {
 WHERE pg_catalog.current_setting(name, true) IS NOT NULL`
 }
 
-// readOnlyTransaction is the SQLSTATE of a write in a session that is read-only.
+// readOnlyTransaction is the SQLSTATE of a write in a read-only session.
 const readOnlyTransaction = "25006"
 
-// closeReadOnly closes a session in which a write was refused because it is read-only. A new one may be on another
-// server, or begin after the operator has made the database writable again.
+// closeReadOnly closes a session after a write failed because it is read-only. A new session may be on another server,
+// or start after the operator made the database writable again.
 func closeReadOnly(config *pgx.ConnConfig) {
 	handle := config.OnPgError
 	config.OnPgError = func(session *pgconn.PgConn, refused *pgconn.PgError) bool {
@@ -106,7 +106,7 @@ func closeReadOnly(config *pgx.ConnConfig) {
 	}
 }
 
-// onError calls do when the server refuses something with a code, also the connection.
+// onError calls do when the server refuses a statement or the connection with this code.
 func onError(config *pgx.ConnConfig, code string, do func()) {
 	handle := config.OnPgError
 	config.OnPgError = func(session *pgconn.PgConn, refused *pgconn.PgError) bool {

@@ -8,38 +8,38 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// silenceLimit is how long the other end of a TCP connection may say nothing at all before the connection counts as
-// broken. Linux applies it as well to an end that is there but takes in nothing of what it is sent; so it is well above
-// what one statement of a large batch takes, or may wait for a lock: the server does not read the others meanwhile.
+// silenceLimit is how long the peer of a TCP connection may be silent before the connection counts as broken. Linux
+// also applies it to a peer that is alive but does not read its data. So it is much longer than one statement of a
+// large batch takes or waits for a lock, because the server reads no further statements meanwhile.
 const silenceLimit = 20 * time.Second
 
-// keepAlive asks the other end of an idle connection whether it is there, and comes to the same limit.
+// keepAlive probes the peer of an idle connection, with the same limit in total.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 2}
 
-// serverSilence makes the server ask in the same way. Otherwise the sessions of a replica that has vanished would last
-// for hours, with their locks and transactions, behind which the log stays hidden. What the URL says about it holds.
+// serverSilence makes the server probe in the same way. Otherwise the sessions of a vanished replica would last for
+// hours, with their locks and with open transactions, which hide later events from readers of the log. Settings in the
+// URL take precedence.
 var serverSilence = map[string]string{
 	"tcp_keepalives_idle":     "10s",
 	"tcp_keepalives_interval": "5s",
 	"tcp_keepalives_count":    "2",
 }
 
-// unansweredByUs is the same limit for what the server has sent (tcp_user_timeout). It is for sessions that write in
-// several round trips: when the answer to one is lost, the transaction is open until the server gives up. Whoever reads
-// at the pace of others must not have it.
-const unansweredByUs = "20s"
+// unacknowledgedTimeout is the same limit for data that the server has sent (tcp_user_timeout). It is for sessions that
+// write in several round trips: when a response is lost, the transaction stays open until the server gives up. Sessions
+// that may read slowly must not have it.
+const unacknowledgedTimeout = "20s"
 
-// noticeSilence lets connections over TCP break when the other end has been silent for 20 seconds, as it is after a
-// fail-over that took the address away, or when a firewall has forgotten the connection. Whoever sends something would
-// otherwise learn so after a quarter of an hour, and most of what works in the background has no time-out of its own.
-// An end that is busy is not silent: its kernel answers.
+// noticeSilence breaks TCP connections whose peer has been silent for 20 seconds, for instance after a failover that
+// removed its address, or when a firewall dropped the connection. Otherwise a sender would notice after a quarter of an
+// hour, and most background work has no time-out. A busy peer is not silent, because its kernel responds.
 func noticeSilence(config *pgx.ConnConfig) {
 	dial := config.DialFunc
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
-		// Once it is connected: until then connect_timeout holds.
+		// After connecting; until then connect_timeout applies.
 		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
-			// A kernel without one of these options has limits of its own.
+			// A kernel without one of these options has its own limits.
 			_ = tcp.SetKeepAliveConfig(keepAlive)
 			limitUnacknowledged(tcp, silenceLimit)
 		}

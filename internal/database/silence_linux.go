@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitUnacknowledged breaks conn when what was sent is not acknowledged, or not taken in, for so long (tcp(7),
+// limitUnacknowledged breaks conn when sent data is not acknowledged or not read by the peer for limit (tcp(7),
 // TCP_USER_TIMEOUT).
 func limitUnacknowledged(conn *net.TCPConn, limit time.Duration) {
 	raw, err := conn.SyscallConn()

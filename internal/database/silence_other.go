@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// limitUnacknowledged does nothing: what is not acknowledged is sent again for as long as this kernel has it.
+// limitUnacknowledged does nothing: this kernel's own retransmission limit applies.
 func limitUnacknowledged(*net.TCPConn, time.Duration) {}
