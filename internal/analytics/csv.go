@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// writeCSV lets the server format the rows.
+// writeCSV writes rows that the server formats.
 func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (int64, error) {
 	buffered := bufio.NewWriterSize(out, 1<<16)
 	tag, err := tx.Conn().PgConn().CopyTo(ctx, &rowWriter{out: buffered, progress: progress},
@@ -24,8 +24,8 @@ func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress
 	return tag.RowsAffected(), nil
 }
 
-// rowWriter counts rows: the server sends each in a message of its own (protocol, COPY operations), and a message is
-// written at once.
+// rowWriter counts rows. The server sends each row as one message (PostgreSQL protocol, COPY operations), and each
+// message arrives in one Write.
 type rowWriter struct {
 	out      io.Writer
 	progress func(int64, bool)

@@ -16,29 +16,28 @@ type Format string
 
 // Formats.
 const (
-	// CSV has a header, and values as PostgreSQL writes them: times in UTC with their offset, arrays as {a,b}, NULL as an
+	// CSV has a header and values in PostgreSQL's format: times in UTC with their offset, arrays as {a,b}, NULL as an
 	// empty field and the empty string as "".
 	CSV Format = "csv"
-	// Parquet has all columns optional, since a view does not say which are never NULL. See parquetColumns for the types.
+	// Parquet has optional columns only, because a view does not declare NOT NULL. See parquetColumns for the types.
 	Parquet Format = "parquet"
 )
 
-// Export says what to export.
+// Export configures an export.
 type Export struct {
 	View   string // name of a view of the schema analytics
 	Format Format
-	// CreatedBy is the program, in the form that Parquet wants: "novelgate version 1.0.0 (build 0123456)". Default:
-	// "novelgate".
+	// CreatedBy names the program in Parquet's form: "novelgate version 1.0.0 (build 0123456)". Default: "novelgate".
 	CreatedBy string
-	// Progress is told how many rows are written, now and then and at the end, and how many there are in all. Default:
-	// nobody is, and rows are not counted beforehand.
+	// Progress is called from time to time and at the end, with the number of written rows and of all rows. Default: none,
+	// and the rows are not counted in advance.
 	Progress func(rows, total int64)
 }
 
 const sessionSQL = `SELECT set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO', true), set_config('bytea_output', 'hex', true)`
 
-// Run writes the view as it is at one moment, in no particular order, and returns the number of rows. It keeps no more
-// than a part of them in memory. It fails with ErrUnknownView. After an error, what was written is no complete file.
+// Run writes one snapshot of the view, in no particular order, and returns the number of rows. It never holds all rows
+// in memory. It fails with ErrUnknownView. After an error the written file is incomplete.
 func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (rows int64, err error) {
 	// One snapshot for the catalogue, the count and the rows.
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
@@ -71,10 +70,10 @@ func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (r
 	return rows, nil
 }
 
-// progressEvery is how many rows pass between two reports of progress.
+// progressEvery is the number of rows between two calls of Progress.
 const progressEvery = 1000
 
-// count returns what to call with the number of rows written so far.
+// count returns a function to call with the number of rows written so far.
 func (e Export) count(ctx context.Context, tx pgx.Tx, view View) (func(rows int64, last bool), error) {
 	if e.Progress == nil {
 		return func(int64, bool) {}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A row group is kept in memory until it is complete: after so many bytes of values, or rows.
+// A row group is in memory until it is complete, which it is at one of these limits.
 const (
 	rowGroupBytes = 16 << 20
 	rowGroupRows  = 1 << 20
@@ -45,7 +45,7 @@ func writeParquet(
 			}
 			size += len(raw)
 		}
-		// It copies the values: raw ones are overwritten by those of the next row.
+		// WriteRows copies the values, which the next row overwrites.
 		if _, err := writer.WriteRows([]parquet.Row{row}); err != nil {
 			return count, fmt.Errorf("write row: %w", err)
 		}
@@ -69,7 +69,7 @@ func writeParquet(
 	return count, nil
 }
 
-// inOrder is a group whose fields keep the order of the view: those of a plain Group are sorted by name.
+// inOrder is a group with its fields in the order of the view. A plain Group sorts them by name.
 type inOrder struct {
 	parquet.Group
 	names []string

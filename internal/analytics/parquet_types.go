@@ -11,13 +11,13 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// parquetColumn says how values of a PostgreSQL type become those of a Parquet type.
+// parquetColumn converts values of a PostgreSQL type to a Parquet type.
 type parquetColumn struct {
 	node parquet.Node
-	wire int16 // format in which the server sends the values
+	wire int16 // format of the values from the server
 	// convert turns a value that is not NULL into a Parquet value. The result may share its bytes.
 	convert func(raw []byte) (parquet.Value, error)
-	// elements returns those of a list that is not NULL; nil for a column that is no list.
+	// elements returns the elements of a list that is not NULL. It is nil for a column that is not a list.
 	elements func(raw []byte) ([]string, error)
 }
 
@@ -28,7 +28,7 @@ type parquetColumn struct {
 //	date                        DATE
 //	text                        STRING
 //	text[]                      LIST of STRING
-//	numeric                     STRING: the decimal digits, exactly; beside it DECIMAL(18,6), see withDecimals
+//	numeric                     STRING with the exact digits, and an extra column DECIMAL(18,6), see withDecimals
 //	integer, bigint             INT32, INT64
 //	double precision            DOUBLE
 //	boolean                     BOOLEAN
@@ -46,11 +46,11 @@ func parquetColumns(view View) ([]parquetColumn, error) {
 	return columns, nil
 }
 
-// decimals is the pseudo-type of a DECIMAL: the number in millionths.
+// decimals is the pseudo-type of a DECIMAL, an integer in millionths.
 const decimals = 1
 
-// withDecimals returns the view with a column x_decimal behind each numeric column x: DECIMAL(18,6), rounded to six
-// places, NULL where there are more than twelve digits in front of them.
+// withDecimals returns the view with a column x_decimal after each numeric column x. Its type is DECIMAL(18,6), rounded
+// to six places; it is NULL for a number with more than twelve digits before the point.
 func (v View) withDecimals() View {
 	columns := make([]Column, 0, len(v.Columns))
 	for _, c := range v.Columns {
@@ -67,7 +67,7 @@ func (v View) withDecimals() View {
 	return v
 }
 
-// Days and microseconds from 1970, where Parquet counts from, to 2000, where PostgreSQL does.
+// Days and microseconds between the epochs of Parquet (1970) and PostgreSQL (2000).
 const (
 	epochDays   = 10957
 	epochMicros = epochDays * 24 * 60 * 60 * 1_000_000
@@ -133,8 +133,8 @@ func parquetTypes() map[uint32]parquetColumn {
 	}
 }
 
-// append adds the value of a column to a row, with the levels of its type: 0 for NULL, 1 for a value, or for an empty
-// list, and 2 for an element of one.
+// append adds the value of a column to a row with its definition level: 0 for NULL, 1 for a value or an empty list, 2
+// for an element of a list.
 func (c *parquetColumn) append(row parquet.Row, column int, raw []byte) (parquet.Row, error) {
 	switch {
 	case raw == nil:

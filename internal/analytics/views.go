@@ -1,5 +1,4 @@
-// Package analytics knows the views that analysts query, the contract of the schema analytics, and exports them to
-// files.
+// Package analytics lists the views of the schema analytics, which analysts query, and exports them to files.
 package analytics
 
 import (
@@ -15,20 +14,20 @@ import (
 	"novelgate/internal/database"
 )
 
-// ErrUnknownView is returned for a name that is no view of the schema analytics.
+// ErrUnknownView is returned for a name that is not a view of the schema analytics.
 var ErrUnknownView = errors.New("unknown view")
 
 // View is a view of the schema analytics.
 type View struct {
 	Name        string   `json:"view"`
 	Description string   `json:"description"` // its COMMENT
-	Columns     []Column `json:"columns"`     // in their order
+	Columns     []Column `json:"columns"`     // in the view's order
 }
 
 // Column is a column of a view.
 type Column struct {
 	Name        string `json:"column"`
-	Type        string `json:"type"` // as PostgreSQL names it: "uuid", "timestamp with time zone", …
+	Type        string `json:"type"` // PostgreSQL's name: "uuid", "timestamp with time zone", …
 	Description string `json:"description"`
 
 	oid        uint32 // of the type
@@ -38,7 +37,7 @@ type Column struct {
 //go:embed views.sql
 var viewsSQL string
 
-// Views returns the views of the schema analytics by name, as the database describes them.
+// Views returns the views of the schema analytics, sorted by name, with their descriptions from the database.
 func Views(ctx context.Context, q database.Querier) ([]View, error) {
 	rows, err := q.Query(ctx, viewsSQL)
 	if err != nil {
@@ -62,7 +61,7 @@ func Views(ctx context.Context, q database.Querier) ([]View, error) {
 	return views, nil
 }
 
-// find returns the view of this name. It fails with ErrUnknownView, and says which there are.
+// find returns the view with this name. It fails with ErrUnknownView and the list of the existing views.
 func find(ctx context.Context, q database.Querier, name string) (View, error) {
 	views, err := Views(ctx, q)
 	if err != nil {

@@ -4,9 +4,9 @@
 //
 //	ngp_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ
 //
-// All 36 are base62 (0-9, A-Z, a-z). The checksum is the CRC-32 (IEEE) of everything
-// before it, most significant digit first: a mistyped or cut key is refused before
-// any database is asked, and secret scanners report no false positives.
+// All 36 are base62 (0-9, A-Z, a-z). The checksum is the CRC-32 (IEEE) of everything before it, most significant digit
+// first. So a mistyped or truncated key is refused without a database query, and secret scanners report no false
+// positives.
 package apikey
 
 import (
@@ -17,7 +17,7 @@ import (
 	"regexp"
 )
 
-// Kind says who a key is for.
+// Kind is the kind of a key's owner.
 type Kind string
 
 // The kinds of keys.
@@ -33,14 +33,13 @@ const Pattern = `\bng[psa]_[0-9A-Za-z]{36}\b`
 
 var form = regexp.MustCompile(Pattern)
 
-// Redact leaves of everything in text that has the form of a key only the prefix, with an ellipsis. It does not ask for
-// the checksum: a mistyped key gives most of the right one away.
+// Redact replaces everything in text with the form of a key by its prefix and an ellipsis. It ignores the checksum,
+// because a mistyped key reveals most of the right one.
 func Redact(text string) string {
 	return form.ReplaceAllStringFunc(text, func(key string) string { return key[:prefixLen] + "…" })
 }
 
-// ErrMalformed is returned for what can't be a key: wrong kind, length, alphabet or
-// checksum.
+// ErrMalformed is returned for a text that is not a key: wrong kind, length, alphabet or checksum.
 var ErrMalformed = errors.New("malformed API key")
 
 const (
@@ -53,7 +52,7 @@ const (
 	keyLen      = headLen + randomLen + checksumLen
 )
 
-// New makes a key of a kind from crypto/rand. It fails for an unknown kind only.
+// New makes a key from crypto/rand. It fails only for an unknown kind.
 func New(k Kind) (Secret, error) {
 	if !k.valid() {
 		return Secret{}, fmt.Errorf("make key: unknown kind %q", string(k))
@@ -66,7 +65,7 @@ func New(k Kind) (Secret, error) {
 	return newSecret(string(key)), nil
 }
 
-// Parse checks the form of a key. The error is ErrMalformed and holds nothing of s.
+// Parse checks the form of a key. The error is ErrMalformed, without any part of s.
 func Parse(s string) (Secret, error) {
 	if len(s) != keyLen || !Kind(s[:kindLen]).valid() || s[kindLen] != '_' {
 		return Secret{}, ErrMalformed
@@ -86,13 +85,13 @@ func Parse(s string) (Secret, error) {
 
 func (k Kind) valid() bool { return k == Partner || k == Staff || k == Auditor }
 
-// appendRandom appends n characters of the alphabet, each equally likely: bytes
-// from the largest multiple of 62 on are thrown away.
+// appendRandom appends n characters of the alphabet, each equally likely: it discards bytes from the largest multiple
+// of 62 on.
 func appendRandom(b []byte, n int) []byte {
 	const limit = 256 / len(alphabet) * len(alphabet)
 	var random [64]byte
 	for end := len(b) + n; len(b) < end; {
-		_, _ = rand.Read(random[:]) // never fails: it ends the program instead
+		_, _ = rand.Read(random[:]) // never fails: it aborts the program instead
 		for _, c := range random {
 			if int(c) < limit && len(b) < end {
 				b = append(b, alphabet[int(c)%len(alphabet)])

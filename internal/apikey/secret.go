@@ -8,20 +8,19 @@ import (
 	"log/slog"
 )
 
-// Secret is an API key in memory. However it is printed, formatted, logged or
-// marshalled, also as an unexported field of something else, it shows its prefix
-// at most; only Reveal gives the key. Two secrets can't be compared with ==:
-// compare hashes.
+// Secret is an API key in memory. Printing, formatting, logging or marshalling it, also as an unexported field of
+// another value, shows at most its prefix. Only Reveal returns the key. Secrets cannot be compared with ==; compare
+// their hashes.
 type Secret struct {
-	// A function, because fmt and reflection-based dumpers print the fields of
-	// values whose methods they can't reach, but can't look into a function.
+	// A function, because fmt and reflection-based dumpers print the fields of values whose methods they cannot call, but
+	// not the variables of a closure.
 	reveal func() string
 }
 
 func newSecret(key string) Secret { return Secret{reveal: func() string { return key }} }
 
-// Reveal returns the whole key: for the one time that it is shown to its owner, and
-// for the Authorization header of a client.
+// Reveal returns the whole key. Use it to show a new key once to its owner, and for the Authorization header of a
+// client.
 func (s Secret) Reveal() string {
 	if s.reveal == nil {
 		return ""
@@ -29,7 +28,7 @@ func (s Secret) Reveal() string {
 	return s.reveal()
 }
 
-// Kind returns who the key is for, "" for the zero Secret.
+// Kind returns the kind of the key, "" for the zero Secret.
 func (s Secret) Kind() Kind {
 	key := s.Reveal()
 	if key == "" {
@@ -38,18 +37,17 @@ func (s Secret) Kind() Kind {
 	return Kind(key[:kindLen])
 }
 
-// Prefix returns the first 8 characters, "ngp_" included: enough to tell keys apart
-// in a list, and not secret.
+// Prefix returns the first 8 characters, including "ngp_". They distinguish keys in a list and are not secret.
 func (s Secret) Prefix() string {
 	key := s.Reveal()
 	return key[:min(prefixLen, len(key))]
 }
 
-// Hash returns the SHA-256 of the whole key, which is what is stored. The key has
-// about 178 random bits, so that a slow hash would add nothing.
+// Hash returns the SHA-256 of the whole key, which is stored instead of the key. The key has about 178 random bits, so
+// a slow hash is not necessary.
 func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(s.Reveal())) }
 
-// Matches reports whether hash is this key's, in constant time.
+// Matches reports in constant time whether hash is the hash of this key.
 func (s Secret) Matches(hash [sha256.Size]byte) bool {
 	own := s.Hash()
 	return subtle.ConstantTimeCompare(own[:], hash[:]) == 1
@@ -72,6 +70,5 @@ func (s Secret) GoString() string { return s.String() }
 // LogValue returns String as the value in logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText returns String, so that encoders can't leak the key either. There is
-// no way back: a Secret is read with Parse.
+// MarshalText returns String, so that encoders cannot leak the key. It cannot be unmarshalled; use Parse.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

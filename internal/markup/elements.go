@@ -3,9 +3,8 @@ package markup
 // longestName is the length of the longest name in elements.
 const longestName = 15
 
-// elements maps each element name to itself (so that a look-up by bytes yields a
-// string without an allocation). A list of its own, because the atom table of
-// golang.org/x/net/html holds attribute names as well ("system", "title").
+// elements maps each element name to itself, so that a look-up by bytes returns a string without an allocation. The
+// atom table of golang.org/x/net/html does not serve, because it also has attribute names ("system", "title").
 var elements = func(names ...string) map[string]string {
 	m := make(map[string]string, len(names))
 	for _, name := range names {

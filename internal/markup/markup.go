@@ -4,8 +4,8 @@
 //   - the start or end tag of an element of the HTML standard (its obsolete
 //     elements included) or of <svg> and <math>, in any case, with or without
 //     attributes, closed by a '>';
-//   - a comment (<!--) or a CDATA section (<![CDATA[), closed or not: nobody
-//     writes these in prose, and a parser would hide all that follows;
+//   - a comment (<!--) or a CDATA section (<![CDATA[), closed or not: they do not occur in prose, and a parser would
+//     hide the rest of the text;
 //   - a doctype, another declaration (<!ENTITY …>) or a processing instruction
 //     (<?php … ?>), closed by a '>'.
 //
@@ -13,16 +13,15 @@
 // "<my-widget>", "<me@example.com>", entities such as "&amp;", and a tag that the
 // text ends before closing ("<b").
 //
-// Where a tag ends is decided more strictly than in a tokenizer: any later '>' will
-// do, even one inside an attribute's quotes. So <i> is found in `<b title="<i>`,
-// which a tokenizer swallows to the end, and the search is linear in the worst case:
-// no part of the text is read twice. The tests hold against the tokenizer of
-// golang.org/x/net/html that it finds no tag, comment or doctype that FindHTML misses.
+// The end of a tag is decided more strictly than in a tokenizer: any later '>' ends it, even inside an attribute's
+// quotes. So <i> is found in `<b title="<i>`, which a tokenizer drops as unfinished. The search is linear in the worst
+// case, because no part of the text is read twice. Tests with the tokenizer of golang.org/x/net/html check that
+// FindHTML misses no tag, comment or doctype.
 package markup
 
 import "strings"
 
-// What FindHTML calls the markup that is no tag.
+// The names of markup other than tags.
 const (
 	comment     = "<!-- comment -->"
 	cdata       = "<![CDATA["
@@ -31,8 +30,8 @@ const (
 	instruction = "<?instruction>"
 )
 
-// FindHTML reports the first HTML markup in s. What is short and made from a fixed
-// list, never from s: "<b>", "</b>", "<!-- comment -->", "<!DOCTYPE>".
+// FindHTML reports the first HTML markup in s. what is short and from a fixed list, never from s: "<b>", "</b>", "<!--
+// comment -->", "<!DOCTYPE>".
 func FindHTML(s string) (what string, found bool) {
 	i := strings.IndexByte(s, '<')
 	if i < 0 {
@@ -51,7 +50,7 @@ func FindHTML(s string) (what string, found bool) {
 	}
 }
 
-// at names the markup whose '<' stands before rest, "" if there is none.
+// at returns the name of the markup whose '<' is before rest, or "".
 func at(rest string, closed bool) string {
 	switch {
 	case rest == "":
@@ -78,7 +77,7 @@ func at(rest string, closed bool) string {
 	}
 }
 
-// declarationAt names the markup that stands after "<!".
+// declarationAt returns the name of the markup after "<!".
 func declarationAt(rest string, closed bool) string {
 	switch {
 	case strings.HasPrefix(rest, "--"):
@@ -94,8 +93,7 @@ func declarationAt(rest string, closed bool) string {
 	}
 }
 
-// elementAt returns the name of the element at the start of rest, in small
-// letters, "" if the name that stands there is not an element's.
+// elementAt returns the name of the element at the start of rest in lower case, or "".
 func elementAt(rest string) string {
 	var name [longestName]byte
 	for i := range min(len(rest), longestName+1) {

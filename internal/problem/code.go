@@ -9,7 +9,7 @@ import (
 // metrics use it as a label.
 type Code string
 
-// The codes of all errors that the service answers with.
+// The codes of all errors in responses.
 const (
 	CodeUnauthorized          Code = "unauthorized"
 	CodeCapabilityDisabled    Code = "capability_disabled"
@@ -32,12 +32,11 @@ const (
 	CodeInternal              Code = "internal"
 )
 
-// kind is what a code always means.
+// kind has the fixed properties of a code.
 type kind struct {
 	code   Code
 	status int
-	// title is the phrase of the status in RFC 9110, as RFC 9457 wants it beside
-	// the type about:blank.
+	// title is the reason phrase of the status (RFC 9110), which RFC 9457 requires for the type about:blank.
 	title     string
 	retryable bool
 }
@@ -76,10 +75,10 @@ func All() []Code {
 // Status returns the HTTP status of a code; 500 for one that is not in All.
 func (c Code) Status() int { return c.kind().status }
 
-// Title returns the phrase of the status.
+// Title returns the reason phrase of the status.
 func (c Code) Title() string { return c.kind().title }
 
-// Retryable reports whether the same request can succeed later as it is.
+// Retryable reports whether the unchanged request can succeed later.
 func (c Code) Retryable() bool { return c.kind().retryable }
 
 func (c Code) kind() kind {

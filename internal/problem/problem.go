@@ -1,8 +1,7 @@
-// Package problem is the one typed error that HTTP clients see, and its rendering
-// as application/problem+json (RFC 9457).
+// Package problem defines the error type of HTTP responses, and renders it as application/problem+json (RFC 9457).
 //
-// Handlers return errors; Write renders them. What is not an *Error is an internal
-// error, and its text stays inside.
+// Handlers return errors; Write renders them. Any error that is not an *Error is rendered as an internal error without
+// its text.
 package problem
 
 import (
@@ -12,37 +11,36 @@ import (
 	"time"
 )
 
-// FieldError says what is wrong with one member of the request body. Field is the
-// JSON name of the member; an entry of a list is "genres[3]".
+// FieldError is the error of one member of the request body or of one parameter. Field is the name of the member; an
+// entry of a list is "genres[3]".
 type FieldError struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
 }
 
-// Error is a refusal or a failure that is shown to the client. Make one with the
-// constructor of its code. The values are not changed after construction: the With
+// Error is a refusal or a failure for the client. Create it with the constructor of its code. It is immutable: the With
 // methods return copies.
 type Error struct {
 	Code       Code
-	Detail     string        // a sentence for people
-	Fields     []FieldError  // every failing field, in the order of the documentation
-	RetryAfter time.Duration // when above zero, or the code is retryable
-	Allow      []string      // the methods that a path has, for method_not_allowed
+	Detail     string        // a sentence for human readers
+	Fields     []FieldError  // all invalid fields, in the order of the documentation
+	RetryAfter time.Duration // sent when above zero or when the code is retryable
+	Allow      []string      // allowed methods, for method_not_allowed
 
 	cause error // for logs and errors.Is; never rendered
 }
 
-// Unauthorized says that there is no valid key.
+// Unauthorized means that the request has no valid key.
 func Unauthorized(detail string) *Error {
 	return &Error{Code: CodeUnauthorized, Detail: detail}
 }
 
-// CapabilityDisabled says that the key is valid but may not do this.
+// CapabilityDisabled means that the integration of the key may not do this.
 func CapabilityDisabled(detail string) *Error {
 	return &Error{Code: CodeCapabilityDisabled, Detail: detail}
 }
 
-// InvalidRequest says which fields of the body, or which parameters, failed. The detail names the first.
+// InvalidRequest lists the invalid fields of the body, or parameters. The detail names the first one.
 func InvalidRequest(fields ...FieldError) *Error {
 	e := &Error{Code: CodeInvalidRequest, Detail: "The request is not valid.", Fields: fields}
 	if len(fields) > 0 {
@@ -64,20 +62,19 @@ func InvalidField(field, message string) *Error {
 	return InvalidRequest(FieldError{Field: field, Message: message})
 }
 
-// MalformedQuery is an invalid_request about the query of an address as a whole: what cannot be read must not be passed
-// over.
+// MalformedQuery is an invalid_request about a query string that cannot be parsed. It must not be ignored.
 func MalformedQuery() *Error {
 	return InvalidRequest(FieldError{
 		Field: "query", Message: "is not well formed; in a value, % is written %25, & is %26 and ; is %3B",
 	})
 }
 
-// InvalidIdempotencyKey says what is wrong with the Idempotency-Key header.
+// InvalidIdempotencyKey refuses the Idempotency-Key header.
 func InvalidIdempotencyKey(detail string) *Error {
 	return &Error{Code: CodeInvalidIdempotencyKey, Detail: detail}
 }
 
-// NovelNotFound says that no published or approved novel has the title.
+// NovelNotFound means that no published or approved novel has the title.
 func NovelNotFound() *Error {
 	return &Error{
 		Code:   CodeNovelNotFound,
@@ -85,14 +82,14 @@ func NovelNotFound() *Error {
 	}
 }
 
-// NovelRejected says that staff declined the title.
+// NovelRejected means that staff rejected the title.
 func NovelRejected() *Error {
 	return &Error{
 		Code: CodeNovelRejected, Detail: "The staff of the host platform declined this title. It cannot be imported again.",
 	}
 }
 
-// AuthorBlocked says that staff blocked the author of a comment.
+// AuthorBlocked means that staff blocked the author of a comment.
 func AuthorBlocked() *Error {
 	return &Error{
 		Code:   CodeAuthorBlocked,
@@ -100,18 +97,17 @@ func AuthorBlocked() *Error {
 	}
 }
 
-// RequestTimeout says that the body did not arrive in time.
+// RequestTimeout means that the body did not arrive in time.
 func RequestTimeout() *Error {
 	return &Error{Code: CodeRequestTimeout, Detail: "The request body did not arrive in time. Repeat the request."}
 }
 
-// PayloadTooLarge says that the body has more than limit bytes.
+// PayloadTooLarge means that the body has more than limit bytes.
 func PayloadTooLarge(limit int64) *Error {
 	return &Error{Code: CodePayloadTooLarge, Detail: fmt.Sprintf("The request body is larger than %d bytes.", limit)}
 }
 
-// UnsupportedMediaType says that the body is not application/json but got, which
-// may be empty.
+// UnsupportedMediaType means that the Content-Type is got instead of application/json. got may be empty.
 func UnsupportedMediaType(got string) *Error {
 	const want = "The Content-Type must be application/json"
 	if got == "" {
@@ -120,8 +116,7 @@ func UnsupportedMediaType(got string) *Error {
 	return &Error{Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("%s, got %q.", want, clip(got, 100))}
 }
 
-// RateLimited says that the limit of the integration is used up, and when it is
-// worth a try again.
+// RateLimited means that the integration has reached its limit of requests.
 func RateLimited(retryAfter time.Duration) *Error {
 	return &Error{
 		Code: CodeRateLimited,
@@ -131,7 +126,7 @@ func RateLimited(retryAfter time.Duration) *Error {
 	}
 }
 
-// QueriesLimited says that the integration asks more than its share.
+// QueriesLimited means that the integration has reached its share of queries.
 func QueriesLimited(retryAfter time.Duration) *Error {
 	return &Error{
 		Code:       CodeRateLimited,
@@ -140,8 +135,7 @@ func QueriesLimited(retryAfter time.Duration) *Error {
 	}
 }
 
-// Unavailable says that the service can't answer now, or does not know whether the
-// command went through.
+// Unavailable means that the service cannot respond now, or does not know the outcome of the command.
 func Unavailable(retryAfter time.Duration) *Error {
 	return &Error{
 		Code: CodeUnavailable,
@@ -151,17 +145,17 @@ func Unavailable(retryAfter time.Duration) *Error {
 	}
 }
 
-// NotFound says that the path does not exist.
+// NotFound means that the path does not exist.
 func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "There is nothing at this address."}
 }
 
-// Gone says that the address was that of something which staff removed.
+// Gone means that staff removed the object at this address.
 func Gone() *Error {
 	return &Error{Code: CodeGone, Detail: "The staff of the host platform removed what was at this address."}
 }
 
-// MethodNotAllowed says which methods the path has.
+// MethodNotAllowed lists the methods of the path.
 func MethodNotAllowed(allow ...string) *Error {
 	return &Error{
 		Code:   CodeMethodNotAllowed,
@@ -170,22 +164,22 @@ func MethodNotAllowed(allow ...string) *Error {
 	}
 }
 
-// Forbidden says that the key is valid but not for this operation.
+// Forbidden means that the key is valid but not for this operation.
 func Forbidden(detail string) *Error {
 	return &Error{Code: CodeForbidden, Detail: detail}
 }
 
-// InvalidTransition says that a novel cannot move from one state to another.
+// InvalidTransition means that a novel cannot move between these states.
 func InvalidTransition(from, to string) *Error {
 	return &Error{Code: CodeInvalidTransition, Detail: fmt.Sprintf("A novel that is %s cannot become %s.", from, to)}
 }
 
-// Conflict says that what there is stands against the request.
+// Conflict means that the request conflicts with the current state.
 func Conflict(detail string) *Error {
 	return &Error{Code: CodeConflict, Detail: detail}
 }
 
-// Internal hides cause behind a 500.
+// Internal is a 500 that does not show cause to the client.
 func Internal(cause error) *Error {
 	return &Error{
 		Code:   CodeInternal,
@@ -205,7 +199,7 @@ func From(err error) *Error {
 	return Internal(err)
 }
 
-// WithDetail returns a copy with another sentence for people.
+// WithDetail returns a copy with another detail.
 func (e *Error) WithDetail(detail string) *Error {
 	c := *e
 	c.Detail = detail
@@ -219,7 +213,7 @@ func (e *Error) WithCause(cause error) *Error {
 	return &c
 }
 
-// Error returns code and detail, and the cause: it is for logs, not for clients.
+// Error returns code, detail and cause. It is for logs, not for clients.
 func (e *Error) Error() string {
 	s := string(e.Code) + ": " + e.Detail
 	if e.cause != nil {
@@ -231,8 +225,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is reports whether target is an *Error of the same code, so that
-// errors.Is(err, problem.NovelNotFound()) asks for the code alone.
+// Is reports whether target is an *Error of the same code, so that errors.Is(err, problem.NovelNotFound()) compares
+// only the code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t != nil && t.Code == e.Code

@@ -13,7 +13,7 @@ import (
 // ContentType is the media type of every error body.
 const ContentType = "application/problem+json"
 
-// body is the wire form, RFC 9457 with this service's extension members.
+// body is the JSON form: RFC 9457 with extension members of this service.
 type body struct {
 	Type      string       `json:"type"`
 	Title     string       `json:"title"`
@@ -26,9 +26,8 @@ type body struct {
 	Errors    []FieldError `json:"errors,omitempty"`
 }
 
-// Write answers a request with err: headers, status and body. An error that holds
-// no *Error is answered as internal, without its text. Nothing must have been
-// written to w before. A failing connection is the client's affair and not reported.
+// Write sends err as a response: headers, status and body. An error without an *Error in its chain is sent as internal,
+// without its text. Nothing may have been written to w before. Errors of the connection are ignored.
 func Write(w http.ResponseWriter, requestID string, err error) {
 	e := From(err)
 	if e == nil {
@@ -49,8 +48,7 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	if len(e.Fields) > 0 {
 		out.Field = e.Fields[0].Field
 	}
-	// A detail may quote bytes of the request: invalid UTF-8 becomes U+FFFD, and
-	// so nothing is left that marshalling could fail on.
+	// A detail may quote bytes of the request. Invalid UTF-8 becomes U+FFFD, so marshalling cannot fail.
 	encoded, marshalErr := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
 	if marshalErr != nil {
 		encoded = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal","retryable":false}`)
@@ -78,7 +76,7 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	_, _ = w.Write(encoded)
 }
 
-// retryAfterSeconds rounds up, so that a client that waits as told is never early.
+// retryAfterSeconds rounds up, so that a client that waits this time is not too early.
 func retryAfterSeconds(d time.Duration) int64 {
 	seconds := int64(d / time.Second)
 	if d%time.Second > 0 {

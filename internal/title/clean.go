@@ -19,9 +19,9 @@ func Clean(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// isClean reports whether s has no white space but single inner U+0020.
+// isClean reports whether the only white space in s is single inner U+0020.
 func isClean(s string) bool {
-	space := true // the start counts as a space: none may follow
+	space := true // the start counts as a space, so that none may follow
 	for i := 0; i < len(s); {
 		c := s[i]
 		switch {

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Fold returns the look-up key of a title: Clean, NFD, full case folding, NFC.
-// Fold(Fold(s)) equals Fold(s). An ASCII title that is its own key is returned as
-// it is, without an allocation. Invalid UTF-8 becomes U+FFFD.
+// Fold returns the look-up key of a title: Clean, NFD, full case folding, NFC. Fold(Fold(s)) equals Fold(s). An ASCII
+// title that is its own key is returned unchanged, without an allocation. Invalid UTF-8 becomes U+FFFD.
 func Fold(s string) string {
 	switch scanASCII(s) {
 	case asciiFolded:
@@ -23,7 +22,7 @@ func Fold(s string) string {
 	return foldUnicode(s)
 }
 
-// asciiScan is what scanASCII finds.
+// asciiScan is the result of scanASCII.
 type asciiScan int
 
 const (
@@ -85,7 +84,7 @@ func foldUnicode(s string) string {
 	corrected := patch(decomposed)
 	folded, _, err := transform.Append(cases.Fold(), make([]byte, 0, 2*len(corrected)), corrected)
 	if err != nil {
-		// The folder fails on incomplete UTF-8 alone, which was replaced above.
+		// The folder fails only on incomplete UTF-8, which was replaced above.
 		return norm.NFC.String(s)
 	}
 	return string(norm.NFC.Bytes(folded))

@@ -12,23 +12,21 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// algorithm is raised by hand when Fold changes in a way that single code points
-// do not show.
+// algorithm is a version number. Increase it by hand when Fold changes in a way that does not show in single code
+// points.
 const algorithm = 1
 
-// chunk is how many code points TableHash folds at once.
+// chunk is the number of code points that TableHash folds together.
 const chunk = 1024
 
-// spans holds every code point that can have a decomposition or a case folding:
-// all but ideographs, Hangul syllables (composed by arithmetic, not by table) and
-// private use.
+// spans covers every code point that can have a decomposition or a case folding: all except ideographs, Hangul
+// syllables (composed by arithmetic, not by table) and private use.
 var spans = [...][2]rune{{0, 0x33FF}, {0xA000, 0xABFF}, {0xF900, 0x1FFFF}, {0x2F800, 0x2FA1F}}
 
-// TableHash returns a hexadecimal digest that changes when Fold may give another
-// key for some title: it covers the versions of all Unicode tables in use, the
-// corrections to them, and the key of every code point that has a decomposition or
-// a case folding. Stored keys belong to the hash that was current when they were
-// made. The first call takes some milliseconds; later ones are free.
+// TableHash returns a hexadecimal digest that changes when Fold may give another key for some title: it covers the
+// versions of all Unicode tables in use, the corrections to them, and the key of every code point that has a
+// decomposition or a case folding. The hash is stored with the keys that were made under it. The first call takes some
+// milliseconds; later calls return the same value.
 func TableHash() string { return tableHash() }
 
 var tableHash = sync.OnceValue(func() string {
@@ -43,8 +41,8 @@ var tableHash = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil))
 })
 
-// lines returns the code points from first to last, each between full stops, so
-// that neighbours neither compose nor collapse.
+// lines returns the code points from first to last, separated by full stops, so that neighbours neither compose nor
+// collapse.
 func lines(first, last rune) string {
 	b := make([]byte, 0, 5*chunk)
 	for r := first; r <= last; r++ {

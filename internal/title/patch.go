@@ -5,21 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// swap is a range of code points that cases.Fold moves although CaseFolding.txt
-// does not list them, together with where the range has to stand before cases.Fold
-// so that it comes out unchanged.
+// swap is a range of code points that cases.Fold changes although CaseFolding.txt does not list them, with the range to
+// replace it by before cases.Fold, so that the result is unchanged.
 type swap struct {
 	first, last rune
-	to          rune // stands for first; the rest follows in order
+	to          rune // replaces first; the rest follows in order
 }
 
-// swaps corrects cases.Fold of golang.org/x/text. Cherokee is the one script whose
-// small letters fold to the capitals. CaseFolding.txt lists the small letters only
-// (13F8..13FD and AB70..ABBF); cases.Fold folds these as it should, but sends the
-// capitals to the small letters as well, so that the two change places and never
-// match. Capitals are therefore made small first, and cases.Fold makes them capital
-// again. The test over CaseFolding.txt tells when a new version of x/text has
-// further differences; this table does no harm once this one is gone.
+// swaps corrects cases.Fold of golang.org/x/text. Cherokee is the only script whose small letters fold to capitals.
+// CaseFolding.txt lists only the small letters (13F8..13FD and AB70..ABBF). cases.Fold folds these correctly, but also
+// folds the capitals to small letters, so that the two are swapped and never match. So patch first makes capitals
+// small, and cases.Fold makes them capital again. The test over CaseFolding.txt fails if a new version of x/text has
+// further differences. This table does no harm after x/text is fixed.
 var swaps = [...]swap{
 	{first: 0x13A0, last: 0x13EF, to: 0xAB70},
 	{first: 0x13F0, last: 0x13F5, to: 0x13F8},

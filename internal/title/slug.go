@@ -10,9 +10,8 @@ import (
 // maxSlug is the greatest length of a slug in bytes.
 const maxSlug = 80
 
-// Slug returns a readable URL path segment for a title: a-z, 0-9, '-' and '_', at
-// most 80 bytes, cut at a word border where there is one. It is empty when nothing
-// of the title can be transliterated (a title of emoji), and it is not unique.
+// Slug returns a readable URL path segment for a title: a-z, 0-9, '-' and '_', at most 80 bytes, cut at a word border
+// where there is one. It is empty when no character can be transliterated (a title of emoji), and it is not unique.
 func Slug(s string) string {
 	out := slug.Make(norm.NFC.String(Clean(s)))
 	if len(out) <= maxSlug {
