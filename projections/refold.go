@@ -12,14 +12,14 @@ import (
 	"novelgate/internal/title"
 )
 
-// Merge reports two novels whose titles have become the same under newer Unicode tables. Look-ups reach Kept; Hidden
-// keeps its stream, its slug and its thread, but is no longer found by title.
+// Merge reports two novels whose folded titles are equal under newer Unicode tables. Look-ups by title find Kept.
+// Hidden keeps its stream, slug and thread, but is not found by title any more.
 type Merge struct {
 	FoldedTitle  string
 	Kept, Hidden uuid.UUID
 }
 
-// A folded title never begins with white space, so these are not reached by any title.
+// A folded title never begins with white space, so no title reaches these keys.
 const (
 	hiddenPrefix = " hidden "
 	asidePrefix  = " aside "
@@ -30,7 +30,7 @@ const (
 	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
 	writeSettingSQL = `INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
-	// Of two novels with one title the one that came first is kept; a free title, which has no novel, gives way to any.
+	// Of two novels with one title the older one is kept. A free title, which has no novel, is never kept against a novel.
 	titlesByAgeSQL = `SELECT t.novel_id, t.folded_title, t.title
 FROM title_lookup t JOIN events e ON e.stream_id = t.novel_id AND e.stream_version = 1
 ORDER BY t.state = 'free', e.transaction_id, e.position`
@@ -39,15 +39,15 @@ ORDER BY t.state = 'free', e.transaction_id, e.position`
 FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`
 )
 
-// Refold brings title_lookup up to date with the Unicode tables of this program, if it was built with others. Folding
-// depends on them, so a title could otherwise no longer be found. It locks the table against writers while it works.
-func Refold(ctx context.Context, db database.Beginner) ([]Merge, error) {
+// RefoldTitles folds the keys of title_lookup again if they were made with other Unicode tables than those of this
+// program. Otherwise some titles could not be found. It locks the table against writers until it is done.
+func RefoldTitles(ctx context.Context, db database.Beginner) ([]Merge, error) {
 	var merges []Merge
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("refold titles: %w", err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to roll back
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // no effect after a commit
 	err = func() error {
 		var built string
 		if err := tx.QueryRow(ctx, readSettingSQL, foldSetting).Scan(&built); err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -100,7 +100,7 @@ func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
 	if err != nil || len(changed) == 0 {
 		return merges, err
 	}
-	// In two steps, because one novel's new folded title may be another one's old.
+	// In two steps, because the new folded title of one novel may be the old one of another.
 	for _, step := range [][]string{aside, final} {
 		if _, err := tx.Exec(ctx, refoldSQL, changed, step); err != nil {
 			return nil, err

@@ -110,7 +110,7 @@ func TestRefold(t *testing.T) {
 			pool := catalogue(t, c.titles...)
 			builtWith(t, pool, "another table", c.before)
 			for _, again := range []bool{false, true} {
-				merges, err := projections.Refold(t.Context(), pool)
+				merges, err := projections.RefoldTitles(t.Context(), pool)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -146,7 +146,7 @@ func TestRefoldPrefersNovels(t *testing.T) {
 				events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})); err != nil {
 				t.Fatal(err)
 			}
-			merges, err := projections.Refold(t.Context(), pool)
+			merges, err := projections.RefoldTitles(t.Context(), pool)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +177,7 @@ func TestRefoldMerges(t *testing.T) {
 	builtWith(t, pool, "another table", nil)
 
 	want := []projections.Merge{{FoldedTitle: "strasse", Kept: novelNumber(1), Hidden: novelNumber(4)}}
-	merges, err := projections.Refold(t.Context(), pool)
+	merges, err := projections.RefoldTitles(t.Context(), pool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestRefoldMerges(t *testing.T) {
 
 	t.Run("the next table merges them still", func(t *testing.T) {
 		builtWith(t, pool, "yet another table", nil)
-		merges, err := projections.Refold(t.Context(), pool)
+		merges, err := projections.RefoldTitles(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestRefoldMerges(t *testing.T) {
 	})
 	t.Run("the next table tells them apart again", func(t *testing.T) {
 		builtWith(t, pool, "yet another table", map[int]string{3: hiddenKey(3)})
-		if _, err := projections.Refold(t.Context(), pool); err != nil {
+		if _, err := projections.RefoldTitles(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
 		if got := keys(t, pool)[3]; got != "third" {
@@ -220,7 +220,7 @@ func TestRefoldOnlyWhenTheTableDiffers(t *testing.T) {
 	t.Parallel()
 	pool := catalogue(t, "One")
 	builtWith(t, pool, title.TableHash(), map[int]string{1: "left alone"})
-	if _, err := projections.Refold(t.Context(), pool); err != nil {
+	if _, err := projections.RefoldTitles(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	if got := keys(t, pool)[1]; got != "left alone" {
@@ -235,7 +235,7 @@ func TestRefoldByReplicasAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if _, err := projections.Refold(t.Context(), pool); err != nil {
+			if _, err := projections.RefoldTitles(t.Context(), pool); err != nil {
 				t.Error(err)
 			}
 		})
@@ -258,7 +258,7 @@ func TestRefoldFailsAsAWhole(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), `ALTER TABLE title_lookup ADD CHECK (folded_title <> 'two') NOT VALID`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := projections.Refold(t.Context(), pool); err == nil {
+	if _, err := projections.RefoldTitles(t.Context(), pool); err == nil {
 		t.Error("no error")
 	}
 	if diff := cmp.Diff(map[int]string{1: "1", 2: "2"}, keys(t, pool)); diff != "" {

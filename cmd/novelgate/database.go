@@ -14,7 +14,7 @@ import (
 
 type migrateCommand struct{ CommonFlags }
 
-// Run applies what is pending. An embedded database is started for it when it does not run.
+// Run applies pending migrations. It starts an embedded database that is not running.
 func (c *migrateCommand) Run(ctx context.Context, out *output, open *resources) error {
 	if err := c.start(ctx, out.streams, open); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (c *migrateCommand) Run(ctx context.Context, out *output, open *resources) 
 // restartPause is the time between attempts to restart an embedded server.
 const restartPause = 500 * time.Millisecond
 
-// databaseServer is the database that serve runs on.
+// databaseServer is the database of serve.
 type databaseServer struct {
 	url    string
 	pools  *database.Pools
@@ -45,10 +45,10 @@ type databaseServer struct {
 
 	isEmbedded bool // this process started or found an embedded server
 	config     pgserver.Config
-	server     *pgserver.Server // the embedded one as it runs now; nil when there is none
+	server     *pgserver.Server // the running embedded server; nil without one
 }
 
-// open starts or finds the database, brings its schema up to date and refuses one that is not fit.
+// open starts or finds the database, migrates its schema and checks its settings.
 func (db *databaseServer) open(ctx context.Context, lanes int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
@@ -78,7 +78,7 @@ func (db *databaseServer) open(ctx context.Context, lanes int, allowUnsafe bool)
 	if err := database.CheckLog(ctx, db.pools.General); err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
-	merges, err := projections.Refold(ctx, db.pools.General)
+	merges, err := projections.RefoldTitles(ctx, db.pools.General)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (db *databaseServer) watch(ctx context.Context) {
 		case <-db.server.Done():
 		}
 		db.logger.ErrorContext(ctx, "the embedded database has stopped; starting it again")
-		// What is left of it holds the data directory.
+		// Processes left over from it lock the data directory.
 		if err := db.server.Stop(ctx); err != nil {
 			db.logger.WarnContext(ctx, "the embedded database did not stop cleanly", slog.Any("error", err))
 		}
