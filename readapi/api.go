@@ -12,8 +12,8 @@ import (
 	"novelgate/readapi/queries"
 )
 
-// API serves the public as JSON: novels, discussions, comments. No key is needed. queries.Problem belongs to the
-// Problems of its Kit.
+// API serves novels, discussions and comments to the public as JSON, without a key. The Problems of its Kit must
+// include queries.Problem.
 type API struct {
 	*httpkit.Kit
 
@@ -33,7 +33,7 @@ func (a *API) Register(router *mux.Router) {
 	}
 }
 
-// query answers a request with what becomes the JSON body.
+// query returns the JSON body of a response.
 type query func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (any, error)
 
 func (a *API) handler(read query) http.Handler {

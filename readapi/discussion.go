@@ -15,7 +15,7 @@ import (
 // discussionBody is a page of a discussion.
 type discussionBody struct {
 	Novel          headingBody   `json:"novel"`
-	ThreadID       uuid.NullUUID `json:"threadId"` // null while nobody has commented
+	ThreadID       uuid.NullUUID `json:"threadId"` // null without comments
 	AsOf           *time.Time    `json:"asOf,omitzero"`
 	Items          []threadBody  `json:"items"`
 	PreviousCursor *string       `json:"previousCursor"`
@@ -27,7 +27,7 @@ type threadBody struct {
 	postBody `json:",inline"`
 
 	Replies       []postBody `json:"replies"`
-	RepliesCursor *string    `json:"repliesCursor"` // of the replies that follow, with under; null when there are none
+	RepliesCursor *string    `json:"repliesCursor"` // of further replies, for use with under; null without any
 }
 
 // discussion handles GET /api/novels/{slug}/discussion.
@@ -38,7 +38,7 @@ func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query)
 	}
 	page, err := a.Reader.Discussion(ctx, params)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was reading
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	return newDiscussionBody(a.Addresses, page, params.AsOf), nil
 }

@@ -1,4 +1,4 @@
-// Package readapi serves what can be read over HTTP.
+// Package readapi serves the read models, the ledger and the health of the process over HTTP.
 package readapi
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// readyTimeout is how long /readyz waits for where the projections stand.
+// readyTimeout is how long /readyz waits for the state of the projections.
 const readyTimeout = time.Second
 
-// Health answers whether the process lives and whether it can do its work.
+// Health serves the liveness and the readiness of the process.
 type Health struct {
-	// Probe looks at each thing that commands need of the database, and says what is the matter with it; nil is nothing.
-	// It takes no longer than whoever asks for readiness waits.
+	// Probe checks each dependency of commands and returns its error, nil for a healthy one. It must end within the
+	// time-out of the operator's readiness check.
 	Probe    func() map[string]error
 	Draining func() bool // the process is shutting down
-	// Projections returns where each projection stands, for /readyz to show. None of it makes the process unready:
-	// commands are taken all the same. Nil where operators do not look.
+	// Projections returns the state of each projection for /readyz. A failed projection does not make the process unready,
+	// because commands still work. Nil: not shown.
 	Projections func(ctx context.Context) (any, error)
 }
 
@@ -32,23 +32,23 @@ func (h *Health) Register(router *mux.Router) {
 	router.HandleFunc("/readyz", h.ready).Methods(http.MethodGet, http.MethodHead)
 }
 
-type healthAnswer struct {
+type healthResponse struct {
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
 
-	Probes      map[string]string `json:"probes,omitempty"` // that have failed, with the reason
+	Probes      map[string]string `json:"probes,omitempty"` // failed probes with their errors
 	Projections any               `json:"projections,omitempty"`
 }
 
 // live handles GET /healthz: the process serves requests.
 func (h *Health) live(w http.ResponseWriter, _ *http.Request) {
-	writeHealth(w, http.StatusOK, healthAnswer{Status: "ok"})
+	writeHealth(w, http.StatusOK, healthResponse{Status: "ok"})
 }
 
-// ready handles GET /readyz: commands get what they need of the database, and no shutdown has begun.
+// ready handles GET /readyz: all dependencies of commands are healthy, and no shutdown has begun.
 func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 	if h.Draining() {
-		writeHealth(w, http.StatusServiceUnavailable, healthAnswer{Status: "unavailable", Reason: "shutting down"})
+		writeHealth(w, http.StatusServiceUnavailable, healthResponse{Status: "unavailable", Reason: "shutting down"})
 		return
 	}
 	failed := map[string]string{}
@@ -60,25 +60,25 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 	if len(failed) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(failed)))
 		writeHealth(w, http.StatusServiceUnavailable,
-			healthAnswer{Status: "unavailable", Reason: failed[first], Probes: failed})
+			healthResponse{Status: "unavailable", Reason: failed[first], Probes: failed})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	answer := healthAnswer{Status: "ok"}
+	response := healthResponse{Status: "ok"}
 	if h.Projections != nil {
 		list, err := h.Projections(ctx)
 		if err != nil {
 			list = "unknown: the database did not say in time"
 		}
-		answer.Projections = list
+		response.Projections = list
 	}
-	writeHealth(w, http.StatusOK, answer)
+	writeHealth(w, http.StatusOK, response)
 }
 
-func writeHealth(w http.ResponseWriter, status int, answer healthAnswer) {
+func writeHealth(w http.ResponseWriter, status int, response healthResponse) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.MarshalWrite(w, answer, json.Deterministic(true)) // a failing connection is the client's affair
+	_ = json.MarshalWrite(w, response, json.Deterministic(true)) // the client closed the connection
 }

@@ -18,13 +18,13 @@ import (
 // ledgerPath is the prefix of the tiled log (C2SP tlog-tiles).
 const ledgerPath = "/ledger"
 
-// How long what the ledger serves may be kept.
+// Cache-Control of the files of the ledger.
 const (
 	forever = "public, max-age=31536000, immutable" // tiles of a width, full or partial, never change
 	moments = "public, max-age=1"
 )
 
-// Ledger serves the ledger to whoever wants to check it.
+// Ledger serves the ledger to the public for verification.
 type Ledger struct {
 	*httpkit.Kit
 
@@ -40,7 +40,7 @@ func (l *Ledger) Register(router *mux.Router) {
 	}
 }
 
-// file is an answer of the ledger.
+// file is a response of the ledger.
 type file struct {
 	mediaType, caching string
 	content            []byte
@@ -63,12 +63,12 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 		h.Set("Content-Length", strconv.Itoa(len(found.content)))
 		h.Set("Cache-Control", found.caching)
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Access-Control-Allow-Origin", "*") // it is for everybody to check, from a page too
-		_, _ = w.Write(found.content)             // no HTML, says the header; a failing connection is the client's affair
+		h.Set("Access-Control-Allow-Origin", "*") // web pages of other sites may verify the ledger too
+		_, _ = w.Write(found.content)             // the Content-Type is not HTML; an error means a closed connection
 	}), l.Refuse)
 }
 
-// missing says what is not there when an error says that something is not.
+// missing returns a 404 with detail for ledger.ErrNotFound, and any other error unchanged.
 func missing(detail string, err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return problem.NotFound().WithDetail(detail)
@@ -85,7 +85,7 @@ func (l *Ledger) checkpoint(ctx context.Context, _ *http.Request) (file, error) 
 	return text(c.Note), nil
 }
 
-// key handles GET /ledger/key: the public keys that the newest checkpoint is signed with, one a line.
+// key handles GET /ledger/key: the public keys that signed the newest checkpoint, one per line.
 func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 	c, err := l.Store.Latest(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 	return text([]byte(strings.Join(keys, "\n") + "\n")), nil
 }
 
-// proof handles GET /ledger/proof?logIndex=…: that the newest checkpoint covers an entry.
+// proof handles GET /ledger/proof?logIndex=…: the proof that the newest checkpoint covers an entry.
 func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
 	query, err := httpkit.ReadStrictQuery(r.URL, "logIndex")
 	if err != nil {
@@ -131,12 +131,13 @@ func (l *Ledger) tile(ctx context.Context, r *http.Request) (file, error) {
 	return file{"application/octet-stream", forever, data}, nil
 }
 
-// parseTile reads what follows /tile/ in an address. tlog has the height in it, and calls entries data.
+// parseTile parses the part of a path after /tile/. Paths of tlog also have the height, and "data" instead of
+// "entries".
 func parseTile(path string) (tlog.Tile, error) {
 	if rest, ok := strings.CutPrefix(path, "entries/"); ok {
 		path = "data/" + rest
 	} else if strings.HasPrefix(path, "data/") {
 		return tlog.Tile{}, ledger.ErrNotFound
 	}
-	return tlog.ParseTilePath("tile/" + strconv.Itoa(ledger.TileHeight) + "/" + path) //nolint:wrapcheck // nobody sees it
+	return tlog.ParseTilePath("tile/" + strconv.Itoa(ledger.TileHeight) + "/" + path) //nolint:wrapcheck // the caller discards it
 }

@@ -26,7 +26,7 @@ type novelBody struct {
 	Language      string    `json:"language"`
 	ReadingStatus string    `json:"readingStatus"`
 	State         string    `json:"state"`
-	Platform      *string   `json:"platform"` // null when it is the host platform's
+	Platform      *string   `json:"platform"` // null: the host platform
 }
 
 func newNovelBody(a httpkit.Addresses, n *queries.Novel) novelBody {
@@ -38,10 +38,10 @@ func newNovelBody(a httpkit.Addresses, n *queries.Novel) novelBody {
 	}
 }
 
-// novelPage is a part of a list of novels.
+// novelPage is one page of a list of novels.
 type novelPage struct {
 	Items      []novelBody `json:"items"`
-	NextCursor *string     `json:"nextCursor"` // null on the last
+	NextCursor *string     `json:"nextCursor"` // null on the last page
 }
 
 // novels handles GET /api/novels.
@@ -52,7 +52,7 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 	}
 	found, err := a.Reader.Novels(ctx, params)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was reading
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	page := novelPage{
 		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(queries.CatalogueCursor(found.Next)),
@@ -63,7 +63,7 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 	return page, nil
 }
 
-// novelAsOfBody is a novel as it was at a moment in the past.
+// novelAsOfBody is the state of a novel at a past time.
 type novelAsOfBody struct {
 	novelBody `json:",inline"`
 
@@ -79,7 +79,7 @@ func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any
 	}
 	found, err := a.Reader.Novel(ctx, slug, asOf)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was reading
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	return novelAsOfBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf)}, nil
 }

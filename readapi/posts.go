@@ -81,7 +81,7 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 	}
 	found, err := a.Reader.Post(ctx, id)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was reading
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	return singleBody{
 		newPostBody(a.Addresses, found.Novel.Slug, &found.Post), found.ThreadID, newHeadingBody(a.Addresses, &found.Novel),

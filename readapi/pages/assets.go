@@ -19,19 +19,19 @@ import (
 //go:embed assets/*
 var assetFiles embed.FS
 
-// asset is a file that never changes under its name, which holds a digest of it.
+// asset is a file whose name contains a digest of its content, so that it can be cached forever.
 type asset struct {
 	name    string // style.1a2b3c4d5e6f.css
 	content []byte
 }
 
-// assets are the files by their plain names.
+// assets are the files by their names without digest.
 var assets = loadAssets()
 
 func loadAssets() map[string]asset {
 	entries, err := assetFiles.ReadDir("assets")
 	if err != nil {
-		panic(err) // the files are compiled in
+		panic(err) // impossible: the files are embedded
 	}
 	loaded := map[string]asset{}
 	for _, entry := range entries {
@@ -46,13 +46,13 @@ func loadAssets() map[string]asset {
 	return loaded
 }
 
-// assetPath is the path of an asset, with the digest.
+// assetPath returns the path of an asset, with the digest.
 func (p *Pages) assetPath(name string) string {
 	return p.Addresses.Base() + "/assets/" + assets[name].name
 }
 
-// asset handles GET /assets/{name}. During a roll-out a page of another version may ask for another digest: it gets
-// what there is, for the moment.
+// asset handles GET /assets/{name}. During a roll-out a page of another version may request another digest: it gets
+// this version's file, without caching.
 func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	name := mux.Vars(r)["name"]
 	parts := strings.Split(name, ".")
@@ -67,7 +67,7 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document, too
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Etag", `W/"`+known.name+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(known.content))

@@ -14,7 +14,7 @@ type catalogueBody struct {
 	Text, State, Owner string // as requested
 	Filtered           bool
 	Novels             []novelView
-	First, Next        string // paths of other pages; "" without
+	First, Next        string // paths of other pages; "" for none
 }
 
 // catalogue handles GET /novels.
@@ -25,7 +25,7 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 	}
 	found, err := p.Reader.Novels(ctx, params)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was reading
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	body := catalogueBody{
 		Text: params.Text, State: params.State, Owner: params.Owner, Novels: make([]novelView, len(found.Novels)),
@@ -55,7 +55,7 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 	return d, nil
 }
 
-// keep copies the parameters that are given.
+// keep copies the named parameters that are present.
 func keep(to, from url.Values, names ...string) {
 	for _, name := range names {
 		if value := from.Get(name); value != "" {
@@ -71,7 +71,7 @@ func address(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// novelView is a novel as a template shows it.
+// novelView is a novel for a template.
 type novelView struct {
 	*queries.Novel
 

@@ -18,21 +18,21 @@ import (
 type discussionBody struct {
 	Title, Lang, NovelPath, Path string
 	AsOf                         *moment
-	AsOfText                     string // the parameter
+	AsOfText                     string // value of the parameter asOf
 	Chapter                      string // as requested: a number, "none" or ""
 	ChapterName                  string
 	Newest                       bool
-	Whole                        string // path of the beginning of the discussion; "" on it
-	Oldest, NewestFirst          string // paths in either order
-	Previous, Next               string // paths of other pages; "" without
-	Alone                        bool   // one thread, with its replies page by page
-	Empty                        bool   // nobody has commented
+	Whole                        string // path of the first page; "" on the first page
+	Oldest, NewestFirst          string // paths of the two orders
+	Previous, Next               string // paths of other pages; "" for none
+	Alone                        bool   // a page of the replies of one thread
+	Empty                        bool   // no comments
 
 	page  *queries.Page
 	links links
 }
 
-// Comments renders the comments, which takes much more memory than they do: so it is left to the template.
+// Comments renders the comments. The template calls it, because the HTML takes much more memory than the comments.
 func (b *discussionBody) Comments() template.HTML { return comments(b.page, b.links) }
 
 // discussion handles GET /novels/{slug}/discussion.
@@ -43,7 +43,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	}
 	page, err := p.Reader.Discussion(ctx, params)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was reading
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	n := &page.Novel
 	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query())
@@ -75,8 +75,8 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	return d, nil
 }
 
-// name gives a page of a discussion that is not its beginning an address and a description of its own. All links to
-// comments under one top-level comment lead to the same page, or to its continuations.
+// name sets the canonical address and the description of a page that is not the first one. All links to comments under
+// one top-level comment have the address of the same page, or of its continuations.
 func (p *Pages) name(d *document, page *queries.Page, params queries.DiscussionParams) {
 	query := url.Values{}
 	switch {

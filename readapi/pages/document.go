@@ -13,21 +13,21 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// document is everything that a template may show. Body holds what is particular to one kind of page.
+// document is the data of a template. Body is specific to the kind of page.
 type document struct {
 	Template    string // name of the template of the body
-	Base        string // path of the public URL, with which links begin
+	Base        string // path of the public URL, the prefix of links
 	Style, Icon string // paths
 	Title       string
 	Description string // for link previews and search engines
-	Canonical   string // "" on pages that have no address of their own
-	Kind        string // of thing, for link previews
-	Image       string // address of the cover; "" without
-	NoIndex     bool   // search engines should leave it alone
+	Canonical   string // "" on pages without a canonical address
+	Kind        string // Open Graph type, for link previews
+	Image       string // address of the cover; "" for none
+	NoIndex     bool   // search engines must not index it
 	Body        any
 }
 
-// templates are the layout with one kind of page each.
+// templates has the layout combined with each kind of page.
 var templates = parse("start", "catalogue", "novel", "discussion", "problem")
 
 func parse(names ...string) map[string]*template.Template {
@@ -49,8 +49,8 @@ func (p *Pages) render(w io.Writer, d *document) error {
 	return nil
 }
 
-// plain removes the characters that change the direction of text from what is shown where nothing can contain them: in
-// the title of a window, in a link preview.
+// plain removes the characters that change the direction of text. It is for places without markup to isolate them, such
+// as the title of a window or a link preview.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
@@ -60,7 +60,7 @@ func plain(text string) string {
 	}, text)
 }
 
-// failure is the body of a page about an error.
+// failure is the body of an error page.
 type failure struct {
 	Heading, Detail, RequestID string
 	Status                     int

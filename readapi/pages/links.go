@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// links are the addresses of other parts of the discussion, under the same question.
+// links builds the addresses of other parts of the discussion, with the same parameters.
 type links struct {
 	path string
 	kept url.Values // sort, chapter, limit, asOf, under
@@ -20,7 +20,7 @@ func newLinks(path string, query url.Values) links {
 	return l
 }
 
-// with returns the address of a part. Only a cursor stays with the replies to one comment.
+// with returns the address with one parameter changed. It keeps the parameter under only for a cursor.
 func (l links) with(name, value string) string {
 	query := maps.Clone(l.kept)
 	if name != "cursor" {
@@ -30,14 +30,14 @@ func (l links) with(name, value string) string {
 	return address(l.path, query)
 }
 
-// whole returns the address of the beginning.
+// whole returns the address of the first page.
 func (l links) whole() string {
 	query := maps.Clone(l.kept)
 	query.Del("under")
 	return address(l.path, query)
 }
 
-// post is the address of a comment.
+// post returns the address of a comment.
 func (l links) post(id string) string {
 	if asOf := l.kept.Get("asOf"); asOf != "" {
 		return address(l.path, url.Values{"asOf": {asOf}, "post": {id}}) + "#post-" + id
@@ -45,7 +45,7 @@ func (l links) post(id string) string {
 	return l.path + "?post=" + id + "#post-" + id
 }
 
-// under is the address of the replies to a top-level comment from a cursor on.
+// under returns the address of the replies to a top-level comment from a cursor on.
 func (l links) under(id, cursor string) string {
 	query := url.Values{"under": {id}}
 	keep(query, l.kept, "sort", "asOf")
@@ -55,5 +55,5 @@ func (l links) under(id, cursor string) string {
 	return address(l.path, query)
 }
 
-// chapter is the address of the comments on a chapter.
+// chapter returns the address of the comments on a chapter.
 func (l links) chapter(chapter string) string { return l.with("chapter", chapter) }

@@ -31,7 +31,7 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	}
 	found, err := p.Reader.Novel(ctx, slug, asOf)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was reading
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	body := novelBody{novelView: p.view(&found), AsOf: momentOrNil(asOf)}
 	if asOf != nil {
@@ -43,8 +43,8 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	}, nil
 }
 
-// lang returns the lang attribute of what is in the original language: a canonical tag (BCP 47), en for eng, or "",
-// which means unknown. A partner may call a language anything.
+// lang returns the lang attribute for text in the original language: a canonical tag (BCP 47) such as en for eng, or ""
+// for an unknown language. A partner may use any text as the name of a language.
 func lang(original string) string {
 	tag, err := language.Parse(original)
 	if err != nil || tag == language.Und {
@@ -53,8 +53,8 @@ func lang(original string) string {
 	return tag.String()
 }
 
-// languageName returns what readers call the original language: English for en; what the partner calls it unless that
-// is a language tag.
+// languageName returns the English name of the original language if it is a language tag (English for en), otherwise
+// the partner's text.
 func languageName(original string) string {
 	tag, err := language.Parse(original)
 	if err != nil || tag == language.Und {
@@ -63,10 +63,10 @@ func languageName(original string) string {
 	return cmp.Or(display.English.Tags().Name(tag), original)
 }
 
-// excerptLength is how much of a text a link preview shows, in characters.
+// excerptLength is the length of the text in a link preview, in characters.
 const excerptLength = 200
 
-// excerpt is the beginning of a text.
+// excerpt returns the beginning of a text.
 func excerpt(text string) string {
 	n := 0
 	for i := range text {
@@ -81,7 +81,7 @@ func excerpt(text string) string {
 	return text
 }
 
-// moment is a time as a template shows it.
+// moment is a time for a template.
 type moment struct {
 	Machine, Human string
 }

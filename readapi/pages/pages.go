@@ -1,8 +1,8 @@
-// Package pages serves readers with HTML: the catalogue, novels and their discussions, at the addresses that the
-// commands return.
+// Package pages serves HTML to readers: the catalogue, novels and their discussions, at the addresses in responses to
+// partners.
 //
-// What partners send is text: html/template escapes it, <bdi> and dir=auto keep its directions to itself, and the style
-// sheet keeps its sizes. Pages hold no script, and their Content-Security-Policy allows none.
+// Text of partners is untrusted: html/template escapes it, <bdi> and dir=auto isolate its direction, and the style
+// sheet limits its size. Pages have no scripts, and their Content-Security-Policy forbids them.
 package pages
 
 import (
@@ -19,7 +19,7 @@ import (
 	"novelgate/readapi/queries"
 )
 
-// Pages are the routes. queries.Problem belongs to the Problems of its Kit.
+// Pages serves the pages. The Problems of its Kit must include queries.Problem.
 type Pages struct {
 	*httpkit.Kit
 
@@ -40,8 +40,8 @@ func (p *Pages) Register(router *mux.Router) {
 	}
 }
 
-// policy lets a page load its own style sheet and icon, and covers from anywhere; nothing else, and nothing may frame
-// it.
+// policy lets a page load its own style sheet and icon, and covers from any https address. It forbids everything else,
+// including framing.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; " +
 	"frame-ancestors 'none'"
 
@@ -50,10 +50,10 @@ func setPolicies(h http.Header) {
 	h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
 }
 
-// query answers a request with a page.
+// query returns the page for a request.
 type query func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (*document, error)
 
-// handler serves a page whose address has parameters.
+// handler serves a page with query parameters.
 func (p *Pages) handler(read query) http.Handler {
 	return p.page(func(ctx context.Context, r *http.Request) (*document, error) {
 		parameters, err := httpkit.ReadQuery(r.URL)
@@ -66,7 +66,7 @@ func (p *Pages) handler(read query) http.Handler {
 
 const contentType = "text/html; charset=utf-8"
 
-// page serves a page.
+// page serves a page without query parameters.
 func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
 	rendered := p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
 		d, err := read(ctx, r)
@@ -78,7 +78,7 @@ func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document,
 	})
 }
 
-// refuse answers with a page that says what is wrong.
+// refuse sends an error page.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refused, requestID := p.Failure(r, err), httpkit.RequestID(r.Context())
 	var buffer bytes.Buffer
@@ -96,6 +96,6 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(refused.Code.Status())
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(buffer.Bytes()) // a failing connection is the client's affair
+		_, _ = w.Write(buffer.Bytes()) // the client closed the connection
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"novelgate/readapi/queries"
 )
 
-// start handles GET /, for people. A program that does not take pages has no business here, and is told so in its own
-// language.
+// start handles GET / for browsers. A client that does not accept HTML gets a problem body with 404.
 func (p *Pages) start() http.Handler {
 	page := p.page(func(context.Context, *http.Request) (*document, error) {
 		return &document{
@@ -28,8 +27,7 @@ func (p *Pages) start() http.Handler {
 	})
 }
 
-// Missing answers for addresses that no route has: with a page where the others are pages, below /novels/, and else as
-// programs expect.
+// Missing handles unknown addresses: with an error page below /novels/, otherwise with a problem body.
 func (p *Pages) Missing() http.Handler {
 	page := p.page(func(context.Context, *http.Request) (*document, error) { return nil, queries.ErrNotFound })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

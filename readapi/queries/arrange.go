@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// arrange makes threads of the comments that were read, in whatever order, and says which pages are beside this one.
+// arrange builds the threads of a page from comments in any order, and sets the cursors of the neighbouring pages.
 func (s *scan) arrange(page *Page, posts []Post) error {
 	var tops []Post
 	below := map[uuid.UUID][]Post{}
@@ -43,7 +43,8 @@ func (s *scan) arrange(page *Page, posts []Post) error {
 	return s.addRecent(page)
 }
 
-// neighbours names the pages beside a page. further says whether there is more in the direction in which it was read.
+// neighbours sets the cursors of the neighbouring pages. further means that there are more comments in the direction of
+// reading.
 func (s *scan) neighbours(page *Page, further bool) {
 	n := len(page.Threads)
 	if n == 0 {
@@ -58,7 +59,7 @@ func (s *scan) neighbours(page *Page, further bool) {
 	}
 }
 
-// thread puts the replies that were read below a top-level comment.
+// thread returns a top-level comment with the replies that were read.
 func (s *scan) thread(top Post, found []Post) Thread {
 	t := Thread{Post: top, Later: top.ID == s.window && s.repliesFrom != first}
 	slices.SortFunc(found, func(a, b Post) int {
@@ -66,13 +67,13 @@ func (s *scan) thread(top Post, found []Post) Thread {
 	})
 	if shown := fitting(found, s.replies); shown < len(found) {
 		found = found[:shown]
-		t.More = s.repliesBehind(&t, found)
+		t.More = s.repliesAfter(&t, found)
 	}
 	t.Replies = preorder(found)
 	return t
 }
 
-// fitting returns how many comments there is room for, up to a limit.
+// fitting returns the number of comments that fit on the page, up to limit.
 func fitting(posts []Post, limit int) int {
 	for i := range posts {
 		if i == limit || posts[i].cut {
@@ -82,8 +83,8 @@ func fitting(posts []Post, limit int) int {
 	return len(posts)
 }
 
-// repliesBehind is the cursor of the replies behind those that are shown of a thread.
-func (s *scan) repliesBehind(t *Thread, shown []Post) string {
+// repliesAfter returns the cursor of the replies after the shown ones of a thread.
+func (s *scan) repliesAfter(t *Thread, shown []Post) string {
 	if n := len(shown); n > 0 {
 		return encodeCursor(replies, shown[n-1].ReceivedAt, shown[n-1].Depth, shown[n-1].ID)
 	}
@@ -94,8 +95,8 @@ func (s *scan) repliesBehind(t *Thread, shown []Post) string {
 	return encodeCursor(replies, time.Time{}, 0, uuid.Nil) // before the first
 }
 
-// preorder puts each comment behind what it replies to, and the answers to one comment in the order of their writing. A
-// comment whose parent is not among them stands like an answer to the top-level comment.
+// preorder sorts comments so that each one follows its parent, with the replies to one comment in the order of writing.
+// A comment whose parent is not in the list is treated as a reply to the top-level comment.
 func preorder(posts []Post) []Post {
 	if len(posts) < 2 {
 		return posts
@@ -105,21 +106,21 @@ func preorder(posts []Post) []Post {
 		known[posts[i].ID] = struct{}{}
 	}
 	var tops []Post
-	answers := map[uuid.UUID][]Post{}
+	children := map[uuid.UUID][]Post{}
 	for _, p := range posts {
 		if _, ok := known[p.ParentID.UUID]; ok && p.ParentID.Valid {
-			answers[p.ParentID.UUID] = append(answers[p.ParentID.UUID], p)
+			children[p.ParentID.UUID] = append(children[p.ParentID.UUID], p)
 		} else {
 			tops = append(tops, p)
 		}
 	}
 	ordered := make([]Post, 0, len(posts))
 	var add func(siblings []Post)
-	add = func(siblings []Post) { // as deep as a page has replies at most
+	add = func(siblings []Post) { // recursion is limited by the number of replies on a page
 		slices.SortStableFunc(siblings, func(a, b Post) int { return a.WrittenAt.Compare(b.WrittenAt) })
 		for _, p := range siblings {
 			ordered = append(ordered, p)
-			add(answers[p.ID])
+			add(children[p.ID])
 		}
 	}
 	add(tops)

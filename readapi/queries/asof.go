@@ -23,7 +23,7 @@ var historySQL string
 
 const platformSQL = `SELECT name FROM integrations WHERE integration_id = $1`
 
-// novelAsOf is a novel as it was at a moment.
+// novelAsOf returns the state of a novel at a past time.
 func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (Novel, error) {
 	folded, err := r.foldNovel(ctx, today.ID, asOf)
 	if err != nil {
@@ -42,9 +42,8 @@ func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (No
 	return then, nil
 }
 
-// foldNovel folds the history of a novel up to the first event that was recorded after a moment. It fails with
-// ErrNotFound when the novel was not public then, or did not exist. However long the history is, one event of it is in
-// memory at a time.
+// foldNovel builds the state of a novel from its events up to the first event that was recorded after asOf. It fails
+// with ErrNotFound when the novel was not public then, or did not exist. It holds one event in memory at a time.
 func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (novel.Novel, error) {
 	rows, err := r.DB.Query(ctx, historySQL, id)
 	if err != nil {
@@ -68,7 +67,7 @@ func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (n
 		}
 		then = then.Apply(event)
 	}
-	rows.Close() // before the connection is asked for its errors
+	rows.Close() // before rows.Err, which is complete only then
 	if err := rows.Err(); err != nil {
 		return novel.Novel{}, fmt.Errorf("read history of novel: %w", err)
 	}
@@ -78,8 +77,7 @@ func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (n
 	return then, nil
 }
 
-// asOf completes a page whose comments are those of a moment in the past: the novel must have been public, and the
-// authors go by their names of then.
+// asOf completes a page of a past time: the novel must have been public, and authors get the names that they had.
 func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
 	then, err := r.foldNovel(ctx, page.Novel.ID, asOf)
 	if err != nil {
@@ -107,7 +105,7 @@ func (p *Page) each(do func(p *Post)) {
 	}
 }
 
-// authors lists those whose names are shown.
+// authors returns the authors whose names are shown.
 func (p *Page) authors() []uuid.UUID {
 	var ids []uuid.UUID
 	p.each(func(p *Post) {

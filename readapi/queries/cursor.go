@@ -11,11 +11,11 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// ErrCursor refuses a cursor that no page has named.
+// ErrCursor refuses a text that is not a cursor of a page.
 var ErrCursor = errors.New("is not a cursor of a page")
 
-// place is where a page starts: at a comment, the comment included. Top-level comments are in the order of (at, id), at
-// being when they were written; replies in that of (at, depth, id), at being when they arrived.
+// place is the place of a comment, at which a page starts, inclusive. Top-level comments are sorted by (at, id), where
+// at is the time of writing; replies by (at, depth, id), where at is the time of receipt.
 type place struct {
 	at    pgtype.Timestamptz
 	depth int32
@@ -32,10 +32,10 @@ func placeOf(at time.Time, depth int, id uuid.UUID) place {
 	return place{at: pgtype.Timestamptz{Time: at, Valid: true}, depth: int32(depth), id: id} //nolint:gosec // read from an integer of the database
 }
 
-// beside returns the place right behind p, or right before it. Times are whole microseconds.
-func (p place) beside(behind bool) place {
+// beside returns the place right after p, or right before it. Times are whole microseconds.
+func (p place) beside(after bool) place {
 	step, wrapped := byte(1), byte(0)
-	if !behind {
+	if !after {
 		step, wrapped = 255, 255
 	}
 	for i := len(p.id) - 1; i >= 0; i-- {
@@ -45,7 +45,7 @@ func (p place) beside(behind bool) place {
 		}
 	}
 	move := time.Microsecond
-	if !behind {
+	if !after {
 		move = -move
 	}
 	p.at.Time = p.at.Time.Add(move)
@@ -54,9 +54,9 @@ func (p place) beside(behind bool) place {
 
 // Kinds of cursor.
 const (
-	onward   = 'n' // top-level comments behind one, in the order requested
+	onward   = 'n' // top-level comments after one, in the requested order
 	backward = 'p' // top-level comments before one
-	replies  = 'r' // replies behind one
+	replies  = 'r' // replies after one
 )
 
 const placeLength = 8 + 4 + 16
@@ -76,7 +76,7 @@ func decodeCursor(text string) (kind byte, p place, err error) {
 	kind, b := decoded[0], []byte(decoded[1:])
 	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC() //nolint:gosec // back and forth
 	if at.Year() < earliestYear || at.Year() > latestYear {
-		return 0, place{}, ErrCursor // what a comment is never dated, and the database might not take
+		return 0, place{}, ErrCursor // outside the range of comments, and possibly of the database
 	}
 	return kind, placeOf(at, int(int32(binary.BigEndian.Uint32(b[8:]))), uuid.UUID(b[12:])), nil //nolint:gosec // back and forth
 }

@@ -11,35 +11,35 @@ import (
 	"novelgate/aggregates/novel"
 )
 
-// FirstReplies is how many replies come with each top-level comment of a page.
+// FirstReplies is the number of replies of each top-level comment on a page.
 const FirstReplies = 10
 
 // NoChapter is the Chapter of comments on the novel as a whole.
 const NoChapter = "none"
 
-// DiscussionParams says which part of a discussion to read. The zero value, with a Slug and a Limit, is the beginning, oldest
+// DiscussionParams selects a part of a discussion. With only Slug and Limit it is the first page, oldest comments
 // first.
 type DiscussionParams struct {
 	Slug    string
-	Newest  bool          // first, rather than the oldest
+	Newest  bool          // newest comments first
 	Chapter string        // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
-	Cursor  string        // of another page of the same question
-	Limit   int           // how many top-level comments; under one: how many replies
+	Cursor  string        // of another page with the same parameters
+	Limit   int           // number of top-level comments; with Under: of replies
 	Under   uuid.NullUUID // the replies of this top-level comment
-	Post    uuid.NullUUID // the page that holds this comment, whatever its chapter
-	AsOf    *time.Time    // what was there at that moment; nil for now
+	Post    uuid.NullUUID // the page with this comment, regardless of Chapter
+	AsOf    *time.Time    // state at this time; nil: now
 }
 
-// Page is a part of a discussion.
+// Page is one page of a discussion.
 type Page struct {
 	Novel    Heading
-	ThreadID uuid.NullUUID // null while nobody has commented
+	ThreadID uuid.NullUUID // null without comments
 	Threads  []Thread
-	Next     string // Cursor of the next page; "" when this is the last
-	Previous string // likewise, of the one before
+	Next     string // Cursor of the next page; "" on the last page
+	Previous string // Cursor of the previous page; "" on the first page
 }
 
-// Heading is what a page of a discussion says about the novel.
+// Heading is the novel of a page of a discussion.
 type Heading struct {
 	ID                              uuid.UUID
 	Slug, Title, Language, CoverURL string
@@ -50,10 +50,10 @@ type Heading struct {
 // Thread is a top-level comment with some of its replies.
 type Thread struct {
 	Post
-	// each reply behind what it replies to, as deep as it is; the answers to one comment in the order of their writing
+	// each reply after its parent; the replies to one comment in the order of writing
 	Replies []Post
-	Later   bool   // Replies do not begin at the first
-	More    string // Cursor of the replies that follow, under this comment; "" when there are none
+	Later   bool   // Replies do not start with the first one
+	More    string // Cursor of further replies, for use with Under; "" for none
 }
 
 // Discussion reads a page. It fails with ErrNotFound, ErrGone or ErrCursor.
@@ -74,7 +74,7 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 	return page, nil
 }
 
-// start finds out where a page begins.
+// start returns the scan of a page.
 func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
 	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
 	if q.Newest {
@@ -108,11 +108,11 @@ func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
 	return s, nil
 }
 
-// under reads the replies of one comment.
+// under returns the scan of the replies to one comment.
 func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
 	found, err := r.locate(ctx, s.DiscussionParams, s.Under.UUID)
 	if errors.Is(err, errNotProjected) || err == nil && found.root != s.Under.UUID {
-		return scan{}, ErrNotFound // replies have no pages of their own
+		return scan{}, ErrNotFound // a reply has no replies page
 	}
 	if err != nil {
 		return scan{}, err
@@ -122,7 +122,7 @@ func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
 	return s, nil
 }
 
-// around reads the page that begins with the comment's top-level comment.
+// around returns the scan of the page that starts with the comment's top-level comment.
 func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 	s.Chapter = ""
 	found, err := r.locate(ctx, s.DiscussionParams, s.Post.UUID)
@@ -136,7 +136,7 @@ func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 	return s, nil
 }
 
-// begin makes s start at the top-level comment of what was found.
+// begin makes s start at the top-level comment of found.
 func (s *scan) begin(found located) {
 	s.start, s.window = found.start(), found.root
 	if s.more = found.older; s.Newest {
@@ -147,19 +147,19 @@ func (s *scan) begin(found located) {
 	}
 }
 
-// scan is a DiscussionParams with what it takes to read the answer with one statement.
+// scan is a DiscussionParams with the derived values of the statement.
 type scan struct {
 	DiscussionParams
 	descending  bool
-	backward    bool      // a page before another: read against the order requested
-	more        bool      // there is something before start
+	backward    bool      // a previous page: read in reverse of the requested order
+	more        bool      // there are comments before start
 	start       place     // of the first top-level comment
-	replies     int       // how many of each
+	replies     int       // number of replies of each top-level comment
 	window      uuid.UUID // the top-level comment whose replies are read
-	repliesFrom place     // from here on
-	alone       bool      // no other top-level comment is wanted
+	repliesFrom place     // first reply to read
+	alone       bool      // read only one top-level comment
 
-	recent       []Post // comments that the read model lacks, each the reply of the one before
+	recent       []Post // comments that are not in the read model yet, each one a reply to the previous one
 	recentThread uuid.UUID
 }
 

@@ -1,24 +1,22 @@
-// Package queries reads what the public may see: approved and published novels, their discussions, single comments.
+// Package queries reads the public data: approved and published novels, their discussions, and single comments.
 //
 // # Pages of a discussion
 //
-// A discussion is paged by its top-level comments, by the time at which they were written, either way. Each comes with
-// the first of its replies, whatever their depth, in the order in which they arrived: none arrives before what it
-// replies to, so the first so many are a connected part of the tree. The rest are read from the top-level comment on,
-// page by page.
+// A discussion has pages of top-level comments, sorted by the time of writing, in either direction. Each one has its
+// first replies of any depth, in the order of receipt. A reply never arrives before its parent, so the first N replies
+// are a connected part of the tree. Further replies have pages of their own, for each top-level comment.
 //
 // # Statements
 //
-// An answer of today is one statement of index probes, so a read model may be switched for its next generation at any
-// moment. Only a link to a comment takes one more, which finds its place.
+// A page of the current state is one statement of index scans, so a read model may be switched to its next generation
+// at any time. A link to a comment takes a second statement, which finds its place.
 //
-// A look into the past takes two more: one for the history of the novel, one for the names of those days. It costs
-// more, too, and what it costs grows: the history of the novel is folded from its beginning, one event in memory at a
-// time, and comments that were received later but are said to be written by then, as in an import of old ones, are
-// passed over one by one until the page is full. Nothing but the time of the request bounds that.
+// A page of a past time takes two more statements: one for the history of the novel, one for the names of authors at
+// that time. Its cost grows: the state of the novel is built from all its events, one at a time, and comments with an
+// earlier time of writing that were received later, as in an import of old comments, are skipped until the page is
+// full. Only the time-out of the request limits this.
 //
 // # What is withheld
 //
-// A comment that staff hid, and one that was erased, keeps its place and its replies; neither its text nor its author
-// leaves this package.
+// Hidden and erased comments keep their places and replies. This package never returns their text and author.
 package queries

@@ -16,17 +16,17 @@ import (
 //go:embed locate.sql
 var locateSQL string
 
-// errNotProjected says that the read model does not have a comment in a discussion, yet or at all.
+// errNotProjected means that the read model does not have the comment in this discussion, yet or at all.
 var errNotProjected = errors.New("the comment is not in the read model")
 
-// located is where a comment stands.
+// located is the place of a comment in a discussion.
 type located struct {
 	root          uuid.UUID // its top-level comment
 	rootWrittenAt time.Time
 	id            uuid.UUID
-	at            time.Time // of arrival
+	at            time.Time // of receipt
 	depth         int
-	beyond        bool // the replies that come with a top-level comment do not reach it
+	beyond        bool // it comes after the first FirstReplies replies of root
 	older, newer  bool // whether there are top-level comments before and after root
 }
 
@@ -48,7 +48,7 @@ func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (
 	return found, visible(state)
 }
 
-// until is the moment after which nothing counts.
+// until returns the end of the time range of a page, inclusive.
 func until(asOf *time.Time) pgtype.Timestamptz {
 	if asOf == nil {
 		return last.at

@@ -15,23 +15,23 @@ import (
 	"novelgate/internal/database"
 )
 
-// What can be wrong with an address.
+// Errors of an address.
 var (
 	ErrNotFound = errors.New("there is no such novel or comment for the public")
 	ErrGone     = errors.New("staff declined the novel")
 )
 
-// Novel is a novel that the public may see.
+// Novel is a public novel.
 type Novel struct {
 	ID       uuid.UUID
 	Slug     string
 	Title    string
 	State    novel.State // Approved or Published
-	Platform string      // name of the partner platform that it came from; "" when it is the host platform's
+	Platform string      // name of the owning partner platform; "" for the host platform
 	novel.Details
 }
 
-// visible returns nil for a novel that the public may see.
+// visible returns nil for a public novel, ErrGone or ErrNotFound for any other.
 func visible(state novel.State) error {
 	switch state {
 	case novel.Approved, novel.Published:
@@ -43,7 +43,7 @@ func visible(state novel.State) error {
 	}
 }
 
-// Reader reads from the read models, and from the event log what they do not show yet.
+// Reader reads the read models, and the event log for comments that are not in them yet.
 type Reader struct {
 	DB database.Querier
 }
@@ -51,7 +51,7 @@ type Reader struct {
 //go:embed novel.sql
 var novelSQL string
 
-// Novel returns a novel by its slug, as it was at a moment in the past unless that is nil. It fails with ErrNotFound or
+// Novel returns the novel with a slug, in its state at asOf, or now when asOf is nil. It fails with ErrNotFound or
 // ErrGone.
 func (r *Reader) Novel(ctx context.Context, slug string, asOf *time.Time) (Novel, error) {
 	n, err := one(ctx, r.DB, scanNovel, novelSQL, slug)
@@ -83,12 +83,12 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 	return n, nil
 }
 
-// one reads the one row of a query, pgx.ErrNoRows when there is none.
+// one reads the one row of a query. It fails with pgx.ErrNoRows when there is none.
 func one[T any](ctx context.Context, db database.Querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		var none T
-		return none, err //nolint:wrapcheck // callers say what they were reading
+		return none, err //nolint:wrapcheck // callers wrap it
 	}
 	return pgx.CollectExactlyOneRow(rows, scan)
 }

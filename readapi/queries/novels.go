@@ -18,30 +18,31 @@ import (
 // Host is the owner of the novels that the host platform publishes.
 const Host = "host"
 
-// CatalogueParams says which novels to list. The zero value, with a Limit, is the beginning of all of them.
+// CatalogueParams selects novels. With only Limit it is the first page of all novels.
 type CatalogueParams struct {
-	Text  string // in the title, whatever the case
+	Text  string // in the title, ignoring case
 	State string // "approved" or "published"; "" for both
-	Owner string // name of a partner platform, whatever the case, or Host; "" for all
-	After string // Next of the page before
+	Owner string // name of a partner platform, ignoring case, or Host; "" for all
+	After string // Next of the previous page
 	Limit int    // 1 or more
-	Look  int    // at how many titles, at most, when not every novel is wanted; DefaultLook when 0
+	Look  int    // limit on titles to examine with a filter; 0: DefaultLook
 }
 
-// DefaultLook bounds what one request costs, however large the catalogue and however rare a match.
+// DefaultLook limits the cost of a request with a filter, for any size of the catalogue.
 const DefaultLook = 20_000
 
-// CataloguePage is a part of a list of novels.
+// CataloguePage is one page of a list of novels.
 type CataloguePage struct {
 	Novels []Novel
-	// where the next page starts after; "" when this is the last. Novels may be fewer than the limit all the same
+	// place after which the next page starts; "" on the last page. A page may have fewer novels than Limit and still have
+	// a Next
 	Next string
 }
 
 //go:embed novels.sql
 var novelsSQL string
 
-// Novels lists novels that the public may see, by title.
+// Novels lists public novels, sorted by title.
 func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, error) {
 	var state, owner *string
 	var look *int
@@ -66,8 +67,8 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	var (
 		found   []Novel
 		folded  []string
-		reached pgtype.Text // the last title that was looked at, if there are more
-		further bool        // there are novels that the page has no room for
+		reached pgtype.Text // the last examined title, if there are more
+		further bool        // there are novels that do not fit on the page
 	)
 	defer rows.Close()
 	for size := 0; rows.Next(); {
@@ -79,7 +80,7 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 			return CataloguePage{}, fmt.Errorf("list novels: %w", err)
 		}
 		size += details
-		if key.Valid { // else there is none
+		if key.Valid { // else the row has no novel
 			found, folded = append(found, n), append(folded, key.String)
 		}
 	}
@@ -93,17 +94,18 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	return CataloguePage{Novels: found, Next: reached.String}, nil
 }
 
-// catalogueBytes is from which size on a page of novels takes no further one: what a hundred novels with a synopsis of
-// a few sentences come to.
+// catalogueBytes is the size at which a page of novels is full. It is enough for a hundred novels with a synopsis of a
+// few sentences.
 const catalogueBytes = 256 << 10
 
-// scanListed reads a row of novels.sql, and how many bytes of details it has. The key is null in a row without a novel.
+// scanListed reads a row of novels.sql. size is the number of bytes of its details. The key is null in a row without a
+// novel.
 func scanListed(rows pgx.Rows, reached *pgtype.Text) (n Novel, key pgtype.Text, size int, err error) {
 	var id uuid.NullUUID
 	var slug, title, state, platform pgtype.Text
 	var details pgtype.DriverBytes // not copied
 	if err := rows.Scan(reached, &id, &slug, &title, &state, &platform, &details, &key); err != nil || !key.Valid {
-		return n, key, 0, err //nolint:wrapcheck // the caller says what it was reading
+		return n, key, 0, err //nolint:wrapcheck // the caller wraps it
 	}
 	n = Novel{ID: id.UUID, Slug: slug.String, Title: title.String, State: novel.State(state.String), Platform: platform.String}
 	if err := json.Unmarshal(details, &n.Details); err != nil {

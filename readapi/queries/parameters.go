@@ -17,15 +17,15 @@ const (
 	DefaultLimit = 20
 	MaxLimit     = 100
 
-	defaultReplies = 50 // of one comment
+	defaultReplies = 50 // replies of one comment
 )
 
-// novelsCursor begins the cursors of lists of novels, and no others: those of the history begin with a digit, those of
-// a discussion and of staff with other letters.
+// novelsCursor is the prefix of cursors of lists of novels. Other cursors have other prefixes: a digit for the history,
+// other letters for discussions and staff.
 const novelsCursor = "c"
 
-// ParseCatalogue reads the parameters of a list of novels: q, state, owner, cursor, limit. As with the functions below,
-// the error is a *problem.Error that names every wrong parameter.
+// ParseCatalogue parses the parameters of a list of novels: q, state, owner, cursor, limit. The error of all Parse
+// functions is a *problem.Error that names every invalid parameter.
 func ParseCatalogue(q *httpkit.Query) (CatalogueParams, error) {
 	c := CatalogueParams{
 		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
@@ -37,7 +37,7 @@ func ParseCatalogue(q *httpkit.Query) (CatalogueParams, error) {
 	return c, q.Err() //nolint:wrapcheck // already a problem
 }
 
-// CatalogueCursor is the cursor parameter of the page that starts after a place; "" for none.
+// CatalogueCursor returns the cursor parameter of the page that starts after next; "" for none.
 func CatalogueCursor(next string) string {
 	if next == "" {
 		return ""
@@ -45,7 +45,7 @@ func CatalogueCursor(next string) string {
 	return httpkit.EncodeCursor(novelsCursor, next)
 }
 
-// ParseNovel reads the parameters of a novel: asOf. It fails with ErrNotFound when no novel can have the slug.
+// ParseNovel parses the parameter of a novel: asOf. It fails with ErrNotFound for an invalid slug.
 func ParseNovel(slug string, q *httpkit.Query) (asOf *time.Time, err error) {
 	if !httpkit.IsText(slug) {
 		return nil, ErrNotFound
@@ -54,8 +54,8 @@ func ParseNovel(slug string, q *httpkit.Query) (asOf *time.Time, err error) {
 	return asOf, q.Err() //nolint:wrapcheck // already a problem
 }
 
-// ParseDiscussion reads the parameters of a discussion: sort (newest unless it is oldest), chapter, cursor, limit,
-// under, post, asOf. It fails with ErrNotFound when no novel can have the slug.
+// ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, cursor, limit, under, post,
+// asOf. It fails with ErrNotFound for an invalid slug.
 func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 	if !httpkit.IsText(slug) {
 		return DiscussionParams{}, ErrNotFound
@@ -82,10 +82,10 @@ func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 	return params, q.Err() //nolint:wrapcheck // already a problem
 }
 
-// decimal is what a chapter number may look like: no sign, no exponent, as many digits as a delivery may have.
+// decimal is the form of a chapter number: no sign, no exponent, and at least as many digits as in a delivery.
 var decimal = regexp.MustCompile(`^[0-9]{1,7}(\.[0-9]{1,40})?$`)
 
-// ParseID reads the identifier of a comment in its one form. It fails with ErrNotFound.
+// ParseID parses the identifier of a comment in its canonical form. It fails with ErrNotFound.
 func ParseID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != len(id.String()) {
@@ -94,7 +94,7 @@ func ParseID(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// Problem says what the errors of this package mean to a client; nil: err is none of them.
+// Problem maps the errors of this package to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
 	switch {
 	case errors.Is(err, ErrNotFound):

@@ -10,8 +10,8 @@ import (
 // Post is a comment as the public sees it.
 type Post struct {
 	ID         uuid.UUID
-	ParentID   uuid.NullUUID // what it replies to
-	RootID     uuid.NullUUID // the top-level comment that it stands under
+	ParentID   uuid.NullUUID // the comment that it replies to
+	RootID     uuid.NullUUID // the top-level comment of its thread
 	Depth      int           // 0 for a top-level comment
 	Chapter    string        // decimal number; "" for a comment on the novel as a whole
 	WrittenAt  time.Time     // UTC
@@ -22,17 +22,17 @@ type Post struct {
 	Author     Author // zero when hidden or erased
 
 	authorID uuid.NullUUID
-	cut      bool // the page has no room for its text
+	cut      bool // its text does not fit on the page
 }
 
-// Author is to whom a comment is attributed: a member of the host platform, or else a user of a partner platform.
+// Author is the member of the host platform, or the user of a partner platform, to whom a comment is attributed.
 type Author struct {
 	MemberID string // "" unless staff linked the partner's user to a member
 	Name     string
 	Platform string
 }
 
-// Top is the identifier of the top-level comment that p stands under, or is.
+// Top returns the identifier of p's top-level comment, which may be p itself.
 func (p *Post) Top() uuid.UUID {
 	if p.RootID.Valid {
 		return p.RootID.UUID
@@ -40,7 +40,7 @@ func (p *Post) Top() uuid.UUID {
 	return p.ID
 }
 
-// show fills in what may be seen of a comment. The texts are null where there are none.
+// show sets the visible fields of a comment. Missing texts are null.
 func (p *Post) show(hidden bool, content, member, name, platform pgtype.Text) {
 	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 	p.Erased = !content.Valid
@@ -50,7 +50,7 @@ func (p *Post) show(hidden bool, content, member, name, platform pgtype.Text) {
 		p.authorID = uuid.NullUUID{}
 	case member.Valid:
 		p.Content, p.Author = content.String, Author{MemberID: member.String}
-		p.authorID = uuid.NullUUID{} // their names on the partner platform are not shown any more
+		p.authorID = uuid.NullUUID{} // the author's name on the partner platform is not shown
 	default:
 		p.Content, p.Author = content.String, Author{Name: name.String, Platform: platform.String}
 	}

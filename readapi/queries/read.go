@@ -14,7 +14,7 @@ import (
 //go:embed discussion.sql
 var discussionSQL string
 
-// statements are discussionSQL by descending order and by whether there is a chapter.
+// statements are the variants of discussionSQL: [descending, with a chapter].
 var statements = map[[2]bool]string{
 	{false, false}: discussionStatement(ascending, allChapters),
 	{true, false}:  discussionStatement(descending, allChapters),
@@ -30,12 +30,11 @@ var (
 )
 
 func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string {
-	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // what is above explains the marks
+	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
 	return remove.ReplaceAllString(order.Replace("SELECT"+statement), "")
 }
 
-// Statement returns the one statement that reads the first page of a discussion, and its arguments: what a benchmark
-// compares with.
+// Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
 func Statement(q DiscussionParams) (sql string, args []any) {
 	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
 	if q.Newest {
@@ -44,11 +43,12 @@ func Statement(q DiscussionParams) (sql string, args []any) {
 	return s.statement()
 }
 
-// PageBytes is how much text a page of a discussion holds. A top-level comment with its first replies always fits: a
-// request of a partner has 32 KB at most.
+// PageBytes limits the text on a page of a discussion. A top-level comment with its first replies always fits, because
+// a request of a partner has at most 32 KB.
 const PageBytes = 512 << 10
 
-// statement asks for one top-level comment and one reply of each more than the page shows: whether there are more.
+// statement reads one more top-level comment, and one more reply of each, than the page shows, to detect whether there
+// are more.
 func (s *scan) statement() (sql string, args []any) {
 	args = []any{
 		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
@@ -100,7 +100,7 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		id                                       uuid.NullUUID
 		depth                                    pgtype.Int4
 		hidden, cut                              pgtype.Bool
-		chapter, content, member, name, platform pgtype.Text // no pointers: those would be allocated
+		chapter, content, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
 		written, received                        pgtype.Timestamptz
 	)
 	comment := []any{
@@ -109,9 +109,9 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		&name, &platform,
 	}
 	whole := append([]any{&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID}, comment[7:]...)
-	for target := whole; rows.Next(); target = comment { // the novel is the same in every row
+	for target := whole; rows.Next(); target = comment { // the novel is the same in every row, so scan it once
 		if err := rows.Scan(target...); err != nil {
-			return nil, err //nolint:wrapcheck // the caller says what it was reading
+			return nil, err //nolint:wrapcheck // the caller wraps it
 		}
 		if !id.Valid {
 			continue // a novel without comments

@@ -15,8 +15,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// The address of a comment is valid the moment its 201 arrives. The read model shows it about a millisecond later, or
-// much later if the projection has been stopped; until then the comment is read from its stream.
+// The address of a comment is valid as soon as its 201 arrives. The read model has it about a millisecond later, or
+// much later if the projection has stopped. Until then the comment is read from its stream.
 
 var (
 	//go:embed recent_attribution.sql
@@ -27,10 +27,10 @@ var (
 
 const placeSQL = `SELECT coalesce(root_post_id, post_id), depth FROM posts WHERE post_id = $1`
 
-// farthestUp is how many comments that the read model lacks are followed from one to what it replies to.
-const farthestUp = 32
+// maxRecentParents limits the chain of parents that are not in the read model.
+const maxRecentParents = 32
 
-// fromStream is a comment as its stream has it.
+// fromStream is a comment read from its stream.
 type fromStream struct {
 	Post
 	novelID, threadID uuid.UUID
@@ -38,8 +38,8 @@ type fromStream struct {
 
 // stream reads a comment from its stream; ErrNotFound when there is none.
 func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
-	// The second event, if there is one, is a decision by staff. The address may have the identifier of anything: the
-	// stream of a novel is long.
+	// The second event, if there is one, is a decision by staff. Read no more than two: id may be that of a novel, whose
+	// stream is long.
 	history, err := eventlog.ReadStreamStart(ctx, r.DB, events.PostStream, id, 2)
 	if err != nil {
 		return fromStream{}, fmt.Errorf("read comment: %w", err)
@@ -49,7 +49,7 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 	}
 	e, ok := history[0].Event.(events.PostImported)
 	if !ok {
-		return fromStream{}, ErrNotFound // the identifier of something else
+		return fromStream{}, ErrNotFound // not the identifier of a comment
 	}
 	f := fromStream{novelID: e.NovelID, threadID: e.ThreadID, Post: Post{
 		ID: id, Chapter: string(e.ChapterNumber), WrittenAt: e.WrittenAt, ReceivedAt: history[0].RecordedAt,
@@ -62,13 +62,12 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 		return f, nil
 	}
 	f.authorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
-	// If staff has said anything about a comment as young as this, the read model must tell what; until then it is
-	// withheld.
+	// After any decision by staff the comment is withheld until the read model has applied the decision.
 	hidden := len(history) > 1
 	return f, r.attribute(ctx, &f.Post, e, hidden)
 }
 
-// attribute shows a comment as the decisions about its author allow.
+// attribute sets the visible fields of a comment, following the decisions about its author.
 func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, hidden bool) error {
 	type attribution struct {
 		platform, name, member pgtype.Text
@@ -89,7 +88,7 @@ func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, 
 	return nil
 }
 
-// recentPost is Post for a comment that the read model lacks.
+// recentPost is Post for a comment that is not in the read model yet.
 func (r *Reader) recentPost(ctx context.Context, id uuid.UUID) (Single, error) {
 	chain, _, err := r.chain(ctx, id)
 	if err != nil {
@@ -109,8 +108,8 @@ func (r *Reader) recentPost(ctx context.Context, id uuid.UUID) (Single, error) {
 	return Single{Novel: n, ThreadID: found.threadID, Post: found.Post}, visible(n.state)
 }
 
-// chain reads a comment that the read model lacks, and those that it lacks above it, each the reply of the one before.
-// anchor is what the first of them replies to; uuid.Nil when that is top-level.
+// chain reads a comment that is not in the read model yet, and its ancestors that are not in it, each one a reply to
+// the previous one. anchor is the parent of the first one; uuid.Nil when that is top-level.
 func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, anchor uuid.UUID, err error) {
 	var root uuid.UUID
 	depth := 0
@@ -120,7 +119,7 @@ func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, a
 			return nil, uuid.Nil, err
 		}
 		chain = append(chain, f)
-		if !f.ParentID.Valid || len(chain) == farthestUp {
+		if !f.ParentID.Valid || len(chain) == maxRecentParents {
 			root = f.ID
 			break
 		}
@@ -149,7 +148,7 @@ func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, a
 	return chain, anchor, nil
 }
 
-// aroundRecent is around for a comment that the read model lacks.
+// aroundRecent is around for a comment that is not in the read model yet.
 func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
 	chain, anchor, err := r.chain(ctx, s.Post.UUID)
 	if err != nil {
@@ -177,7 +176,7 @@ func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
 	return s, nil
 }
 
-// addRecent puts the comments that the read model lacked on the page that begins where they belong.
+// addRecent adds the comments that are not in the read model yet to the first thread of the page.
 func (s *scan) addRecent(page *Page) error {
 	if len(s.recent) == 0 {
 		return nil
@@ -187,7 +186,7 @@ func (s *scan) addRecent(page *Page) error {
 	}
 	recent := s.recent
 	if top := recent[0]; !top.RootID.Valid {
-		if len(page.Threads) == 0 || page.Threads[0].ID != top.ID { // else the read model has it by now
+		if len(page.Threads) == 0 || page.Threads[0].ID != top.ID { // else the read model has it meanwhile
 			page.Threads = slices.Insert(page.Threads, 0, Thread{Post: top})
 		}
 		recent = recent[1:]

@@ -21,7 +21,7 @@ type Single struct {
 	Post     Post
 }
 
-// Post returns one comment, also while the read model does not show it yet. It fails with ErrNotFound or ErrGone.
+// Post returns one comment, also before it is in the read model. It fails with ErrNotFound or ErrGone.
 func (r *Reader) Post(ctx context.Context, id uuid.UUID) (Single, error) {
 	s, err := one(ctx, r.DB, scanSingle, singleSQL, id)
 	switch {
