@@ -1,6 +1,6 @@
-// Package commands is the write side of the service over HTTP: it parses, authenticates, checks and limits a request
-// and hands the command to the committer. It also answers what partners ask about their integration, their deliveries
-// and titles. docs/SPEC.md (section 4) and docs/openapi.yaml describe what a partner sees.
+// Package commands serves the routes for partners. It authenticates, limits and parses a request and passes the command
+// to the committer. It also serves the partners' queries about their integration, deliveries and titles. docs/SPEC.md
+// (section 4) and docs/openapi.yaml describe the routes.
 package commands
 
 import (
@@ -20,12 +20,12 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// Authenticator finds out whose key a request carries.
+// Authenticator authenticates the key of an integration.
 type Authenticator interface {
 	Authenticate(ctx context.Context, key string) (*access.Principal, error)
 }
 
-// Committer carries out commands.
+// Committer executes commands.
 type Committer interface {
 	UpsertNovel(ctx context.Context, cmd *committer.UpsertNovel) (committer.NovelResult, error)
 	ImportPost(ctx context.Context, cmd *committer.ImportPost) (committer.PostResult, error)
@@ -38,13 +38,13 @@ type Limiter interface {
 	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
 }
 
-// Records answers queries: a pool.
+// Records runs queries: a pool.
 type Records interface {
 	database.Querier
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// API serves partners. Problem belongs to the Problems of its Kit.
+// API serves partners. The Problems of its Kit must include Problem.
 type API struct {
 	*httpkit.Kit
 
@@ -53,13 +53,13 @@ type API struct {
 	Limiter   Limiter
 	Records   Records
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
-	Addresses httpkit.Addresses      // in answers
+	Addresses httpkit.Addresses      // in responses
 
 	guard     *guard // set by Register
 	readiness readiness
 }
 
-// NewOutcomes returns the metric of commands, which no registry knows yet.
+// NewOutcomes returns the metric of commands. The caller registers it.
 func NewOutcomes() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "novelgate_commands_total",
@@ -71,7 +71,7 @@ func NewOutcomes() *prometheus.CounterVec {
 // maxBody is the largest request body, in bytes (SPEC section 8).
 const maxBody = 32 << 10
 
-// Register adds the routes to router. It is called once.
+// Register adds the routes to router. Call it once.
 func (a *API) Register(router *mux.Router) {
 	a.guard = newGuard(a.Now)
 	for _, r := range []*route{
@@ -81,19 +81,19 @@ func (a *API) Register(router *mux.Router) {
 	}
 }
 
-// route is an operation of partners: a command, or a query, which stores nothing and counts against no limit of
-// commands.
+// route is an operation of partners: a command or a query. A query stores nothing and does not count against the limits
+// of commands.
 type route struct {
 	method, path string
 	command      ratelimit.Operation          // "" for a query
-	limits       []ratelimit.Operation        // of a command, which the answer tells of
-	allowed      func(*access.Principal) bool // has the capability; nil: none is needed
-	missing      string                       // detail when it has not
+	limits       []ratelimit.Operation        // of a command, in its response headers
+	allowed      func(*access.Principal) bool // checks the capability; nil: none needed
+	missing      string                       // detail of the 403 without it
 	maxBody      int64                        // in bytes; 0 for a route without a body
 	handle       func(ctx context.Context, in *input) (*output, error)
 }
 
-// input is a request that has passed every check up to its body.
+// input is a request that has passed all checks before its body.
 type input struct {
 	*access.Principal
 	request     *http.Request
@@ -104,7 +104,7 @@ type input struct {
 	receivedAt  time.Time
 }
 
-// output is a successful answer.
+// output is a successful response.
 type output struct {
 	status   int
 	location string // of a 201

@@ -24,7 +24,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// novelDelivery is a recorded upsert, and how its novel stands today.
+// novelDelivery is a recorded upsert with the current state of its novel.
 type novelDelivery struct {
 	Operation      ratelimit.Operation `json:"operation"`
 	IdempotencyKey string              `json:"idempotencyKey"`
@@ -36,7 +36,7 @@ type novelDelivery struct {
 	Reason         *string             `json:"reason"` // of the rejection; nil in any other state
 }
 
-// postDelivery is a recorded comment, and how it and its novel stand today.
+// postDelivery is a recorded comment with its current state and that of its novel.
 type postDelivery struct {
 	Operation      ratelimit.Operation `json:"operation"`
 	IdempotencyKey string              `json:"idempotencyKey"`
@@ -49,10 +49,10 @@ type postDelivery struct {
 	URL            string              `json:"url"`
 	State          novel.State         `json:"state"` // of the novel
 	PostState      post.State          `json:"postState"`
-	Reason         *string             `json:"reason"` // for which staff hid the post; nil when it is visible
+	Reason         *string             `json:"reason"` // of staff for hiding the post; nil when it is visible
 }
 
-// noDelivery also says why a delivery that was answered may not be on record.
+// noDelivery explains why a successful delivery may have no record.
 const noDelivery = "No such delivery is on record. Canonical and foreign outcomes and failed requests leave no record."
 
 var (
@@ -62,7 +62,7 @@ var (
 	novelSQL string
 )
 
-// recordedDelivery is the event that carries a delivery's key.
+// recordedDelivery is the event with a delivery's key.
 type recordedDelivery struct {
 	streamID   uuid.UUID
 	stored     events.Stored
@@ -76,8 +76,8 @@ func (a *API) deliveryRoute() *route {
 	}
 }
 
-// delivery handles GET /api/integrations/deliveries/{idempotencyKey}. The source in the look-up is the caller's own, so
-// that nobody sees what another integration has delivered.
+// delivery handles GET /api/integrations/deliveries/{idempotencyKey}. It looks up only sources of the calling
+// integration, so an integration never sees deliveries of another one.
 func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
 	operation, err := operationIn(in.request)
 	if err != nil {
@@ -124,7 +124,7 @@ func parseOperation(name string) (ratelimit.Operation, bool) {
 	return operation, operation == ratelimit.Novels || operation == ratelimit.Posts
 }
 
-// operationWanted is what is wrong with any other name.
+// operationWanted is the error text for any other name.
 const operationWanted = "must be novels or posts"
 
 func sourceOf(operation ratelimit.Operation, integrationID uuid.UUID) string {
@@ -139,20 +139,20 @@ func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDe
 	if err != nil {
 		return nil, err
 	}
-	answer := novelDelivery{
+	response := novelDelivery{
 		Operation: ratelimit.Novels, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
 		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Novel(n.Slug), State: n.State,
 	}
 	if n.State == novel.Rejected {
-		if answer.Reason, err = a.rejection(ctx, n.ID); err != nil {
+		if response.Reason, err = a.rejection(ctx, n.ID); err != nil {
 			return nil, err
 		}
 	}
-	return &output{status: http.StatusOK, body: answer}, nil
+	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// rejectionSQL reads a novel's latest rejection. What follows one in a stream is little: only staff can do anything
-// about the novel.
+// rejectionSQL reads a novel's latest rejection. Few events follow it in the stream, because only staff can change a
+// rejected novel.
 const rejectionSQL = `SELECT event_type, data FROM events
 WHERE stream_id = $1 AND stream_type = 'novel' AND event_type LIKE 'novel.rejected.%' ORDER BY stream_version DESC LIMIT 1`
 
@@ -165,7 +165,7 @@ func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error)
 		})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil //nolint:nilnil // a title can be barred without ever having been rejected
+		return nil, nil //nolint:nilnil // a barred title has no rejection event
 	case err != nil:
 		return nil, fmt.Errorf("read rejection: %w", err)
 	}
@@ -176,7 +176,7 @@ func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error)
 	return &rejected.Reason, nil
 }
 
-// decode decodes an event that must be of one kind. what it is goes into the errors.
+// decode decodes an event of a known type. what names it in errors.
 func decode[E events.Event](stored events.Stored, what string) (e E, err error) {
 	event, err := events.Decode(stored)
 	if err != nil {
@@ -202,23 +202,23 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 	if err != nil {
 		return nil, err
 	}
-	answer := postDelivery{
+	response := postDelivery{
 		Operation: ratelimit.Posts, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
 		PostID: recorded.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
 		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Post(n.Slug, recorded.streamID), State: n.State,
 		PostState: standing.State,
 	}
 	if standing.State == post.Hidden {
-		answer.Reason = &standing.Reason
+		response.Reason = &standing.Reason
 	}
-	return &output{status: http.StatusOK, body: answer}, nil
+	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// postStanding says whether readers see a post, and why not. It reads the log, so it is never behind.
+// postStanding returns whether readers see a post, and why not. It reads the log, so it has no lag.
 func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, error) {
 	history, err := eventlog.ReadStream(ctx, a.Records, events.PostStream, id, 0)
 	if err != nil {
-		return post.Standing{}, err //nolint:wrapcheck // it says what was read
+		return post.Standing{}, err //nolint:wrapcheck // the error names the operation
 	}
 	p := post.Fold(history)
 	authorID, ok := p.AuthorID()
@@ -226,12 +226,12 @@ func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, er
 		return p.Standing(author.Author{}), nil
 	}
 	if history, err = eventlog.ReadStream(ctx, a.Records, events.AuthorStream, authorID, 0); err != nil {
-		return post.Standing{}, err //nolint:wrapcheck // it says what was read
+		return post.Standing{}, err //nolint:wrapcheck // the error names the operation
 	}
 	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil
 }
 
-// currentNovel reads the identifiers and the state of a novel that is known to exist.
+// currentNovel reads the identifiers and the state of an existing novel.
 func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
 	n, err := queryRow(ctx, a.Records, novelSQL, []any{id}, func(row pgx.CollectableRow) (n novel.Novel, err error) {
 		n.ID = id
@@ -247,8 +247,8 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, erro
 	return n, nil
 }
 
-// queryStored reads the rows of a query, all of which outlive a failover to a synchronous standby: partners count on
-// what they are told is on record. One server answers and waits.
+// queryStored reads the rows of a query, and waits until they are on the synchronous standby, because partners rely on
+// recorded deliveries after a failover. Query and wait run on the same server.
 func queryStored[T any](
 	ctx context.Context, db Records, sql string, args []any, scan pgx.RowToFunc[T],
 ) (found []T, err error) {
@@ -258,7 +258,7 @@ func queryStored[T any](
 		return err
 	})
 	eventlog.QueueReplicated(&batch)
-	return found, db.SendBatch(ctx, &batch).Close() //nolint:wrapcheck // callers say what they were reading
+	return found, db.SendBatch(ctx, &batch).Close() //nolint:wrapcheck // callers wrap it
 }
 
 // queryRow reads the one row of a query, pgx.ErrNoRows when there is none.
@@ -268,7 +268,7 @@ func queryRow[T any](
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		var none T
-		return none, err //nolint:wrapcheck // callers say what they were reading
+		return none, err //nolint:wrapcheck // callers wrap it
 	}
 	return pgx.CollectExactlyOneRow(rows, scan)
 }

@@ -15,10 +15,10 @@ import (
 	"novelgate/internal/problem"
 )
 
-// retryShare is what Retry-After says when an integration has used up its share of the service.
+// retryShare is the Retry-After when an integration has reached its fair share.
 const retryShare = time.Second
 
-// Problem says what the errors of commands mean to a partner; nil: err is none of them.
+// Problem maps the errors of commands to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
 	var limited *committer.RateLimitedError
 	switch {

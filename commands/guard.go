@@ -13,16 +13,16 @@ import (
 	"novelgate/internal/problem"
 )
 
-// What one integration may ask of one replica. It guards what partners share rather than implement a limit of the
-// specification, so replicas do not tell each other.
+// Limits on the queries of one integration in one replica. They protect the other partners and are not part of the
+// specification, so replicas count separately.
 const (
-	queriesPerWindow = 200
-	queryWindow      = 10 * time.Second
-	queriesUnderWay  = 8  // at a time
-	queriesWaiting   = 64 // for their turn
+	queriesPerWindow  = 200
+	queryWindow       = 10 * time.Second
+	concurrentQueries = 8  // concurrent
+	waitingQueries    = 64 // for their turn
 )
 
-// guard keeps what one integration does from slowing others. Create it with newGuard.
+// guard limits the queries of each integration, so that one does not slow the others. Create it with newGuard.
 type guard struct {
 	now     func() time.Time
 	turns   *share.Shares // of queries
@@ -30,15 +30,15 @@ type guard struct {
 }
 
 func newGuard(now func() time.Time) *guard {
-	return &guard{now: now, turns: share.New(queriesUnderWay, queriesWaiting)}
+	return &guard{now: now, turns: share.New(concurrentQueries, waitingQueries)}
 }
 
-// tokens is the bucket of an integration's queries.
+// tokens returns the token bucket of an integration's queries.
 func (g *guard) tokens(integration uuid.UUID) *rate.Limiter {
 	return g.queries.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
 }
 
-// enter returns when it is a query's turn, or with a *problem.Error. When it returns nil, turns.Return must follow.
+// enter waits until a query may run, or fails with a *problem.Error. After nil the caller must call turns.Return.
 func (g *guard) enter(ctx context.Context, integration uuid.UUID) error {
 	if !g.tokens(integration).AllowN(g.now(), 1) {
 		return problem.QueriesLimited(queryWindow / queriesPerWindow)
@@ -49,7 +49,7 @@ func (g *guard) enter(ctx context.Context, integration uuid.UUID) error {
 	return nil
 }
 
-// status returns how many queries an integration may ask now, and the time until it is as many as ever.
+// status returns the tokens left in an integration's bucket, and the time until the bucket is full.
 func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duration) {
 	tokens := max(0, g.tokens(integration).TokensAt(g.now()))
 	return int(math.Floor(tokens)), time.Duration((queriesPerWindow - tokens) / queriesPerWindow * float64(queryWindow))

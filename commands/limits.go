@@ -10,8 +10,8 @@ import (
 )
 
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
-// limit, w the window in seconds, r what is left of it, t the seconds until all of it is back. The names are in the
-// form that net/http sends.
+// limit, w the window in seconds, r the remaining permits, t the seconds until the window is empty. The header names
+// are in canonical form.
 func (a *API) setRateLimit(h http.Header, p *access.Principal, operations ...ratelimit.Operation) {
 	h.Del("Ratelimit-Policy")
 	h.Del("Ratelimit")
@@ -25,7 +25,7 @@ func (a *API) setRateLimit(h http.Header, p *access.Principal, operations ...rat
 	}
 }
 
-// setQueryLimits sets the same for queries, which belong to no operation: all limits of the integration, and their own.
+// setQueryLimits sets the headers of a query: all limits of the integration and the limit of queries.
 func (a *API) setQueryLimits(h http.Header, p *access.Principal) {
 	a.setRateLimit(h, p, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates)
 	remaining, reset := a.guard.status(p.IntegrationID)
@@ -43,7 +43,7 @@ func addRateLimit(h http.Header, name string, limit int, window time.Duration, r
 	add("Ratelimit", `"`+name+`";r=`+strconv.Itoa(remaining)+";t="+strconv.Itoa(wholeSeconds(reset)))
 }
 
-// perMinute is an integration's limit of an operation; false when it has none.
+// perMinute returns an integration's limit of an operation, and false when it has none.
 func perMinute(p *access.Principal, operation ratelimit.Operation) (limit int, ok bool) {
 	switch {
 	case operation == ratelimit.Posts:

@@ -9,26 +9,26 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// meAnswer is how an integration stands.
-type meAnswer struct {
+// meResponse is the response with the settings and limits of an integration.
+type meResponse struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Name          string    `json:"name"`
-	Enabled       bool      `json:"enabled"`      // a disabled one is refused
+	Enabled       bool      `json:"enabled"`      // always true: a disabled integration gets 403
 	Capabilities  []string  `json:"capabilities"` // novels, posts, in this order
 	Review        bool      `json:"review"`
 	Limits        struct {
-		Posts  limitAnswer `json:"posts"`
-		Novels limitAnswer `json:"novels"`
-		// NovelUpdates is nil when updates are not limited.
-		NovelUpdates *limitAnswer `json:"novelUpdates"`
+		Posts  limitResponse `json:"posts"`
+		Novels limitResponse `json:"novels"`
+		// NovelUpdates is nil for no limit.
+		NovelUpdates *limitResponse `json:"novelUpdates"`
 	} `json:"limits"`
 }
 
-// limitAnswer is a limit of so many in any 60 seconds.
-type limitAnswer struct {
+// limitResponse is a limit in any 60 seconds and its current use.
+type limitResponse struct {
 	PerMinute    int `json:"perMinute"`
-	Remaining    int `json:"remaining"`    // as this replica knows
-	ResetSeconds int `json:"resetSeconds"` // until all of it is back, rounded up
+	Remaining    int `json:"remaining"`    // as known to this replica
+	ResetSeconds int `json:"resetSeconds"` // until the window is empty, rounded up
 }
 
 func (a *API) meRoute() *route {
@@ -37,25 +37,25 @@ func (a *API) meRoute() *route {
 
 // me handles GET /api/integrations/me.
 func (a *API) me(_ context.Context, in *input) (*output, error) {
-	answer := meAnswer{IntegrationID: in.IntegrationID, Name: in.Name, Enabled: in.Enabled, Review: in.Review}
+	response := meResponse{IntegrationID: in.IntegrationID, Name: in.Name, Enabled: in.Enabled, Review: in.Review}
 	if in.CanCreateNovels {
-		answer.Capabilities = append(answer.Capabilities, string(ratelimit.Novels))
+		response.Capabilities = append(response.Capabilities, string(ratelimit.Novels))
 	}
 	if in.CanPost {
-		answer.Capabilities = append(answer.Capabilities, string(ratelimit.Posts))
+		response.Capabilities = append(response.Capabilities, string(ratelimit.Posts))
 	}
-	answer.Limits.Posts = *a.limitOf(in, ratelimit.Posts)
-	answer.Limits.Novels = *a.limitOf(in, ratelimit.Novels)
-	answer.Limits.NovelUpdates = a.limitOf(in, ratelimit.NovelUpdates)
-	return &output{status: http.StatusOK, body: answer}, nil
+	response.Limits.Posts = *a.limitOf(in, ratelimit.Posts)
+	response.Limits.Novels = *a.limitOf(in, ratelimit.Novels)
+	response.Limits.NovelUpdates = a.limitOf(in, ratelimit.NovelUpdates)
+	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// limitOf returns how a limit stands, nil when there is none.
-func (a *API) limitOf(in *input, operation ratelimit.Operation) *limitAnswer {
+// limitOf returns a limit with its current use, nil when there is none.
+func (a *API) limitOf(in *input, operation ratelimit.Operation) *limitResponse {
 	limit, ok := perMinute(in.Principal, operation)
 	if !ok {
 		return nil
 	}
 	status := a.Limiter.Status(in.IntegrationID, operation, limit)
-	return &limitAnswer{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
+	return &limitResponse{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
 }

@@ -16,15 +16,15 @@ import (
 // Bounds of the search for near titles.
 const (
 	maxNearTitles = 5
-	nearOnASide   = 25 // of three spellings and one end, on two sides: no more than 200
+	nearOnASide   = 25 // candidates before and after each of three spellings and one ending: at most 200
 )
 
 //go:embed near.sql
 var nearSQL string
 
-// nearTitles returns public titles that differ little from a folded one, nearest first. It looks where titles with the
-// same beginning are, with another article and without one, and where those with the same end are. So a slip is found
-// wherever it is, but slips in the first and in the last letter at once are not.
+// nearTitles returns public titles similar to a folded title, nearest first. Candidates are the titles with a similar
+// beginning, also with "the" added or the first word removed, and those with a similar ending. It misses titles that
+// differ both in the first and in the last letters.
 func (a *API) nearTitles(ctx context.Context, folded string) ([]string, error) {
 	spellings := nearSpellings(folded)
 	prefixes := make([]string, len(spellings))
@@ -51,7 +51,7 @@ type nearTitle struct {
 	distance      int // edits between the folded titles
 }
 
-// nearSpellings returns a folded title, and what it is without its first word and behind an English article.
+// nearSpellings returns a folded title, the same without its first word, and the same with "the" in front.
 func nearSpellings(folded string) []string {
 	spellings := []string{folded}
 	if _, rest, ok := strings.Cut(folded, " "); ok && rest != "" {
@@ -60,7 +60,8 @@ func nearSpellings(folded string) []string {
 	return append(spellings, "the "+folded)
 }
 
-// nearest returns the titles of those candidates that share more than half of their characters with a folded title.
+// nearest returns the candidates whose edit distance to a folded title is less than half of the longer title, nearest
+// first.
 func nearest(folded string, candidates []nearTitle) []string {
 	length := utf8.RuneCountInString(folded)
 	candidates = slices.DeleteFunc(candidates, func(c nearTitle) bool { return c.folded == folded })
@@ -69,7 +70,7 @@ func nearest(folded string, candidates []nearTitle) []string {
 		other := utf8.RuneCountInString(c.folded)
 		longer := max(length, other)
 		if 2*(longer-min(length, other)) >= longer {
-			continue // so many edits at least, and counting them exactly takes its time
+			continue // The difference of lengths is a lower bound of the edit distance, which is slow to compute.
 		}
 		if c.distance = levenshtein.ComputeDistance(folded, c.folded); 2*c.distance < longer {
 			near = append(near, c)

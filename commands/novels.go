@@ -25,8 +25,8 @@ func mayCreateNovels(p *access.Principal) bool { return p.CanCreateNovels }
 
 const missingNovels = "This integration lacks the capability to create novels."
 
-// novelAnswer is the body of SPEC 4.1.
-type novelAnswer struct {
+// novelResponse is the body of SPEC 4.1.
+type novelResponse struct {
 	Created   bool      `json:"created"`
 	Updated   bool      `json:"updated"`
 	Canonical bool      `json:"canonical"`
@@ -50,12 +50,12 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 		Canonical: body.Canonical(),
 	})
 	if err != nil {
-		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // errors.go tells them apart
+		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // errors.go maps them
 	}
 	url := a.Addresses.Novel(result.Slug)
 	out := &output{
 		status: http.StatusOK, location: url, replayed: result.Replayed, mismatch: result.Mismatch,
-		body: novelAnswer{
+		body: novelResponse{
 			Created: result.Outcome == novel.Created, Updated: result.Outcome == novel.Updated,
 			Canonical: result.Outcome == novel.Canonical, NovelID: result.NovelID, Slug: result.Slug, URL: url,
 		},

@@ -25,8 +25,8 @@ func (a *API) postsRoute() *route {
 	}
 }
 
-// postAnswer is the body of SPEC 4.2.
-type postAnswer struct {
+// postResponse is the body of SPEC 4.2.
+type postResponse struct {
 	Created      bool       `json:"created"`
 	PostID       uuid.UUID  `json:"postId"`
 	ThreadID     uuid.UUID  `json:"threadId"`
@@ -42,7 +42,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	taken, err := a.Limiter.Take(ctx, in.IntegrationID, ratelimit.Posts, in.PostsPerMinute, 1)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what was tried
+		return nil, err //nolint:wrapcheck // the error names the operation
 	}
 	if taken.Granted == 0 {
 		return nil, problem.RateLimited(taken.RetryAfter)
@@ -61,12 +61,12 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	result, err := a.Committer.ImportPost(ctx, cmd)
 	if err != nil {
-		return nil, err // errors.go tells them apart
+		return nil, err // errors.go maps them
 	}
 	url := a.Addresses.Post(result.NovelSlug, result.PostID)
 	out := &output{
 		status: http.StatusCreated, location: url, replayed: result.Replayed, mismatch: result.Mismatch, outcome: "created",
-		body: postAnswer{!result.Replayed, result.PostID, result.ThreadID, result.ParentPostID, url},
+		body: postResponse{!result.Replayed, result.PostID, result.ThreadID, result.ParentPostID, url},
 	}
 	if result.Replayed {
 		out.status, out.outcome = http.StatusOK, "replayed"

@@ -8,21 +8,21 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Commands fail when, for failingAfter, at least one was answered that the service is unavailable and none succeeded.
-// Once no command has failed for failingUntil the service counts as ready again, so that commands come and show it.
+// The service is not ready after failingAfter with failed commands (503) and no success. After failingUntil without a
+// failed command it is ready again, so that new commands can show whether it works.
 const (
 	failingAfter = 2 * time.Second
 	failingUntil = 10 * time.Second
 )
 
-// readiness judges by what happened to commands: a connection that can write does not show that a commit ends, that a
-// table is not locked and that a disk has room. The zero value is ready.
+// readiness uses the outcomes of commands: a writable connection does not show that commits complete, that no table is
+// locked and that the disk has room. The zero value is ready.
 type readiness struct {
 	mu          sync.Mutex
 	first, last time.Time // failures since the latest success
 }
 
-// note notes what became of a command: refusals say nothing about the service.
+// note records the outcome of a command. It ignores refusals.
 func (r *readiness) note(now time.Time, err error, code problem.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,7 +37,7 @@ func (r *readiness) note(now time.Time, err error, code problem.Code) {
 	}
 }
 
-// ErrFailing says that the service does not carry commands out at present. The log says why.
+// ErrFailing means that commands fail at present. The log has the causes.
 var ErrFailing = errors.New("commands fail, and none has succeeded since the first did")
 
 // Failing returns ErrFailing, or nil.

@@ -19,8 +19,8 @@ const (
 	maxReconcileKeys = 1_000
 )
 
-// reconcileAnswer says which deliveries have to be sent again.
-type reconcileAnswer struct {
+// reconcileResponse lists the deliveries that have to be sent again.
+type reconcileResponse struct {
 	Missing []string `json:"missing"` // as sent, in the order sent, each once
 	Present int      `json:"present"` // different keys that are on record
 }
@@ -37,11 +37,11 @@ func (a *API) reconcileRoute() *route {
 
 // reconcile handles POST /api/integrations/deliveries/reconcile.
 func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
-	asked, err := decodeReconcile(in.body)
+	body, err := decodeReconcile(in.body)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := queryStored(ctx, a.Records, reconcileSQL, []any{asked.keys, sourceOf(asked.operation, in.IntegrationID)},
+	found, err := queryStored(ctx, a.Records, reconcileSQL, []any{body.keys, sourceOf(body.operation, in.IntegrationID)},
 		pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("reconcile deliveries: %w", err)
@@ -50,16 +50,16 @@ func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 	for _, key := range found {
 		onRecord[key] = true
 	}
-	answer := reconcileAnswer{Present: len(onRecord)}
-	for i, key := range asked.keys {
+	response := reconcileResponse{Present: len(onRecord)}
+	for i, key := range body.keys {
 		if !onRecord[key] {
-			answer.Missing = append(answer.Missing, asked.sent[i])
+			response.Missing = append(response.Missing, body.sent[i])
 		}
 	}
-	return &output{status: http.StatusOK, body: answer}, nil
+	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// reconciliation is a validated body: different keys, and beside each how it was first sent.
+// reconciliation is a validated body: distinct keys, each with the form in which it was first sent.
 type reconciliation struct {
 	operation  ratelimit.Operation
 	keys, sent []string
@@ -67,7 +67,7 @@ type reconciliation struct {
 
 var reconcileNames = []string{"operation", "idempotencyKeys"}
 
-// decodeReconcile reads and checks a body as strictly as those of the commands. The error is a *problem.Error.
+// decodeReconcile decodes and validates a body as strictly as the body of a command. The error is a *problem.Error.
 func decodeReconcile(body []byte) (reconciliation, error) {
 	var o httpkit.Object
 	var r reconciliation

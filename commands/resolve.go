@@ -14,8 +14,8 @@ import (
 	"novelgate/commands/request"
 )
 
-// resolveAnswer says what an upsert of the same body would come to now.
-type resolveAnswer struct {
+// resolveResponse is the response with the outcome that an upsert of the same body would have now.
+type resolveResponse struct {
 	Rule        string     `json:"rule"`
 	FoldedTitle string     `json:"foldedTitle"`
 	NovelID     *uuid.UUID `json:"novelId"` // nil, as the two below, when the title is unknown
@@ -24,7 +24,8 @@ type resolveAnswer struct {
 	NearTitles  []string   `json:"nearTitles"` // nearest first; none when the title is known
 }
 
-// Rules of a resolution. Pending is that of a novel which the integration creates, or has created, under review.
+// Rules of a resolution. Pending is the rule for a new novel of an integration under review, and for its own pending
+// novels.
 const (
 	ruleCreate    = "create"
 	ruleUpdate    = "update"
@@ -44,7 +45,8 @@ func (a *API) resolveRoute() *route {
 	}
 }
 
-// resolve handles POST /api/integrations/resolve: an upsert up to its decision. It refuses whom an upsert refuses.
+// resolve handles POST /api/integrations/resolve: an upsert without its effects. It refuses a request that an upsert
+// refuses.
 func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodeNovel(in.body)
 	if err != nil {
@@ -55,10 +57,10 @@ func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 			err = row.Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)
 			return n, err
 		})
-	answer := resolveAnswer{FoldedTitle: body.FoldedTitle}
+	response := resolveResponse{FoldedTitle: body.FoldedTitle}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && !n.Exists():
-		answer.NearTitles, err = a.nearTitles(ctx, body.FoldedTitle)
+		response.NearTitles, err = a.nearTitles(ctx, body.FoldedTitle)
 		if err != nil {
 			return nil, err
 		}
@@ -66,16 +68,16 @@ func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 		return nil, fmt.Errorf("resolve title: %w", err)
 	default:
 		url := a.Addresses.Novel(n.Slug)
-		answer.NovelID, answer.Slug, answer.URL = &n.ID, &n.Slug, &url
+		response.NovelID, response.Slug, response.URL = &n.ID, &n.Slug, &url
 	}
-	answer.Rule, err = ruleFor(n, novel.Upsert{IntegrationID: in.IntegrationID, Review: in.Review, Title: body.Title})
+	response.Rule, err = ruleFor(n, novel.Upsert{IntegrationID: in.IntegrationID, Review: in.Review, Title: body.Title})
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: answer}, nil
+	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// ruleFor asks the aggregate that the command itself would be decided by.
+// ruleFor returns the rule that applies, decided by the aggregate as for the command itself.
 func ruleFor(n novel.Novel, cmd novel.Upsert) (string, error) {
 	outcome, event, err := n.Upsert(cmd)
 	switch {

@@ -19,9 +19,9 @@ import (
 )
 
 // handler serves a route. The checks of a command run in this order: key of the integration (401), media type (415),
-// size (413), whether it is disabled and its capability (403), idempotency key, and then, in the operation itself,
-// body, limit, share, replay, decision. A query has no idempotency key, and its share (429) comes right after the key
-// of the integration: its body may be large, and nothing is stored that a retry could miss.
+// size (413), disabled integration and capability (403), idempotency key, and then, in the operation, body, limit, fair
+// share, replay, decision. A query has no idempotency key. Its fair share (429) is checked right after the key of the
+// integration, because its body may be large and a refused query stores nothing.
 func (a *API) handler(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := a.serve(w, r, rt)
@@ -29,7 +29,7 @@ func (a *API) handler(rt *route) http.Handler {
 			httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
 		}
 		if err == nil {
-			err = a.answer(w, rt, out)
+			err = a.respond(w, rt, out)
 		}
 		var code problem.Code
 		if err != nil {
@@ -46,11 +46,11 @@ func (a *API) handler(rt *route) http.Handler {
 	})
 }
 
-// bodyGrace is how long a body may take to arrive before the time for the answer starts anew: a slow sender is not a
-// slow service.
+// bodyGrace is the time in which a body normally arrives. The arrival of a slower body does not count against the
+// time-out of the request, because the client is slow and not the service.
 const bodyGrace = 50 * time.Millisecond
 
-// serve returns what to answer. With an error, the output only says whether that is a replay.
+// serve returns the response. With an error, output only says whether the request is a replay.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *output, err error) {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
@@ -72,7 +72,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		}
 		defer a.guard.turns.Return(in.IntegrationID)
 	} else {
-		// At the end, when a permit that this request takes is counted.
+		// Deferred, so that the headers count the permit of this request.
 		defer func() { a.setRateLimit(w.Header(), in.Principal, rt.limits...) }()
 	}
 
@@ -102,7 +102,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	return rt.handle(ctx, in)
 }
 
-// authenticate finds out whose API key a request carries.
+// authenticate returns the integration whose API key is in the request.
 func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Principal, error) {
 	key, err := httpkit.Bearer(r.Header, "API key")
 	if err != nil {
@@ -118,35 +118,35 @@ func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Princi
 	return principal, err
 }
 
-// answer sends what a route returned. Nothing was sent when it fails.
-func (a *API) answer(w http.ResponseWriter, rt *route, out *output) error {
+// respond sends the output of a route. On an error it has sent nothing.
+func (a *API) respond(w http.ResponseWriter, rt *route, out *output) error {
 	encoded, err := json.Marshal(out.body)
 	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
+		return fmt.Errorf("encode response: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	if rt.command == "" {
-		h.Set("Cache-Control", "no-store") // it is about one partner, and of this moment
+		h.Set("Cache-Control", "no-store") // for one partner only, and soon outdated
 	}
 	if out.status == http.StatusCreated {
 		h.Set("Location", out.location)
 	}
 	w.WriteHeader(out.status)
-	_, _ = w.Write(encoded) //nolint:gosec // JSON, sent as JSON; a failing connection is the client's affair
+	_, _ = w.Write(encoded) //nolint:gosec // JSON, sent as JSON; an error means that the client closed the connection
 	return nil
 }
 
 // traceParentPattern is version 00 of the W3C Trace Context header.
 var traceParentPattern = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// Identifiers of a trace and of a parent that are all zeros are invalid.
+// Trace and parent identifiers of all zeros are invalid.
 const (
 	noTrace  = "00-00000000000000000000000000000000-"
 	noParent = "-0000000000000000-"
 )
 
-// traceParent returns the request's trace context, "" when there is no valid one.
+// traceParent returns the valid trace context of a request, or "".
 func traceParent(r *http.Request) string {
 	header := r.Header.Get("Traceparent")
 	if header == "" || !traceParentPattern.MatchString(header) || strings.HasPrefix(header, noTrace) ||

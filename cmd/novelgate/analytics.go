@@ -21,7 +21,7 @@ type analyticsCommand struct {
 
 type analyticsViews struct{ CommonFlags }
 
-// Run prints the views; as JSON, with their columns.
+// Run prints the views. JSON output includes their columns.
 func (*analyticsViews) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	list, err := analytics.Views(ctx, pool)
 	return viewColumns.printList(out, list, err)
@@ -51,7 +51,7 @@ func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources) e
 		View: c.View, Format: analytics.Format(c.Format),
 		CreatedBy: fmt.Sprintf("novelgate version %s (build %s)", thisBuild().Version, thisBuild().Commit),
 	}
-	// Rows and a bar on one terminal would be unreadable.
+	// A progress bar would mix with rows on the same terminal.
 	if c.Output != "" || !isTerminal(s.stdout) {
 		export.Progress = s.progress(c.View, "rows")
 	}
@@ -70,7 +70,7 @@ func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources) e
 	return err
 }
 
-// replaceFile replaces a file with what write writes, once that is complete.
+// replaceFile writes a file with write, and replaces path when it is complete.
 func replaceFile(path string, write func(io.Writer) error) error {
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)))
 	var pathErr *fs.PathError
@@ -80,7 +80,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	defer file.Cleanup() //nolint:errcheck // the error that led here matters more
+	defer file.Cleanup() //nolint:errcheck // the first error is returned
 	if err := write(file); err != nil {
 		return err
 	}

@@ -15,12 +15,12 @@ import (
 type authorCommand struct {
 	Link         authorLink   `cmd:"" help:"Attribute an author's comments, old and new, to a member of the host platform."`
 	Unlink       authorUnlink `cmd:"" help:"Attribute an author's comments to the partner platform again."`
-	Block        authorDecide `cmd:"" help:"Refuse an author's further comments."`
+	Block        authorDecide `cmd:"" help:"Refuse new comments of an author."`
 	Unblock      authorDecide `cmd:"" help:"Let a blocked author comment again."`
-	HidePosts    authorDecide `cmd:"" name:"hide-posts" help:"Hide all posts of an author that were received until now."`
-	RestorePosts authorDecide `cmd:"" name:"restore-posts" help:"Restore the posts of an author. Posts that were hidden one by one stay hidden."`
-	Erase        authorErase  `cmd:"" help:"Erase who an author is and what they wrote, from the log as well; it cannot be undone. Repeat it to erase what has come since."`
-	Show         authorShow   `cmd:"" help:"Show an author and what was decided about them."`
+	HidePosts    authorDecide `cmd:"" name:"hide-posts" help:"Hide all posts of an author received up to now."`
+	RestorePosts authorDecide `cmd:"" name:"restore-posts" help:"Restore the posts of an author. Posts hidden individually stay hidden."`
+	Erase        authorErase  `cmd:"" help:"Erase an author's identity and comments, also from the log. This cannot be undone. Repeat it to erase later comments."`
+	Show         authorShow   `cmd:"" help:"Show an author with the decisions about them."`
 	List         authorList   `cmd:"" help:"List the authors of an integration."`
 }
 
@@ -34,10 +34,10 @@ var authorColumns = columns[staff.Author]{
 	},
 }
 
-// AuthorArg names an author, for commands about one.
+// AuthorArg names an author.
 type AuthorArg struct {
 	IntegrationArg
-	UUID string `arg:"" name:"uuid" help:"The partner's identifier of the author, exactly as on their comments; they need not have written any."`
+	UUID string `arg:"" name:"uuid" help:"The partner's identifier of the author, exactly as in their comments. The author need not have any."`
 }
 
 // ProvideName finds the author's integration.
@@ -107,19 +107,19 @@ func (*authorShow) Run(ctx context.Context, out *output, s *staff.Staff, name st
 type authorList struct {
 	IntegrationArg
 	RowsFlag
-	Linked  *string `enum:"true,false" placeholder:"true|false" help:"Only those who are linked to a member, or only those who are not."`
-	Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only those who are blocked, or only those who are not."`
+	Linked  *string `enum:"true,false" placeholder:"true|false" help:"Only linked authors (true), or only unlinked ones (false)."`
+	Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only blocked authors (true), or only unblocked ones (false)."`
 }
 
 // Run prints authors in the order of their identifiers.
 func (c *authorList) Run(ctx context.Context, out *output, s *staff.Staff, i staff.Integration) error {
 	list, err := s.ListAuthors(ctx, staff.AuthorFilter{
-		IntegrationID: i.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit.sought(),
+		IntegrationID: i.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit.readLimit(),
 	})
 	return authorColumns.printList(out, shown(out.streams, list, c.Limit), err)
 }
 
-// choice is true or false, nil for neither.
+// choice parses "true" or "false"; nil stays nil.
 func choice(text *string) *bool {
 	if text == nil {
 		return nil
@@ -131,10 +131,10 @@ func choice(text *string) *bool {
 type authorErase struct {
 	AuthorArg
 	RequiredReason
-	Vacuum bool `help:"Then free what the tables' files and statistics still hold of it (VACUUM), once the projections have applied the erasure; takes a while on large ones."`
+	Vacuum bool `help:"Also remove the erased data from the files and statistics of the tables (VACUUM), after the projections have applied the erasure. This is slow for large tables."`
 }
 
-// Run erases the author, and names on standard error what the erasure has not reached.
+// Run erases the author. It warns on standard error of places that still have the erased data.
 func (c *authorErase) Run(ctx context.Context, out *output, s *staff.Staff, name staff.AuthorName) error {
 	erased, err := s.EraseAuthor(ctx, name, c.Reason)
 	if err != nil {
@@ -152,13 +152,13 @@ func (c *authorErase) Run(ctx context.Context, out *output, s *staff.Staff, name
 		})
 		if !c.Vacuum {
 			fmt.Fprintln(out.stdout,
-				"What was there is in the files and statistics of the tables until they are vacuumed: --vacuum, or see "+
+				"The files and statistics of the tables keep the erased data until they are vacuumed: use --vacuum, or see "+
 					"docs/security.md.")
 		}
 	})
 }
 
-// finish warns of what still shows the author, and vacuums.
+// finish warns of unfinished rebuilds and stopped projections, and vacuums if --vacuum is set.
 func (c *authorErase) finish(ctx context.Context, out *output, s *staff.Staff, authorID uuid.UUID) error {
 	unfinished, err := s.UnfinishedRebuilds(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *authorErase) finish(ctx context.Context, out *output, s *staff.Staff, a
 	}
 	for _, name := range unfinished {
 		fmt.Fprintf(out.stderr,
-			"An unfinished rebuild of %[1]s keeps what was erased: `novelgate projection rebuild %[1]s` finishes it, "+
+			"An unfinished rebuild of %[1]s keeps the erased data: `novelgate projection rebuild %[1]s` finishes it, "+
 				"`novelgate projection discard %[1]s` drops it.\n", name)
 	}
 	stopped, err := s.StoppedBefore(ctx, authorID)
@@ -184,25 +184,25 @@ func (c *authorErase) finish(ctx context.Context, out *output, s *staff.Staff, a
 	return nil
 }
 
-// applyPatience is how long --vacuum waits for the projections.
-const applyPatience = 30 * time.Second
+// applyTimeout is how long --vacuum waits for the projections.
+const applyTimeout = 30 * time.Second
 
-// vacuumSQL also cleans indexes from which little has gone, one of which holds identifiers, and takes new samples for
-// the planner's statistics. Last come the statistics themselves, of which the old ones have to go, too; a role that may
-// not do that is warned and goes on.
+// vacuumSQL also cleans indexes with few dead rows, because one of them holds identifiers, and takes new samples for
+// the planner's statistics. It vacuums the table of statistics last, to remove the old samples. A role without
+// permission for that table gets a warning.
 const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE) events, posts, authors, author_decisions, daily_authors, pg_catalog.pg_statistic`
 
-// vacuumErased frees what files and statistics hold of an author who is erased. Before the tables have lost it there
-// would be nothing to free.
+// vacuumErased removes an erased author's data from files and statistics. It first waits until the projections have
+// applied the erasure: vacuum removes only deleted rows.
 func vacuumErased(ctx context.Context, s *staff.Staff, authorID uuid.UUID) error {
-	waiting, cancel := context.WithTimeout(ctx, applyPatience)
+	waiting, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	err := s.AwaitErased(waiting, authorID)
-	var behind *staff.NotAppliedError
-	if errors.As(err, &behind) {
+	var pending *staff.NotAppliedError
+	if errors.As(err, &pending) {
 		return fmt.Errorf("the files were not freed, because these projections have not applied it yet: %s. "+
 			"Repeat the command with --vacuum once `novelgate projection list` shows them up to date",
-			strings.Join(behind.Projections, ", "))
+			strings.Join(pending.Projections, ", "))
 	}
 	if err == nil {
 		_, err = s.Pool.Exec(ctx, vacuumSQL)

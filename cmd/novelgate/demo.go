@@ -10,26 +10,26 @@ import (
 	"unicode"
 
 	"novelgate/aggregates/integration"
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/staff"
 	"novelgate/internal/pgserver"
 )
 
-// welcome prints what to try first: at the first start on an embedded database a request that works; and how to make a
-// key for staff when no key of theirs is usable. A later start on an embedded database prints its addresses only, so
-// that one logs the latter.
+// welcome prints the next steps: at the first start on an embedded database an example request, and the command that
+// creates a staff key when there is no usable one. Later starts on an embedded database log this command instead of
+// printing it.
 func (s *service) welcome(ctx context.Context, out streams) {
-	people := &staff.Staff{Pool: s.db.pools.General, Actor: actor(), Now: s.now}
-	first, err := s.offerDemo(ctx, out, people)
+	commands := &staff.Staff{Pool: s.db.pools.General, Actor: actor(), Now: s.now}
+	first, err := s.offerDemo(ctx, out, commands)
 	if err != nil {
 		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
 	}
-	keys, err := people.PersonKeys(ctx, person.Staff)
+	keys, err := commands.UserKeys(ctx, staffuser.Staff)
 	if err != nil {
-		s.logger.WarnContext(ctx, "whether staff has a key is unknown", slog.Any("error", err))
+		s.logger.WarnContext(ctx, "cannot read the keys of staff", slog.Any("error", err))
 		return
 	}
-	if slices.ContainsFunc(keys, func(key staff.PersonKey) bool { return key.Usable(s.now()) }) {
+	if slices.ContainsFunc(keys, func(key staff.UserKey) bool { return key.Usable(s.now()) }) {
 		return
 	}
 	command := "novelgate staff create NAME" + s.db.flags()
@@ -43,23 +43,23 @@ func (s *service) welcome(ctx context.Context, out streams) {
 	fmt.Fprintf(out.stdout, "No member of staff has an API key. Make one: %s\n", command)
 }
 
-// offerDemo creates an integration at the first start on an embedded database, prints a request that works, and reports
-// whether it did.
-func (s *service) offerDemo(ctx context.Context, out streams, people *staff.Staff) (first bool, err error) {
+// offerDemo creates a demo integration at the first start on an embedded database and prints an example request. It
+// reports whether this was the first start.
+func (s *service) offerDemo(ctx context.Context, out streams, commands *staff.Staff) (first bool, err error) {
 	if !s.db.isEmbedded {
 		return false, nil
 	}
-	existing, err := people.Integrations(ctx)
+	existing, err := commands.Integrations(ctx)
 	if err != nil || len(existing) > 0 {
 		return false, err
 	}
-	demo, err := people.CreateIntegration(ctx, "demo", integration.Change{
+	demo, err := commands.CreateIntegration(ctx, "demo", integration.Change{
 		Capabilities: map[integration.Capability]bool{integration.Novels: true, integration.Posts: true},
 	})
 	if err != nil {
 		return false, fmt.Errorf("create demo integration: %w", err)
 	}
-	_, secret, err := people.IssueKey(ctx, demo.ID, 0)
+	_, secret, err := commands.IssueKey(ctx, demo.ID, 0)
 	if err != nil {
 		return false, fmt.Errorf("issue demo key: %w", err)
 	}
@@ -77,14 +77,14 @@ Send it again and it answers with the same identifiers. More: %[1]s/openapi.yaml
 	return true, nil
 }
 
-// flags returns what a command needs to find the database, with a space before it; "" when it finds it by itself.
+// flags returns the flags that a command needs to find the database, with a leading space; "" when it needs none.
 func (db *databaseServer) flags() string {
 	if !db.isEmbedded {
-		return " --database-url URL" // the URL itself may hold a password
+		return " --database-url URL" // the URL may contain a password
 	}
 	dir := db.config.DataDir
 	if absolute, err := filepath.Abs(dir); err == nil {
-		dir = absolute // the command may be typed elsewhere
+		dir = absolute // the command may run in another directory
 	}
 	if db.config.DataDir == "" || dir == pgserver.DefaultDataDir() {
 		return ""

@@ -25,18 +25,18 @@ import (
 
 type eventsCommand struct {
 	List      eventsList      `cmd:"" help:"List events, oldest first."`
-	Tail      eventsTail      `cmd:"" help:"Show events as they happen, until interrupted; from now on, unless --after, --from or --cursor say otherwise."`
+	Tail      eventsTail      `cmd:"" help:"Show new events until interrupted. --after, --from or --cursor set another start."`
 	Show      eventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
-	Replay    eventsReplay    `cmd:"" help:"Show a novel, a thread or an integration as it stood."`
-	Diff      eventsDiff      `cmd:"" help:"Show what changed of a novel, a thread or an integration between two points."`
+	Replay    eventsReplay    `cmd:"" help:"Show the past state of a novel, a thread or an integration."`
+	Diff      eventsDiff      `cmd:"" help:"Show the changes of a novel, a thread or an integration between two points."`
 	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
-	Verify    eventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database, or of a running service against its ledger."`
+	Verify    eventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database or of a running service against its ledger."`
 	Rebase    eventsRebase    `cmd:"" help:"Make a history readable after it was restored from a dump into another PostgreSQL cluster."`
 	AccessLog eventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history, newest first."`
 }
 
-// readHistory runs do, which reads the history, and records that in the access log. do returns how many rows it has
-// shown.
+// readHistory runs do, which reads the history, and records the access in the access log. do returns the number of rows
+// that it showed.
 func (f DatabaseFlags) readHistory(
 	ctx context.Context, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
 ) error {
@@ -51,7 +51,7 @@ func (f DatabaseFlags) readHistory(
 	defer pool.Close()
 	log := &audit.AccessLog{DB: pool}
 	entry, err := log.Begin(ctx, &audit.Access{
-		Person:    audit.Person{Role: audit.CLI, Name: cmp.Or(userName(), "unknown")},
+		Reader:    audit.Reader{Role: audit.CLI, Name: cmp.Or(userName(), "unknown")},
 		RequestID: uuid.Must(uuid.NewV7()).String(),
 		Route:     "novelgate events " + command, Parameters: parameters,
 	})
@@ -59,27 +59,27 @@ func (f DatabaseFlags) readHistory(
 		return err
 	}
 	rows, err := do(pool)
-	// An interrupt ends the reading, and the entry is completed all the same.
+	// Complete the entry even after an interrupt.
 	if endErr := log.End(context.WithoutCancel(ctx), entry, rows); err == nil {
 		err = endErr
 	}
 	return err
 }
 
-// given are the parameters that have a value.
-func given(parameters map[string]string) map[string]string {
+// nonEmpty returns the parameters that have a value.
+func nonEmpty(parameters map[string]string) map[string]string {
 	maps.DeleteFunc(parameters, func(_, value string) bool { return value == "" })
 	return parameters
 }
 
-// EventFilterFlags say which events are wanted.
+// EventFilterFlags select events.
 type EventFilterFlags struct {
 	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
 	Before      *int64     `placeholder:"INDEX" help:"Before the event with this log index."`
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
-	StreamType  string     `name:"stream-type" placeholder:"TYPE" help:"Of aggregates of this kind: novel, thread, post, author, integration, person, projection."`
+	StreamType  string     `name:"stream-type" placeholder:"TYPE" help:"Of this kind of aggregate: novel, thread, post, author, integration, person, projection."`
 	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
-	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, of its own stream, or about its users."`
+	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, in its stream, or about its authors."`
 	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`
 	From        *instant   `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
 	To          *instant   `placeholder:"TIME" help:"Recorded before this time."`
@@ -87,10 +87,10 @@ type EventFilterFlags struct {
 	Cursor      string     `placeholder:"CURSOR" help:"After this cursor, which every event carries in its JSON."`
 }
 
-// instant is a moment, as RFC 3339 writes it.
+// instant is a time in RFC 3339 form.
 type instant struct{ time.Time }
 
-// UnmarshalText takes the forms that auditors may use over HTTP.
+// UnmarshalText accepts the same forms as the routes for auditors.
 func (i *instant) UnmarshalText(text []byte) (err error) {
 	i.Time, err = history.ParseTime(string(text))
 	return err
@@ -98,7 +98,7 @@ func (i *instant) UnmarshalText(text []byte) (err error) {
 
 func (i instant) String() string { return i.Format(time.RFC3339Nano) }
 
-// moment is the time, nil for none.
+// moment returns the time, nil for none.
 func (i *instant) moment() *time.Time {
 	if i == nil {
 		return nil
@@ -106,9 +106,9 @@ func (i *instant) moment() *time.Time {
 	return &i.Time
 }
 
-// parameters are the flags as the access log keeps them.
+// parameters returns the flags as the access log stores them.
 func (f *EventFilterFlags) parameters() map[string]string {
-	return given(map[string]string{
+	return nonEmpty(map[string]string{
 		"after": textOf(f.After), "before": textOf(f.Before), "stream": textOf(f.Stream), "stream-type": f.StreamType,
 		"type": f.Type, "integration": f.Integration, "novel": f.Novel, "from": textOf(f.From), "to": textOf(f.To),
 		"correlation": f.Correlation, "cursor": f.Cursor,
@@ -142,7 +142,7 @@ func (f *EventFilterFlags) filter(ctx context.Context, pool *pgxpool.Pool) (filt
 	return filter, err
 }
 
-// integrationID is the id of an integration that is named by id or by name.
+// integrationID returns the id of an integration, given its id or its name.
 func integrationID(ctx context.Context, pool *pgxpool.Pool, idOrName string) (uuid.NullUUID, error) {
 	id, err := uuid.Parse(idOrName)
 	if err != nil {
@@ -153,7 +153,7 @@ func integrationID(ctx context.Context, pool *pgxpool.Pool, idOrName string) (uu
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-// novelID is the id of a novel that is named by id or by title.
+// novelID returns the id of a novel, given its id or its title.
 func novelID(ctx context.Context, pool *pgxpool.Pool, idOrTitle string) (uuid.NullUUID, error) {
 	id, err := uuid.Parse(idOrTitle)
 	if err != nil {
@@ -164,7 +164,7 @@ func novelID(ctx context.Context, pool *pgxpool.Pool, idOrTitle string) (uuid.Nu
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-// stream runs a stream of what the flags say and reports whether its limit has ended it.
+// stream runs a stream of the selected events and reports whether the limit ended it.
 func (f *EventFilterFlags) stream(
 	ctx context.Context, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter,
 ) (limited bool, err error) {
@@ -224,8 +224,8 @@ type eventsTail struct {
 	EventFilterFlags
 }
 
-// Run prints events as they settle, from now on unless --after, --from or --cursor say otherwise. With --json every
-// line is a CloudEvent.
+// Run prints new events as they settle; --after, --from and --cursor set another start. With --json every line is a
+// CloudEvent.
 func (c *eventsTail) Run(ctx context.Context, out *output) error {
 	if c.Before != nil || c.To != nil {
 		return errors.New("tail has no end: it goes with neither --before nor --to")
@@ -236,13 +236,13 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 		p := &eventPrinter{out: out}
 		_, err := c.stream(ctx, pool, &history.Stream{Follow: true, Wake: wake}, p)
 		if ctx.Err() != nil {
-			err = nil // interrupted, as it is meant to end
+			err = nil // an interrupt is the normal end
 		}
 		return p.rows, err
 	})
 }
 
-// eventPrinter prints events: lines for people, or JSON, as one list or one event on each line.
+// eventPrinter prints events as text lines, as one JSON list, or as one JSON event per line.
 type eventPrinter struct {
 	out    *output
 	list   bool
@@ -279,7 +279,7 @@ func (p *eventPrinter) events(list []history.Event) error {
 	return nil
 }
 
-// end closes a list.
+// end closes a JSON list.
 func (p *eventPrinter) end() error {
 	if !p.out.json {
 		return nil
@@ -294,7 +294,7 @@ func (p *eventPrinter) end() error {
 	return nil
 }
 
-// lineOf shows an event on one line.
+// lineOf returns an event as a line of text.
 func lineOf(e *history.Event) string {
 	return strings.Join([]string{
 		fmt.Sprintf("%8s", orDash(e.LogIndex)), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
@@ -366,7 +366,7 @@ var accessColumns = columns[audit.AccessEntry]{
 func (c *eventsAccessLog) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
 	return c.readHistory(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		list, err := (&audit.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.sought())
+		list, err := (&audit.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.readLimit())
 		list = shown(out.streams, list, c.Limit)
 		return int64(len(list)), accessColumns.printList(out, list, err)
 	})

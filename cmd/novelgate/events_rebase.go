@@ -11,21 +11,21 @@ import (
 
 type eventsRebase struct{ CommonFlags }
 
-// Help is the end of what --help prints; kong calls it.
+// Help returns the last part of the --help text; kong calls it.
 func (*eventsRebase) Help() string {
-	return `The order of the history is that of transaction ids, which belong to a PostgreSQL cluster. After pg_restore into
-another cluster, serve refuses to start, and this command puts the history in order for the new one. Stop every replica
+	return `The history is ordered by transaction ids, which belong to one PostgreSQL cluster. After pg_restore into
+another cluster, serve refuses to start, and this command makes the history readable there. Stop every replica
 first.
 
-It is one transaction: interrupt it, and nothing has changed. Before and after, it hashes everything and compares it
-with the ledger, of which no entry, checkpoint or proof changes. It needs room for a second copy of the table of events
+It is one transaction: an interrupted command changes nothing. Before and after, it hashes all events and compares them
+with the ledger. No entry, checkpoint or proof changes. It needs disk space for a second copy of the table of events
 and its indexes. It refuses a history that does not need it.`
 }
 
-// vacuumLogSQL marks what has moved as visible to all, and frees the room of what was there before.
+// vacuumLogSQL marks the moved rows as visible to all transactions, and frees the space of the old ones.
 const vacuumLogSQL = `VACUUM (ANALYZE) events, ledger_seals, ledger_state, projections, authors`
 
-// Run moves the log. An embedded database is started for it when it does not run.
+// Run moves the log. It starts an embedded database that is not running.
 func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *resources) error {
 	if err := c.start(ctx, out.streams, open); err != nil {
 		return err
@@ -36,13 +36,14 @@ func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *re
 			return 0, err
 		}
 		if _, err := pool.Exec(ctx, vacuumLogSQL); err != nil {
-			fmt.Fprintln(out.stderr, "The history is in order. Vacuum, which autovacuum will do in its time, failed:", err)
+			fmt.Fprintln(out.stderr, "The history is in order. The final vacuum failed; autovacuum will do its work later:", err)
 		}
-		return 0, out.print(report, func() { out.table(rebaseRows(report)) }) // it shows no event
+		return 0, out.print(report, func() { out.table(rebaseRows(report)) }) // no event is shown
 	})
 }
 
-// moveLog rebases the log on one connection: the others of the pool would count as users of the log.
+// moveLog rebases the log over a single connection: the rebase refuses to run beside other connections, also of this
+// pool.
 func moveLog(ctx context.Context, s streams, now clock, pool *pgxpool.Pool) (*rebase.Report, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"novelgate/readapi/history"
 )
 
-// ThingArgs name what is looked at.
-type ThingArgs struct {
+// AggregateArgs name an aggregate.
+type AggregateArgs struct {
 	CommonFlags
 	Kind string `arg:"" enum:"novel,thread,integration" help:"novel, thread or integration."`
 	Name string `arg:"" help:"Title or id of the novel (for a thread too), name or id of the integration."`
 }
 
 type eventsReplay struct {
-	ThingArgs
-	At string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event that counts."`
+	AggregateArgs
+	At string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include."`
 }
 
 func (c *eventsReplay) Run(ctx context.Context, out *output) error {
@@ -72,9 +72,9 @@ func printThread(out *output, t replay.Thread) {
 }
 
 type eventsDiff struct {
-	ThingArgs
-	From string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event before the changes."`
-	To   string `required:"" placeholder:"TIME|INDEX" help:"Time, or log index of the last event that counts."`
+	AggregateArgs
+	From string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include in the first state."`
+	To   string `required:"" placeholder:"TIME|INDEX" help:"Time, or log index of the last event to include."`
 }
 
 // Run prints the fields that changed.
@@ -118,15 +118,15 @@ var changeColumns = columns[replay.Change]{
 	func(c replay.Change) []any { return []any{c.Field, plain(c.Before), plain(c.After)} },
 }
 
-// thing is a novel, a thread or an integration with its history.
-type thing struct {
+// aggregate is a novel, a thread or an integration with its history.
+type aggregate struct {
 	kind    string
 	id      uuid.UUID // of the novel, for a thread
 	history []events.Recorded
 }
 
-// at returns the state at a point, and whether the thing existed.
-func (t *thing) at(point history.Point) (state any, exists bool) {
+// at returns the state at a point, and whether the aggregate existed.
+func (t *aggregate) at(point history.Point) (state any, exists bool) {
 	until := point.Until(t.history)
 	switch t.kind {
 	case "novel":
@@ -139,8 +139,8 @@ func (t *thing) at(point history.Point) (state any, exists bool) {
 	return state, len(until) > 0
 }
 
-// read reads the history of the thing.
-func (a *ThingArgs) read(ctx context.Context, pool *pgxpool.Pool) (*thing, error) {
+// read reads the history of the aggregate.
+func (a *AggregateArgs) read(ctx context.Context, pool *pgxpool.Pool) (*aggregate, error) {
 	find := novelID
 	if a.Kind == "integration" {
 		find = integrationID
@@ -157,7 +157,7 @@ func (a *ThingArgs) read(ctx context.Context, pool *pgxpool.Pool) (*thing, error
 	if err != nil {
 		return nil, err
 	}
-	t := &thing{kind: a.Kind, id: id.UUID}
+	t := &aggregate{kind: a.Kind, id: id.UUID}
 	err = (&history.Stream{Reader: reader}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
 		for i := range list {
 			if a.Kind == "thread" && list[i].StreamType == events.NovelStream {
@@ -183,10 +183,10 @@ func (a *ThingArgs) read(ctx context.Context, pool *pgxpool.Pool) (*thing, error
 	return t, nil
 }
 
-// plainLength is how much of a value people are shown, in characters.
+// plainLength is the longest value that text output shows, in characters.
 const plainLength = 120
 
-// plain shows a JSON value to people.
+// plain returns a JSON value as text.
 func plain(value jsontext.Value) string {
 	text := string(value)
 	switch value.Kind() {

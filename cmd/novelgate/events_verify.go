@@ -24,8 +24,8 @@ import (
 
 type eventsExport struct {
 	CommonFlags
-	Dir   string `arg:"" type:"path" help:"Directory to write: a new one, or an earlier export, which is added to."`
-	Since string `placeholder:"DIR|INDEX" help:"Only what is new: events behind those of an earlier bundle, or from a log index on. It is rounded down to the beginning of a file, 4096 events."`
+	Dir   string `arg:"" type:"path" help:"Directory to write: a new one, or an earlier export to continue."`
+	Since string `placeholder:"DIR|INDEX" help:"Export only the events after an earlier bundle, or from a log index on. The start is rounded down to the beginning of a file of 4096 events."`
 }
 
 // Run exports the history up to the newest checkpoint.
@@ -34,7 +34,7 @@ func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
 	if err != nil {
 		return err
 	}
-	parameters := given(map[string]string{"directory": c.Dir, "since": c.Since})
+	parameters := nonEmpty(map[string]string{"directory": c.Dir, "since": c.Since})
 	return c.readHistory(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		begun := now()
 		export := bundle.Export{
@@ -51,7 +51,7 @@ func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
 	})
 }
 
-// from is the log index to start with.
+// from returns the log index to start with.
 func (c *eventsExport) from() (int64, error) {
 	if c.Since == "" {
 		return 0, nil
@@ -66,7 +66,7 @@ func (c *eventsExport) from() (int64, error) {
 	return older.Manifest.Size, nil
 }
 
-// auditWorkers is the number of files in work at a time; each has a database connection.
+// auditWorkers returns the number of concurrent workers. Each one uses a database connection.
 func auditWorkers() int {
 	const most = 4
 	return min(runtime.GOMAXPROCS(0)+1, most)
@@ -74,18 +74,18 @@ func auditWorkers() int {
 
 type eventsVerify struct {
 	CommonFlags
-	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundle to verify, without any database; then those that continue it, in order. Without DIR and --url, the database is verified."`
-	URL      *url.URL `name:"url" placeholder:"URL" help:"Verify the entries that a running service shows: its public URL."`
+	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundle to verify without a database, followed by the bundles that continue it, in order. Without DIR and --url, verify the database."`
+	URL      *url.URL `name:"url" placeholder:"URL" help:"Public URL of a running service: verify the entries that it publishes."`
 	Database bool     `help:"Verify the events in the database, which is the default."`
-	Key      []string `placeholder:"KEY" help:"Public key that must have signed, as ledger status shows it, or a file of such keys (default: what comes with the history, which proves less)."`
-	Against  []string `placeholder:"PATH" type:"existingpath" help:"Checkpoint that you kept, or an older bundle: the history must be the one that it covers. One that ends in front of the first event of DIR cannot be compared, which is a fault."`
+	Key      []string `placeholder:"KEY" help:"Public key that must have signed, as ledger status prints it, or a file of such keys (default: the keys in the history, which proves less)."`
+	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or an older bundle that the history must continue. One that ends before the first event of DIR cannot be compared, which is a fault."`
 
-	FirstLogIndex int64 `placeholder:"INDEX" help:"Log index with which DIR begins, when it is a bundle that continues others: what is in front of it is not verified, and must have been before (default: 0, everything)."`
+	FirstLogIndex int64 `placeholder:"INDEX" help:"First log index of DIR, for a bundle that continues others. Events before it are not verified; verify them separately (default: 0, everything)."`
 
-	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare all projected tables with that. It needs permission to create schemas, and room for a copy of the largest projection."`
+	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare the result with all projected tables. This needs permission to create schemas, and disk space for a copy of the largest projection."`
 }
 
-// Run verifies and reports. What is wrong with the history is an error: the exit code is 1.
+// Run verifies the history and prints a report. A fault of the history is an error with exit code 1.
 func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err error) {
 	config := verify.Config{
 		First: c.FirstLogIndex, Workers: auditWorkers(), Now: now, Progress: out.progress("verify", "events"),
@@ -109,21 +109,21 @@ func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err err
 		if !strings.HasSuffix(prefix, "/ledger") {
 			prefix += "/ledger"
 		}
-		const patience = 30 * time.Second // for one request
-		config.Source = &verify.Service{Client: &http.Client{Timeout: patience}, URL: prefix}
+		const requestTimeout = 30 * time.Second // for one request
+		config.Source = &verify.Service{Client: &http.Client{Timeout: requestTimeout}, URL: prefix}
 		return c.verify(ctx, out, config, nil)
 	}
-	parameters := given(map[string]string{
+	parameters := nonEmpty(map[string]string{
 		"projections": strconv.FormatBool(c.Projections), "key": strings.Join(c.Key, ","),
 		"against": strings.Join(c.Against, ","),
 	})
 	return c.readHistory(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = verify.NewDatabase(pool)
-		return 0, c.verify(ctx, out, config, pool) // it shows no event
+		return 0, c.verify(ctx, out, config, pool) // no event is shown
 	})
 }
 
-// keys resolves --key: keys themselves, or files of keys.
+// keys resolves --key, which is a key or a file of keys.
 func (c *eventsVerify) keys() ([]string, error) {
 	var keys []string
 	for _, key := range c.Key {
@@ -143,7 +143,7 @@ func (c *eventsVerify) keys() ([]string, error) {
 	return keys, nil
 }
 
-// against reads the checkpoints that were kept.
+// against reads the kept checkpoints.
 func (c *eventsVerify) against(config *verify.Config) error {
 	config.Kept = map[string][]byte{}
 	for _, path := range c.Against {
@@ -163,15 +163,15 @@ func (c *eventsVerify) against(config *verify.Config) error {
 	return nil
 }
 
-// verification is what was found: of the history, and of what was made of it.
+// verification is the result for the history and its projections.
 type verification struct {
 	*verify.Report
-	Projections []rebuild.Comparison `json:"projections"` // of a database; empty where they were not compared
+	Projections []rebuild.Comparison `json:"projections"` // of a database; empty without a comparison
 }
 
 var errDoesNotVerify = errors.New("the history does not verify")
 
-// verify verifies a source and prints what it has found. The pool is that of a database, else nil.
+// verify verifies a source and prints the report. pool is nil unless the source is a database.
 func (c *eventsVerify) verify(ctx context.Context, out *output, config verify.Config, pool *pgxpool.Pool) error {
 	report, err := verify.Run(ctx, config)
 	if errors.Is(err, verify.ErrFirst) {
@@ -194,7 +194,7 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config verify.Co
 	}
 	if !found.KeysGiven {
 		fmt.Fprintln(out.stderr,
-			"The key came with the history: it is the operator's own word. Give the key that you hold with --key.")
+			"The key is from the history, so it is only the operator's own word. Pass a key that you got before with --key.")
 	}
 	if err := out.print(found, func() { out.table(found.rows()) }); err != nil {
 		return err
@@ -205,8 +205,8 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config verify.Co
 	return nil
 }
 
-// compareProjections replays the log for one projection after another, and adds what differs to the report: a fault for
-// each row that is named, and one for all others of its table.
+// compareProjections replays the log for each projection in turn and adds differences to the report: a fault for each
+// of the first rows, and one for all further rows of a table.
 func (v *verification) compareProjections(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	for _, p := range append(projections.All(), projections.Inline()...) {
 		_, inline, err := projections.Find(p.Name())
@@ -247,7 +247,7 @@ func (v *verification) compareProjections(ctx context.Context, out *output, pool
 	return nil
 }
 
-// rows are the report for people.
+// rows returns the report as a table.
 func (v *verification) rows() [][]any {
 	compared := fmt.Sprintf("%d events against their entries", v.Events)
 	switch {
@@ -286,8 +286,8 @@ func (v *verification) rows() [][]any {
 		add("NOT VERIFIED", "%d entries in front of log index %d, and their events", v.Unverified, v.FirstLogIndex)
 	}
 	if v.ErasedWithoutRecord > 0 {
-		add("NO RECORD", "%d erased events, the first at log index %d, have no erasure on record behind them: one is under "+
-			"way, was interrupted or is recorded behind these entries, or somebody has removed the words",
+		add("NO RECORD", "%d erased events, the first at log index %d, have no later erasure on record: one is running, was "+
+			"interrupted or is recorded after these entries, or the data was removed without one",
 			v.ErasedWithoutRecord, *v.FirstErasedWithoutRecord)
 	}
 	for i := range v.Faults {
@@ -299,7 +299,7 @@ func (v *verification) rows() [][]any {
 	return rows
 }
 
-// verdict is the report in a few words.
+// verdict returns the result in one line.
 func (v *verification) verdict() string {
 	text := "everything agrees"
 	switch {
@@ -314,7 +314,7 @@ func (v *verification) verdict() string {
 	return text
 }
 
-// replayed says what was compared in a line.
+// replayed returns the result of a comparison in one line.
 func replayed(c *rebuild.Comparison) string {
 	tables := make([]string, len(c.Tables))
 	for i, t := range c.Tables {

@@ -17,19 +17,19 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// CommonFlags are those of nearly every command.
+// CommonFlags are the flags of most commands.
 type CommonFlags struct {
 	DatabaseFlags
 	OutputFlags
 }
 
-// DatabaseFlags say where the data is.
+// DatabaseFlags select the database.
 type DatabaseFlags struct {
-	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"PostgreSQL to use, whatever --data-dir says; empty means the embedded one."`
+	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"URL of the PostgreSQL database. It takes precedence over --data-dir. Empty: the embedded PostgreSQL."`
 	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL (default: ${data_dir})."`
 }
 
-// ProvidePool opens the database, once.
+// ProvidePool opens the database on the first call.
 func (f DatabaseFlags) ProvidePool(ctx context.Context, open *resources) (*pgxpool.Pool, error) {
 	if open.pool != nil {
 		return open.pool, nil
@@ -45,13 +45,13 @@ func (f DatabaseFlags) ProvidePool(ctx context.Context, open *resources) (*pgxpo
 	return open.pool, nil
 }
 
-// ProvideStaff opens the database for the commands of staff, in the name of the user who runs this program.
+// ProvideStaff opens the database for commands of staff. The actor is the operating system's user.
 func (f DatabaseFlags) ProvideStaff(ctx context.Context, open *resources, now clock) (*staff.Staff, error) {
 	pool, err := f.ProvidePool(ctx, open)
 	return &staff.Staff{Pool: pool, Actor: actor(), Now: now}, err
 }
 
-// url returns the database, which for the embedded one must be running.
+// url returns the URL of the database. An embedded database must be running.
 func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 	if f.DatabaseURL != "" {
 		return f.DatabaseURL, nil
@@ -66,7 +66,8 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 	return url, nil
 }
 
-// start starts the embedded database if it does not run, until the command has ended. The flags name it from then on.
+// start starts the embedded database for the time of the command, unless it is running. The flags refer to it
+// afterwards.
 func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
 	if f.DatabaseURL != "" {
 		return nil
@@ -80,7 +81,7 @@ func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) e
 	return nil
 }
 
-// asOwner adds to a permission error who may use a data directory.
+// asOwner adds to a permission error which user may use the data directory.
 func asOwner(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -88,10 +89,10 @@ func asOwner(err error) error {
 	return fmt.Errorf("%w: run this as the user who runs `novelgate serve`, or as root", err)
 }
 
-// actor names the user who runs this program, as events record it.
+// actor returns the actor that events record for the user of this program.
 func actor() string { return strings.TrimSuffix("staff:cli:"+userName(), ":") }
 
-// userName is the user's name in the operating system, "" for one without.
+// userName returns the user's name in the operating system, or "".
 func userName() string {
 	u, err := user.Current()
 	if err != nil {
@@ -100,25 +101,25 @@ func userName() string {
 	return u.Username
 }
 
-// OutputFlags choose between output for people and for programs.
+// OutputFlags choose between text and JSON.
 type OutputFlags struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// ProvideOutput returns where the command prints.
+// ProvideOutput returns the output of the command.
 func (f OutputFlags) ProvideOutput(s streams) *output { return &output{s, f.JSON} }
 
-// OptionalReason is why something is decided.
+// OptionalReason is the reason for a decision.
 type OptionalReason struct {
 	Reason string `help:"Why, for the history."`
 }
 
-// RequiredReason is why something is decided, where the history must have a reason.
+// RequiredReason is the required reason for a decision.
 type RequiredReason struct {
 	Reason string `required:"" help:"Why, for the history."`
 }
 
-// RowsFlag bounds a list.
+// RowsFlag limits a list.
 type RowsFlag struct {
 	Limit rowLimit `default:"100" help:"Maximum number of rows; 0 shows all."`
 }
@@ -134,15 +135,15 @@ func (l rowLimit) Validate() error {
 	return nil
 }
 
-// sought is how many rows to read: one more than the limit, which tells that there are more.
-func (l rowLimit) sought() int {
+// readLimit returns the number of rows to read: one more than the limit, to detect that there are more.
+func (l rowLimit) readLimit() int {
 	if l == 0 || l == math.MaxInt {
 		return math.MaxInt
 	}
 	return int(l) + 1
 }
 
-// shown returns the rows within the limit, and tells people when there are more.
+// shown returns the rows within the limit. It prints a note on standard error when there are more.
 func shown[T any](s streams, list []T, limit rowLimit) []T {
 	if limit == 0 || len(list) <= int(limit) {
 		return list

@@ -24,7 +24,7 @@ import (
 	"novelgate/readapi/queries"
 )
 
-// newKit returns what all public routes share.
+// newKit returns the Kit of all public routes.
 func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers) *httpkit.Kit {
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers, Staff: staff,
@@ -39,7 +39,7 @@ func (s *service) publicHandler(
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
 	reader := &queries.Reader{DB: pools.Read}
-	// Without cleaning: a path is what it says, and a POST is never redirected.
+	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics)
 	s.partners = &commands.API{
@@ -55,7 +55,7 @@ func (s *service) publicHandler(
 		},
 		s.health(),
 		&readapi.API{Kit: kit, Reader: reader, Addresses: addresses},
-		// A crowd that fetches proofs must not make the sealer wait for a connection.
+		// The readers' pool, so that clients that fetch proofs do not take the sealer's connections.
 		&readapi.Ledger{Kit: kit, Store: ledger.NewStore(pools.Read)},
 	} {
 		api.Register(router)
@@ -65,18 +65,18 @@ func (s *service) publicHandler(
 	p.Register(router)
 	router.NotFoundHandler = requests.Middleware(p.Missing())
 	router.MethodNotAllowedHandler = requests.Middleware(kit.MethodNotAllowed(router))
-	return s.sayGoodbye(httpkit.WithRequestID(router))
+	return s.closeConnections(httpkit.WithRequestID(router))
 }
 
-// authenticateAuditor says who wants to read the event history.
-func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (audit.Person, error) {
-	person, err := admin.AuthenticatePerson(ctx, s.keys, h, "auditor or staff key", "auditors and staff")
+// authenticateAuditor returns the staff user or auditor who reads the event history.
+func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (audit.Reader, error) {
+	user, err := admin.AuthenticateStaffUser(ctx, s.keys, h, "auditor or staff key", "auditors and staff")
 	if err != nil {
-		return audit.Person{}, err
+		return audit.Reader{}, err
 	}
-	return audit.Person{
-		Role: person.Role, Name: person.Name,
-		PersonID: uuid.NullUUID{UUID: person.PersonID, Valid: true}, KeyID: uuid.NullUUID{UUID: person.KeyID, Valid: true},
+	return audit.Reader{
+		Role: user.Role, Name: user.Name,
+		PersonID: uuid.NullUUID{UUID: user.ID, Valid: true}, KeyID: uuid.NullUUID{UUID: user.KeyID, Valid: true},
 	}, nil
 }
 
@@ -100,7 +100,7 @@ func (s *service) health() *readapi.Health {
 	return &readapi.Health{Probe: s.probe, Draining: s.draining.Load}
 }
 
-// probe looks at each thing that commands need, and at whether they succeed.
+// probe checks the dependencies of commands, and whether commands succeed.
 func (s *service) probe() map[string]error {
 	found := maps.Clone(s.db.pools.Probe())
 	found["commands"] = s.partners.Failing()

@@ -21,7 +21,7 @@ type integrationCommand struct {
 	Show       integrationShow       `cmd:"" help:"Show one integration."`
 	Rename     integrationRename     `cmd:"" help:"Rename an integration."`
 	Enable     integrationSwitch     `cmd:"" help:"Let a disabled integration post again."`
-	Disable    integrationSwitch     `cmd:"" help:"Refuse everything that an integration sends."`
+	Disable    integrationSwitch     `cmd:"" help:"Refuse all requests of an integration."`
 	Limit      integrationLimit      `cmd:"" help:"Set the limits per minute."`
 	Capability integrationCapability `cmd:"" help:"Switch capabilities on and off."`
 	Review     integrationReview     `cmd:"" help:"Put an integration under review (its new novels wait for approval), or end the review."`
@@ -45,12 +45,12 @@ var integrationColumns = columns[staff.Integration]{
 
 // LimitFlags are the limits of an integration.
 type LimitFlags struct {
-	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N" help:"Comments in any minute, retries included (60 unless set)."`
-	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N" help:"Novel creations in any minute, those caused by comments included (60 unless set)."`
-	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels in any minute, those that change nothing included, retries not (off unless set)."`
+	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N" help:"Comments per minute, including retries (default: 60)."`
+	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N" help:"Novel creations per minute, including those by comments (default: 60)."`
+	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries (default: off)."`
 }
 
-// ProvideChange returns the limits that were given.
+// ProvideChange returns the limits as a change.
 func (f LimitFlags) ProvideChange() integration.Change {
 	return integration.Change{
 		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
@@ -74,7 +74,7 @@ func (l *updateLimit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// IntegrationArg names an integration, for commands about one.
+// IntegrationArg names an integration.
 type IntegrationArg struct {
 	CommonFlags
 	Integration string `arg:"" help:"Id or name."`
@@ -85,10 +85,11 @@ func (a IntegrationArg) ProvideIntegration(ctx context.Context, s *staff.Staff) 
 	return s.Integration(ctx, a.Integration)
 }
 
-// IntegrationChange is what the commands share that change an integration: each has a ProvideChange method.
+// IntegrationChange is the common part of the commands that change an integration. Each command has a ProvideChange
+// method.
 type IntegrationChange struct{ IntegrationArg }
 
-// Run changes the integration and prints it as it is afterwards.
+// Run changes the integration and prints its new state.
 func (IntegrationChange) Run(
 	ctx context.Context, out *output, s *staff.Staff, i staff.Integration, change integration.Change,
 ) error {
@@ -103,11 +104,11 @@ type integrationCreate struct {
 	CommonFlags
 	LimitFlags
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
-	Capability []string `name:"capability" enum:"novels,posts" placeholder:"novels|posts" help:"What it may do: novels (create novels), posts (post ingestion). Repeatable."`
+	Capability []string `name:"capability" enum:"novels,posts" placeholder:"novels|posts" help:"Capability: novels (create novels) or posts (post ingestion). Repeatable."`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
 }
 
-// Run creates the integration and prints its key, which is shown this once.
+// Run creates the integration and prints its key, which is not shown again.
 func (c *integrationCreate) Run(ctx context.Context, out *output, s *staff.Staff) error {
 	change := c.ProvideChange()
 	change.Capabilities, change.Review = capabilities(c.Capability, nil), &c.Review
@@ -167,7 +168,7 @@ type integrationLimit struct {
 	LimitFlags
 }
 
-// Validate refuses to change nothing; kong calls it.
+// Validate refuses a command without changes; kong calls it.
 func (c *integrationLimit) Validate() error {
 	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil && c.NovelUpdates.UpdateLimit == nil {
 		return errors.New("nothing to change: give --posts-per-minute, --novels-per-minute or --novel-updates-per-minute")
@@ -181,7 +182,7 @@ type integrationCapability struct {
 	Disable []string `enum:"novels,posts" placeholder:"novels|posts" help:"Capability to switch off. Repeatable."`
 }
 
-// Validate refuses to change nothing, and what contradicts itself; kong calls it.
+// Validate refuses a command without changes, and a capability that is both enabled and disabled; kong calls it.
 func (c *integrationCapability) Validate() error {
 	if len(c.Enable) == 0 && len(c.Disable) == 0 {
 		return errors.New("nothing to change: give --enable or --disable")

@@ -10,31 +10,31 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/staff"
 	"novelgate/internal/apikey"
 )
 
 // keyCommand manages the API keys of integrations.
 type keyCommand struct {
-	Issue  keyIssue  `cmd:"" help:"Issue one more API key to an integration."`
-	Rotate keyRotate `cmd:"" help:"Issue a key that replaces another; the old key works for a while longer."`
+	Issue  keyIssue  `cmd:"" help:"Issue another API key to an integration."`
+	Rotate keyRotate `cmd:"" help:"Issue a key that replaces another; the old key stays valid for the overlap."`
 	Revoke keyRevoke `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
 	List   keyList   `cmd:"" help:"List keys, of one integration or of all."`
 }
 
-// personCommand manages the API keys of persons; their role is the name of the command, staff or auditor.
-type personCommand struct {
-	Create personCreate `cmd:"" help:"Issue an API key to a person. They may have several."`
-	List   personList   `cmd:"" help:"List the keys."`
-	Revoke personRevoke `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
+// staffUserCommand manages the API keys of staff users. Its name, staff or auditor, is their role.
+type staffUserCommand struct {
+	Create staffUserCreate `cmd:"" help:"Issue an API key. One name may have several keys."`
+	List   staffUserList   `cmd:"" help:"List the keys."`
+	Revoke staffUserRevoke `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
 }
 
-// role is that of the persons which a command is about.
+// role is the role of the staff users that a command manages.
 type role string
 
 // ProvideRole returns the role that the command line names; kong calls it.
-func (*personCommand) ProvideRole(c *kong.Context) role { return role(c.Selected().Parent.Name) }
+func (*staffUserCommand) ProvideRole(c *kong.Context) role { return role(c.Selected().Parent.Name) }
 
 var keyColumns = columns[staff.Key]{
 	[]any{"KEY", "INTEGRATION", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
@@ -46,9 +46,9 @@ var keyColumns = columns[staff.Key]{
 	},
 }
 
-var personKeyColumns = columns[staff.PersonKey]{
+var userKeyColumns = columns[staff.UserKey]{
 	[]any{"KEY", "NAME", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
-	func(k staff.PersonKey) []any {
+	func(k staff.UserKey) []any {
 		return []any{
 			k.ID, k.Name, k.Prefix + "…", moment(&k.CreatedAt), moment(k.ExpiresAt), moment(k.RevokedAt),
 			moment(k.LastUsedAt),
@@ -56,14 +56,14 @@ var personKeyColumns = columns[staff.PersonKey]{
 	},
 }
 
-// LifetimeFlag is how long a new key lives: for ever when it is not given, which is its zero value.
+// LifetimeFlag is the lifetime of a new key. Without the flag the key does not expire.
 type LifetimeFlag struct {
 	ExpiresIn lifetime `name:"expires-in" placeholder:"720h" help:"Lifetime of the key; without it the key does not expire."`
 }
 
 type lifetime time.Duration
 
-// UnmarshalText refuses what would make a key that has expired already, or, in its place, one that never does.
+// UnmarshalText refuses 0, which would mean no expiry, and a negative lifetime.
 func (l *lifetime) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -96,7 +96,7 @@ func printIssued(out *output, key staff.Key, secret apikey.Secret) error {
 	}).print(out)
 }
 
-// issuedKey is a new key, which is shown this once: an integration's, or that of a person with a role.
+// issuedKey is a new key of an integration or of a staff user. It is not shown again.
 type issuedKey struct {
 	KeyID         uuid.UUID  `json:"keyId"`
 	IntegrationID uuid.UUID  `json:"integrationId,omitzero"`
@@ -120,13 +120,13 @@ func (k *issuedKey) print(out *output) error {
 type keyRotate struct {
 	CommonFlags
 	KeyID   uuid.UUID     `arg:"" name:"key-id" help:"Id of the key, as key list shows it."`
-	Overlap time.Duration `default:"24h" help:"How long the old key still works."`
+	Overlap time.Duration `default:"24h" help:"How long the old key stays valid."`
 }
 
-// Help is the end of what --help prints; kong calls it.
+// Help returns the last part of the --help text; kong calls it.
 func (*keyRotate) Help() string {
-	return `The old key never lives longer than it would have. The new one does not expire, also in the place of one that would have: for a
-successor that does, issue a key with --expires-in and revoke the old one.`
+	return `The old key stays valid for the overlap, but never beyond its own expiry. The new key does not expire, even if the old one does. To replace
+a key by one that expires, issue a key with --expires-in and revoke the old one.`
 }
 
 func (c *keyRotate) Run(ctx context.Context, out *output, s *staff.Staff) error {
@@ -157,7 +157,7 @@ type keyList struct {
 }
 
 func (c *keyList) Run(ctx context.Context, out *output, s *staff.Staff) error {
-	var of staff.Integration // of any, without an id
+	var of staff.Integration // the zero id selects all keys
 	if c.Integration != "" {
 		var err error
 		if of, err = s.Integration(ctx, c.Integration); err != nil {
@@ -168,14 +168,14 @@ func (c *keyList) Run(ctx context.Context, out *output, s *staff.Staff) error {
 	return keyColumns.printList(out, list, err)
 }
 
-type personCreate struct {
+type staffUserCreate struct {
 	CommonFlags
 	LifetimeFlag
-	Name string `arg:"" help:"Name of the person, as the history will show it."`
+	Name string `arg:"" help:"Name of the staff user or auditor. The history shows it."`
 }
 
-func (c *personCreate) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
-	key, secret, err := s.IssuePersonKey(ctx, string(of), c.Name, time.Duration(c.ExpiresIn))
+func (c *staffUserCreate) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
+	key, secret, err := s.IssueUserKey(ctx, string(of), c.Name, time.Duration(c.ExpiresIn))
 	if err != nil {
 		return fmt.Errorf("issue key: %w", err)
 	}
@@ -184,30 +184,30 @@ func (c *personCreate) Run(ctx context.Context, out *output, s *staff.Staff, of 
 	}).print(out)
 }
 
-type personList struct{ CommonFlags }
+type staffUserList struct{ CommonFlags }
 
-func (*personList) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
-	list, err := s.PersonKeys(ctx, string(of))
-	return personKeyColumns.printList(out, list, err)
+func (*staffUserList) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
+	list, err := s.UserKeys(ctx, string(of))
+	return userKeyColumns.printList(out, list, err)
 }
 
-type personRevoke struct {
+type staffUserRevoke struct {
 	CommonFlags
 	KeyID uuid.UUID `arg:"" name:"key-id" help:"Id of the key, as list shows it."`
 	OptionalReason
 }
 
-func (c *personRevoke) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
-	list, err := s.PersonKeys(ctx, string(of))
+func (c *staffUserRevoke) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
+	list, err := s.UserKeys(ctx, string(of))
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(list, func(k staff.PersonKey) bool { return k.ID == c.KeyID }) {
-		return fmt.Errorf("revoke key: %w of role %s", person.ErrKeyNotFound, of)
+	if !slices.ContainsFunc(list, func(k staff.UserKey) bool { return k.ID == c.KeyID }) {
+		return fmt.Errorf("revoke key: %w of role %s", staffuser.ErrKeyNotFound, of)
 	}
-	key, err := s.RevokePersonKey(ctx, c.KeyID, c.Reason)
+	key, err := s.RevokeUserKey(ctx, c.KeyID, c.Reason)
 	if err != nil {
 		return fmt.Errorf("revoke key: %w", err)
 	}
-	return personKeyColumns.print(out, key, nil)
+	return userKeyColumns.print(out, key, nil)
 }

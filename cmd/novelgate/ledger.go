@@ -19,14 +19,14 @@ import (
 
 type ledgerCommand struct {
 	Status ledgerStatus `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
-	NewKey ledgerNewKey `cmd:"" name:"new-key" help:"Add a new private key to a key file, which signs beside those in it, and print its public key."`
+	NewKey ledgerNewKey `cmd:"" name:"new-key" help:"Add a new private key to a key file and print its public key. All keys of the file sign."`
 
-	NewMemory ledgerNewMemory `cmd:"" name:"new-memory" help:"Make a memory for the keys when the one that they signed through is lost. It signs new origins only."`
+	NewMemory ledgerNewMemory `cmd:"" name:"new-memory" help:"Create a new memory for the keys after the old one is lost. It only signs new origins."`
 }
 
 type ledgerStatus struct{ CommonFlags }
 
-// Run prints size, root, checkpoint and what is not sealed yet.
+// Run prints size, root, checkpoint and the number of unsealed events.
 func (*ledgerStatus) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	status, err := ledger.ReadStatus(ctx, pool)
 	if err != nil {
@@ -61,12 +61,12 @@ func statusRows(s *ledger.Status) [][]any {
 
 type ledgerNewKey struct {
 	CommonFlags
-	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory). It is created if there is none, and a memory with it."`
-	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Memory that the keys of a new file sign through (default: beside the keys, FILE.memory)."`
+	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory). It is created if it does not exist, together with a memory."`
+	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Memory for the keys of a new file (default: beside the keys, FILE.memory)."`
 }
 
-// Validate refuses a mistyped path, which must not become a new place for keys. Only the data directory is made when it
-// is missing. kong calls it.
+// Validate refuses a path whose directory does not exist, so that a typing error does not create keys in a wrong place.
+// Only the data directory is created. kong calls it.
 func (c *ledgerNewKey) Validate() error {
 	return errors.Join(haveParent("--ledger-key", c.LedgerKey), haveParent("--ledger-memory", c.LedgerMemory))
 }
@@ -81,7 +81,7 @@ func haveParent(flag, path string) error {
 	return nil
 }
 
-// Run adds a key for the origin in use.
+// Run adds a key for the current origin.
 func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	status, err := ledger.ReadStatus(ctx, pool)
 	if err != nil {
@@ -101,17 +101,17 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 	}{file, key}
 	return out.print(added, func() {
 		fmt.Fprintln(out.stdout, key)
-		fmt.Fprintln(out.stderr, "The private key is in", file+". Replicas sign with it from their next start on.")
+		fmt.Fprintln(out.stderr, "The private key is in", file+". Replicas sign with it after a restart.")
 	})
 }
 
 type ledgerNewMemory struct {
 	DataDir      string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Data directory, where the keys are (default: ${data_dir})."`
-	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys, which gets a line that names the memory (default: ledger.key in the data directory)."`
+	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys. The command adds a line with the name of the memory (default: ledger.key in the data directory)."`
 	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory of the new memory (default: beside the keys, FILE.memory)."`
 }
 
-// Validate refuses a mistyped path. kong calls it.
+// Validate refuses a path whose directory does not exist. kong calls it.
 func (c *ledgerNewMemory) Validate() error { return haveParent("--ledger-memory", c.LedgerMemory) }
 
 func (c *ledgerNewMemory) Run(s streams) error {
@@ -121,12 +121,12 @@ func (c *ledgerNewMemory) Run(s streams) error {
 	}
 	fmt.Fprintln(s.stdout, memory)
 	fmt.Fprintln(s.stderr,
-		"Start `novelgate serve` with --ledger-origin and a name that was never used: what was signed through the lost "+
-			"memory is not signed on.")
+		"Start `novelgate serve` with --ledger-origin and a name that was never used: the origins of the lost memory "+
+			"are not signed any more.")
 	return nil
 }
 
-// ledgerFiles returns the file of the private keys and the memory that goes with it, given the flags.
+// ledgerFiles returns the file of the private keys and its memory for these flags.
 func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
 	if key == "" {
 		key = filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key")
@@ -134,33 +134,33 @@ func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
 	return key, cmp.Or(memory, ledger.DefaultMemory(key))
 }
 
-// LedgerFlags say how serve signs and publishes checkpoints.
+// LedgerFlags configure how serve signs and publishes checkpoints.
 type LedgerFlags struct {
-	Key           string   `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"Private keys that sign checkpoints of the ledger, the same for all replicas (default: ledger.key in the data directory, made at the first start)."`
-	Memory        string   `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory that keeps what was signed, outside of the database (default: beside the keys, ledger.key.memory). Replicas may share one; a copy of one must not sign."`
-	Origin        string   `name:"ledger-origin" env:"NOVELGATE_LEDGER_ORIGIN" placeholder:"NAME" help:"Name under which the ledger is signed (default: the one in use; at first the public URL without scheme, /ledger/ and 8 digits of the log's id). Another one starts a new origin."`
-	PublishDir    string   `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory that gets a copy of every checkpoint, and has none of another origin or history."`
-	PublishURL    *url.URL `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that every checkpoint is sent to. Redirects are not followed."`
+	Key           string   `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys that sign checkpoints of the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
+	Memory        string   `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory outside the database that stores the newest signed checkpoint (default: beside the keys, ledger.key.memory). Replicas may share it. Never sign with a copy of it."`
+	Origin        string   `name:"ledger-origin" env:"NOVELGATE_LEDGER_ORIGIN" placeholder:"NAME" help:"Name under which the ledger is signed. Another name starts a new origin (default: the current origin; at the first start the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
+	PublishDir    string   `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory for a copy of every checkpoint. It must not contain checkpoints of another origin or history."`
+	PublishURL    *url.URL `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
 	PublishMethod string   `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
 	Pause         bool     `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish in this process."`
 }
 
-// validate refuses what makes no sense before anything has started.
+// validate checks the flags before anything starts.
 func (f *LedgerFlags) validate() error {
 	if u := f.PublishURL; u != nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
 		return fmt.Errorf("--ledger-publish-url: %q is not an http or https address", u.Redacted())
 	}
 	if f.Key != "" {
-		// A key is only ever made in the default place: a wrong path must not become a new identity.
+		// A key is only created in the default place: a wrong path must not become a new identity.
 		if _, err := os.Stat(f.Key); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("--ledger-key: %s does not exist; `novelgate ledger new-key` makes one", f.Key)
+			return fmt.Errorf("--ledger-key: %s does not exist; `novelgate ledger new-key` creates it", f.Key)
 		}
 	}
 	return haveParent("--ledger-memory", f.Memory)
 }
 
-// workOnLedger adds sealing, signing and publishing to the background. A replica that cannot sign logs that and does
-// the rest.
+// workOnLedger adds sealing, signing and publishing to the background work. A replica that cannot sign logs the reason,
+// seals and publishes.
 func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.Ledger
 	sealer, err := ledger.NewSealer(ledger.SealerConfig{
@@ -172,7 +172,7 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 	file, memory := ledgerFiles(flags.Key, flags.Memory, dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
 		Origin: flags.Origin, KeyFile: file, Memory: memory,
-		// The address without its scheme, as C2SP tlog-tiles recommends. An id of the log comes behind it.
+		// The address without its scheme, as C2SP tlog-tiles recommends. The id of the log is appended.
 		DefaultOrigin: s.publicURL.Host + s.publicURL.Path + "/ledger",
 	})
 	if err != nil {

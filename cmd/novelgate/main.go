@@ -25,24 +25,24 @@ import (
 )
 
 func main() {
-	// Signals stay caught to the end: a supervisor that repeats SIGTERM must not turn a clean exit into a kill.
+	// Signals stay caught until the process ends: a repeated SIGTERM must not turn a clean exit into a kill.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// program is every command, flag and environment variable.
+// program declares all commands, flags and environment variables.
 type program struct {
 	Serve       serveCommand       `cmd:"" help:"Run the service: the partner interface, the projections, metrics."`
-	Migrate     migrateCommand     `cmd:"" help:"Bring the database to the newest schema. serve does so by itself."`
+	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the newest schema. serve does this at its start."`
 	Integration integrationCommand `cmd:"" help:"Manage partner platforms: capabilities, limits, review."`
 	Key         keyCommand         `cmd:"" help:"Manage the API keys of integrations."`
-	Staff       personCommand      `cmd:"" help:"Manage the API keys of staff."`
-	Auditor     personCommand      `cmd:"" help:"Manage the API keys of auditors."`
+	Staff       staffUserCommand   `cmd:"" help:"Manage the API keys of staff."`
+	Auditor     staffUserCommand   `cmd:"" help:"Manage the API keys of auditors."`
 	Novel       novelCommand       `cmd:"" help:"Publish, approve, reject and show novels."`
-	Author      authorCommand      `cmd:"" help:"Link, block and unblock partners' users; hide or erase what they wrote."`
+	Author      authorCommand      `cmd:"" help:"Link, block and unblock authors; hide, restore or erase their comments."`
 	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
-	Analytics   analyticsCommand   `cmd:"" help:"Export what analysts query."`
+	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
@@ -53,9 +53,9 @@ type program struct {
 // run parses the arguments and runs one command. It returns the exit code: 0, 1 when the command was refused or
 // failed, 80 for a wrong command line.
 //
-// Run methods take what they work with as parameters. kong makes those in their order, from what is bound here and with
-// the Provide methods of the command's flags. So a parameter that needs no database comes before the one that opens it,
-// and what is read from the database comes after: kong would name a Go type in the error of a parameter's parameter.
+// kong injects the parameters of Run methods, in their order, from the bindings below and from the Provide methods of
+// the command's flags. Parameters that need no database come before the one that opens it, and values read from the
+// database come after it: for an error in a nested parameter kong would print the name of a Go type.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	var open resources
@@ -93,10 +93,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // clock returns the time.
 type clock func() time.Time
 
-// verb is the last word of the command that runs. Commands that share a type differ by it.
+// verb is the last word of the running command. It distinguishes commands that share a type.
 type verb string
 
-// resources are what a command has opened; run closes them when it has ended.
+// resources are the resources that a command opened. run closes them at the end.
 type resources struct {
 	pool    *pgxpool.Pool // nil until a command needs it
 	closers []func()
@@ -110,7 +110,7 @@ func (r *resources) close() {
 	}
 }
 
-// refuse says what is wrong with a command line, and which help to read. It returns the exit code.
+// refuse prints the error of a command line and the command that prints its help. It returns the exit code.
 func refuse(stderr io.Writer, err error) int {
 	exit, command := 1, "novelgate"
 	var wrong *kong.ParseError
@@ -129,9 +129,9 @@ func refuse(stderr io.Writer, err error) int {
 // The SQLSTATEs of a statement on a table, a column or a function that does not exist.
 var undefined = []string{"42P01", "42703", "42883"}
 
-// explain says what to do about an error, where that is known. Of an API key that was given in a wrong place it keeps
-// the prefix only, because messages end up in logs. A line that repeats the one above it is left out: a connection that
-// is refused with TLS is tried without, and refused again.
+// explain returns the text of an error, with advice where it is known. It shortens an API key that was passed in a
+// wrong place to its prefix, because messages end up in logs. It drops a repeated line: a connection refused with TLS
+// is tried again without TLS, and refused with the same text.
 func explain(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && slices.Contains(undefined, pgErr.Code) {
@@ -153,14 +153,14 @@ func (*versionCommand) Run(out *output) error {
 	return out.print(b, func() { fmt.Fprintln(out.stdout, b) })
 }
 
-// build is what this program was built from.
+// build describes the source and the tools of this program.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
 }
 
-// String is the version for people.
+// String returns the version as text.
 func (b build) String() string {
 	return fmt.Sprintf("novelgate %s (commit %s, %s)", b.Version, b.Commit, b.Go)
 }

@@ -15,11 +15,11 @@ import (
 )
 
 type novelCommand struct {
-	Publish novelPublish `cmd:"" help:"Make a title canonical: adopt a partner's novel, or create an unknown title."`
+	Publish novelPublish `cmd:"" help:"Make a title canonical: take over a partner's novel, or create an unknown one."`
 	Edit    novelEdit    `cmd:"" help:"Change fields of a canonical novel."`
-	Approve novelDecide  `cmd:"" help:"Approve a pending or rejected novel, or a title that was rejected before it was imported."`
-	Reject  novelDecide  `cmd:"" help:"Reject a novel, or a title that is not imported yet; it cannot be imported (again)."`
-	Show    novelShow    `cmd:"" help:"Show a novel with all of its fields."`
+	Approve novelDecide  `cmd:"" help:"Approve a pending or rejected novel, or a title that was rejected before its first import."`
+	Reject  novelDecide  `cmd:"" help:"Reject a novel, or a title before its first import. A rejected title cannot be imported."`
+	Show    novelShow    `cmd:"" help:"Show a novel with all its fields."`
 	List    novelList    `cmd:"" help:"List novels."`
 }
 
@@ -49,24 +49,24 @@ func printNovel(out *output, n staff.Novel, err error) error {
 	})
 }
 
-// TitleArg names a novel, for commands about one.
+// TitleArg names a novel.
 type TitleArg struct {
 	CommonFlags
-	Title string `arg:"" help:"Title; case and white space do not matter."`
+	Title string `arg:"" help:"Title; case and white space are ignored."`
 }
 
-// FieldFlags are the fields of a novel that staff may set. As JSON they are what a request would send.
+// FieldFlags are the fields of a novel that staff may set. Their JSON form is the body of a request.
 type FieldFlags struct {
 	Author        *string  `json:"author" placeholder:"NAME" help:"1 to 120 characters."`
 	Synopsis      *string  `json:"synopsis" placeholder:"TEXT" help:"At most 5,000 characters; an empty text clears it."`
 	CoverURL      *string  `json:"coverUrl" name:"cover-url" placeholder:"URL" help:"https, at most 2,000 characters."`
-	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres" help:"1 to 50 characters, at most 20 of them; together they replace the list. Repeatable."`
+	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres" help:"1 to 50 characters. Repeatable, at most 20 times. The genres replace the list."`
 	NoGenres      bool     `json:"-" name:"no-genres" xor:"genres" help:"Clear the list of genres."`
 	Language      *string  `json:"language" placeholder:"LANGUAGE" help:"At most 50 characters; an empty text clears it."`
 	ReadingStatus *string  `json:"readingStatus" name:"reading-status" placeholder:"STATUS" help:"ongoing, completed or hiatus."`
 }
 
-// ProvideFields checks the flags by the rules for requests.
+// ProvideFields validates the flags by the rules for requests.
 func (f FieldFlags) ProvideFields() (novel.Fields, error) {
 	body := struct {
 		FieldFlags
@@ -82,7 +82,7 @@ func (f FieldFlags) ProvideFields() (novel.Fields, error) {
 	n, err := request.DecodeEdit(encoded)
 	var refused *problem.Error
 	if errors.As(err, &refused) {
-		return novel.Fields{}, errors.New(refused.Detail) //nolint:err113 // for the person who has typed them
+		return novel.Fields{}, errors.New(refused.Detail) //nolint:err113 // for the user, who typed them
 	}
 	return novel.Fields{
 		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus,
@@ -107,7 +107,7 @@ type novelEdit struct {
 	OptionalReason
 }
 
-// Validate refuses to change nothing; kong calls it.
+// Validate refuses a command without changes; kong calls it.
 func (c *novelEdit) Validate() error {
 	if f := c.FieldFlags; f.Author == nil && f.Synopsis == nil && f.CoverURL == nil && len(f.Genre) == 0 && !f.NoGenres &&
 		f.Language == nil && f.ReadingStatus == nil {
@@ -150,12 +150,12 @@ func (c *novelShow) Run(ctx context.Context, out *output, s *staff.Staff) error 
 type novelList struct {
 	CommonFlags
 	RowsFlag
-	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel, no longer rejected)."`
+	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel that is no longer rejected)."`
 }
 
 // Run prints novels in the order of their titles.
 func (c *novelList) Run(ctx context.Context, out *output, s *staff.Staff) error {
-	filter := staff.NovelFilter{Limit: c.Limit.sought()}
+	filter := staff.NovelFilter{Limit: c.Limit.readLimit()}
 	if c.State != nil {
 		filter.State = novel.State(*c.State)
 	}

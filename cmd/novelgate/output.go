@@ -25,16 +25,16 @@ func (s streams) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// output prints what a command has to show, for people or with --json for programs.
+// output prints the result of a command as text or, with --json, as JSON.
 type output struct {
 	streams
 	json bool
 }
 
-// print writes value as JSON, or calls people.
-func (o *output) print(value any, people func()) error {
+// print writes value as JSON, or calls text.
+func (o *output) print(value any, text func()) error {
 	if !o.json {
-		people()
+		text()
 		return nil
 	}
 	if err := json.MarshalWrite(o.stdout, value, jsontext.WithIndent("  ")); err != nil {
@@ -56,24 +56,24 @@ func (s streams) table(rows [][]any) {
 		}
 		fmt.Fprintln(w)
 	}
-	w.Flush() //nolint:errcheck // there is nobody to tell
+	w.Flush() //nolint:errcheck // standard output failed, so no report is possible
 }
 
-// columns is the table that shows things of one kind to people: a heading, and a row for each thing.
+// columns is a text table of items: a heading, and a row for each item.
 type columns[T any] struct {
 	heading []any
 	row     func(T) []any
 }
 
-// print shows a thing, or returns the error of reading or changing it.
-func (c columns[T]) print(out *output, thing T, err error) error {
+// print prints an item, or returns err.
+func (c columns[T]) print(out *output, item T, err error) error {
 	if err != nil {
 		return err
 	}
-	return out.print(thing, func() { c.table(out.streams, thing) })
+	return out.print(item, func() { c.table(out.streams, item) })
 }
 
-// printList shows a list, or returns the error of reading it.
+// printList prints a list of items, or returns err.
 func (c columns[T]) printList(out *output, list []T, err error) error {
 	if err != nil {
 		return err
@@ -83,13 +83,13 @@ func (c columns[T]) printList(out *output, list []T, err error) error {
 
 func (c columns[T]) table(s streams, list ...T) {
 	rows := [][]any{c.heading}
-	for _, thing := range list {
-		rows = append(rows, c.row(thing))
+	for _, item := range list {
+		rows = append(rows, c.row(item))
 	}
 	s.table(rows)
 }
 
-// moment prints a time for people, "-" for none.
+// moment returns a time as text, "-" for none.
 func moment(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -97,7 +97,7 @@ func moment(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// orDash prints what a pointer points to, "-" for nil.
+// orDash returns the value of a pointer as text, "-" for nil.
 func orDash[T any](value *T) string {
 	if value == nil {
 		return "-"
@@ -112,7 +112,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// printable escapes what a terminal would act on: titles come from partners.
+// printable escapes control characters, because partners choose titles.
 func printable(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s
@@ -151,26 +151,27 @@ func (s streams) progress(what, unit string) func(done, total int64) {
 // lineInterval is the time between lines of progress without a terminal.
 const lineInterval = 5 * time.Second
 
-// phases shows the progress of long work: on a terminal a bar for each phase, otherwise a line every few seconds.
+// phases shows the progress of long work in phases: on a terminal a bar for each phase, otherwise a line every few
+// seconds.
 type phases struct {
 	streams
 	now clock
 
-	phase       string
-	first, done int64                    // when the work began, which may go on with an earlier attempt, and now
-	begun, told time.Time                // told is zero before the first line of a phase
-	drawn       *progressbar.ProgressBar // nil without a terminal
+	phase          string
+	first, done    int64                    // at the start, which may continue an earlier attempt, and now
+	begun, printed time.Time                // printed is zero before the first line of a phase
+	drawn          *progressbar.ProgressBar // nil without a terminal
 }
 
 func (p *phases) show(phase string, done, total int64) {
 	now := p.now()
-	if p.phase == "" || done < p.done { // a phase may go on counting
+	if p.phase == "" || done < p.done { // a phase may continue the count of the one before
 		p.first, p.begun = done, now
 	}
 	p.done = done
 	if phase != p.phase {
 		p.end()
-		p.phase, p.told = phase, time.Time{}
+		p.phase, p.printed = phase, time.Time{}
 		if isTerminal(p.stderr) {
 			p.drawn = p.bar(phase, total, "events", progressbar.OptionSetPredictTime(true),
 				progressbar.OptionClearOnFinish())
@@ -183,10 +184,10 @@ func (p *phases) show(phase string, done, total int64) {
 		_ = p.drawn.Set64(done) // the bar is a courtesy
 		return
 	}
-	if now.Sub(p.told) < lineInterval {
+	if now.Sub(p.printed) < lineInterval {
 		return
 	}
-	p.told = now
+	p.printed = now
 	line := fmt.Sprintf("%s: %d of %d events", phase, done, total)
 	if rate := float64(done-p.first) / now.Sub(p.begun).Seconds(); done > p.first && rate > 0 {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))

@@ -12,14 +12,14 @@ import (
 
 type postCommand struct {
 	Hide    postDecide `cmd:"" set:"reason=Why; the partner can read it." help:"Hide a post from readers."`
-	Restore postDecide `cmd:"" set:"reason=Why, for the history." help:"Make a hidden post visible again, also one that was hidden with all of its author's."`
+	Restore postDecide `cmd:"" set:"reason=Why, for the history." help:"Make a hidden post visible again, also one hidden with all posts of its author."`
 	Show    postShow   `cmd:"" help:"Show a post, hidden or not, with its author and history."`
 }
 
-// PostArg names a post, for commands about one.
+// PostArg names a post.
 type PostArg struct {
 	CommonFlags
-	PostID uuid.UUID `arg:"" name:"post-id" help:"Id of the post, as partners got it (postId)."`
+	PostID uuid.UUID `arg:"" name:"post-id" help:"Id of the post, the postId in responses to partners."`
 }
 
 type postDecide struct {

@@ -14,11 +14,11 @@ import (
 )
 
 type projectionCommand struct {
-	List    projectionList    `cmd:"" help:"Show where each asynchronous projection stands."`
-	Rebuild projectionRebuild `cmd:"" help:"Rebuild the tables of a projection from the log while the old ones stay in use; continues an interrupted rebuild."`
-	Discard projectionDiscard `cmd:"" help:"Discard an interrupted rebuild and all that it has built; the tables in use stay as they are."`
-	Retry   projectionRetry   `cmd:"" help:"Let a failed projection try again."`
-	Skip    projectionSkip    `cmd:"" help:"Let a failed projection continue without the event that it cannot apply."`
+	List    projectionList    `cmd:"" help:"Show the state and the lag of each asynchronous projection."`
+	Rebuild projectionRebuild `cmd:"" help:"Rebuild the tables of a projection from the log. The live tables stay in use until the switch. It continues an interrupted rebuild."`
+	Discard projectionDiscard `cmd:"" help:"Discard an interrupted rebuild. The live tables do not change."`
+	Retry   projectionRetry   `cmd:"" help:"Make a failed projection try again."`
+	Skip    projectionSkip    `cmd:"" help:"Make a failed projection skip the event that it cannot apply."`
 }
 
 type projectionList struct{ CommonFlags }
@@ -56,7 +56,7 @@ var projectionColumns = columns[projections.Status]{
 	},
 }
 
-// RebuildArg names a projection that can be rebuilt: any, also those that are written in the transaction that appends.
+// RebuildArg names any projection, asynchronous or inline.
 type RebuildArg struct {
 	CommonFlags
 	Name string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons, author_decisions."`
@@ -76,11 +76,11 @@ func (a RebuildArg) ProvideProjection() (r rebuildable, err error) {
 
 type projectionRebuild struct {
 	RebuildArg
-	Workers *int `placeholder:"N" help:"Connections that load the log (default: one for each processor, and one)."`
+	Workers *int `placeholder:"N" help:"Connections that load the log (default: the number of processors plus one)."`
 	Urgent  bool `help:"Keep full speed while others append; requests may take longer."`
 }
 
-// Validate refuses less than one worker; kong calls it.
+// Validate refuses fewer workers than one; kong calls it.
 func (c *projectionRebuild) Validate() error {
 	if c.Workers != nil && *c.Workers < 1 {
 		return errors.New("--workers: must be 1 or more")
@@ -88,7 +88,7 @@ func (c *projectionRebuild) Validate() error {
 	return nil
 }
 
-// Run rebuilds, showing how far it is.
+// Run rebuilds a projection and shows the progress.
 func (c *projectionRebuild) Run(
 	ctx context.Context, out *output, now clock, of rebuildable, pool *pgxpool.Pool,
 ) error {
@@ -109,14 +109,14 @@ func (c *projectionRebuild) Run(
 	if err != nil {
 		if !errors.Is(err, rebuild.ErrUnderWay) {
 			fmt.Fprintln(out.stderr,
-				"The live tables are as they were. The same command goes on with this rebuild; `novelgate projection discard` "+
-					"gives it up.")
+				"The live tables have not changed. The same command continues this rebuild; `novelgate projection discard` "+
+					"discards it.")
 		}
 		return err
 	}
 	return out.print(result, func() {
 		took := now().Sub(begun)
-		fmt.Fprintf(out.stdout, "%s was built anew from %d events in %v, %.0f events/s\n", c.Name, result.Events,
+		fmt.Fprintf(out.stdout, "%s was rebuilt from %d events in %v, %.0f events/s\n", c.Name, result.Events,
 			took.Round(time.Millisecond), float64(result.Events)/max(took.Seconds(), 0.001))
 	})
 }
@@ -130,7 +130,7 @@ func (c *projectionDiscard) Run(ctx context.Context, out *output, of rebuildable
 	}
 	return out.print(discarded, func() {
 		fmt.Fprintf(out.stdout,
-			"The unfinished rebuild of %s, %s after %d events, is discarded. The live tables are as they were.\n",
+			"The unfinished rebuild of %s, %s after %d events, is discarded. The live tables have not changed.\n",
 			c.Name, discarded.Phase, discarded.EventsDone)
 	})
 }
@@ -154,7 +154,7 @@ type projectionSkip struct {
 	RequiredReason
 }
 
-// Run moves the projection over the event at which it stopped.
+// Run makes the projection skip the event at which it stopped.
 func (c *projectionSkip) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	skipped, err := projections.Skip(ctx, pool, c.Name, actor(), c.Reason)
 	if err != nil {

@@ -36,14 +36,14 @@ import (
 
 type serveCommand struct {
 	DatabaseFlags
-	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Where partners and readers connect; port 0 takes a free one (default: ${default})."`
-	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Where operators connect: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
-	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"What the URLs in answers begin with (default: the listening address). The same for all replicas."`
-	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Within which a request is answered once its body has arrived, with 503 if need be."`
-	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Batches of commands in flight at a time (default: one for every two processors, at least 2)."`
-	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Requests of readers (pages, their JSON, the ledger) that are answered at a time; more get 503 (default: ${default})."`
-	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"10000" placeholder:"N" help:"Open connections at --listen; beyond that one without a request is closed for each new one (default: ${default})."`
-	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections in this process, nor seal."`
+	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address for partners, staff and readers; port 0 selects a free port (default: ${default})."`
+	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Address for operators: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
+	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Prefix of the URLs in responses, the same for all replicas (default: the listening address)."`
+	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503."`
+	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
+	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); further ones get 503 (default: ${default})."`
+	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"10000" placeholder:"N" help:"Open connections at --listen; beyond this limit, each new connection closes one without a request (default: ${default})."`
+	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
@@ -60,10 +60,10 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// minRequestTimeout leaves a commit time to happen.
+// minRequestTimeout leaves enough time for a commit.
 const minRequestTimeout = 100 * time.Millisecond
 
-// Validate refuses values that make no sense; kong calls it.
+// Validate refuses values out of range; kong calls it.
 func (c *serveCommand) Validate() error {
 	if c.Lanes < 0 {
 		return errors.New("--lanes must not be negative")
@@ -81,7 +81,7 @@ func (c *serveCommand) Validate() error {
 	return c.Ledger.validate()
 }
 
-// Run serves until a signal comes or something that it cannot do without fails.
+// Run serves until a signal or a fatal error.
 func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	logger := out.logger(slog.Level(c.LogLevel))
 	collectRarely()
@@ -89,7 +89,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	db := &databaseServer{
 		url: c.DatabaseURL, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
 	}
-	defer db.stop(context.WithoutCancel(ctx)) // the last thing to stop: everything else uses it
+	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
 	if err := db.open(ctx, c.Lanes, c.AllowUnsafeDurability); err != nil {
 		return err
 	}
@@ -100,10 +100,10 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	return s.run(ctx, out)
 }
 
-// gcPercent lets the heap grow to several times what is live before it is collected. Little is live, and every request
-// allocates: at Go's default a comment costs the service an eighth more CPU. GOGC overrides it. While a projection
-// catches up more is live: from memoryLimit on, in bytes, it is collected more often, which costs less than new pages
-// do. GOMEMLIMIT overrides that.
+// gcPercent lets the heap grow to several times the live data before a collection. There is little live data, and every
+// request allocates: at Go's default a comment costs the service an eighth more CPU. GOGC overrides it. During the
+// catch-up of a projection there is more live data. Above memoryLimit, in bytes, collections are more frequent, which
+// costs less than new memory pages. GOMEMLIMIT overrides it.
 const (
 	gcPercent   = 800
 	memoryLimit = 256 << 20
@@ -118,7 +118,7 @@ func collectRarely() {
 	}
 }
 
-// service is everything that serve runs, wired.
+// service is all parts of a running serve command.
 type service struct {
 	logger   *slog.Logger
 	now      clock
@@ -132,7 +132,7 @@ type service struct {
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
 	wake          *eventlog.Wake
-	background    []func(context.Context) // each works until its context ends
+	background    []func(context.Context) // each runs until its context ends
 
 	publicURL                   *url.URL
 	public, ops                 *http.Server
@@ -140,8 +140,8 @@ type service struct {
 	publicListener, opsListener net.Listener
 }
 
-// wire listens and creates everything that runs. What may fail comes first, so that a failure leaves nothing to undo
-// but the listeners, which end with the process.
+// wire opens the listeners and creates all parts. Steps that may fail come first, so that after a failure only the
+// listeners are open, which end with the process.
 func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	if s.publicListener, err = listen(ctx, c.Listen); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		return err
 	}
 
-	// Beside the requests.
+	// Background work.
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
 	s.background = append(s.background, s.db.watch, s.notify,
@@ -195,20 +195,20 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	return nil
 }
 
-// How many requests of staff and auditors are answered at a time, how many of these answers are made at a time, and how
-// many streams of the history are open at a time: each may hold half a megabyte.
+// Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
+// streams of the history. Each may use half a megabyte.
 const (
 	staffRequests  = 64
 	staffAnswers   = 4
 	auditorStreams = 100
 )
 
-// publicURL is what URLs in answers begin with.
+// publicURL returns the prefix of the URLs in responses.
 func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 	if flag == "" {
 		address := listening.String()
 		if tcp, ok := listening.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-			// Nobody can follow a link to "all addresses".
+			// The unspecified address does not work in a link.
 			address = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 		}
 		return &url.URL{Scheme: "http", Host: address}, nil
@@ -223,11 +223,11 @@ func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 	return u, nil
 }
 
-// metrics returns everything that an operator may want to see: the metrics of the requests and those of the process.
+// metrics returns the registry with the metrics of requests and of the process.
 func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry {
 	b := thisBuild()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "novelgate_build_info", Help: "What this process was built from; always 1.",
+		Name: "novelgate_build_info", Help: "Version, commit and Go version of this process; always 1.",
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
 	})
 	info.Set(1)
@@ -238,7 +238,7 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		info,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "novelgate_committer_queue_commands", Help: "Commands that wait for their lane.",
+			Name: "novelgate_committer_queue_commands", Help: "Commands in the queues of the lanes.",
 		}, func() float64 { return float64(s.committer.QueueDepth()) }),
 		database.NewPoolCollector(s.db.pools),
 		database.NewReadyCollector(s.probe),
@@ -252,7 +252,7 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 // notify tells other replicas of appends.
 func (s *service) notify(ctx context.Context) { s.wake.Notify(ctx, s.db.pools.General, s.logger) }
 
-// forgetKeys empties the cache of keys when a replica changes one.
+// forgetKeys clears the cache of keys when any replica changes a key or an integration.
 func (s *service) forgetKeys(ctx context.Context) {
 	database.Listen(ctx, s.db.pools.General.Config().ConnConfig, s.logger,
 		map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})
@@ -276,7 +276,7 @@ func (s *service) saveUsage(ctx context.Context) {
 	}
 }
 
-// run starts everything, says where it listens, and works until ctx ends. Then it drains.
+// run starts all parts, prints the addresses, and runs until ctx ends. Then it drains.
 func (s *service) run(ctx context.Context, out streams) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, work := range s.background {
@@ -295,7 +295,7 @@ func (s *service) run(ctx context.Context, out streams) error {
 	group.Go(func() error {
 		<-groupCtx.Done()
 		signal.Reset(os.Interrupt) // another Ctrl-C ends the process at once
-		s.logger.InfoContext(ctx, "shutting down: answering what was accepted")
+		s.logger.InfoContext(ctx, "shutting down: completing accepted requests")
 		s.drain(context.WithoutCancel(ctx))
 		return nil
 	})
@@ -306,24 +306,24 @@ func (s *service) run(ctx context.Context, out streams) error {
 	return nil
 }
 
-// drainTimeout is how long a shutdown waits for requests that are being answered.
+// drainTimeout is how long a shutdown waits for running requests.
 const drainTimeout = 20 * time.Second
 
-// goodbyeTime is how long requests on open connections are still taken after the listener is closed.
-const goodbyeTime = 200 * time.Millisecond
+// lastRequestsTime is how long requests on open connections are accepted after the listener is closed.
+const lastRequestsTime = 200 * time.Millisecond
 
-// drain stops intake, answers what was accepted, and stops the rest.
+// drain stops accepting requests, completes the accepted ones, and stops all parts.
 func (s *service) drain(ctx context.Context) {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	// Once Shutdown has begun, net/http drops requests that it reads then without an answer. So first no new connection
-	// is accepted, and requests on those that are open get an answer that closes the connection.
+	// After Shutdown begins, net/http drops newly read requests without a response. So first close the listener, and let
+	// requests on open connections get responses that close the connection.
 	s.publicListener.Close() //nolint:errcheck // the server closes it again
-	time.Sleep(goodbyeTime)
+	time.Sleep(lastRequestsTime)
 	if err := s.public.Shutdown(ctx); err != nil {
 		s.logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
-		s.public.Close() //nolint:errcheck // it is being given up
+		s.public.Close() //nolint:errcheck // drainTimeout has passed
 	}
 	s.committer.Close()
 	s.limiter.Close()
@@ -331,12 +331,12 @@ func (s *service) drain(ctx context.Context) {
 		s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
 	}
 	if err := s.ops.Shutdown(ctx); err != nil {
-		s.ops.Close() //nolint:errcheck // it is being given up
+		s.ops.Close() //nolint:errcheck // drainTimeout has passed
 	}
 }
 
-// sayGoodbye makes answers during the drain close their connections.
-func (s *service) sayGoodbye(next http.Handler) http.Handler {
+// closeConnections makes responses during the drain close their connections.
+func (s *service) closeConnections(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
@@ -345,17 +345,17 @@ func (s *service) sayGoodbye(next http.Handler) http.Handler {
 	})
 }
 
-// readTimeout is how long a request may take to arrive.
+// readTimeout limits the arrival of a request.
 const readTimeout = 15 * time.Second
 
-// How long a request may take from the end of its header until its answer is sent. Readers have less (httpkit.Readers),
-// and streams of auditors set a time of their own for each part.
+// Limits from the end of a request's header to the end of its response. Readers have less time (httpkit.Readers), and
+// streams of auditors set their own limit for each part.
 const (
 	publicWriteTimeout = 2 * readTimeout
 	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
 )
 
-// newServer returns an HTTP server whose time-outs keep slow clients from holding connections.
+// newServer returns an HTTP server with time-outs against slow clients.
 func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -376,7 +376,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// served says how the serving of a listener has ended: drain shuts the server down or closes the listener.
+// served returns the error with which the serving of a listener ended, nil after drain has shut the server down or
+// closed the listener.
 func served(listener net.Listener, err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil

@@ -1,9 +1,9 @@
-// Package access finds out who sent a request: from the API key to the integration behind it and what that may do, or
-// to the member of staff or the auditor whose key it is.
+// Package access authenticates API keys. A key belongs to an integration, with its capabilities and limits, or to a
+// staff user.
 //
-// What was read is kept in memory for less than a second, so a revocation or a change of settings holds everywhere
-// within a second even if its notification is lost; Forget, called on notifications, makes it immediate. What is not in
-// memory is looked up in groups, so that guesses, however many, take few connections and nobody waits for each of them.
+// Keys are cached for less than a second, so a revocation or a change of settings takes effect in every replica within
+// a second even if its notification is lost. Forget, called on notifications, clears the cache. Keys that are not in
+// the cache are looked up in groups, so a flood of guessed keys takes few connections and delays other requests little.
 package access
 
 import (
@@ -19,27 +19,27 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
 
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/internal/apikey"
 )
 
-// Refusals. They all mean: this request is not authenticated.
+// Refusals. Each one means that the request is not authenticated.
 var (
 	ErrMalformed = errors.New("the API key is malformed")
 	ErrUnknown   = errors.New("the API key is unknown or was revoked")
 	ErrExpired   = errors.New("the API key has expired")
 )
 
-// Channel is the NOTIFY channel on which staff commands say that an integration or a key has changed.
+// Channel is the NOTIFY channel for changes of integrations and keys.
 const Channel = "novelgate_access"
 
-// timeToLive is how long a key's standing is believed without asking again.
+// timeToLive is the lifetime of a cache entry.
 const timeToLive = 500 * time.Millisecond
 
-// maxEntries bounds the memory that guessed keys can take.
+// maxEntries limits the cache, because guessed keys are cached too.
 const maxEntries = 10_000
 
-// Principal is an integration, as its key opens it.
+// Principal is the integration that an API key authenticates.
 type Principal struct {
 	KeyID           uuid.UUID
 	IntegrationID   uuid.UUID
@@ -49,71 +49,71 @@ type Principal struct {
 	CanPost         bool
 	PostsPerMinute  int
 	NovelsPerMinute int
-	// NovelUpdatesPerMinute is nil when updates are not limited.
+	// NovelUpdatesPerMinute is nil for no limit.
 	NovelUpdatesPerMinute *int
 	Review                bool
 }
 
-// Roles of a Person.
+// Roles of a StaffUser.
 const (
-	RoleStaff   = person.Staff
-	RoleAuditor = person.Auditor
+	RoleStaff   = staffuser.Staff
+	RoleAuditor = staffuser.Auditor
 )
 
-// Person is a member of the host platform's staff or an auditor, as their key opens it.
-type Person struct {
-	KeyID    uuid.UUID
-	PersonID uuid.UUID
-	Role     string // RoleStaff or RoleAuditor
-	Name     string
+// StaffUser is the staff user that an API key authenticates.
+type StaffUser struct {
+	KeyID uuid.UUID
+	ID    uuid.UUID
+	Role  string // RoleStaff or RoleAuditor
+	Name  string
 }
 
-// entry is what is remembered of a key. It belongs to a principal or to a person; to neither when there is no such key.
+// entry is the cache entry of a key. It has a principal or a staff user, or neither for an unknown key.
 type entry struct {
 	principal *Principal
-	person    *Person
+	staffUser *StaffUser
 	keyID     uuid.UUID
 	expiresAt *time.Time
-	until     time.Time // how long it is believed
+	until     time.Time // end of the entry's lifetime
 }
 
 // Keys authenticates API keys. Create it with New.
 type Keys struct {
 	principals *finder
-	persons    *finder
+	staffUsers *finder
 	now        func() time.Time
 	group      singleflight.Group
 	usage      *usage
 
 	mu         sync.RWMutex
 	entries    map[[sha256.Size]byte]entry
-	generation uint64 // counts Forget: a look-up that began before it is not remembered
+	generation uint64 // counts calls of Forget; the result of a look-up that began before one is not cached
 }
 
-// New returns a Keys that reads from pool, over three connections at most.
+// New returns a Keys that reads from pool over at most three connections.
 func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
 	return &Keys{
 		principals: &finder{pool: pool, query: principals, queries: 2},
-		persons:    &finder{pool: pool, query: persons, queries: 1},
+		staffUsers: &finder{pool: pool, query: staffUsers, queries: 1},
 		now:        now, entries: map[[sha256.Size]byte]entry{}, usage: newUsage(pool),
 	}
 }
 
-// Authenticate returns which integration's key this is. It fails with a refusal of this package, or with a database
-// error. The key of a person is malformed here.
+// Authenticate returns the integration of a key. It fails with a refusal of this package or with a database error. It
+// refuses the key of a staff user with ErrMalformed.
 func (k *Keys) Authenticate(ctx context.Context, key string) (*Principal, error) {
 	e, err := k.authenticate(ctx, key, k.principals, apikey.Partner, apikey.Partner)
 	return e.principal, err
 }
 
-// AuthenticatePerson returns which person's key this is. It fails as Authenticate does. The key of an integration is
-// malformed here.
-func (k *Keys) AuthenticatePerson(ctx context.Context, key string) (*Person, error) {
-	e, err := k.authenticate(ctx, key, k.persons, apikey.Staff, apikey.Auditor)
-	return e.person, err
+// AuthenticateStaffUser returns the staff user of a key. It fails as Authenticate does. It refuses the key of an
+// integration with ErrMalformed.
+func (k *Keys) AuthenticateStaffUser(ctx context.Context, key string) (*StaffUser, error) {
+	e, err := k.authenticate(ctx, key, k.staffUsers, apikey.Staff, apikey.Auditor)
+	return e.staffUser, err
 }
 
-// authenticate returns the entry of a key of kind one or other; none, when it refuses.
+// authenticate returns the entry of a valid key of kind one or other.
 func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, other apikey.Kind) (entry, error) {
 	secret, err := apikey.Parse(key)
 	if err != nil || secret.Kind() != one && secret.Kind() != other {
@@ -130,7 +130,7 @@ func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, 
 		}
 	}
 	switch {
-	case e.principal == nil && e.person == nil:
+	case e.principal == nil && e.staffUser == nil:
 		return entry{}, ErrUnknown
 	case e.expiresAt != nil && !now.Before(*e.expiresAt):
 		return entry{}, ErrExpired
@@ -139,14 +139,14 @@ func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, 
 	return e, nil
 }
 
-// lookUp asks the database, once for all requests that wait for the same key. A request that comes after Forget does
-// not wait for a look-up that began before it: that may have read what was to be forgotten.
+// lookUp reads a key from the database, once for all requests that wait for the same key. A request that comes after
+// Forget starts its own look-up: an earlier one may have read stale rows.
 func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, find *finder) (entry, error) {
 	k.mu.RLock()
 	generation := k.generation
 	k.mu.RUnlock()
 	flight := binary.BigEndian.AppendUint64(hash[:], generation)
-	found := k.group.DoChan(string(flight), func() (any, error) { //nolint:contextcheck // others wait for the answer, too, when the first one goes away
+	found := k.group.DoChan(string(flight), func() (any, error) { //nolint:contextcheck // other requests wait for the same result
 		return k.read(hash, find, generation)
 	})
 	select {
@@ -176,7 +176,7 @@ func (k *Keys) read(hash [sha256.Size]byte, find *finder, generation uint64) (en
 	return e, nil
 }
 
-// Forget makes the next request of every key ask the database.
+// Forget clears the cache.
 func (k *Keys) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,25 +16,24 @@ import (
 )
 
 const (
-	findTimeout  = time.Second // for one query
-	findAttempts = 3           // that may time out, each on another connection
-	findAtOnce   = 1000        // keys in one query
+	findTimeout     = time.Second // of one query
+	findAttempts    = 3           // after time-outs, each on another connection
+	maxKeysPerQuery = 1000        // keys in one query
 )
 
-// finder looks up keys in groups: those that come while its queries are under way share the next query. So a flood of
-// guessed keys takes no more than its connections, and a good key among them waits for two queries, not for each guess
-// before it.
+// finder looks up keys in groups: keys that arrive while its queries run share the next query. So a flood of guessed
+// keys takes only the finder's connections, and a valid key waits for two queries at most.
 type finder struct {
 	pool    *pgxpool.Pool
 	query   query
-	queries int // under way at most
+	queries int // limit of concurrent queries
 
 	mu      sync.Mutex
 	waiting []*lookUp
 	running int
 }
 
-// lookUp is a key that waits for a query. After done is closed, entry and err hold.
+// lookUp is a key that waits for a query. entry and err are set before done is closed.
 type lookUp struct {
 	hash  [sha256.Size]byte
 	entry entry
@@ -42,7 +41,7 @@ type lookUp struct {
 	done  chan struct{}
 }
 
-// find returns the entry of a key, an empty one when there is no such key.
+// find returns the entry of a key, an empty one for an unknown key.
 func (f *finder) find(hash [sha256.Size]byte) (entry, error) {
 	l := &lookUp{hash: hash, done: make(chan struct{})}
 	f.mu.Lock()
@@ -56,11 +55,11 @@ func (f *finder) find(hash [sha256.Size]byte) (entry, error) {
 	return l.entry, l.err
 }
 
-// work sends queries until no key waits.
+// work runs queries until no key waits.
 func (f *finder) work() {
 	for {
 		f.mu.Lock()
-		n := min(len(f.waiting), findAtOnce)
+		n := min(len(f.waiting), maxKeysPerQuery)
 		group := f.waiting[:n:n]
 		f.waiting = f.waiting[n:]
 		if n == 0 {
@@ -70,12 +69,12 @@ func (f *finder) work() {
 			return
 		}
 		f.mu.Unlock()
-		f.ask(group)
+		f.lookUpGroup(group)
 	}
 }
 
-// ask looks up a group.
-func (f *finder) ask(group []*lookUp) {
+// lookUpGroup reads the keys of a group and completes their look-ups.
+func (f *finder) lookUpGroup(group []*lookUp) {
 	hashes := make([][]byte, len(group))
 	for i, l := range group {
 		hashes[i] = l.hash[:]
@@ -96,7 +95,7 @@ func (f *finder) ask(group []*lookUp) {
 	}
 }
 
-// read returns the entries of those keys that exist.
+// read returns the entries of the keys that exist.
 func (f *finder) read(hashes [][]byte) (map[[sha256.Size]byte]entry, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 	defer cancel()
@@ -104,7 +103,7 @@ func (f *finder) read(hashes [][]byte) (map[[sha256.Size]byte]entry, error) {
 	err := database.Retry(ctx, f.pool, func(bool) error {
 		rows, err := f.pool.Query(ctx, f.query.sql, hashes)
 		if err != nil {
-			return err //nolint:wrapcheck // below
+			return err //nolint:wrapcheck // lookUpGroup wraps it
 		}
 		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			hash, e, err := f.query.scan(row)

@@ -4,7 +4,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// query reads whose keys have one of the SHA-256 in $1. Keys that do not exist or were revoked have no row.
+// query reads the owners of the keys whose SHA-256 is in $1. Unknown and revoked keys have no row.
 type query struct {
 	sql  string
 	scan func(row pgx.CollectableRow) (hash []byte, e entry, err error)
@@ -25,15 +25,15 @@ WHERE k.key_hash = ANY($1) AND k.revoked_at IS NULL`,
 	},
 }
 
-var persons = query{
+var staffUsers = query{
 	sql: `SELECT key_hash, key_id, expires_at, person_id, role, name
 FROM person_keys
 WHERE key_hash = ANY($1) AND revoked_at IS NULL`,
 	scan: func(row pgx.CollectableRow) (hash []byte, e entry, err error) {
-		p := &Person{}
-		e.person = p
-		err = row.Scan(&hash, &p.KeyID, &e.expiresAt, &p.PersonID, &p.Role, &p.Name)
-		e.keyID = p.KeyID
+		u := &StaffUser{}
+		e.staffUser = u
+		err = row.Scan(&hash, &u.KeyID, &e.expiresAt, &u.ID, &u.Role, &u.Name)
+		e.keyID = u.KeyID
 		return hash, e, err
 	},
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/integration"
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/internal/apikey"
@@ -83,9 +83,9 @@ func (b *bundle) revoke(t *testing.T, key staff.Key) {
 	}
 }
 
-func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) (staff.PersonKey, apikey.Secret) {
+func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) (staff.UserKey, apikey.Secret) {
 	t.Helper()
-	key, secret, err := b.staff.IssuePersonKey(t.Context(), role, "Ada", lifetime)
+	key, secret, err := b.staff.IssueUserKey(t.Context(), role, "Ada", lifetime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 			},
 		})
 	})
-	for role, kind := range map[string]apikey.Kind{person.Staff: apikey.Staff, person.Auditor: apikey.Auditor} {
+	for role, kind := range map[string]apikey.Kind{staffuser.Staff: apikey.Staff, staffuser.Auditor: apikey.Auditor} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
@@ -134,17 +134,17 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 				issue: func(t *testing.T, lifetime time.Duration) (apikey.Secret, func()) {
 					key, secret := b.issuePerson(t, role, lifetime)
 					return secret, func() {
-						if _, err := b.staff.RevokePersonKey(t.Context(), key.ID, "left"); err != nil {
+						if _, err := b.staff.RevokeUserKey(t.Context(), key.ID, "left"); err != nil {
 							t.Fatal(err)
 						}
 					}
 				},
 				authenticate: func(ctx context.Context, key string) error {
-					_, err := b.keys.AuthenticatePerson(ctx, key)
+					_, err := b.keys.AuthenticateStaffUser(ctx, key)
 					return err
 				},
 				lastUsed: func(t *testing.T) *time.Time {
-					keys, err := b.staff.PersonKeys(t.Context(), role)
+					keys, err := b.staff.UserKeys(t.Context(), role)
 					if err != nil || len(keys) != 1 {
 						t.Fatalf("keys %+v, %v", keys, err)
 					}

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// usage remembers when keys were last used until it is written down, many at a time.
+// usage collects when keys were last used, to save many keys with one statement.
 type usage struct {
 	pool *pgxpool.Pool
 	mu   sync.Mutex
@@ -31,7 +31,7 @@ const usageSQL = `INSERT INTO api_key_use (key_id, last_used_at)
 SELECT u.key_id, u.last_used_at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (key_id, last_used_at) ORDER BY u.key_id
 ON CONFLICT (key_id) DO UPDATE SET last_used_at = greatest(api_key_use.last_used_at, excluded.last_used_at)`
 
-// SaveUsage writes down when keys were last used. When it fails, that is forgotten.
+// SaveUsage stores when keys were last used. On an error these times are lost.
 func (k *Keys) SaveUsage(ctx context.Context) error {
 	u := k.usage
 	u.mu.Lock()

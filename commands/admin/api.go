@@ -12,13 +12,13 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// Authenticator finds out which person's key a request carries.
+// Authenticator authenticates the key of a staff user.
 type Authenticator interface {
-	AuthenticatePerson(ctx context.Context, key string) (*access.Person, error)
+	AuthenticateStaffUser(ctx context.Context, key string) (*access.StaffUser, error)
 	Authenticate(ctx context.Context, key string) (*access.Principal, error)
 }
 
-// API serves staff. Problem belongs to the Problems of its Kit.
+// API serves staff. The Problems of its Kit must include Problem.
 type API struct {
 	*httpkit.Kit
 
@@ -42,7 +42,7 @@ func (a *API) Register(router *mux.Router) {
 	for _, route := range []struct {
 		method, path string
 		handle       operation
-		query        []string // the parameters that it knows
+		query        []string // names of the accepted parameters
 	}{
 		{http.MethodPost, integrationsPath, createIntegration, nil},
 		{http.MethodGet, integrationsPath, listIntegrations, []string{"limit", "cursor"}},

@@ -10,17 +10,17 @@ import (
 	"novelgate/internal/problem"
 )
 
-// AuthenticatePerson reads the key of a request. A partner's key is a valid one, but not for this. key names what is
-// asked for, and audience those who have it. The error is a *problem.Error, unless it could not be found out whose key
-// this is.
-func AuthenticatePerson(
+// AuthenticateStaffUser authenticates the staff user of a request. It answers 403 to the key of an integration. key and
+// audience name the expected key and its owners in error texts. The error is a *problem.Error, except when the look-up
+// of the key failed.
+func AuthenticateStaffUser(
 	ctx context.Context, keys Authenticator, h http.Header, key, audience string,
-) (*access.Person, error) {
+) (*access.StaffUser, error) {
 	secret, err := httpkit.Bearer(h, key)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := keys.AuthenticatePerson(ctx, secret)
+	found, err := keys.AuthenticateStaffUser(ctx, secret)
 	switch {
 	case err == nil:
 		return found, nil

@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/problem"
 )
 
-// The paths of the routes. The uuid is the partner's and may hold anything, so it stays percent-encoded until
-// the route is found; an empty one is for the operation to refuse.
+// The paths of the routes. The uuid is the partner's and may contain any character, so the router matches its
+// percent-encoded form. The operation refuses an empty one.
 const (
 	authorsPath = integrationPath + "/authors"
 	authorPath  = authorsPath + "/{uuid:[^/]*}"
@@ -22,7 +22,7 @@ const (
 )
 
 func (a *API) registerAuthorRoutes(router *mux.Router) {
-	// Without a prefix: mux forgets a method that does not match when another route shares a prefix.
+	// Without a prefix: mux answers 404 instead of 405 to a wrong method when another route shares a prefix.
 	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, route := range []struct {
 		method, path string
@@ -46,7 +46,7 @@ func (a *API) registerAuthorRoutes(router *mux.Router) {
 	}
 }
 
-// author returns whom a path names.
+// author returns the author that the path names.
 func (c *call) author() (staff.AuthorName, error) {
 	id, err := c.id("integrationId")
 	if err != nil {
@@ -54,12 +54,12 @@ func (c *call) author() (staff.AuthorName, error) {
 	}
 	external, err := url.PathUnescape(mux.Vars(c.Request)["uuid"])
 	if err != nil {
-		return staff.AuthorName{}, problem.NotFound() // the server has read the address, so this does not happen
+		return staff.AuthorName{}, problem.NotFound() // unreachable: the server has parsed the path
 	}
 	return staff.AuthorName{IntegrationID: id, ExternalUUID: external}, nil
 }
 
-// moderateAuthor returns the operation that carries out a decision about an author.
+// moderateAuthor returns the operation of a staff action on an author.
 func moderateAuthor(
 	name string, command func(s *staff.Staff, ctx context.Context, name staff.AuthorName, reason string) (staff.Author,
 		error),
@@ -69,7 +69,8 @@ func moderateAuthor(
 		if err != nil {
 			return nil, err
 		}
-		// The partner's identifier is personal and a source is for ever, so it is not in there.
+		// A source cannot be erased, so it contains the derived id instead of the partner's identifier, which is personal
+		// data.
 		if err := c.deliver("authors/" + events.AuthorID(who.IntegrationID,
 			who.ExternalUUID).String() + "/" + name); err != nil {
 			return nil, err
@@ -79,7 +80,7 @@ func moderateAuthor(
 			return nil, err
 		}
 		decided, err := command(c.staff, ctx, who, body.Reason)
-		return answerCommand(http.StatusOK, decided, err, func(*staff.ReplayedError) (staff.Author, error) {
+		return commandOutput(http.StatusOK, decided, err, func(*staff.ReplayedError) (staff.Author, error) {
 			return c.staff.Author(ctx, who)
 		})
 	}
@@ -98,7 +99,7 @@ func (l *link) read(o *httpkit.Object) {
 	l.Reason, _ = o.Text("reason", false)
 }
 
-// linkAuthor attributes an author's comments to a member. Repeated, it finds that done.
+// linkAuthor attributes an author's comments to a member. It is idempotent.
 func linkAuthor(ctx context.Context, c *call) (*output, error) {
 	who, err := c.author()
 	if err != nil {
@@ -130,7 +131,7 @@ func eraseAuthor(ctx context.Context, c *call) (*output, error) {
 	return &output{status: http.StatusOK, body: erased}, err
 }
 
-// authorWithHistory is an author and what was decided about them.
+// authorWithHistory is an author with the decisions about them.
 type authorWithHistory struct {
 	staff.Author
 	History []staff.HistoryEntry `json:"history"`

@@ -1,3 +1,3 @@
-// Package admin is the interface of the host platform's staff over HTTP, below /api/admin. It parses requests and calls
-// package staff, as the command line does; docs/staff.md and docs/openapi.yaml describe it.
+// Package admin serves the routes for staff below /api/admin. It parses requests and calls package staff, like the
+// command line. docs/staff.md and docs/openapi.yaml describe the routes.
 package admin

@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Problem says what the errors of staff commands mean to a client; nil: err is none of them.
+// Problem maps the errors of staff commands to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
 	var transition *novel.TransitionError
 	var edit *novel.EditError
@@ -63,7 +63,7 @@ func Problem(err error) *problem.Error {
 	}
 }
 
-// sentence makes a sentence of an error.
+// sentence returns an error text as a sentence.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:] + "."

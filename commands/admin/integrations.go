@@ -18,18 +18,18 @@ import (
 	"novelgate/internal/problem"
 )
 
-// settings is the body of POST and PATCH on integrations; a PATCH changes what it names.
+// settings is the body of POST and PATCH on integrations. PATCH changes only the members in the body.
 type settings struct {
 	Name            *string                   `json:"name"`
 	Enabled         *bool                     `json:"enabled"`
-	Capabilities    *[]integration.Capability `json:"capabilities"` // exactly these
+	Capabilities    *[]integration.Capability `json:"capabilities"` // the complete list
 	PostsPerMinute  *int                      `json:"postsPerMinute"`
 	NovelsPerMinute *int                      `json:"novelsPerMinute"`
 	NovelUpdates    optionalLimit             `json:"novelUpdatesPerMinute,omitzero"`
 	Review          *bool                     `json:"review"`
 }
 
-// optionalLimit is a limit that null switches off. The zero optionalLimit was not sent.
+// optionalLimit is a limit that null switches off. The zero value means that it was not sent.
 type optionalLimit struct{ *events.UpdateLimit }
 
 // MarshalJSONTo implements json.MarshalerTo.
@@ -67,7 +67,7 @@ func (s *settings) read(o *httpkit.Object) {
 	}
 }
 
-// maxCapabilities bounds a list of which only two entries make sense.
+// maxCapabilities limits the length of the list. There are only two capabilities.
 const maxCapabilities = 20
 
 func limit(o *httpkit.Object, name string) *int {
@@ -94,7 +94,7 @@ func (s settings) change() integration.Change {
 	return c
 }
 
-// canonical implements normalised: the order of capabilities says nothing, nor does white space around the name.
+// canonical implements normalised: the order of capabilities and white space around the name have no meaning.
 func (s *settings) canonical() any {
 	same := *s
 	if s.Name != nil {
@@ -108,14 +108,14 @@ func (s *settings) canonical() any {
 	return same
 }
 
-// created answers POST on integrations: apiKey is null when the command was carried out before.
+// created is the response to POST on integrations. apiKey is null for a retry.
 type created struct {
 	staff.Integration
 	KeyID  uuid.UUID `json:"keyId"`
 	APIKey *string   `json:"apiKey"`
 }
 
-// createIntegration registers an integration and issues its first key, two commands that a repetition completes.
+// createIntegration registers an integration and issues its first key. These are two commands; a retry completes them.
 func createIntegration(ctx context.Context, c *call) (*output, error) {
 	if err := c.deliver("integrations"); err != nil {
 		return nil, err

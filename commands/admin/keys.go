@@ -16,7 +16,7 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// maxLifetime of a key, in seconds: a hundred years.
+// maxLifetime is the longest lifetime of a key, in seconds: a hundred years.
 const maxLifetime = 100 * 365 * 24 * 60 * 60
 
 // issuing is the body of POST on the keys of an integration.
@@ -37,17 +37,17 @@ func lifetime(o *httpkit.Object, name string) int64 {
 	return seconds
 }
 
-// issuedKey answers it: apiKey is null when the command was carried out before.
+// issuedKey is the response to it. apiKey is null for a retry.
 type issuedKey struct {
 	KeyID     uuid.UUID  `json:"keyId"`
 	APIKey    *string    `json:"apiKey"`
 	Prefix    string     `json:"prefix"`
 	ExpiresAt *time.Time `json:"expiresAt"`
 
-	mismatch bool // … and was another one
+	mismatch bool // the key was used before for a different command
 }
 
-// again reports whether the command was carried out before.
+// again reports whether the request is a retry.
 func (k issuedKey) again() bool { return k.APIKey == nil }
 
 func issueKey(ctx context.Context, c *call) (*output, error) {
@@ -63,12 +63,12 @@ func issueKey(ctx context.Context, c *call) (*output, error) {
 		return nil, err
 	}
 	issued, secret, err := c.staff.IssueKey(ctx, id, time.Duration(body.ExpiresInSeconds)*time.Second)
-	return answerKey(issued, secret, err)
+	return keyOutput(issued, secret, err)
 }
 
 // rotation is the body of POST on the rotation of a key.
 type rotation struct {
-	OverlapSeconds int64 `json:"overlapSeconds"` // how long the old key still works
+	OverlapSeconds int64 `json:"overlapSeconds"` // the old key stays valid for this time
 }
 
 func (*rotation) members() []string { return []string{"overlapSeconds"} }
@@ -88,11 +88,11 @@ func rotateKey(ctx context.Context, c *call) (*output, error) {
 		return nil, err
 	}
 	issued, secret, err := c.staff.RotateKey(ctx, id, time.Duration(body.OverlapSeconds)*time.Second)
-	return answerKey(issued, secret, err)
+	return keyOutput(issued, secret, err)
 }
 
-// answerKey answers with a new key, or with one that the same command made before.
-func answerKey(issued staff.Key, secret apikey.Secret, err error) (*output, error) {
+// keyOutput returns the response for a new key, or for a retry.
+func keyOutput(issued staff.Key, secret apikey.Secret, err error) (*output, error) {
 	key, err := shownOnce(issued, secret, err)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func answerKey(issued staff.Key, secret apikey.Secret, err error) (*output, erro
 	return out, nil
 }
 
-// shownOnce is a new key with its secret, or one that the same command made before, without it.
+// shownOnce returns a new key with its secret. For a retry it returns the recorded key without the secret.
 func shownOnce(issued staff.Key, secret apikey.Secret, err error) (issuedKey, error) {
 	var replayed *staff.ReplayedError
 	if errors.As(err, &replayed) {
@@ -142,7 +142,7 @@ func listKeys(ctx context.Context, c *call) (*output, error) {
 	return paginate(keyList(id), keys, limit, byPlace)
 }
 
-// revokeKey ends a key. Repeated, it finds that done.
+// revokeKey revokes a key. It is idempotent.
 func revokeKey(ctx context.Context, c *call) (*output, error) {
 	id, err := c.id("keyId")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"novelgate/internal/title"
 )
 
-// decision is the body of approve, reject and publish on a novel, and of the like.
+// decision is the body of requests with a reason only, such as approve, reject and publish.
 type decision struct {
 	Reason string `json:"reason"`
 }
@@ -36,10 +36,10 @@ func (r *rejection) read(o *httpkit.Object) {
 	r.Reason, _ = o.Text("reason", false)
 }
 
-// canonical implements normalised: titles match whatever their case.
+// canonical implements normalised: titles are compared in their folded form.
 func (r *rejection) canonical() any { return rejection{title.Fold(r.Novel), r.Reason} }
 
-// publishTitle makes a title canonical, whether it is known or not, with the fields of the body.
+// publishTitle publishes a known or unknown title, with the fields of the body.
 func publishTitle(ctx context.Context, c *call) (*output, error) {
 	if err := c.deliver("novels/publish"); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func publishTitle(ctx context.Context, c *call) (*output, error) {
 	}
 	c.staff.Delivery.Canonical = body.Canonical()
 	published, err := c.staff.PublishNovelWith(ctx, body.Title, fields(body), body.Reason)
-	return c.answerNovel(ctx, published, err, http.StatusCreated)
+	return c.novelOutput(ctx, published, err, http.StatusCreated)
 }
 
 // editNovel changes fields of a canonical novel.
@@ -80,7 +80,7 @@ func fields(n request.StaffNovel) novel.Fields {
 	}
 }
 
-// rejectTitle declines a title, whether it is known or not.
+// rejectTitle rejects a known or unknown title.
 func rejectTitle(ctx context.Context, c *call) (*output, error) {
 	if err := c.deliver("novels/reject"); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func rejectTitle(ctx context.Context, c *call) (*output, error) {
 		return nil, err
 	}
 	rejected, err := c.staff.RejectNovel(ctx, body.Novel, body.Reason)
-	return c.answerNovel(ctx, rejected, err, http.StatusOK)
+	return c.novelOutput(ctx, rejected, err, http.StatusOK)
 }
 
 // moderate returns the operation that moves a novel to another state.
@@ -110,13 +110,13 @@ func moderate(
 			return nil, err
 		}
 		moved, err := command(c.staff, ctx, id, body.Reason)
-		return c.answerNovel(ctx, moved, err, http.StatusOK)
+		return c.novelOutput(ctx, moved, err, http.StatusOK)
 	}
 }
 
-// answerNovel answers with a novel as it is now; a command that was carried out before is answered with 200.
-func (c *call) answerNovel(ctx context.Context, n staff.Novel, err error, status int) (*output, error) {
-	return answerCommand(status, n, err, func(before *staff.ReplayedError) (staff.Novel, error) {
+// novelOutput returns the response with the current state of a novel. A retry gets 200.
+func (c *call) novelOutput(ctx context.Context, n staff.Novel, err error, status int) (*output, error) {
+	return commandOutput(status, n, err, func(before *staff.ReplayedError) (staff.Novel, error) {
 		return c.staff.NovelByID(ctx, before.StreamID)
 	})
 }
@@ -129,7 +129,7 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 		Owner: c.query.Text("owner"), Text: c.query.Text("text"), After: c.textCursor(novelList), Limit: limit + 1,
 	}
 	switch filter.Owner {
-	case "", staff.Host, staff.Nobody:
+	case "", staff.Host, staff.NoOwner:
 	default:
 		id, err := uuid.Parse(filter.Owner)
 		if err != nil {
@@ -147,7 +147,7 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 	return paginate(novelList, found, limit, byTitle)
 }
 
-// novelWithHistory is a novel and what happened to it.
+// novelWithHistory is a novel with its events.
 type novelWithHistory struct {
 	staff.Novel
 	History []staff.HistoryEntry `json:"history"`

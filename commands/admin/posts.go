@@ -27,7 +27,7 @@ func moderatePost(
 			return nil, err
 		}
 		moved, err := command(c.staff, ctx, id, body.Reason)
-		return answerCommand(http.StatusOK, moved, err, func(*staff.ReplayedError) (staff.Post, error) {
+		return commandOutput(http.StatusOK, moved, err, func(*staff.ReplayedError) (staff.Post, error) {
 			return c.staff.Post(ctx, id)
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/access"
 	"novelgate/commands/request"
 	"novelgate/commands/staff"
@@ -19,30 +19,30 @@ import (
 // maxBody is the largest request body, in bytes.
 const maxBody = 32 << 10
 
-// call is a request of a member of staff on its way through an operation.
+// call is one request of a member of staff.
 type call struct {
 	*http.Request
 	query   *httpkit.Query
 	staff   *staff.Staff
-	caller  *access.Person
+	caller  *access.StaffUser
 	body    []byte
 	bodyErr error // body could not be read
 }
 
-// output is a successful answer; without a body it is 204.
+// output is a successful response. Without a body the status is 204.
 type output struct {
 	status   int
 	body     any
-	replayed bool // the command was carried out before
-	mismatch bool // … and it was another one
+	replayed bool // the request is a retry
+	mismatch bool // the key was used before for a different command
 }
 
-// operation carries a request out.
+// operation executes a request.
 type operation func(ctx context.Context, c *call) (*output, error)
 
 // handler serves an operation to staff, whose query has no other parameters than known. The checks run in this order:
-// key (401, 403), query, and then, in the operation, its idempotency key and body, which is read before: one that does
-// not arrive must not take a place of others.
+// key (401, 403), query, and then, in the operation, idempotency key and body. The body is read before all checks, so
+// that a slow one does not take the place of another request.
 func (a *API) handler(op operation, known ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := a.authenticate(r)
@@ -60,12 +60,12 @@ func (a *API) handler(op operation, known ...string) http.Handler {
 	})
 }
 
-// authenticate finds out whose key a request carries, and lets staff pass.
-func (a *API) authenticate(r *http.Request) (*access.Person, error) {
+// authenticate returns the member of staff whose key is in the request, and refuses all other keys.
+func (a *API) authenticate(r *http.Request) (*access.StaffUser, error) {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
-	caller, err := AuthenticatePerson(ctx, a.Keys, r.Header, "staff key", "staff")
-	if err == nil && caller.Role != person.Staff {
+	caller, err := AuthenticateStaffUser(ctx, a.Keys, r.Header, "staff key", "staff")
+	if err == nil && caller.Role != staffuser.Staff {
 		err = problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *API) authenticate(r *http.Request) (*access.Person, error) {
 	return caller, err
 }
 
-// serve carries an operation out and answers.
+// serve executes an operation and sends the response.
 func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, op operation, known []string) {
 	ctx, cancel := a.WithTimeout(ctx)
 	defer cancel()
@@ -93,7 +93,7 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, op oper
 		a.Fail(w, c.Request, err)
 		return
 	}
-	w.Header().Set("Cache-Control", "no-store") // an answer may hold a key
+	w.Header().Set("Cache-Control", "no-store") // a response may contain a key
 	httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
 	if out.body == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -101,17 +101,17 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, op oper
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(out.status)
-	_, _ = w.Write(encoded) // a failing connection is the client's affair
+	_, _ = w.Write(encoded) // the client closed the connection
 }
 
-// deliver makes the command of a request idempotent by its Idempotency-Key. Keys are scoped to the person and to the
-// operation and what it is about.
+// deliver makes the command of a request idempotent by its Idempotency-Key. The scope of a key is the staff user, the
+// operation and its subject.
 func (c *call) deliver(operation string) error {
 	key, err := request.IdempotencyKey(c.Header)
 	if err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	c.staff.Delivery = &staff.Delivery{Key: key, Source: "staff/" + c.caller.PersonID.String() + "/" + operation}
+	c.staff.Delivery = &staff.Delivery{Key: key, Source: "staff/" + c.caller.ID.String() + "/" + operation}
 	return nil
 }
 
@@ -126,18 +126,18 @@ type body interface {
 	read(o *httpkit.Object)
 }
 
-// normalised is implemented by bodies of which several mean the same command.
+// normalised is implemented by bodies that have several forms of the same command.
 type normalised interface {
-	// canonical returns what is equal for two of those.
+	// canonical returns an equal value for all of these forms.
 	canonical() any
 }
 
-// decode reads a body strictly: every error names the member. The command of a delivery is its body.
+// decode reads a body strictly; every error names the member. The body is also the delivery's canonical command.
 func (c *call) decode(b body) error {
 	if c.bodyErr != nil {
 		return c.bodyErr
 	}
-	// null would count as left out: staff who send it mean something else by it.
+	// null is refused: it would count as omitted, which is not what the client means.
 	o := httpkit.Object{Strict: true, NoNull: true}
 	if err := o.Parse(c.body, b.members()); err != nil {
 		return err //nolint:wrapcheck // already a problem
@@ -157,8 +157,8 @@ func (c *call) decode(b body) error {
 	return err //nolint:wrapcheck // a defect
 }
 
-// answerCommand answers a command with what it returned, or, when it was carried out before, with what there is now.
-func answerCommand[T any](status int, made T, err error, now func(*staff.ReplayedError) (T, error)) (*output, error) {
+// commandOutput returns the response to a command: its result or, for a retry, the current state.
+func commandOutput[T any](status int, made T, err error, now func(*staff.ReplayedError) (T, error)) (*output, error) {
 	var replayed *staff.ReplayedError
 	if !errors.As(err, &replayed) {
 		return &output{status: status, body: made}, err

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/integration"
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
@@ -62,15 +62,15 @@ func newDesk(t *testing.T) *desk {
 	router.MethodNotAllowedHandler = d.api.MethodNotAllowed(router)
 	d.handler = httpkit.WithRequestID(router)
 
-	d.ada = d.person(t, person.Staff, "ada", 0)
-	d.auditor = d.person(t, person.Auditor, "otto", 0)
-	d.expired = d.person(t, person.Staff, "eve", time.Nanosecond)
-	key, secret, err := d.staff.IssuePersonKey(ctx, person.Staff, "rex", 0)
+	d.ada = d.person(t, staffuser.Staff, "ada", 0)
+	d.auditor = d.person(t, staffuser.Auditor, "otto", 0)
+	d.expired = d.person(t, staffuser.Staff, "eve", time.Nanosecond)
+	key, secret, err := d.staff.IssueUserKey(ctx, staffuser.Staff, "rex", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.revokedPerson = secret.Reveal()
-	if _, err := d.staff.RevokePersonKey(ctx, key.ID, "gone"); err != nil {
+	if _, err := d.staff.RevokeUserKey(ctx, key.ID, "gone"); err != nil {
 		t.Fatal(err)
 	}
 	made, err := d.staff.CreateIntegration(ctx, "Fan Site", integration.Change{})
@@ -88,7 +88,7 @@ func newDesk(t *testing.T) *desk {
 
 func (d *desk) person(t *testing.T, role, name string, lifetime time.Duration) string {
 	t.Helper()
-	_, secret, err := d.staff.IssuePersonKey(context.Background(), role, name, lifetime)
+	_, secret, err := d.staff.IssueUserKey(context.Background(), role, name, lifetime)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// ErrNoSuchAuthor is returned for a partner's user who has not commented and about whom nothing was decided.
+// ErrNoSuchAuthor is returned for an author without comments and without decisions.
 var ErrNoSuchAuthor = errors.New("no such author")
 
-// AuthorName names a partner's user. One of the same identifier at another partner is somebody else.
+// AuthorName identifies an author. The same identifier at another integration is another author.
 type AuthorName struct {
 	IntegrationID uuid.UUID
 	ExternalUUID  string // the partner's identifier
@@ -25,21 +25,21 @@ type AuthorName struct {
 
 func (n AuthorName) id() uuid.UUID { return events.AuthorID(n.IntegrationID, n.ExternalUUID) }
 
-// Author is a partner's user as staff see them.
+// Author is an author as staff see them.
 type Author struct {
 	ID               uuid.UUID  `json:"authorId"`
 	IntegrationID    uuid.UUID  `json:"integrationId"`
 	ExternalUUID     string     `json:"uuid"`
-	DisplayName      *string    `json:"displayName"` // nil, as firstSeenAt, of one who has not commented
+	DisplayName      *string    `json:"displayName"` // nil, like firstSeenAt, without comments
 	MemberID         *string    `json:"memberId"`    // nil: attributed to the partner platform
 	Blocked          bool       `json:"blocked"`
 	PostsHidden      bool       `json:"postsHidden"`
-	PostsHiddenUntil *time.Time `json:"postsHiddenUntil"` // those received later are visible
+	PostsHiddenUntil *time.Time `json:"postsHiddenUntil"` // comments received later are visible
 	FirstSeenAt      *time.Time `json:"firstSeenAt"`
 }
 
-// LinkAuthor attributes the comments of an author, those that came before as well, to a member of the host platform.
-// Linking to the same member again records nothing.
+// LinkAuthor attributes the past and future comments of an author to a member of the host platform. A second link to
+// the same member records nothing.
 func (s *Staff) LinkAuthor(ctx context.Context, name AuthorName, memberID, reason string) (Author, error) {
 	if err := checkReason(reason); err != nil {
 		return Author{}, err
@@ -67,18 +67,18 @@ func (s *Staff) UnblockAuthor(ctx context.Context, name AuthorName, reason strin
 	return s.moderateAuthor(ctx, name, reason, author.Author.Unblock)
 }
 
-// RestoreAuthorPosts ends what HideAuthorPosts began. Posts that were hidden one by one stay hidden.
+// RestoreAuthorPosts undoes HideAuthorPosts. Posts hidden individually stay hidden.
 func (s *Staff) RestoreAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
 	return s.moderateAuthor(ctx, name, reason, author.Author.RestorePosts)
 }
 
-// HideAuthorPosts hides all posts of an author that were received until now: one event, however many they are.
+// HideAuthorPosts hides all posts of an author received up to now, with one event.
 func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
 	if err := requireReason(reason); err != nil {
 		return Author{}, err
 	}
 	return s.decideAuthor(ctx, name, func(ctx context.Context, a author.Author) ([]events.Event, error) {
-		// What it is compared with, recorded_at, is of the same clock.
+		// It is compared with recorded_at, which is by the same clock.
 		var now time.Time
 		if err := s.Pool.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
 			return nil, fmt.Errorf("read the clock of the database: %w", err)
@@ -97,7 +97,7 @@ func (s *Staff) moderateAuthor(
 		func(_ context.Context, a author.Author) ([]events.Event, error) { return decide(a, reason) })
 }
 
-// decideAuthor appends what decide decides about an author, of whom nobody need have heard before.
+// decideAuthor appends the events that decide returns for an author, who may have no comments yet.
 func (s *Staff) decideAuthor(
 	ctx context.Context, name AuthorName, decide func(context.Context, author.Author) ([]events.Event, error),
 ) (Author, error) {
@@ -118,7 +118,7 @@ func (s *Staff) decideAuthor(
 	return s.Author(ctx, name)
 }
 
-// Author finds an author; ErrNoSuchAuthor when they have not commented and nothing was decided about them.
+// Author finds an author. It fails with ErrNoSuchAuthor.
 func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
 	if _, err := author.Ref(name.IntegrationID, name.ExternalUUID); err != nil {
 		return Author{}, err
@@ -130,7 +130,7 @@ func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
 	return found, err
 }
 
-// AuthorHistory returns what was decided about an author, oldest first.
+// AuthorHistory returns the decisions about an author, oldest first.
 func (s *Staff) AuthorHistory(ctx context.Context, name AuthorName) ([]HistoryEntry, error) {
 	recorded, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, name.id(), 0)
 	if err != nil {

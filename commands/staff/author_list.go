@@ -16,24 +16,24 @@ var (
 	authorsDecidedSQL string
 )
 
-// AuthorFilter says which authors of an integration to list. A nil does not restrict.
+// AuthorFilter selects authors of an integration. A nil field does not restrict the list.
 type AuthorFilter struct {
 	IntegrationID uuid.UUID
 	Linked        *bool
 	Blocked       *bool
-	After         string // uuid of the last author of the page before
+	After         string // uuid of the previous page's last author
 	Limit         int    // 1 or more
 }
 
-// ListAuthors lists the authors of an integration who have commented, and those about whom something was decided, by
-// the partner's identifier, byte by byte.
+// ListAuthors lists the authors of an integration with comments or decisions, sorted by the bytes of the partner's
+// identifier.
 func (s *Staff) ListAuthors(ctx context.Context, f AuthorFilter) ([]Author, error) {
 	if _, err := s.Integration(ctx, f.IntegrationID.String()); err != nil {
 		return nil, err
 	}
 	sql := authorsSQL
 	if f.Linked != nil && *f.Linked || f.Blocked != nil && *f.Blocked {
-		sql = authorsDecidedSQL // they are few
+		sql = authorsDecidedSQL // few authors have decisions
 	}
 	return list(ctx, s, "authors", scanAuthor, sql, f.IntegrationID, f.After, f.Linked, f.Blocked, f.Limit)
 }

@@ -30,7 +30,7 @@ func TestBar(t *testing.T) {
 		}
 	}
 	want := staff.Novel{
-		NovelID: id, Slug: "moby-dick", Title: "Moby Dick", Genres: []string{}, Owner: staff.Nobody, State: novel.Rejected,
+		NovelID: id, Slug: "moby-dick", Title: "Moby Dick", Genres: []string{}, Owner: staff.NoOwner, State: novel.Rejected,
 		FoldedTitle: "moby dick",
 	}
 	got, err := s.RejectNovel(t.Context(), " Moby  Dick ", "no whales")

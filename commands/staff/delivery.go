@@ -12,19 +12,19 @@ import (
 	"novelgate/events"
 )
 
-// Delivery identifies a command, so that its repetition is recognised. (Key, Source) is unique.
+// Delivery identifies a command, so that a retry is recognised. (Key, Source) is unique.
 type Delivery struct {
 	Key    string // the Idempotency-Key, which becomes the id of the event
 	Source string // CloudEvents source of the command's first event
-	// Canonical is the same for two commands that mean the same; a fingerprint of it is kept. Nil: none.
+	// Canonical is the normalised command. Its fingerprint is stored; nil: no fingerprint.
 	Canonical []byte
 }
 
-// ReplayedError says that the command was carried out before, and what it recorded first.
+// ReplayedError means that the command is a retry. It has the first event of the original command.
 type ReplayedError struct {
 	StreamID uuid.UUID
 	Event    events.Event
-	Mismatch bool // the command on record was another one
+	Mismatch bool // the recorded command was different
 }
 
 func (e *ReplayedError) Error() string { return "the command was carried out before" }

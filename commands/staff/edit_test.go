@@ -151,10 +151,10 @@ func TestOwnersAreListed(t *testing.T) {
 	}{
 		{staff.NovelFilter{}, []string{"Barred", "Free", "Host's", "Partner's", "Partner's, rejected"}},
 		{staff.NovelFilter{Owner: staff.Host}, []string{"Host's"}},
-		{staff.NovelFilter{Owner: staff.Nobody}, []string{"Barred", "Free"}},
+		{staff.NovelFilter{Owner: staff.NoOwner}, []string{"Barred", "Free"}},
 		{staff.NovelFilter{Owner: partner.String()}, []string{"Partner's", "Partner's, rejected"}},
 		{staff.NovelFilter{State: novel.Rejected}, []string{"Barred", "Partner's, rejected"}},
-		{staff.NovelFilter{State: novel.Rejected, Owner: staff.Nobody}, []string{"Barred"}},
+		{staff.NovelFilter{State: novel.Rejected, Owner: staff.NoOwner}, []string{"Barred"}},
 		{staff.NovelFilter{State: novel.Free}, []string{"Free"}},
 		{staff.NovelFilter{After: "free"}, []string{"Host's", "Partner's", "Partner's, rejected"}},
 		{staff.NovelFilter{Limit: 2}, []string{"Barred", "Free"}},

@@ -17,45 +17,44 @@ import (
 //go:embed erase_pending.sql
 var erasePendingSQL string
 
-// NotAppliedError names the projections whose tables still hold an author who is erased.
+// NotAppliedError names the projections that have not applied an erasure.
 type NotAppliedError struct{ Projections []string }
 
 func (e *NotAppliedError) Error() string {
 	return "not applied yet by " + strings.Join(e.Projections, ", ")
 }
 
-// AwaitErased waits until the tables that follow the log have forgotten an author, up to their last erasure on record.
-// It fails with a *NotAppliedError when ctx ends before that, and as soon as none but projections that have stopped are
-// left.
+// AwaitErased waits until the asynchronous projections have applied the latest erasure of an author. It fails with a
+// *NotAppliedError when ctx ends first, or when only stopped projections are left.
 func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
-	var behind *NotAppliedError
+	var notApplied *NotAppliedError
 	for {
 		pending, err := s.pendingErasure(ctx, authorID)
 		switch {
-		case err != nil && ctx.Err() != nil && behind != nil:
-			return behind
+		case err != nil && ctx.Err() != nil && notApplied != nil:
+			return notApplied
 		case err != nil:
 			return err
 		case len(pending) == 0:
 			return nil
 		}
-		behind = &NotAppliedError{}
+		notApplied = &NotAppliedError{}
 		for _, p := range pending {
-			behind.Projections = append(behind.Projections, p.Name)
+			notApplied.Projections = append(notApplied.Projections, p.Name)
 		}
 		if !slices.ContainsFunc(pending, func(p pendingProjection) bool { return !p.Stopped }) {
-			return behind
+			return notApplied
 		}
 		select {
 		case <-ctx.Done():
-			return behind
+			return notApplied
 		case <-time.After(erasePoll):
 		}
 	}
 }
 
-// StoppedBefore names the projections that have stopped before an author's last erasure on record: what they show stays
-// until they go on.
+// StoppedBefore names the projections that stopped before the latest erasure of an author. Their tables keep the
+// author's data until they continue.
 func (s *Staff) StoppedBefore(ctx context.Context, authorID uuid.UUID) (names []string, err error) {
 	pending, err := s.pendingErasure(ctx, authorID)
 	for _, p := range pending {
@@ -66,12 +65,12 @@ func (s *Staff) StoppedBefore(ctx context.Context, authorID uuid.UUID) (names []
 	return names, err
 }
 
-// followsAuthors names the projections that follow the log and hold something of authors.
+// followsAuthors names the asynchronous projections with data of authors.
 func followsAuthors() []string {
 	return []string{projections.Posts{}.Name(), projections.Authors{}.Name(), projections.Activity{}.Name()}
 }
 
-// pendingProjection is one that has not come to an erasure.
+// pendingProjection is a projection that has not applied an erasure.
 type pendingProjection struct {
 	Name    string
 	Stopped bool

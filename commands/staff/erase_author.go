@@ -14,25 +14,26 @@ import (
 	"novelgate/projections"
 )
 
-// ErrNotSealed is returned when the ledger does not come as far as what has to be erased. What could be erased is; the
-// command goes on when it is repeated.
+// ErrNotSealed is returned when the ledger has not sealed all events to erase. Part of them may be erased; repeat the
+// command to continue.
 var ErrNotSealed = errors.New(
 	"the ledger has not sealed all of it yet: repeat the command in a moment, while `novelgate serve` is running")
 
-// Erasure says what was erased of an author.
+// Erasure is the result of the erasure of an author.
 type Erasure struct {
 	AuthorID uuid.UUID `json:"authorId"`
-	// the author's that were found; those that came in during the erasure are erased and not counted
+	// comments of the author; those received during the erasure are erased but not counted
 	Comments  int       `json:"comments"`
-	Decisions int       `json:"decisions"` // about the author
-	ErasedAt  time.Time `json:"erasedAt"`  // when this was recorded last
+	Decisions int       `json:"decisions"` // decisions about the author
+	ErasedAt  time.Time `json:"erasedAt"`  // time of the latest erasure
 }
 
-// EraseAuthor erases for ever who an author is and what they wrote, up to now: from the log, and with AuthorErased from
-// everything that is made of it. Repeated, it erases what has come since, and what an interrupted command has left.
+// EraseAuthor permanently erases the identity and the comments of an author, up to now, from the log. Projections
+// follow with the event AuthorErased. A second call erases later comments, and completes an interrupted erasure.
 //
-// The comments are found in the table posts, which forgets them at AuthorErased: so they are erased before that is
-// recorded. What posts did not have yet, up to AuthorErased, is looked for in the log itself, after that.
+// It finds the comments in the table posts. This projection removes them when it applies AuthorErased, so they are
+// erased before that event is recorded. Comments before AuthorErased that posts had not applied yet are searched in the
+// log afterwards.
 func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string) (Erasure, error) {
 	if err := requireReason(reason); err != nil {
 		return Erasure{}, err
@@ -44,7 +45,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Erasure{}, err
 	}
-	// The log loses words before AuthorErased says so: whoever compares tables with it has to know.
+	// The log loses content before it has AuthorErased. A comparison of tables with the log must not run meanwhile.
 	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)
 	if err != nil {
 		return Erasure{}, err
@@ -58,7 +59,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if found.nothing() {
 		return e.again(ctx)
 	}
-	// Not a single one twice: what was interrupted is found by its own record.
+	// First complete interrupted erasures, found by their events, so that no comment is counted twice.
 	if _, err := e.again(ctx); err != nil && !errors.Is(err, ErrNoSuchAuthor) {
 		return Erasure{}, err
 	}
@@ -83,7 +84,7 @@ type eraser struct {
 	name AuthorName
 }
 
-// again finishes every erasure of the author that is on record. It fails with ErrNoSuchAuthor when there is none.
+// again completes every recorded erasure of the author. It fails with ErrNoSuchAuthor when there is none.
 func (e eraser) again(ctx context.Context) (Erasure, error) {
 	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
 	if err != nil {
@@ -100,7 +101,7 @@ func (e eraser) again(ctx context.Context) (Erasure, error) {
 		if err != nil {
 			return Erasure{}, fmt.Errorf("read erasure of author %s: %w", e.name.id(), err)
 		}
-		if err := e.settled(ctx, history[i].Position); err != nil {
+		if err := e.awaitSettled(ctx, history[i].Position); err != nil {
 			return Erasure{}, err
 		}
 		left, err := e.scan(ctx, searched, history[i].Position)
@@ -117,12 +118,11 @@ func (e eraser) again(ctx context.Context) (Erasure, error) {
 	return done, nil
 }
 
-// searchedBefore returns behind which position comments may be left that an erasure, which stands at a position of the
-// log, has to erase.
+// searchedBefore returns the position after which an erasure, recorded at a position, may have left comments.
 //
-// What an erasure says to have searched is a place of the cluster in which it was recorded, and is not translated when
-// the log moves to another one: data never changes. Then all of the log in front of it is searched. That takes as long
-// as reading the log, but only for authors who were erased before a move.
+// Searched is a position of the cluster that recorded the erasure. A move to another cluster does not translate it,
+// because stored events never change. For an erasure before a move the whole log before it is searched, which takes as
+// long as reading it.
 func searchedBefore(erased events.AuthorErased, at events.Position) (events.Position, error) {
 	searched, err := events.ParsePosition(erased.Searched)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 const unfinishedSQL = `SELECT name FROM projection_rebuilds WHERE phase <> 'finished' AND name = ANY ($1) ORDER BY name`
 
-// UnfinishedRebuilds returns the projections of authors and their comments of which a rebuild was begun and has not
-// ended. What it has built keeps erased authors until it goes on, and comes to their erasure, or is discarded.
+// UnfinishedRebuilds returns the projections with data of authors that have an unfinished rebuild. The rebuilt tables
+// keep erased authors until the rebuild continues and applies the erasure, or is discarded.
 func (s *Staff) UnfinishedRebuilds(ctx context.Context) ([]string, error) {
 	names := append(followsAuthors(), projections.AuthorDecisions{}.Name())
 	rows, err := s.Pool.Query(ctx, unfinishedSQL, names)

@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	eraseBatch = 500                   // events in one transaction: every writing one holds up the readers of the log
-	eraseWait  = 10 * time.Second      // the longest that the ledger is waited for
-	erasePoll  = 20 * time.Millisecond // how often it is asked
+	eraseBatch = 500                   // events in one transaction: readers of the log wait for each writing transaction
+	eraseWait  = 10 * time.Second      // how long to wait for the ledger
+	erasePoll  = 20 * time.Millisecond // interval between attempts
 )
 
-// notSealed is the SQLSTATE object_not_in_prerequisite_state, with which erase_author_events refuses.
+// notSealed is the SQLSTATE object_not_in_prerequisite_state. erase_author_events raises it for events that are not
+// sealed.
 const notSealed = "55000"
 
 var (
@@ -43,20 +44,21 @@ const (
 	settledSQL         = `SELECT $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())`
 )
 
-// findings are what there is to erase of an author.
+// findings are the data to erase of an author.
 type findings struct {
-	projected []uuid.UUID     // posts that the table shows as theirs, and those that staff had it skip
-	searched  events.Position // which is all up to here
-	rest      []uuid.UUID     // of what comes behind, as far as it is settled
+	projected []uuid.UUID     // comments in the table posts, and those that staff made it skip
+	searched  events.Position // complete up to this position
+	rest      []uuid.UUID     // comments after it that are settled
 	decisions int
-	decided   bool // author_decisions names them
+	decided   bool // author_decisions has data of the author
 }
 
 func (f findings) nothing() bool { return len(f.projected)+len(f.rest) == 0 && !f.decided }
 
 func (e eraser) find(ctx context.Context) (findings, error) {
 	var f findings
-	// The checkpoint first: the table, read later, holds all up to there at least. A projection that never ran has none.
+	// Read the checkpoint first, so that the table, read later, has all comments up to it. A projection that never ran has
+	// no checkpoint.
 	err := e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&f.searched.TransactionID, &f.searched.Ordinal)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return f, fmt.Errorf("read how far the posts are: %w", err)
@@ -88,7 +90,7 @@ func (e eraser) find(ctx context.Context) (findings, error) {
 	return f, err
 }
 
-// skipped returns comments of the author that the posts lack, because staff had the projection skip them.
+// skipped returns the comments of the author that staff made the projection posts skip.
 func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
 	deliveries, err := projections.Skipped(ctx, e.Pool, projections.Posts{}.Name())
 	if err != nil || len(deliveries) == 0 {
@@ -121,7 +123,7 @@ func (e eraser) ids(ctx context.Context, sql string, args ...any) ([]uuid.UUID, 
 	return ids, nil
 }
 
-// erase erases what is the author's in these streams, a few in each transaction.
+// erase erases the author's data from these streams, eraseBatch in each transaction.
 func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
 	for some := range slices.Chunk(streams, eraseBatch) {
 		if err := e.await(ctx, func() (bool, error) {
@@ -131,7 +133,7 @@ func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
 			case err == nil:
 				return true, nil
 			case eventlog.IsConflict(err), errors.As(err, &refused) && refused.Code == notSealed:
-				return false, nil // two who erase the same author may be in each other's way
+				return false, nil // a concurrent erasure of the same author may cause a conflict
 			default:
 				return false, fmt.Errorf("erase: %w", err)
 			}
@@ -142,17 +144,17 @@ func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
 	return nil
 }
 
-// settled waits until nothing can be appended before a position any more.
-func (e eraser) settled(ctx context.Context, at events.Position) error {
+// awaitSettled waits until the events before a position are settled.
+func (e eraser) awaitSettled(ctx context.Context, at events.Position) error {
 	return e.await(ctx, func() (settled bool, err error) {
 		if err := e.Pool.QueryRow(ctx, settledSQL, at.TransactionID).Scan(&settled); err != nil {
-			return false, fmt.Errorf("look whether the log is settled: %w", err)
+			return false, fmt.Errorf("check whether the log is settled: %w", err)
 		}
 		return settled, nil
 	})
 }
 
-// await tries until it is done, for a while. It fails with ErrNotSealed.
+// await calls try until it returns true. After eraseWait it fails with ErrNotSealed.
 func (e eraser) await(ctx context.Context, try func() (bool, error)) error {
 	deadline := time.NewTimer(eraseWait)
 	defer deadline.Stop()

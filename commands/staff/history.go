@@ -13,7 +13,7 @@ type HistoryEntry struct {
 	Actor      string    `json:"actor"`
 	RecordedAt time.Time `json:"recordedAt"`
 	Data       any       `json:"data"`
-	Personal   any       `json:"personal,omitzero"` // what identifies or was written by a person; absent once erased
+	Personal   any       `json:"personal,omitzero"` // personal data; absent after erasure
 }
 
 func historyOf(recorded []events.Recorded) []HistoryEntry {

@@ -14,7 +14,7 @@ import (
 	"novelgate/events"
 )
 
-// ErrNameTaken refuses a second integration of the same name, whatever the case.
+// ErrNameTaken refuses a second integration with the same name, ignoring case.
 var ErrNameTaken = errors.New("an integration of this name exists already")
 
 func isNameTaken(err error) bool {
@@ -30,12 +30,12 @@ type Integration struct {
 	Capabilities          []string  `json:"capabilities"`
 	PostsPerMinute        int       `json:"postsPerMinute"`
 	NovelsPerMinute       int       `json:"novelsPerMinute"`
-	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: any number
+	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: no limit
 	Review                bool      `json:"review"`
 	CreatedAt             time.Time `json:"createdAt"`
 }
 
-// CreateIntegration takes a partner platform on, with the settings in change; its name is the one beside them.
+// CreateIntegration registers an integration with the settings in change. It ignores change.Name.
 func (s *Staff) CreateIntegration(ctx context.Context, name string, change integration.Change) (Integration, error) {
 	id := uuid.Must(uuid.NewV7())
 	err := s.appendDecided(ctx, stream{events.IntegrationStream, id},
@@ -58,7 +58,7 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change integ
 	return s.Integration(ctx, id.String())
 }
 
-// ChangeIntegration brings the settings of an integration to what change says.
+// ChangeIntegration changes settings of an integration.
 func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change integration.Change) (Integration, error) {
 	err := s.appendDecided(ctx, stream{events.IntegrationStream, id},
 		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
@@ -92,12 +92,12 @@ func (s *Staff) Integrations(ctx context.Context) ([]Integration, error) {
 const listIntegrationsSQL = integrationColumns + ` WHERE (registered_at, integration_id) > ($1, $2)
 ORDER BY registered_at, integration_id LIMIT nullif($3::int, 0)`
 
-// ListIntegrations lists up to limit integrations behind a place, oldest first; a limit of 0 is none.
+// ListIntegrations lists up to limit integrations after a place, oldest first. A limit of 0 lists all.
 func (s *Staff) ListIntegrations(ctx context.Context, after Place, limit int) ([]Integration, error) {
 	return list(ctx, s, "integrations", scanIntegration, listIntegrationsSQL, after.At, after.ID, limit)
 }
 
-// Place returns where the integration stands in the list.
+// Place returns the integration's place in the list.
 func (i Integration) Place() Place { return Place{i.CreatedAt, i.ID} }
 
 func scanIntegration(row pgx.CollectableRow) (Integration, error) {

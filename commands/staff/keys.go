@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/apikey"
 )
 
-// Key is an API key as staff see it: everything but the key.
+// Key is an API key as staff see it, without its secret.
 type Key struct {
 	ID            uuid.UUID  `json:"keyId"`
 	IntegrationID uuid.UUID  `json:"integrationId"`
@@ -24,8 +24,8 @@ type Key struct {
 	LastUsedAt    *time.Time `json:"lastUsedAt"`
 }
 
-// IssueKey gives an integration one more key. A lifetime of 0 never expires. The secret is in no other place than
-// the return value.
+// IssueKey gives an integration one more key. A key with a lifetime of 0 never expires. The secret is returned and
+// never stored.
 func (s *Staff) IssueKey(
 	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
 ) (Key, apikey.Secret, error) {
@@ -44,7 +44,7 @@ func (s *Staff) IssueKey(
 	return key, secret, err
 }
 
-// newKey makes a key that is not issued yet.
+// newKey returns a new key, which is not issued yet.
 func (s *Staff) newKey(lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
 	secret, err := apikey.New(apikey.Partner)
 	if err != nil {
@@ -56,13 +56,14 @@ func (s *Staff) newKey(lifetime time.Duration) (events.KeyIssued, apikey.Secret,
 		IssuedAt: s.Now().Truncate(time.Microsecond),
 	}
 	if lifetime != 0 {
-		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond) // as the tables keep it
+		// Rounded up to whole microseconds, like the columns
+		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond)
 		issued.ExpiresAt = &expires
 	}
 	return issued, secret, nil
 }
 
-// RotateKey issues a key in the place of another, which opens what it opens for the time of overlap and not after.
+// RotateKey replaces a key with a new one. The old key expires after the overlap.
 func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Duration) (Key, apikey.Secret, error) {
 	old, err := s.key(ctx, keyID)
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Dur
 	return key, secret, err
 }
 
-// RevokeKey makes a key open nothing any more.
+// RevokeKey revokes a key. Every replica rejects it within a second.
 func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (Key, error) {
 	if err := checkReason(reason); err != nil {
 		return Key{}, err
@@ -119,12 +120,12 @@ WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $
     AND (k.issued_at, k.key_id) > ($2, $3)
 ORDER BY k.issued_at, k.key_id LIMIT nullif($4::int, 0)`
 
-// ListKeys lists up to limit keys behind a place, of an integration or of all as Keys does; a limit of 0 is none.
+// ListKeys lists up to limit keys after a place, of one integration or of all, like Keys. A limit of 0 lists all.
 func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after Place, limit int) ([]Key, error) {
 	return list(ctx, s, "keys", scanKey, listKeysSQL, integrationID, after.At, after.ID, limit)
 }
 
-// Place returns where the key stands in the list.
+// Place returns the key's place in the list.
 func (k Key) Place() Place { return Place{k.CreatedAt, k.ID} }
 
 func scanKey(row pgx.CollectableRow) (Key, error) {

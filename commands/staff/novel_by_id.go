@@ -26,7 +26,7 @@ func (s *Staff) ApproveByID(ctx context.Context, id uuid.UUID, reason string) (N
 		func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Approve(reason)) })
 }
 
-// RejectByID rejects the novel with an id, or a title that is free; ErrNoSuchNovel when there is none.
+// RejectByID rejects the novel with an id, or bars a free title; ErrNoSuchNovel when there is none.
 func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
 	if err := requireReason(reason); err != nil {
 		return Novel{}, err

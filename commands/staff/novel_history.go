@@ -11,14 +11,13 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// latestEvents is how many of a novel's events its history has: each update by a partner is one.
+// latestEvents limits the history of a novel: each update by a partner is an event.
 const latestEvents = 1000
 
-// historyBytes is from which size on, as JSON, a history takes no older event.
+// historyBytes is the size as JSON at which a history takes no older events.
 const historyBytes = 512 << 10
 
-// NovelHistory returns what happened to a novel lately, oldest first: its latest thousand events, fewer if they are
-// large.
+// NovelHistory returns the latest thousand events of a novel, oldest first, fewer if they are large.
 func (s *Staff) NovelHistory(ctx context.Context, id uuid.UUID) ([]HistoryEntry, error) {
 	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, latestEvents)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"novelgate/internal/title"
 )
 
-// Owners that are no integration.
+// Owners other than integrations.
 const (
-	Host   = "host" // the host platform, of a novel that it publishes
-	Nobody = "none" // of a title that nobody has imported
+	Host    = "host" // the host platform, for a published novel
+	NoOwner = "none" // for a title that was barred
 )
 
 // Novel is a novel as staff see it, with the members of SPEC 2.1 and 2.2.
@@ -29,9 +29,9 @@ type Novel struct {
 	Genres        []string    `json:"genres"`
 	Language      string      `json:"language"`
 	ReadingStatus string      `json:"readingStatus"`
-	Owner         string      `json:"owner"` // an integration's id, Host or Nobody
+	Owner         string      `json:"owner"` // an integration's id, Host or NoOwner
 	State         novel.State `json:"state"`
-	FoldedTitle   string      `json:"-"` // what lists are ordered by
+	FoldedTitle   string      `json:"-"` // sort key of lists
 }
 
 const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details, folded_title FROM title_lookup`
@@ -48,12 +48,12 @@ func (s *Staff) NovelByID(ctx context.Context, id uuid.UUID) (Novel, error) {
 		id)
 }
 
-// NovelFilter says which novels to list. The zero value is all of them.
+// NovelFilter selects novels. The zero value selects all.
 type NovelFilter struct {
 	State novel.State // "" for every state
-	Owner string      // the id of an integration, Host or Nobody; "" for every owner
-	Text  string      // in the title, whatever the case
-	After string      // folded title of the last novel of the page before
+	Owner string      // the id of an integration, Host or NoOwner; "" for every owner
+	Text  string      // in the title, ignoring case
+	After string      // folded title of the previous page's last novel
 	Limit int         // 1 or more
 }
 
@@ -64,7 +64,7 @@ WHERE ($1 = '' OR state = $1)
   AND ($3 = '' OR strpos(folded_title, $3) > 0) AND folded_title > $4
 ORDER BY folded_title LIMIT $5`
 
-// ListNovels lists novels by folded title, titles that nobody has imported among them.
+// ListNovels lists novels and barred titles, sorted by folded title.
 func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
 	return list(ctx, s, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner, title.Fold(f.Text), f.After, f.Limit)
 }
@@ -82,7 +82,7 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 	case n.State == novel.Published:
 		n.Owner = Host
 	default:
-		n.Owner = Nobody
+		n.Owner = NoOwner
 	}
 	var d novel.Details
 	if err := json.Unmarshal(encoded, &d); err != nil {

@@ -23,12 +23,12 @@ var (
 	ErrTitleInvalid  = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 )
 
-// PublishNovel makes a title canonical: it creates an unknown one and adopts a partner's.
+// PublishNovel makes a title canonical. It creates an unknown novel and takes over a partner's novel.
 func (s *Staff) PublishNovel(ctx context.Context, spelling, reason string) (Novel, error) {
 	return s.PublishNovelWith(ctx, spelling, novel.Fields{}, reason)
 }
 
-// PublishNovelWith publishes a title and gives the novel these fields, in one transaction. The fields are valid.
+// PublishNovelWith publishes a title and sets fields of the novel, in one transaction. The fields must be valid.
 func (s *Staff) PublishNovelWith(
 	ctx context.Context, spelling string, fields novel.Fields, reason string,
 ) (Novel, error) {
@@ -43,7 +43,7 @@ func (s *Staff) PublishNovelWith(
 		})
 }
 
-// ApproveNovel lets a pending or rejected novel in. A title that was rejected before anybody imported it becomes free.
+// ApproveNovel approves a pending or rejected novel. A barred title becomes free.
 func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Novel, error) {
 	if err := requireReason(reason); err != nil {
 		return Novel{}, err
@@ -57,7 +57,7 @@ func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Nove
 		})
 }
 
-// RejectNovel declines a pending or approved novel, or a title that nobody has imported: then nobody can.
+// RejectNovel rejects a pending or approved novel, or bars a title without a novel.
 func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel, error) {
 	if err := requireReason(reason); err != nil {
 		return Novel{}, err
@@ -79,7 +79,7 @@ func (s *Staff) reject(ctx context.Context, n novel.Novel, cleaned, reason strin
 	return one(n.Bar(cleaned, slug, reason))
 }
 
-// one is a decision of at most one event as a list.
+// one returns a decision of at most one event as a list.
 func one(event events.Event, err error) ([]events.Event, error) {
 	if event == nil || err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func one(event events.Event, err error) ([]events.Event, error) {
 	return []events.Event{event}, nil
 }
 
-// moderateTitle finds the novel with a title, minting its id when there is none, and appends what decide decides.
+// moderateTitle finds the novel with a title, or mints an id for it, and appends the events that decide returns.
 func (s *Staff) moderateTitle(
 	ctx context.Context, spelling, reason string,
 	decide func(_ context.Context, _ novel.Novel, cleaned string) ([]events.Event, error),
@@ -110,14 +110,14 @@ func (s *Staff) moderateTitle(
 		func(ctx context.Context, n novel.Novel) ([]events.Event, error) { return decide(ctx, n, cleaned) })
 }
 
-// moderate appends to the stream of a novel what decide decides, and returns the novel as it is then.
+// moderate appends the events that decide returns to the stream of a novel, and returns the novel's new state.
 func (s *Staff) moderate(
 	ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error),
 ) (Novel, error) {
 	if err := checkReason(reason); err != nil {
 		return Novel{}, err
 	}
-	// On the projection, as partners' commands are: the stream has an event for each of their updates.
+	// Decide on the projection, like partners' commands: the stream is long, with an event for each update.
 	err := s.appendAfter(ctx, stream{events.NovelStream, id}, func(ctx context.Context) (int, decision, error) {
 		n, err := s.decidedOn(ctx, id)
 		return n.Version, func(ctx context.Context) ([]events.Event, error) { return decide(ctx, n) }, err
@@ -130,7 +130,7 @@ func (s *Staff) moderate(
 
 const decidedOnSQL = `SELECT slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`
 
-// decidedOn returns what decisions about a novel are taken on, of version 0 when there is none.
+// decidedOn returns the state of a novel for decisions, with version 0 when there is none.
 func (s *Staff) decidedOn(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
 	n := novel.Novel{ID: id}
 	var encoded []byte
@@ -147,7 +147,7 @@ func (s *Staff) decidedOn(ctx context.Context, id uuid.UUID) (novel.Novel, error
 	return n, nil
 }
 
-// freeSlug picks the slug of a novel or a bar that is going to be the first of its title, "" when it has one.
+// freeSlug picks the slug for the first event of a title. It returns "" when the title already has a slug.
 func (s *Staff) freeSlug(ctx context.Context, n novel.Novel, spelling string) (string, error) {
 	if n.Slug != "" {
 		return "", nil

@@ -23,15 +23,15 @@ type Post struct {
 	ChapterNumber jsontext.Value `json:"chapterNumber"`
 	WrittenAt     time.Time      `json:"writtenAt"`
 	ReceivedAt    time.Time      `json:"receivedAt"`
-	Content       *string        `json:"content"` // nil, as author, once the comment was erased
+	Content       *string        `json:"content"` // nil, like author, after erasure
 	Author        *PostAuthor    `json:"author"`
 	State         post.State     `json:"state"`
-	HiddenBy      *string        `json:"hiddenBy"` // post.ByItself or post.ByItsAuthor; nil, as reason, when visible
+	HiddenBy      *string        `json:"hiddenBy"` // post.ByItself or post.ByItsAuthor; nil, like reason, when visible
 	Reason        *string        `json:"reason"`
 	History       []HistoryEntry `json:"history"`
 }
 
-// PostAuthor is who wrote a post.
+// PostAuthor is the author of a post.
 type PostAuthor struct {
 	ID           uuid.UUID `json:"authorId"`
 	ExternalUUID string    `json:"uuid"`
@@ -46,7 +46,7 @@ func (s *Staff) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post
 		func(p post.Post, _ author.Author) (events.Event, error) { return p.Hide(reason) })
 }
 
-// RestorePost makes a post visible again, also one that is hidden with all of its author's.
+// RestorePost makes a post visible again, also one that was hidden with all posts of its author.
 func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
 	return s.moderatePost(ctx, id, reason,
 		func(p post.Post, by author.Author) (events.Event, error) { return p.Restore(by, reason) })
@@ -80,7 +80,7 @@ func (s *Staff) moderatePost(
 	return s.Post(ctx, id)
 }
 
-// Post finds a post; post.ErrNotFound when there is none. It reads the log, so it is never behind.
+// Post finds a post; post.ErrNotFound when there is none. It reads the log, so it has no lag.
 func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	history, err := eventlog.ReadStream(ctx, s.Pool, events.PostStream, id, 0)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	return found, nil
 }
 
-// authorOf returns what was decided about the author of a post: nothing once the comment was erased.
+// authorOf returns the author of a post with the decisions about them, or the zero Author after erasure.
 func (s *Staff) authorOf(ctx context.Context, p post.Post) (author.Author, error) {
 	id, ok := p.AuthorID()
 	if !ok {

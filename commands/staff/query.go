@@ -10,15 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Place is where a row stands in a list that is ordered by when and, at the same moment, by id. Neither changes, so a
-// row keeps its place whatever is added. The zero Place is before every row.
+// Place is the place of a row in a list sorted by time and id. Neither changes, so new rows do not move it. The zero
+// Place is before every row.
 type Place struct {
-	At time.Time // whole microseconds, as rows have it
+	At time.Time // whole microseconds, like the column
 	ID uuid.UUID
 }
 
-// find reads the one row that a query returns; it fails with notFound when there is none. what names the thing in
-// errors.
+// find reads the one row of a query. It fails with notFound when there is none. what names the object in errors.
 func find[T any](
 	ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any,
 ) (T, error) {
@@ -37,7 +36,7 @@ func find[T any](
 	return found, nil
 }
 
-// list reads all rows that a query returns. what names the things in errors.
+// list reads all rows of a query. what names the objects in errors.
 func list[T any](
 	ctx context.Context, s *Staff, what string, scan pgx.RowToFunc[T], sql string, args ...any,
 ) ([]T, error) {

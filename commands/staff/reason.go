@@ -12,8 +12,7 @@ var (
 	ErrReasonInvalid  = errors.New("a reason must be valid UTF-8 without the character NUL")
 )
 
-// checkReason refuses with ErrReasonInvalid what must not enter the log: PostgreSQL can look into no JSON that holds
-// NUL.
+// checkReason refuses an invalid reason with ErrReasonInvalid. PostgreSQL cannot parse JSON with the character NUL.
 func checkReason(reason string) error {
 	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
 		return ErrReasonInvalid
@@ -21,7 +20,7 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// requireReason is checkReason for decisions that must have a reason. It refuses a blank one with ErrReasonRequired.
+// requireReason is checkReason for decisions with a required reason. It refuses a blank one with ErrReasonRequired.
 func requireReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return ErrReasonRequired

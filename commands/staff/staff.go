@@ -1,5 +1,5 @@
-// Package staff carries out what the host platform's staff decide: integrations, keys, the moderation of novels.
-// The command line and the admin API call it; every action is an event with its actor.
+// Package staff executes the commands of staff: integrations, keys, authors, and the moderation of novels and posts.
+// The command line and the admin API call it. Every action is recorded as an event with its actor.
 package staff
 
 import (
@@ -21,29 +21,29 @@ import (
 	"novelgate/projections"
 )
 
-// attempts is how often a command is decided again after a conflict.
+// attempts is the number of decisions of a command that has conflicts.
 const attempts = 10
 
-// Staff carries out commands for one actor.
+// Staff executes commands for one actor.
 type Staff struct {
 	Pool  *pgxpool.Pool
-	Actor string // "staff:<name>", as the events record it
+	Actor string // "staff:<name>", recorded in the events
 	Now   func() time.Time
-	// Delivery makes the command idempotent: repeated with the same one it fails with a ReplayedError. Nil: every call
-	// is a command of its own.
+	// Delivery makes the command idempotent: a retry with the same delivery fails with a ReplayedError. Nil: every call is
+	// a new command.
 	Delivery *Delivery
 }
 
-// stream is what a command appends to.
+// stream is the stream of an aggregate.
 type stream struct {
 	kind string
 	id   uuid.UUID
 }
 
-// decision says what is to be appended to an aggregate that was read.
+// decision returns the events to append to an aggregate that was read.
 type decision func(context.Context) ([]events.Event, error)
 
-// appendDecided reads a stream, lets decide look at it and appends what it returns, again after each conflict.
+// appendDecided reads a stream and appends the events that decide returns. It repeats both after a conflict.
 func (s *Staff) appendDecided(
 	ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error),
 ) error {
@@ -53,8 +53,8 @@ func (s *Staff) appendDecided(
 	})
 }
 
-// appendAfter reads an aggregate, which tells its version, decides on it, and appends what was decided, again after
-// each conflict.
+// appendAfter reads an aggregate with its version, decides, and appends the decided events. It repeats all steps after
+// a conflict.
 func (s *Staff) appendAfter(
 	ctx context.Context, st stream, read func(context.Context) (version int, decide decision, err error),
 ) error {
@@ -65,11 +65,11 @@ func (s *Staff) appendAfter(
 	var err error
 	for attempt := range attempts {
 		if attempt > 0 {
-			// Jitter, so that two who collided do not collide again.
+			// Jitter, so that two writers do not collide again.
 			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
 		}
-		// The aggregate comes first: what it has of this very command, carried out meanwhile, is on record when the delivery
-		// is looked for. The other way round the command would be decided on its own outcome, and refused.
+		// Read the aggregate before the delivery. If the same command commits in between, replayed finds its delivery. In the
+		// other order the command would be decided on its own outcome, and refused.
 		version, decide, readErr := read(ctx)
 		if readErr != nil {
 			return readErr
@@ -115,12 +115,12 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 	return recorded
 }
 
-// notifyAccessSQL tells every replica that an integration, a person or a key has changed.
+// notifyAccessSQL notifies every replica that an integration, a staff user or a key has changed.
 const notifyAccessSQL = `SELECT pg_notify($1, '')`
 
-// lockNamesSQL makes those who give integrations names wait for each other before they write. Otherwise a name could be
-// given away again by a transaction that stands earlier in the log than the one that gave it up, and the table could
-// not be rebuilt in the order of the log. The lock takes no transaction id, so the append is still the first write.
+// lockNamesSQL serialises the transactions that name an integration. Otherwise a transaction could reuse a name before
+// the transaction that releases the name, in the order of the log, and a rebuild of the table would fail. The lock
+// assigns no transaction id, so the append is still the first write.
 const lockNamesSQL = `SELECT pg_advisory_xact_lock(5282390713694157)`
 
 func namesIntegration(recorded events.Recorded) bool {

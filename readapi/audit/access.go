@@ -14,13 +14,13 @@ import (
 
 func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
 
-// accessPage is a page of the access log. NextCursor is null on the last one.
+// accessPage is a page of the access log. NextCursor is null on the last page.
 type accessPage struct {
 	Items      []AccessEntry `json:"items"`
 	NextCursor *string       `json:"nextCursor"`
 }
 
-// accessLog handles GET /api/access-log: newest first.
+// accessLog handles GET /api/access-log, newest entries first.
 func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
 	before, limit := int64(math.MaxInt64), rd.query.Limit(defaultPage, maxPage)
 	if place := rd.query.Cursor(""); place != "" {

@@ -13,26 +13,26 @@ import (
 	"novelgate/internal/database"
 )
 
-// CLI is the role of those who read the database with the command line.
+// CLI is the role of a user of the command line.
 const CLI = "cli"
 
-// Person is who reads.
-type Person struct {
+// Reader is the staff user or the CLI user who reads.
+type Reader struct {
 	Role     string // "staff", "auditor" or CLI
 	Name     string
 	PersonID uuid.NullUUID // not for CLI
 	KeyID    uuid.NullUUID // not for CLI
 }
 
-// Access is a read by a person.
+// Access is one access to the history.
 type Access struct {
-	Person     Person
+	Reader     Reader
 	RequestID  string
 	Route      string            // template of the path, or the command
 	Parameters map[string]string // as sent
 }
 
-// AccessEntry is a read on record.
+// AccessEntry is a recorded read.
 type AccessEntry struct {
 	ID           int64          `json:"entryId"`
 	BeganAt      time.Time      `json:"beganAt"`
@@ -43,27 +43,27 @@ type AccessEntry struct {
 	RequestID    string         `json:"requestId"`
 	Route        string         `json:"route"`
 	Parameters   jsontext.Value `json:"parameters"`
-	RowsReturned *int64         `json:"rowsReturned"` // nil while the answer is being sent, and when it is not known
+	RowsReturned *int64         `json:"rowsReturned"` // nil until the response is complete, and when it is unknown
 	EndedAt      *time.Time     `json:"endedAt"`
 }
 
-// AccessLog keeps who read the event history. It is a table of its own and no part of the history.
+// AccessLog records who read the event history, in a table that is not part of the history.
 //
-// An entry is written before the first byte of an answer, and an answer without an entry is not given. What is known at
-// the end only, the number of rows, is added then; it stays empty when that fails or the process dies.
+// An entry is committed before the first byte of a response; without an entry there is no response. The number of rows
+// is added at the end. It stays empty when that fails or the process dies.
 type AccessLog struct{ DB database.DB }
 
 const beginSQL = `INSERT INTO access_log (role, name, person_id, key_id, request_id, route, parameters)
 VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING entry_id`
 
-// Begin writes an entry and returns its id. It has been committed then.
+// Begin commits an entry and returns its id.
 func (l *AccessLog) Begin(ctx context.Context, r *Access) (int64, error) {
 	parameters, err := json.Marshal(r.Parameters, json.Deterministic(true))
 	if err != nil {
 		return 0, fmt.Errorf("encode parameters of a read: %w", err)
 	}
 	var id int64
-	if err := l.DB.QueryRow(ctx, beginSQL, r.Person.Role, r.Person.Name, r.Person.PersonID, r.Person.KeyID, r.RequestID,
+	if err := l.DB.QueryRow(ctx, beginSQL, r.Reader.Role, r.Reader.Name, r.Reader.PersonID, r.Reader.KeyID, r.RequestID,
 		r.Route, parameters).Scan(&id); err != nil {
 		return 0, fmt.Errorf("write access log: %w", err)
 	}
@@ -72,7 +72,7 @@ func (l *AccessLog) Begin(ctx context.Context, r *Access) (int64, error) {
 
 const endSQL = `UPDATE access_log SET rows_returned = $2, ended_at = statement_timestamp() WHERE entry_id = $1`
 
-// End adds how many rows the answer had.
+// End adds the number of rows of the response.
 func (l *AccessLog) End(ctx context.Context, id, rows int64) error {
 	if _, err := l.DB.Exec(ctx, endSQL, id, rows); err != nil {
 		return fmt.Errorf("count rows in access log: %w", err)
@@ -83,7 +83,7 @@ func (l *AccessLog) End(ctx context.Context, id, rows int64) error {
 const listSQL = `SELECT entry_id, began_at, role, name, person_id, key_id, request_id, route, parameters, rows_returned, ended_at
 FROM access_log WHERE entry_id < $1 ORDER BY entry_id DESC LIMIT $2`
 
-// List returns up to limit entries that are older than one, newest first.
+// List returns up to limit entries before an entry, newest first.
 func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]AccessEntry, error) {
 	rows, err := l.DB.Query(ctx, listSQL, before, limit)
 	if err != nil {

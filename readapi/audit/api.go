@@ -19,24 +19,23 @@ import (
 	"novelgate/readapi/history"
 )
 
-// API serves auditors and staff. Problem belongs to the Problems of its Kit.
+// API serves auditors and staff. The Problems of its Kit must include Problem.
 type API struct {
 	*httpkit.Kit
 
 	DB   database.DB    // a pool with the settings of database.Pools.History
-	Wake *eventlog.Wake // tells streams that follow the log of new events
+	Wake *eventlog.Wake // signals new events to streams that follow the log
 
-	// Authenticate says who sent a request; errors are *problem.Error, or mean that it could not be found out.
-	Authenticate func(ctx context.Context, h http.Header) (Person, error)
-	Draining     func() bool   // the process is shutting down: streams end
-	WriteTimeout time.Duration // within which a client must take what a stream sends; default 30 s
-	Heartbeat    time.Duration // a stream that follows sends something at least so often; default 15 s
-	// Streams bounds how many streams are open at a time: each holds up to half a megabyte for a slow client. nil: any
-	// number.
+	// Authenticate returns the reader of a request. An error other than *problem.Error means that the look-up failed.
+	Authenticate func(ctx context.Context, h http.Header) (Reader, error)
+	Draining     func() bool   // the process is shutting down, so streams end
+	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s
+	Heartbeat    time.Duration // longest pause in a stream that follows the log; default 15 s
+	// Streams limits the open streams. Each one holds up to half a megabyte for a slow client. nil: no limit.
 	Streams *httpkit.Readers
 }
 
-// Default times of streams.
+// Default time limits of streams.
 const (
 	defaultWriteTimeout = 30 * time.Second
 	defaultHeartbeat    = 15 * time.Second
@@ -50,7 +49,7 @@ func (a *API) Register(router *mux.Router) {
 	for _, route := range []struct {
 		path       string
 		handle     handler
-		streams    bool // answers as a stream when asked for one
+		streams    bool // can send a stream
 		parameters []string
 	}{
 		{"/api/events", a.events, true, append(filters, "stream", "streamType")},
@@ -63,7 +62,7 @@ func (a *API) Register(router *mux.Router) {
 	}
 }
 
-// handler answers one read, or returns an error before anything was sent.
+// handler sends the response to a read, or returns an error before it has sent anything.
 type handler func(w http.ResponseWriter, rd *read) error
 
 // read is an authenticated request.
@@ -73,7 +72,7 @@ type read struct {
 	entry Access
 }
 
-// serve authenticates and hands over.
+// serve authenticates a request and calls handle.
 func (a *API) serve(route string, handle handler, streams bool, parameters []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rd, err := a.authenticate(r, route, parameters)
@@ -97,7 +96,7 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 func (a *API) authenticate(r *http.Request, route string, parameters []string) (*read, error) {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
-	person, err := a.Authenticate(ctx, r.Header)
+	user, err := a.Authenticate(ctx, r.Header)
 	if err != nil {
 		a.Hold(ctx, uuid.Nil, err)
 		return nil, err
@@ -111,11 +110,11 @@ func (a *API) authenticate(r *http.Request, route string, parameters []string) (
 		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
 	return &read{Request: r, query: query, entry: Access{
-		Person: person, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
+		Reader: user, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
 	}}, nil
 }
 
-// Problem says what the errors of the history mean to a client; nil: err is none of them.
+// Problem maps the errors of the history to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
 	switch {
 	case errors.Is(err, history.ErrNotFound):

@@ -10,8 +10,8 @@ import (
 	"novelgate/readapi/history"
 )
 
-// lines answers with a stream: one event on each line. It ends at the end of the log as it was when the request came,
-// or never.
+// lines sends a stream with one event per line. It ends at the end of the log at the time of the request, or, when it
+// follows the log, never.
 func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
@@ -49,7 +49,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 		a.Logger.WarnContext(rd.Context(), "a stream of the history broke off", slog.String("requestId", rd.entry.RequestID),
 			slog.Any("error", err))
 	}
-	// The client must not take what it has got for all there is.
+	// Abort, so that the client detects that the stream is incomplete.
 	panic(http.ErrAbortHandler)
 }
 
@@ -58,7 +58,7 @@ var (
 	errClient   = errors.New("the client may not have or does not take the answer")
 )
 
-// lineWriter writes a stream to a client, and gives it up when it takes nothing for too long.
+// lineWriter writes a stream to a client. It fails when the client does not receive within the write time-out.
 type lineWriter struct {
 	api     *API
 	w       http.ResponseWriter
@@ -67,14 +67,14 @@ type lineWriter struct {
 	follow  bool
 	buffer  []byte
 	begun   bool
-	rows    int64 // that were sent
+	rows    int64 // number of sent events
 
-	last      time.Time // when something was sent
-	allowedAt time.Time // when the key was good
+	last      time.Time // time of the last write
+	allowedAt time.Time // when the key was last valid
 }
 
-// unlimited takes away the time within which a request must arrive: it has, and net/http would cancel its context then.
-// Not every writer has deadlines: those of tests have none.
+// unlimited removes the read deadline, at which net/http would cancel the request's context. Writers of tests have no
+// deadlines.
 func (l *lineWriter) unlimited() error {
 	if err := l.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errors.Join(errClient, err)
@@ -82,7 +82,7 @@ func (l *lineWriter) unlimited() error {
 	return nil
 }
 
-// flushSize is how much is collected before it is sent.
+// flushSize is the number of bytes that are collected before they are sent.
 const flushSize = 64 << 10
 
 // events writes events and sends them.
@@ -109,8 +109,8 @@ func (l *lineWriter) events(list []history.Event) error {
 	return nil
 }
 
-// idle sends the header of an answer that has none yet, so that the client knows that it listens, and an empty line
-// when nothing was sent for a while.
+// idle sends the header at the start of a stream, so that the client knows that it is connected, and an empty line
+// after a pause.
 func (l *lineWriter) idle() error {
 	if !l.begun {
 		return l.send(nil)
@@ -124,8 +124,8 @@ func (l *lineWriter) idle() error {
 	return nil
 }
 
-// allowed is asked before everything that is sent: a client that takes its time makes hundreds of events last. It ends
-// the stream when its key opens nothing any more, and one that follows the log when the process shuts down.
+// allowed is called before every write, because a slow client may receive hundreds of events for a long time. It ends
+// the stream when its key is no longer valid, and a stream that follows the log when the process shuts down.
 func (l *lineWriter) allowed() error {
 	if l.follow && l.api.Draining() {
 		return errDraining
@@ -142,14 +142,14 @@ func (l *lineWriter) allowed() error {
 	return nil
 }
 
-// recheck is how often it is asked whether the key of a stream was revoked. With the waits of a stream and the memory
-// of package access this keeps a revocation effective within a second, but for what is being sent: a slow client has
-// WriteTimeout to take that.
+// recheck is the interval between checks of a stream's key. Together with the pauses of a stream and the cache of
+// package access, a revocation takes effect within a second, except for a running write: a slow client has WriteTimeout
+// to receive it.
 const recheck = 100 * time.Millisecond
 
 func (l *lineWriter) send(text []byte) error {
 	now := l.api.Now()
-	// The server's own deadline is for a whole answer.
+	// The server's own deadline is for a whole response.
 	if err := l.control.SetWriteDeadline(now.Add(orDefault(l.api.WriteTimeout, defaultWriteTimeout))); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return errors.Join(errClient, err)
@@ -159,7 +159,7 @@ func (l *lineWriter) send(text []byte) error {
 		h := l.w.Header()
 		h.Set("Content-Type", lineMediaType)
 		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // proxies must not keep what is live
+		h.Set("X-Accel-Buffering", "no") // proxies must not buffer a live stream
 		l.w.WriteHeader(http.StatusOK)
 	}
 	if len(text) > 0 {

@@ -107,7 +107,7 @@ func TestRevokedWhileReading(t *testing.T) {
 	if c.status != http.StatusOK {
 		t.Fatalf("status %d", c.status)
 	}
-	if _, err := a.staff.RevokePersonKey(t.Context(), a.ottosKeyID, "gone"); err != nil {
+	if _, err := a.staff.RevokeUserKey(t.Context(), a.ottosKeyID, "gone"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := c.lines(0); err == nil {

@@ -26,7 +26,7 @@ func (a *API) events(w http.ResponseWriter, rd *read) error {
 	return a.list(w, rd, o)
 }
 
-// stream handles GET /api/streams/{streamType}/{streamId}: one aggregate's story.
+// stream handles GET /api/streams/{streamType}/{streamId}: the events of one aggregate.
 func (a *API) stream(w http.ResponseWriter, rd *read) error {
 	o, err := parse(rd)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *API) stream(w http.ResponseWriter, rd *read) error {
 	return a.list(w, rd, o)
 }
 
-// exists tells a stream that nothing matches in from one that there is not.
+// exists distinguishes an existing stream without matching events from an unknown one.
 func (a *API) exists(rd *read, o *options) error {
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
@@ -66,7 +66,7 @@ func (a *API) list(w http.ResponseWriter, rd *read, o *options) error {
 	return a.page(w, rd, o)
 }
 
-// page answers with one page, as JSON.
+// page sends one page as JSON.
 func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 	if o.limit == 0 {
 		o.limit = defaultPage
@@ -94,7 +94,7 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 	})
 }
 
-// renderPage renders a page. nextCursor is null when the end was reached; cursor is always where reading can go on.
+// renderPage renders a page. nextCursor is null at the end of the log; cursor is always the place to continue.
 func renderPage(page *history.Page) ([]byte, error) {
 	body := []byte(`{"items":[`)
 	for i := range page.Events {
@@ -133,7 +133,7 @@ func (a *API) event(w http.ResponseWriter, rd *read) error {
 	})
 }
 
-// send answers with what render returns. The read is recorded meanwhile: there is no answer without an entry.
+// send sends the result of render. It records the read concurrently, and sends nothing without an entry.
 func (a *API) send(
 	w http.ResponseWriter, rd *read, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
 ) error {
@@ -147,7 +147,7 @@ func (a *API) send(
 		return err
 	})
 	group.Go(func() (err error) {
-		// A read that fails is not taken back: somebody has tried.
+		// Not groupCtx: a failed read is recorded too.
 		entry, err = a.log().Begin(ctx, &rd.entry)
 		return err
 	})
@@ -162,16 +162,16 @@ func (a *API) send(
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body)                      // a failing connection is the client's affair
-	_ = http.NewResponseController(w).Flush() // the client waits for nothing but its answer
+	_, _ = w.Write(body)                      // the client closed the connection
+	_ = http.NewResponseController(w).Flush() // before the entry is completed, so that the client does not wait for it
 	a.end(rd, entry, rows)
 	return nil
 }
 
-// endTimeout is how long writing the count of an entry may take.
+// endTimeout limits the time to complete an entry.
 const endTimeout = 5 * time.Second
 
-// end adds the count to an entry of the access log, also when the client has gone away.
+// end adds the number of rows to an entry of the access log, also after the client has disconnected.
 func (a *API) end(rd *read, entry, rows int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), endTimeout)
 	defer cancel()

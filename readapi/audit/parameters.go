@@ -16,20 +16,20 @@ const (
 	maxPage     = 1000
 )
 
-// lineMediaType is that of a stream: one event on each line.
+// lineMediaType is the media type of a stream with one event per line.
 const lineMediaType = "application/x-ndjson"
 
-// options are what a request for events asks for.
+// options are the parameters of a request for events.
 type options struct {
 	filter history.Filter
 	cursor history.Cursor
-	now    bool // instead of cursor: behind what has settled
+	now    bool // start after the settled events, instead of at cursor
 	limit  int  // 0: not given
 	lines  bool
 	follow bool
 }
 
-// parse reads the parameters of a request for events.
+// parse parses the parameters of a request for events.
 func parse(rd *read) (*options, error) {
 	q := rd.query
 	o := &options{
@@ -61,7 +61,7 @@ func parse(rd *read) (*options, error) {
 	case o.follow && (o.filter.Before != nil || o.filter.To != nil):
 		q.Refuse("follow", "has no end: it goes with neither before nor to")
 	}
-	// What is empty must not look like a filter that lets everything through.
+	// An empty parameter is refused, because it would act as no filter.
 	sent := q.All()
 	for _, name := range slices.Sorted(maps.Keys(sent)) {
 		if sent[name] == "" && name != "cursor" {

@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/integration"
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
@@ -61,13 +61,13 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
 			Problems: []func(error) *problem.Error{audit.Problem},
 		},
-		Authenticate: func(ctx context.Context, h http.Header) (audit.Person, error) {
-			p, err := admin.AuthenticatePerson(ctx, keys, h, "auditor or staff key", "auditors and staff")
+		Authenticate: func(ctx context.Context, h http.Header) (audit.Reader, error) {
+			p, err := admin.AuthenticateStaffUser(ctx, keys, h, "auditor or staff key", "auditors and staff")
 			if err != nil {
-				return audit.Person{}, err
+				return audit.Reader{}, err
 			}
-			return audit.Person{
-				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.PersonID, Valid: true},
+			return audit.Reader{
+				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.ID, Valid: true},
 				KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
 			}, nil
 		},
@@ -90,20 +90,20 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 
 func (a *archive) people(t *testing.T) {
 	t.Helper()
-	issue := func(role, name string, lifetime time.Duration) (staff.PersonKey, string) {
-		key, secret, err := a.staff.IssuePersonKey(context.Background(), role, name, lifetime)
+	issue := func(role, name string, lifetime time.Duration) (staff.UserKey, string) {
+		key, secret, err := a.staff.IssueUserKey(context.Background(), role, name, lifetime)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return key, secret.Reveal()
 	}
-	_, a.ada = issue(person.Staff, "ada", 0)
-	var otto, rex staff.PersonKey
-	otto, a.otto = issue(person.Auditor, "otto", 0)
+	_, a.ada = issue(staffuser.Staff, "ada", 0)
+	var otto, rex staff.UserKey
+	otto, a.otto = issue(staffuser.Auditor, "otto", 0)
 	a.ottosKeyID = otto.ID
-	_, a.expired = issue(person.Auditor, "eve", time.Nanosecond)
-	rex, a.revoked = issue(person.Auditor, "rex", 0)
-	if _, err := a.staff.RevokePersonKey(context.Background(), rex.ID, "gone"); err != nil {
+	_, a.expired = issue(staffuser.Auditor, "eve", time.Nanosecond)
+	rex, a.revoked = issue(staffuser.Auditor, "rex", 0)
+	if _, err := a.staff.RevokeUserKey(context.Background(), rex.ID, "gone"); err != nil {
 		t.Fatal(err)
 	}
 	made, err := a.staff.CreateIntegration(context.Background(), "Fan Site", integration.Change{})

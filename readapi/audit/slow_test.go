@@ -51,9 +51,9 @@ func TestSlowClients(t *testing.T) {
 			var revoked atomic.Bool
 			authenticate := a.api.Authenticate
 			a.api.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
-			a.api.Authenticate = func(ctx context.Context, h http.Header) (audit.Person, error) {
+			a.api.Authenticate = func(ctx context.Context, h http.Header) (audit.Reader, error) {
 				if revoked.Load() {
-					return audit.Person{}, problem.Unauthorized("revoked")
+					return audit.Reader{}, problem.Unauthorized("revoked")
 				}
 				return authenticate(ctx, h)
 			}

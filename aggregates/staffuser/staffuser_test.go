@@ -1,4 +1,4 @@
-package person_test
+package staffuser_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/events"
 )
 
@@ -18,17 +18,17 @@ var (
 	keyID = uuid.UUID{7}
 )
 
-func given(history ...events.Event) person.Person {
+func given(history ...events.Event) staffuser.User {
 	var recorded []events.Recorded
 	for _, event := range history {
 		recorded = append(recorded, events.Recorded{Event: event})
 	}
-	return person.Fold(recorded)
+	return staffuser.Fold(recorded)
 }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	issued := events.PersonKeyIssued{Name: "Ada", Role: person.Staff, KeyID: keyID, IssuedAt: noon}
+	issued := events.PersonKeyIssued{Name: "Ada", Role: staffuser.Staff, KeyID: keyID, IssuedAt: noon}
 	with := func(change func(*events.PersonKeyIssued)) events.PersonKeyIssued {
 		key := issued
 		change(&key)
@@ -45,23 +45,23 @@ func TestKeys(t *testing.T) {
 	}
 	second := with(func(key *events.PersonKeyIssued) { key.KeyID = uuid.UUID{8} })
 	revoked := events.PersonKeyRevoked{KeyID: keyID, Reason: "left", RevokedAt: noon}
-	issue := func(key events.PersonKeyIssued) func(person.Person) ([]events.Event, error) {
-		return func(p person.Person) ([]events.Event, error) { return p.Issue(key) }
+	issue := func(key events.PersonKeyIssued) func(staffuser.User) ([]events.Event, error) {
+		return func(u staffuser.User) ([]events.Event, error) { return u.Issue(key) }
 	}
-	revoke := func(p person.Person) ([]events.Event, error) { return p.Revoke(keyID, "left", noon) }
+	revoke := func(u staffuser.User) ([]events.Event, error) { return u.Revoke(keyID, "left", noon) }
 	for name, c := range map[string]struct {
 		given   []events.Event
-		when    func(person.Person) ([]events.Event, error)
+		when    func(staffuser.User) ([]events.Event, error)
 		then    []events.Event
 		refusal error
 	}{
 		"issue":                   {when: issue(issued), then: []events.Event{issued}},
-		"issue to an auditor":     {when: issue(role(person.Auditor)), then: []events.Event{role(person.Auditor)}},
-		"issue to a partner":      {when: issue(role("partner")), refusal: person.ErrRole},
-		"issue without a role":    {when: issue(role("")), refusal: person.ErrRole},
+		"issue to an auditor":     {when: issue(role(staffuser.Auditor)), then: []events.Event{role(staffuser.Auditor)}},
+		"issue to a partner":      {when: issue(role("partner")), refusal: staffuser.ErrRole},
+		"issue without a role":    {when: issue(role("")), refusal: staffuser.ErrRole},
 		"issue one that expires":  {when: issue(expiring(time.Second)), then: []events.Event{expiring(time.Second)}},
-		"issue one that is over":  {when: issue(expiring(-time.Second)), refusal: person.ErrExpiryPassed},
-		"issue one that ends now": {when: issue(expiring(0)), refusal: person.ErrExpiryPassed},
+		"issue one that is over":  {when: issue(expiring(-time.Second)), refusal: staffuser.ErrExpiryPassed},
+		"issue one that ends now": {when: issue(expiring(0)), refusal: staffuser.ErrExpiryPassed},
 		"issue a second one":      {given: []events.Event{issued}, when: issue(second), then: []events.Event{second}},
 		"issue after a revocation": {
 			given: []events.Event{issued, revoked}, when: issue(second), then: []events.Event{second},
@@ -69,20 +69,20 @@ func TestKeys(t *testing.T) {
 		"longest name": {
 			when: issue(named(strings.Repeat("é", 100))), then: []events.Event{named(strings.Repeat("é", 100))},
 		},
-		"name too long":          {when: issue(named(strings.Repeat("é", 101))), refusal: person.ErrNameInvalid},
-		"no name":                {when: issue(named("")), refusal: person.ErrNameInvalid},
-		"spaces for a name":      {when: issue(named("  ")), refusal: person.ErrNameInvalid},
-		"spaces around the name": {when: issue(named(" Ada")), refusal: person.ErrNameInvalid},
-		"line break in the name": {when: issue(named("Ada\nLovelace")), refusal: person.ErrNameInvalid},
-		"name that is not UTF-8": {when: issue(named("Ada\xff")), refusal: person.ErrNameInvalid},
+		"name too long":          {when: issue(named(strings.Repeat("é", 101))), refusal: staffuser.ErrNameInvalid},
+		"no name":                {when: issue(named("")), refusal: staffuser.ErrNameInvalid},
+		"spaces for a name":      {when: issue(named("  ")), refusal: staffuser.ErrNameInvalid},
+		"spaces around the name": {when: issue(named(" Ada")), refusal: staffuser.ErrNameInvalid},
+		"line break in the name": {when: issue(named("Ada\nLovelace")), refusal: staffuser.ErrNameInvalid},
+		"name that is not UTF-8": {when: issue(named("Ada\xff")), refusal: staffuser.ErrNameInvalid},
 		"space in the name":      {when: issue(named("Ada Lovelace")), then: []events.Event{named("Ada Lovelace")}},
 		"revoke":                 {given: []events.Event{issued}, when: revoke, then: []events.Event{revoked}},
 		"revoke one of two":      {given: []events.Event{issued, second}, when: revoke, then: []events.Event{revoked}},
-		"revoke twice":           {given: []events.Event{issued, revoked}, when: revoke, refusal: person.ErrKeyRevoked},
-		"revoke an unknown one":  {given: []events.Event{second}, when: revoke, refusal: person.ErrKeyNotFound},
-		"revoke a key of nobody": {when: revoke, refusal: person.ErrKeyNotFound},
+		"revoke twice":           {given: []events.Event{issued, revoked}, when: revoke, refusal: staffuser.ErrKeyRevoked},
+		"revoke an unknown one":  {given: []events.Event{second}, when: revoke, refusal: staffuser.ErrKeyNotFound},
+		"revoke a key of nobody": {when: revoke, refusal: staffuser.ErrKeyNotFound},
 		"revoke while another is not": {
-			given: []events.Event{issued, second, revoked}, when: revoke, refusal: person.ErrKeyRevoked,
+			given: []events.Event{issued, second, revoked}, when: revoke, refusal: staffuser.ErrKeyRevoked,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

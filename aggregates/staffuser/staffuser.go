@@ -1,6 +1,5 @@
-// Package person decides on the keys of those who work on the host's side: staff, who decide things, and auditors, who
-// look at them.
-package person
+// Package staffuser decides on the API keys of staff users: members of staff and auditors.
+package staffuser
 
 import (
 	"errors"
@@ -21,7 +20,7 @@ const (
 	Auditor = "auditor"
 )
 
-// maxName is the longest name of a person, in characters.
+// maxName is the longest name of a staff user, in characters.
 const maxName = 100
 
 // Refusals.
@@ -33,31 +32,31 @@ var (
 	ErrExpiryPassed = errors.New("the expiry lies in the past")
 )
 
-// Person is the state that decisions are taken on. The zero Person has no keys yet.
-type Person struct {
+// User is the state for decisions. The zero User has no keys yet.
+type User struct {
 	Keys map[uuid.UUID]Key
 }
 
-// Key is what is known of an API key.
+// Key is the state of an API key.
 type Key struct{ Revoked bool }
 
-// Fold returns the person after the events of their stream, oldest first.
-func Fold(history []events.Recorded) Person {
-	p := Person{Keys: map[uuid.UUID]Key{}}
+// Fold returns the staff user after the events of their stream, oldest first.
+func Fold(history []events.Recorded) User {
+	u := User{Keys: map[uuid.UUID]Key{}}
 	for _, recorded := range history {
 		switch e := recorded.Event.(type) {
 		case events.PersonKeyIssued:
-			p.Keys[e.KeyID] = Key{}
+			u.Keys[e.KeyID] = Key{}
 		case events.PersonKeyRevoked:
-			p.Keys[e.KeyID] = Key{Revoked: true}
+			u.Keys[e.KeyID] = Key{Revoked: true}
 		default: // no event of this stream
 		}
 	}
-	return p
+	return u
 }
 
-// Issue decides that the person gets one more API key.
-func (p Person) Issue(key events.PersonKeyIssued) ([]events.Event, error) {
+// Issue adds an API key.
+func (u User) Issue(key events.PersonKeyIssued) ([]events.Event, error) {
 	switch {
 	case key.Role != Staff && key.Role != Auditor:
 		return nil, ErrRole
@@ -70,9 +69,9 @@ func (p Person) Issue(key events.PersonKeyIssued) ([]events.Event, error) {
 	}
 }
 
-// Revoke decides that a key opens nothing any more.
-func (p Person) Revoke(keyID uuid.UUID, reason string, at time.Time) ([]events.Event, error) {
-	key, ok := p.Keys[keyID]
+// Revoke revokes an API key.
+func (u User) Revoke(keyID uuid.UUID, reason string, at time.Time) ([]events.Event, error) {
+	key, ok := u.Keys[keyID]
 	switch {
 	case !ok:
 		return nil, ErrKeyNotFound

@@ -11,14 +11,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
 )
 
-func TestIssuePersonKey(t *testing.T) {
+func TestIssueUserKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	for _, c := range []struct {
@@ -27,34 +27,34 @@ func TestIssuePersonKey(t *testing.T) {
 		expiresAt  *time.Time
 		kind       apikey.Kind
 	}{
-		{person.Staff, "Ada", 0, nil, apikey.Staff},
-		{person.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), apikey.Staff},
-		{person.Auditor, "Ada", 0, nil, apikey.Auditor},
+		{staffuser.Staff, "Ada", 0, nil, apikey.Staff},
+		{staffuser.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), apikey.Staff},
+		{staffuser.Auditor, "Ada", 0, nil, apikey.Auditor},
 	} {
-		key, secret, err := s.IssuePersonKey(t.Context(), c.role, c.name, c.lifetime)
+		key, secret, err := s.IssueUserKey(t.Context(), c.role, c.name, c.lifetime)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if secret.Kind() != c.kind {
 			t.Errorf("%s: a key of kind %s", c.role, secret.Kind())
 		}
-		want := staff.PersonKey{
+		want := staff.UserKey{
 			ID: key.ID, Role: c.role, Name: "Ada", Prefix: secret.Reveal()[:8], CreatedAt: noon, ExpiresAt: c.expiresAt,
 		}
 		key.CreatedAt = key.CreatedAt.UTC()
 		if key.ExpiresAt != nil {
 			key.ExpiresAt = new(key.ExpiresAt.UTC())
 		}
-		if diff := cmp.Diff(want, key, cmpopts.IgnoreUnexported(staff.PersonKey{})); diff != "" {
+		if diff := cmp.Diff(want, key, cmpopts.IgnoreUnexported(staff.UserKey{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	if n := len(stream(t, s, events.PersonID(person.Staff, "ada"))); n != 2 {
+	if n := len(stream(t, s, events.PersonID(staffuser.Staff, "ada"))); n != 2 {
 		t.Errorf("%d events of Ada of the staff, want 2", n)
 	}
 }
 
-func TestIssuePersonKeyRefusals(t *testing.T) {
+func TestIssueUserKeyRefusals(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	for name, c := range map[string]struct {
@@ -62,53 +62,53 @@ func TestIssuePersonKeyRefusals(t *testing.T) {
 		lifetime   time.Duration
 		want       error
 	}{
-		"no such role": {"partner", "Ada", 0, person.ErrRole},
-		"no role":      {"", "Ada", 0, person.ErrRole},
-		"no name":      {person.Staff, " \t", 0, person.ErrNameInvalid},
-		"long name":    {person.Staff, strings.Repeat("é", 101), 0, person.ErrNameInvalid},
-		"expired":      {person.Auditor, "Ada", -time.Second, person.ErrExpiryPassed},
+		"no such role": {"partner", "Ada", 0, staffuser.ErrRole},
+		"no role":      {"", "Ada", 0, staffuser.ErrRole},
+		"no name":      {staffuser.Staff, " \t", 0, staffuser.ErrNameInvalid},
+		"long name":    {staffuser.Staff, strings.Repeat("é", 101), 0, staffuser.ErrNameInvalid},
+		"expired":      {staffuser.Auditor, "Ada", -time.Second, staffuser.ErrExpiryPassed},
 	} {
-		if _, secret, err := s.IssuePersonKey(t.Context(), c.role, c.name, c.lifetime); !errors.Is(err, c.want) ||
+		if _, secret, err := s.IssueUserKey(t.Context(), c.role, c.name, c.lifetime); !errors.Is(err, c.want) ||
 			secret.Reveal() != "" {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	if keys, err := s.PersonKeys(t.Context(), ""); err != nil || len(keys) != 0 {
+	if keys, err := s.UserKeys(t.Context(), ""); err != nil || len(keys) != 0 {
 		t.Errorf("keys %+v, %v", keys, err)
 	}
 }
 
-func TestRevokePersonKey(t *testing.T) {
+func TestRevokeUserKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	key, _, err := s.IssuePersonKey(t.Context(), person.Auditor, "Ada", 0)
+	key, _, err := s.IssueUserKey(t.Context(), staffuser.Auditor, "Ada", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RevokePersonKey(t.Context(), key.ID, "le\x00ft"); !errors.Is(err, staff.ErrReasonInvalid) {
+	if _, err := s.RevokeUserKey(t.Context(), key.ID, "le\x00ft"); !errors.Is(err, staff.ErrReasonInvalid) {
 		t.Errorf("a reason that cannot be stored: %v", err)
 	}
-	got, err := s.RevokePersonKey(t.Context(), key.ID, "left")
+	got, err := s.RevokeUserKey(t.Context(), key.ID, "left")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) || got.Usable(noon) {
 		t.Errorf("revoked at %v", got.RevokedAt)
 	}
-	if _, err := s.RevokePersonKey(t.Context(), key.ID, "again"); !errors.Is(err, person.ErrKeyRevoked) {
+	if _, err := s.RevokeUserKey(t.Context(), key.ID, "again"); !errors.Is(err, staffuser.ErrKeyRevoked) {
 		t.Errorf("a second time: %v", err)
 	}
-	if _, err := s.RevokePersonKey(t.Context(), uuid.New(), ""); !errors.Is(err, person.ErrKeyNotFound) {
+	if _, err := s.RevokeUserKey(t.Context(), uuid.New(), ""); !errors.Is(err, staffuser.ErrKeyNotFound) {
 		t.Errorf("an unknown one: %v", err)
 	}
 	partnerKey, _, err := s.IssueKey(t.Context(), newIntegration(t, s, "Partner"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RevokePersonKey(t.Context(), partnerKey.ID, ""); !errors.Is(err, person.ErrKeyNotFound) {
+	if _, err := s.RevokeUserKey(t.Context(), partnerKey.ID, ""); !errors.Is(err, staffuser.ErrKeyNotFound) {
 		t.Errorf("a partner's: %v", err)
 	}
-	list := stream(t, s, events.PersonID(person.Auditor, "Ada"))
+	list := stream(t, s, events.PersonID(staffuser.Auditor, "Ada"))
 	if diff := cmp.Diff(events.Event(events.PersonKeyRevoked{KeyID: key.ID, Reason: "left", RevokedAt: noon}),
 		list[len(list)-1]); diff != "" {
 		t.Errorf("last event (-want +got):\n%s", diff)
@@ -134,12 +134,12 @@ func TestPersonKeysAreAnnounced(t *testing.T) {
 			t.Fatalf("%s: %v, %v", what, n, err)
 		}
 	}
-	key, _, err := s.IssuePersonKey(t.Context(), person.Staff, "Ada", 0)
+	key, _, err := s.IssueUserKey(t.Context(), staffuser.Staff, "Ada", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	heard("issued")
-	if _, err := s.RevokePersonKey(t.Context(), key.ID, ""); err != nil {
+	if _, err := s.RevokeUserKey(t.Context(), key.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	heard("revoked")

@@ -6,22 +6,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/aggregates/person"
+	"novelgate/aggregates/staffuser"
 	"novelgate/commands/access"
 	"novelgate/events"
 	"novelgate/internal/apikey"
 )
 
-func TestAuthenticatePerson(t *testing.T) {
+func TestAuthenticateStaffUser(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for _, role := range []string{person.Staff, person.Auditor} {
+	for _, role := range []string{staffuser.Staff, staffuser.Auditor} {
 		key, secret := b.issuePerson(t, role, 0)
-		got, err := b.keys.AuthenticatePerson(t.Context(), secret.Reveal())
+		got, err := b.keys.AuthenticateStaffUser(t.Context(), secret.Reveal())
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := &access.Person{KeyID: key.ID, PersonID: events.PersonID(role, "Ada"), Role: role, Name: "Ada"}
+		want := &access.StaffUser{KeyID: key.ID, ID: events.PersonID(role, "Ada"), Role: role, Name: "Ada"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", role, diff)
 		}
@@ -33,20 +33,20 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, partner := b.issue(t, 0)
-	_, staffKey := b.issuePerson(t, person.Staff, 0)
-	_, auditorKey := b.issuePerson(t, person.Auditor, 0)
+	_, staffKey := b.issuePerson(t, staffuser.Staff, 0)
+	_, auditorKey := b.issuePerson(t, staffuser.Auditor, 0)
 	for range 2 {
 		for _, key := range []apikey.Secret{staffKey, auditorKey} {
 			if got, err := b.keys.Authenticate(t.Context(), key.Reveal()); got != nil || !errors.Is(err, access.ErrMalformed) {
 				t.Errorf("%s on the partners' side: %+v, %v", key, got, err)
 			}
-			if _, err := b.keys.AuthenticatePerson(t.Context(), key.Reveal()); err != nil {
+			if _, err := b.keys.AuthenticateStaffUser(t.Context(), key.Reveal()); err != nil {
 				t.Errorf("%s: %v", key, err)
 			}
 		}
-		if got, err := b.keys.AuthenticatePerson(t.Context(), partner.Reveal()); got != nil ||
+		if got, err := b.keys.AuthenticateStaffUser(t.Context(), partner.Reveal()); got != nil ||
 			!errors.Is(err, access.ErrMalformed) {
-			t.Errorf("a partner on the persons' side: %+v, %v", got, err)
+			t.Errorf("a partner on the side of staff users: %+v, %v", got, err)
 		}
 		if _, err := b.keys.Authenticate(t.Context(), partner.Reveal()); err != nil {
 			t.Errorf("a partner: %v", err)
