@@ -118,7 +118,7 @@ func failOver(t *testing.T, shared bool) {
 	standby.cut(t)
 	surviving := value[int64](t, standby.url(), `SELECT max(tree_size) FROM ledger_checkpoints`)
 	seen, _ := a.largest()
-	blackbox.Eventually(t, time.Minute, "a checkpoint is kept that the standby lacks", func() bool {
+	blackbox.Eventually(t, patience, "a checkpoint is kept that the standby lacks", func() bool {
 		size, _ := a.largest()
 		return size > seen && int64(size) > surviving
 	})
@@ -133,7 +133,7 @@ func failOver(t *testing.T, shared bool) {
 	if shared {
 		signers = 2
 	}
-	blackbox.Eventually(t, time.Minute, "the ledger has outgrown what was signed, and no signer signs", func() bool {
+	blackbox.Eventually(t, patience, "the ledger has outgrown what was signed, and no signer signs", func() bool {
 		size, _ := a.largest()
 		refusing := 0
 		for _, r := range replicas {
@@ -164,7 +164,7 @@ func failOver(t *testing.T, shared bool) {
 	stop()
 	<-watched
 	next := serve(t, both, "--data-dir", first, "--ledger-origin", "ledger.example/second")
-	blackbox.Eventually(t, time.Minute, "the new origin is signed", func() bool {
+	blackbox.Eventually(t, patience, "the new origin is signed", func() bool {
 		status, text := blackbox.Get(t, next.URL+"/ledger/checkpoint")
 		return status == http.StatusOK && strings.HasPrefix(text, "ledger.example/second\n")
 	})
