@@ -122,12 +122,13 @@ func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, j
 	return nil
 }
 
-// A wait for an advisory lock is a queue of writers who retry on one contended title. Each holds it for less than
-// that. Everything behind it waits for locks as the session does.
+// Writers that retry on one contended title queue up for its advisory lock, and each holds it for less than the queue
+// timeout. The statements behind it wait for row locks as long as those of the other paths. TO DEFAULT would wait
+// without a bound: the default of the server counts in a transaction, not what the session has set.
 const (
-	queueTimeoutSQL   = `SET LOCAL lock_timeout = '500ms'`
-	sessionTimeoutSQL = `SET LOCAL lock_timeout TO DEFAULT`
-	lockTitlesSQL     = `SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) AS n`
+	queueTimeoutSQL = `SET LOCAL lock_timeout = '500ms'`
+	rowTimeoutSQL   = `SET LOCAL lock_timeout = '` + database.AppendLockTimeout + `'`
+	lockTitlesSQL   = `SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) AS n`
 )
 
 // lockTitles makes the transaction wait for others that retry on the same titles. The locks are taken in one order,
@@ -143,7 +144,7 @@ func lockTitles(ctx context.Context, tx pgx.Tx, jobs []*job) error {
 	statements := &pgx.Batch{}
 	statements.Queue(queueTimeoutSQL)
 	statements.Queue(lockTitlesSQL, slices.Compact(numbers))
-	statements.Queue(sessionTimeoutSQL)
+	statements.Queue(rowTimeoutSQL)
 	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
 		return fmt.Errorf("lock titles: %w", err)
 	}
@@ -169,7 +170,7 @@ func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*
 func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	statements := &pgx.Batch{}
 	var err error
-	if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil { //nolint:contextcheck // queueing waits for nothing
+	if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil {
 		return nil, err
 	}
 	if err := projections.QueueInline(ctx, statements, st.decided); err != nil {

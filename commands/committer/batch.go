@@ -73,6 +73,8 @@ func (b *batch) settle(ctx context.Context, jobs []*job) {
 		return
 	case errors.Is(err, errLocked):
 		if half = cutBetweenTitles(jobs); half == 0 {
+			// Another job of the batch with one of their keys may be committed before them; see own.
+			b.jobs = slices.DeleteFunc(slices.Clone(b.jobs), func(j *job) bool { return slices.Contains(jobs, j) })
 			b.setApart(jobs)
 			return
 		}

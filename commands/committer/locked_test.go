@@ -150,3 +150,36 @@ func TestLockedTitleIsUnavailable(t *testing.T) {
 		})
 	}
 }
+
+// TestLockedTitleAfterAConflict: attempts after a conflict wait for a row lock no longer than the first one.
+func TestLockedTitleAfterAConflict(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	if a := r.submit(t.Context(), p.novel("create", "Locked", novel.Fields{})); a.err != nil {
+		t.Fatal(a)
+	}
+	execute(t, pool, `CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN IF nextval('conflicts') = 1 THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
+		CREATE TRIGGER conflict BEFORE INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION conflict()`)
+	holder := begin(t, pool)
+	locks["row"].lock(t, holder)
+
+	release := r.occupy(t)
+	locked := r.start(p.novel("locked", "Locked", novel.Fields{Synopsis: ptr("new")}))
+	other := r.start(p.novel("other", "Other", novel.Fields{}))
+	testdb.Eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
+	release()
+	if a := <-other; a.String() != "created" {
+		t.Errorf("another title in the same batch: %v", a)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-locked; a.err != nil {
+		t.Errorf("the title that was locked: %v", a)
+	}
+	checkTruth(t, pool)
+}

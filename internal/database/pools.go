@@ -31,6 +31,10 @@ type Pools struct {
 	probes singleflight.Group
 }
 
+// AppendLockTimeout is how long a statement of the committer waits for a lock. A writer that waits longer for another
+// one decides again; see events/eventlog.
+const AppendLockTimeout = "20ms"
+
 // appendSettings are the session settings of the committer. It has a few fixed statements, which must use index scans
 // at every table size. A plan made for an empty table would be a sequential scan, and would be kept while the table
 // grows. With the alternatives off, the generic plan is right at every size and is made once.
@@ -40,8 +44,7 @@ var appendSettings = map[string]string{
 	"enable_hashjoin":  "off",
 	"enable_mergejoin": "off",
 	"jit":              "off",
-	// A writer that waits longer for another one decides again; see events/eventlog.
-	"lock_timeout":     "20ms",
+	"lock_timeout":     AppendLockTimeout,
 	"tcp_user_timeout": unacknowledgedTimeout,
 	"application_name": "novelgate-append",
 }
