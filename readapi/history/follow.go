@@ -8,11 +8,16 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Waits of a stream: the least time between two reads of new events, and the longest time without any.
+// Waits of a stream: the pause after a read that found a longer log, and the longest time without a read.
 const (
 	pace = 5 * time.Millisecond
 	poll = 400 * time.Millisecond
 )
+
+// pacedEvents is how many events Follow takes for worth the whole pace. A read behind a new horizon counts for as many
+// even when the filter lets none of its events through: else a stream with a rare filter would read without a pause
+// while others append.
+const pacedEvents = 3
 
 // streamPage is how many events a stream holds in memory at a time.
 const streamPage = 500
@@ -89,5 +94,5 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if !w.more && !w.Follow {
 		return eventlog.Span{}, errEnd
 	}
-	return eventlog.Span{Read: len(page.Events), Full: w.more, Settled: w.horizon.settled}, nil
+	return eventlog.Span{Read: max(len(page.Events), pacedEvents), Full: w.more, Settled: w.horizon.settled}, nil
 }
