@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,6 +16,13 @@ const DefaultLimit = 4096
 
 // tailParts is how many chunks a Tail keeps.
 const tailParts = 2
+
+// All followers of a process wait for the one read of a Tail, so neither it nor the end of its connection may take
+// longer than this.
+const (
+	readTimeout       = 30 * time.Second
+	disconnectTimeout = time.Second
+)
 
 // Tail reads the newest part of the log once for all followers of a process, over one connection, and keeps the chunks
 // that it has read last. That is sound because settled events do not change, and nothing ever appears between two of
@@ -47,6 +55,8 @@ func (t *Tail) Close(ctx context.Context) {
 
 func (t *Tail) disconnect(ctx context.Context) {
 	if t.conn != nil {
+		ctx, cancel := context.WithTimeout(ctx, disconnectTimeout)
+		defer cancel()
 		_ = t.conn.Close(ctx) // there is nothing to lose
 		t.conn = nil
 	}
@@ -83,6 +93,8 @@ func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, str
 }
 
 func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (chunk Chunk, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	if t.conn == nil || t.conn.IsClosed() {
 		if t.conn, err = Connect(ctx, t.config); err != nil {
 			return Chunk{}, err
