@@ -117,7 +117,7 @@ type stuck struct {
 func (s *stuck) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 	s.asked.Add(1)
 	<-s.released
-	return failedBatch{error: context.DeadlineExceeded}
+	return failedBatch{err: context.DeadlineExceeded}
 }
 
 // TestQueriesUnderWay lets one integration ask a database that does not answer.

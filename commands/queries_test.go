@@ -231,16 +231,16 @@ type failing struct {
 func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, f.error }
 
 func (f failing) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
-	return failedBatch{error: f.error}
+	return failedBatch{err: f.error}
 }
 
 // failedBatch is a batch without an answer.
 type failedBatch struct {
 	pgx.BatchResults
-	error
+	err error
 }
 
-func (f failedBatch) Close() error { return f.error }
+func (f failedBatch) Close() error { return f.err }
 
 // TestInquiriesWithoutADatabase tells a database that is away from a defect.
 func TestInquiriesWithoutADatabase(t *testing.T) {

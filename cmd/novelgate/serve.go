@@ -179,7 +179,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	s.keys = access.New(pools.Access, s.now)
 	s.limiter = ratelimit.New(pools.Limits, s.now)
 	committed := committer.NewMetrics()
-	s.committer = committer.New(committer.Config{ //nolint:contextcheck // a batch serves many requests and outlives each of them
+	s.committer = committer.New(committer.Config{
 		Pool: pools.Append, Permits: s.limiter, Logger: s.logger, Metrics: committed, Lanes: c.Lanes,
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})

@@ -144,7 +144,8 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 			for _, key := range issueKeys(t, database, c.partners) {
 				for range c.connections {
 					stallBody(t, r.URL, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
-						"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", name, key, c.length), c.sent)
+						"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+						name, key, c.length), c.sent)
 				}
 			}
 			all := float64(c.partners * c.connections)

@@ -107,7 +107,9 @@ func scanListed(rows pgx.Rows, reached *pgtype.Text) (n Novel, key pgtype.Text, 
 	if err := rows.Scan(reached, &id, &slug, &title, &state, &platform, &details, &key); err != nil || !key.Valid {
 		return n, key, 0, err //nolint:wrapcheck // the caller wraps it
 	}
-	n = Novel{ID: id.UUID, Slug: slug.String, Title: title.String, State: novel.State(state.String), Platform: platform.String}
+	n = Novel{
+		ID: id.UUID, Slug: slug.String, Title: title.String, State: novel.State(state.String), Platform: platform.String,
+	}
 	if err := json.Unmarshal(details, &n.Details); err != nil {
 		return n, key, 0, fmt.Errorf("decode details of novel %s: %w", n.ID, err)
 	}
