@@ -40,7 +40,8 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path)
 		return away, fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
-	b.cache.begin(b.connectionEpoch(conn.Conn().PgConn()))
+	session := conn.Conn().PgConn()
+	b.cache.begin(b.connectionEpoch(session), database.ServerOf(session))
 	defer func() {
 		// One command that trips over a mistake in this program must not take all others down with it.
 		if cause := recover(); cause != nil {

@@ -12,6 +12,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 //go:embed check_cache.sql
@@ -35,8 +36,9 @@ const listedChanges = 32
 // and the threads of the latest comments. A comment never moves. Every change of a title is an event, and
 // check_cache.sql finds those since the last check. See docs/decisions/0013-fast-path.md.
 type titleCache struct {
-	connections int64  // the connection epoch
-	settled     uint64 // changes of all transactions before this one are known
+	connections int64           // the connection epoch
+	server      database.Server // of the connection that the lane has used last
+	settled     uint64          // changes of all transactions before this one are known
 	version     titleTable
 	titles      recent[string, title]        // by folded title, without what comments are not decided on
 	threads     recent[uuid.UUID, uuid.UUID] // by comment
@@ -59,9 +61,9 @@ func newTitleCache() *titleCache {
 // usedMark marks a connection that a lane has used.
 const usedMark = "novelgate committer"
 
-// connectionEpoch counts the connections that lanes have used. Crash and failover drop all connections, so a new
-// connection clears the caches of all lanes: what they read may be lost, and after a crash the ids of transactions
-// that left nothing on disk are used again.
+// connectionEpoch counts the connections that lanes have used. A crash drops all connections, so a new connection
+// clears the caches of all lanes: what they read may be lost, and after a crash the ids of transactions that left nothing
+// on disk are used again.
 func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
 	if _, used := conn.CustomData()[usedMark]; !used {
 		conn.CustomData()[usedMark] = true
@@ -70,11 +72,12 @@ func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
 	return c.connections.Load()
 }
 
-// begin clears the cache if there is a new connection.
-func (c *titleCache) begin(connections int64) {
-	if c.connections != connections {
+// begin clears the cache if there is a new connection, or if the next batch goes to another server than the last one:
+// while a replaced primary lives on, a lane may use open connections to either.
+func (c *titleCache) begin(connections int64, server database.Server) {
+	if c.connections != connections || c.server != server {
 		c.clear()
-		c.connections, c.settled = connections, 0
+		c.connections, c.server, c.settled = connections, server, 0
 	}
 }
 

@@ -367,7 +367,9 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 			}
 		})
 	}
-	for range 4 {
+	stale := func() int { return r.counter("novelgate_committer_stale_caches_total") }
+	// A batch that meets the exchange itself waits for its lock and takes the plain path: its cache is not stale.
+	for round := 0; round < 4 || stale() == 0 && round < 40; round++ {
 		for _, projection := range projections.Inline() {
 			if _, err := rebuild.Run(t.Context(), rebuild.Config{
 				Pool: direct(t, url), Projection: projection, Inline: true, Logger: slog.New(slog.DiscardHandler),
@@ -378,9 +380,8 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 	}
 	close(stop)
 	writers.Wait()
-	stale := r.counter("novelgate_committer_stale_caches_total")
-	t.Logf("%d events, %d stale caches, %d conflicts", len(checkTruth(t, direct(t, url))), stale, r.conflicts())
-	if stale == 0 {
+	t.Logf("%d events, %d stale caches, %d conflicts", len(checkTruth(t, direct(t, url))), stale(), r.conflicts())
+	if stale() == 0 {
 		t.Error("no batch met a stale cache")
 	}
 }

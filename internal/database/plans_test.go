@@ -30,7 +30,7 @@ var statements = []statement{
 		indexes:   []string{"title_lookup_pkey", "threads_pkey"},
 	},
 	{
-		file: "commands/committer/read_news.sql", parameters: "xid8, integer, text[], uuid[], oid, text",
+		file: "commands/committer/check_cache.sql", parameters: "xid8, integer, text[], uuid[], oid, text",
 		arguments: "'0', 32, ARRAY['no title'], ARRAY[gen_random_uuid()], to_regclass('title_lookup')::oid, NULL",
 		indexes: []string{
 			"events_novel_decisions", "title_lookup_novel_key", "settings_pkey", "author_decisions_blocked_idx",

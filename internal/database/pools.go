@@ -276,7 +276,7 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 		onError(config.ConnConfig, tooManyConnections, o.full)
 	}
 	if o.timelines != nil {
-		o.timelines.guard(config.ConnConfig)
+		o.timelines.guard(config)
 	}
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		pgxuuid.Register(conn.TypeMap()) // binary instead of text format

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrOldPrimary refuses an old primary, after another server of its cluster was promoted. Its writes would be lost.
@@ -27,14 +28,30 @@ type timelines struct {
 // standby.
 const TimelineSQL = `pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8)`
 
-// timelineSQL returns "" for a standby, which CheckServer refuses.
-const timelineSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END
+// runningSQL returns "" as the timeline of a standby, which CheckServer refuses.
+const runningSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END,
+	pg_catalog.pg_postmaster_start_time()
 FROM pg_catalog.pg_control_system() AS c`
 
-// guard makes connections to an old primary fail with ErrOldPrimary, so that pgx tries the next host.
-func (t *timelines) guard(config *pgx.ConnConfig) {
-	validate := config.ValidateConnect
-	config.ValidateConnect = func(ctx context.Context, session *pgconn.PgConn) error {
+// Server is one run of a database server, on one timeline. Two connections with equal Servers lead to the same log.
+type Server struct{ system, timeline, started string }
+
+const serverKey = "novelgate server"
+
+// ServerOf returns the Server that a connection of Pools leads to; the zero Server for any other connection.
+func ServerOf(session *pgconn.PgConn) Server {
+	server, _ := session.CustomData()[serverKey].(Server)
+	return server
+}
+
+// guard refuses old primaries. A new connection to one fails with ErrOldPrimary, so that pgx tries the next host. An
+// open connection to one is closed before the pool hands it out: the old primary may live on when a standby is promoted.
+func (t *timelines) guard(config *pgxpool.Config) {
+	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
+		return !t.replaced(ServerOf(conn.PgConn())), nil
+	}
+	validate := config.ConnConfig.ValidateConnect
+	config.ConnConfig.ValidateConnect = func(ctx context.Context, session *pgconn.PgConn) error {
 		if validate != nil {
 			if err := validate(ctx, session); err != nil {
 				return err
@@ -45,19 +62,25 @@ func (t *timelines) guard(config *pgx.ConnConfig) {
 }
 
 func (t *timelines) check(ctx context.Context, session *pgconn.PgConn) error {
-	results, err := session.Exec(ctx, timelineSQL).ReadAll()
+	results, err := session.Exec(ctx, runningSQL).ReadAll()
 	if err != nil {
 		return fmt.Errorf("read the timeline: %w", err)
 	}
-	system, timeline := string(results[0].Rows[0][0]), string(results[0].Rows[0][1])
+	row := results[0].Rows[0]
+	server := Server{string(row[0]), string(row[1]), string(row[2])}
+	session.CustomData()[serverKey] = server
+	if t.replaced(server) {
+		return ErrOldPrimary
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch newest := t.newest[system]; {
-	case timeline == "", timeline == newest:
-	case timeline < newest:
-		return ErrOldPrimary
-	default:
-		t.newest[system] = timeline
-	}
+	t.newest[server.system] = max(t.newest[server.system], server.timeline)
 	return nil
+}
+
+// replaced reports whether another server of the cluster was promoted since.
+func (t *timelines) replaced(server Server) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return server.timeline != "" && server.timeline < t.newest[server.system]
 }
