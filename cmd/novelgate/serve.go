@@ -355,15 +355,20 @@ const (
 	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
 )
 
-// newServer returns an HTTP server with time-outs against slow clients.
+// maxHeaderBytes limits the header of a request, together with the 4 KB that net/http adds. 8 KB hold the longest
+// Idempotency-Key (255 bytes), the fields of tracing and of proxies, and 4 KB of cookies. Usual proxies let no longer
+// line through.
+const maxHeaderBytes = 4 << 10
+
+// newServer returns an HTTP server with limits on headers, and time-outs against slow clients.
 func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler:           httpkit.LimitFields(handler),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }

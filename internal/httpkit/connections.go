@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,16 +13,19 @@ import (
 
 // Connections bounds the open connections of one server. When there are as many as may be, the one that has waited
 // longest for a request is closed for a new one, if that is half a second. While all others have a request under way,
-// new ones wait to be accepted. Create it with NewConnections.
+// new ones wait to be accepted, in the order in which they came, and the answers to requests that arrive meanwhile
+// close their connections. Otherwise clients that repeat a request as soon as it is answered would keep all places.
+// Create it with NewConnections.
 type Connections struct {
 	prometheus.GaugeFunc
 
 	open chan struct{} // a place for each
+	full atomic.Bool   // a new one waits for a place
 
 	mu      sync.Mutex
 	waiting *list.List                 // of waitingConn, the one that has waited longest in front
 	places  map[net.Conn]*list.Element // in waiting
-	wanted  bool                       // a new one waits for a place
+	wanted  bool                       // a new one waits, and none is being closed for it
 }
 
 // waitingConn is a connection without a request under way.
@@ -45,7 +49,18 @@ func NewConnections(most int) *Connections {
 // Serve lets a server serve a listener within the bound, as http.Server.Serve does. It is called once.
 func (c *Connections) Serve(server *http.Server, listener net.Listener) error {
 	server.ConnState = c.note
+	server.Handler = c.closeWhenFull(server.Handler)
 	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck // it stands for it
+}
+
+// closeWhenFull lets an answer close its connection if a new one waits for a place.
+func (c *Connections) closeWhenFull(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c.full.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // note keeps track of a connection.
@@ -108,6 +123,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		return conn, nil
 	default:
 	}
+	c.full.Store(true)
+	defer c.full.Store(false)
 	c.mu.Lock()
 	c.wanted = true
 	c.makePlace()

@@ -2,10 +2,12 @@ package httpkit_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,5 +120,47 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 		if !c.answered() {
 			t.Errorf("request %d is not answered", i)
 		}
+	}
+}
+
+// TestConnectionsOfBusyClientsMakePlace: clients that repeat a request as soon as it is answered do not keep others
+// from connecting.
+func TestConnectionsOfBusyClientsMakePlace(t *testing.T) {
+	t.Parallel()
+	address, _ := bounded(t)
+	var busy sync.WaitGroup
+	for range 4 {
+		busy.Add(1)
+		go repeat(t.Context(), address, sync.OnceFunc(busy.Done))
+	}
+	busy.Wait()
+	for i := range 8 {
+		if !dial(t, address).send("/").answered() {
+			t.Errorf("new connection %d is not answered", i)
+		}
+	}
+}
+
+// repeat sends requests, each as soon as the one before is answered, and connects again when the server closes the
+// connection, until ctx ends.
+func repeat(ctx context.Context, address string, answered func()) {
+	for ctx.Err() == nil {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		for answers := bufio.NewReader(conn); ; answered() {
+			if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				break
+			}
+			response, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				break
+			}
+			_ = response.Body.Close()
+		}
+		stop()
+		_ = conn.Close()
 	}
 }
