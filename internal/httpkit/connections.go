@@ -11,11 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Connections bounds the open connections of one server. When there are as many as may be, the one that has waited
-// longest for a request is closed for a new one, if that is half a second. While all others have a request under way,
-// new ones wait to be accepted, in the order in which they came, and the answers to requests that arrive meanwhile
-// close their connections. Otherwise clients that repeat a request as soon as it is answered would keep all places.
-// Create it with NewConnections.
+// Connections bounds the open connections of one server, and the header fields that each may hold. When there are as
+// many as may be, the one that has waited longest for a request is closed for a new one, if that is half a second.
+// While all others have a request under way, new ones wait to be accepted, in the order in which they came, and the
+// answers to requests that arrive meanwhile close their connections. Otherwise clients that repeat a request as soon as
+// it is answered would keep all places. Create it with NewConnections.
 type Connections struct {
 	prometheus.GaugeFunc
 
@@ -65,6 +65,9 @@ func (c *Connections) closeWhenFull(next http.Handler) http.Handler {
 
 // note keeps track of a connection.
 func (c *Connections) note(conn net.Conn, state http.ConnState) {
+	if conn, ok := conn.(*headerConn); ok {
+		conn.note(state)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if place := c.places[conn]; place != nil {
@@ -120,7 +123,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	c := l.connections
 	select {
 	case c.open <- struct{}{}:
-		return conn, nil
+		return &headerConn{Conn: conn}, nil
 	default:
 	}
 	c.full.Store(true)
@@ -134,7 +137,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		c.mu.Lock()
 		c.wanted = false
 		c.mu.Unlock()
-		return conn, nil
+		return &headerConn{Conn: conn}, nil
 	case <-l.closed:
 		_ = conn.Close()
 		return nil, net.ErrClosed

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func TestConnectionsOfBusyClientsMakePlace(t *testing.T) {
 	busy.Wait()
 	for i := range 8 {
 		if !dial(t, address).send("/").answered() {
-			t.Errorf("new connection %d is not answered", i)
+			t.Fatalf("new connection %d is not answered", i)
 		}
 	}
 }
@@ -163,4 +164,49 @@ func repeat(ctx context.Context, address string, answered func()) {
 		stop()
 		_ = conn.Close()
 	}
+}
+
+// TestUnfinishedHeaders: a header with too many fields is refused before it ends, but not because of what follows it.
+func TestUnfinishedHeaders(t *testing.T) {
+	t.Parallel()
+	address, _ := bounded(t)
+	const head, lines = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n", "\r\n"
+	c := dial(t, address)
+	for range 2 {
+		for _, part := range []string{
+			head[:7], head[7:16], head[16:], strings.Repeat("A:\n", 63) + "\r", "\n" + strings.Repeat(lines, 100),
+		} {
+			if _, err := io.WriteString(c, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if status := c.status(); status != http.StatusOK {
+			t.Fatalf("64 fields and a body: status %d", status)
+		}
+	}
+	for name, fields := range map[string]string{
+		"fields": strings.Repeat("A:\n", 65), "continued fields": "A:\n" + strings.Repeat(" \n", 64),
+	} {
+		c := dial(t, address)
+		if _, err := io.WriteString(c, head+fields); err != nil {
+			t.Fatal(err)
+		}
+		if status := c.status(); status != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("%s without an end: status %d", name, status)
+		}
+	}
+}
+
+// status is that of the next answer.
+func (c *client) status() int {
+	c.t.Helper()
+	response, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		c.t.Fatal(err)
+	}
+	return response.StatusCode
 }

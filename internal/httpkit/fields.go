@@ -1,6 +1,10 @@
 package httpkit
 
-import "net/http"
+import (
+	"bytes"
+	"net"
+	"net/http"
+)
 
 // maxFields is how many header fields a request may have. Browsers and proxies send about 30.
 const maxFields = 64
@@ -23,4 +27,74 @@ func LimitFields(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// maxLines is how many lines a header may have: those of the fields, the request line, and Host, which is not in the
+// map.
+const maxLines = maxFields + 2
+
+// headerConn lets net/http read no more header fields than that, because it has a map of them also while the rest of a
+// header is to arrive.
+type headerConn struct {
+	net.Conn
+	inHeader bool
+	lines    int  // of the header, complete
+	text     bool // the line that comes after them is not empty
+}
+
+// note is told the state of the connection. No Read is under way when that is one of these.
+func (c *headerConn) note(state http.ConnState) {
+	switch state { //nolint:exhaustive // the others end the connection
+	case http.StateNew, http.StateIdle:
+		c.inHeader, c.lines, c.text = true, 0, false
+	case http.StateActive:
+		c.inHeader = false
+	}
+}
+
+// Read implements net.Conn. After too many lines it reads one that does not end, which net/http refuses with 431.
+func (c *headerConn) Read(p []byte) (int, error) {
+	if c.inHeader && c.lines > maxLines {
+		clear(p)
+		return len(p), nil
+	}
+	n, err := c.Conn.Read(p)
+	if c.inHeader {
+		n = c.count(p[:n])
+	}
+	return n, err //nolint:wrapcheck // the server knows it
+}
+
+// count counts lines to the end of the header. It returns how many bytes net/http may have.
+func (c *headerConn) count(read []byte) int {
+	for from := 0; ; {
+		length := bytes.IndexByte(read[from:], '\n')
+		line := read[from:]
+		if length >= 0 {
+			line = line[:length]
+		}
+		c.text = c.text || len(bytes.Trim(line, "\r")) > 0
+		if length < 0 {
+			return len(read)
+		}
+		from += length + 1
+		switch {
+		case c.text:
+			c.lines, c.text = c.lines+1, false
+		case c.lines > 0: // empty ones before the first do not count
+			c.inHeader = false
+			return len(read)
+		}
+		if c.lines > maxLines {
+			return from
+		}
+	}
+}
+
+// CloseWrite lets net/http close a connection so that the client gets the answer.
+func (c *headerConn) CloseWrite() error {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		return tcp.CloseWrite() //nolint:wrapcheck // the server knows it
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"novelgate/internal/httpkit"
 )
@@ -48,6 +49,9 @@ func TestHeaderFieldsAreLimited(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close() //nolint:errcheck // it has been read
+			if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+c.fields+"\r\n"); err != nil {
 				t.Fatal(err)
 			}
