@@ -62,8 +62,8 @@ func newTitleCache() *titleCache {
 const usedMark = "novelgate committer"
 
 // connectionEpoch counts the connections that lanes have used. A crash drops all connections, so a new connection
-// clears the caches of all lanes: what they read may be lost, and after a crash the ids of transactions that left nothing
-// on disk are used again.
+// clears the caches of all lanes: what they read may be lost, and after a crash the ids of transactions that left
+// nothing on disk are used again.
 func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
 	if _, used := conn.CustomData()[usedMark]; !used {
 		conn.CustomData()[usedMark] = true

@@ -45,7 +45,7 @@ func ServerOf(session *pgconn.PgConn) Server {
 }
 
 // guard refuses old primaries. A new connection to one fails with ErrOldPrimary, so that pgx tries the next host. An
-// open connection to one is closed before the pool hands it out: the old primary may live on when a standby is promoted.
+// open connection to one is closed before the pool hands it out: an old primary may live on beside a promoted standby.
 func (t *timelines) guard(config *pgxpool.Config) {
 	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
 		return !t.replaced(ServerOf(conn.PgConn())), nil

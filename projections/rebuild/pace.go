@@ -71,8 +71,8 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 }
 
 // yield carries out the work of writing a chunk. While others append, chunks are written one at a time, and it then
-// rests twice as long as that took. Behind the events that were in the log at the beginning, it rests only if the work, rests
-// included, is done faster than the log grows.
+// rests twice as long as that took. Behind the events that were in the log at the beginning, it rests only if the work,
+// rests included, is done faster than the log grows.
 func (r *rebuild) yield(ctx context.Context, chunk *eventlog.Chunk, work func() error) error {
 	if r.Now == nil {
 		return work()
