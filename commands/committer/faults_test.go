@@ -57,6 +57,7 @@ func newFaultyPool(t testing.TB, url string, lanes int) (*faults, *pgxpool.Pool)
 			w.next = f.judge(r)
 		}
 	}
+	t.Cleanup(func() { f.refuse(true) }) // requests to cancel that were swallowed are waited for otherwise
 	return f, newPool(t, url, lanes, func(config *pgxpool.Config) {
 		f.dial = config.ConnConfig.DialFunc
 		config.ConnConfig.Tracer, config.ConnConfig.DialFunc = f, f.connect
