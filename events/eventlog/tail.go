@@ -31,7 +31,6 @@ const (
 type Tail struct {
 	config  *pgx.ConnConfig
 	portion *Portion
-	limit   int
 
 	mu    sync.Mutex // held while reading
 	conn  *pgx.Conn
@@ -43,7 +42,7 @@ func NewTail(config *pgx.ConnConfig, limit int) *Tail {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Tail{config: config, portion: NewPortion(limit), limit: limit}
+	return &Tail{config: config, portion: NewPortion(limit)}
 }
 
 // Close closes the connection.
@@ -78,7 +77,7 @@ func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, str
 	for i := range t.parts {
 		part := &t.parts[i]
 		if part.Identity == of && after.Compare(part.Start) >= 0 && after.Compare(part.End) < 0 {
-			found := part.from(after, t.limit, streams)
+			found := part.from(after, streams)
 			found.Settled = false // nobody knows what came since, and its signal may have been taken already
 			return found, nil
 		}
@@ -89,7 +88,7 @@ func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, str
 		return Chunk{}, err
 	}
 	t.keep(chunk)
-	return chunk.from(after, t.limit, streams), nil
+	return chunk.from(after, streams), nil
 }
 
 func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (chunk Chunk, err error) {
@@ -128,9 +127,9 @@ func (t *Tail) keep(chunk Chunk) {
 	}
 }
 
-// from returns up to limit events of a chunk behind a position, of some kinds of stream, up to the first of them that
-// cannot be decoded. The chunk has those of all kinds.
-func (c *Chunk) from(after events.Position, limit int, streams []string) Chunk {
+// from returns the events of a chunk behind a position, of some kinds of stream, up to the first of them that cannot be
+// decoded. The chunk has those of all kinds.
+func (c *Chunk) from(after events.Position, streams []string) Chunk {
 	first, exact := slices.BinarySearchFunc(c.Events, after,
 		func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
 	if exact {
@@ -149,10 +148,6 @@ func (c *Chunk) from(after events.Position, limit int, streams []string) Chunk {
 		part.cut(end)
 		part.Undecodable = []*UndecodableError{bad}
 		break
-	}
-	if len(part.Events) > limit {
-		part.cut(limit)
-		part.Full, part.Undecodable = true, nil
 	}
 	part.Read = len(part.Events)
 	if streams != nil {
