@@ -363,13 +363,15 @@ const maxHeaderBytes = 4 << 10
 // newServer returns an HTTP server with limits on headers, and time-outs against slow clients.
 func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           httpkit.LimitFields(handler),
+		Handler:           httpkit.LimitFields(httpkit.CloseUnread(handler)),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		// net/http's own answer to OPTIONS * waits for a body.
+		DisableGeneralOptionsHandler: true,
 	}
 }
 

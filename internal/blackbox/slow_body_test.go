@@ -1,6 +1,8 @@
 package blackbox_test
 
 import (
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -34,5 +36,47 @@ func TestTrickledBodyIsNotTimedOut(t *testing.T) {
 				t.Errorf("answered after %v, before the body was there", took)
 			}
 		})
+	}
+}
+
+// TestUnreadBodiesHoldNoConnection: a connection whose request has a body that no route reads, and that does not
+// arrive, is answered and closed long before the 15 s that a body may take. Otherwise clients without a key would hold
+// all connections.
+func TestUnreadBodiesHoldNoConnection(t *testing.T) {
+	t.Parallel()
+	const wait = 10 * time.Second
+	service := blackbox.Start(t, testdb.New(t))
+	address := strings.TrimPrefix(service.URL, "http://")
+	stream := "Accept: application/x-ndjson\r\nAuthorization: Bearer " + service.NewAuditor(t).APIKey + "\r\n"
+	for _, line := range []string{
+		"GET /healthz", "HEAD /readyz", "GET /novels", "GET /novels/none", "GET /assets/none", "GET /ledger/checkpoint",
+		"GET /openapi.yaml", "GET /api/events", "GET /api/events?limit=1", "GET /none", "OPTIONS *",
+		"OPTIONS /novels", "POST /healthz", "POST /none", "POST /api/integrations/posts", "POST /api/admin/integrations",
+	} {
+		for _, field := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
+			t.Run(line+" "+field, func(t *testing.T) {
+				t.Parallel()
+				conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close() //nolint:errcheck // it has been read
+				if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+					t.Fatal(err)
+				}
+				head := line + " HTTP/1.1\r\nHost: x\r\n" + field + "\r\n"
+				if strings.Contains(line, "limit=1") {
+					head += stream
+				}
+				if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(conn)
+				if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+					line, _, _ := strings.Cut(string(answer), "\r\n")
+					t.Errorf("the answer is %q, and the connection open after %s: %v", line, wait, err)
+				}
+			})
+		}
 	}
 }

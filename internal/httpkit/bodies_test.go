@@ -137,19 +137,19 @@ func TestBodiesOfAllSizes(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsForBodiesThatAreNotRead: an answer goes out, and the place of its request is free, while the body that
+// TestNobodyWaitsForBodiesThatAreNotRead: an answer goes out, and its connection ends or is free, while the body that
 // nobody wants does not arrive.
 func TestNobodyWaitsForBodiesThatAreNotRead(t *testing.T) {
 	t.Parallel()
-	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Readers: httpkit.NewReaders("public", 1, 1, time.Minute)}
+	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler)}
 	large := strings.Repeat("a page ", 10_000)
-	server := httptest.NewServer(kit.Readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(httpkit.CloseUnread(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			kit.Fail(w, r, problem.Unauthorized("no key"))
 			return
 		}
 		_, _ = io.WriteString(w, large)
-	}), kit.Refuse))
+	})))
 	t.Cleanup(server.Close)
 	for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodPost: http.StatusUnauthorized} {
 		t.Run(method, func(t *testing.T) {

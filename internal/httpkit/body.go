@@ -78,6 +78,18 @@ func leaveBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// CloseUnread lets the answer to a GET or HEAD with a body close its connection. No route reads such a body. net/http
+// would read it before it sends the answer, and also after that keep the connection until the body arrives.
+func CloseUnread(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			leaveBody(w, r)
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func checkMediaType(sent string) error {
 	if sent == "application/json" { // nearly always
 		return nil

@@ -72,10 +72,6 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 			refuse(w, request, errBusy)
 			return
 		}
-		if request.ContentLength != 0 && (request.Method == http.MethodGet || request.Method == http.MethodHead) {
-			// Nobody reads its body. net/http would do so before it sends an answer, and wait for one that does not arrive.
-			w.Header().Set("Connection", "close")
-		}
 		// Whoever does not take the answer is cut off. What does not support that (a recorder in a test) is not slow either.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.timeout + takeTime)) //nolint:forbidigo // the clock of the connection
 		next.ServeHTTP(w, request)

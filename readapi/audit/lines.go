@@ -73,9 +73,12 @@ type lineWriter struct {
 	allowedAt time.Time // when the key was last valid
 }
 
-// unlimited removes the read deadline, at which net/http would cancel the request's context. Writers of tests have no
-// deadlines.
+// unlimited removes the read deadline, at which net/http would cancel the request's context. It would not for a request
+// with a body, which net/http waits for after the stream. Writers of tests have no deadlines.
 func (l *lineWriter) unlimited() error {
+	if l.request.ContentLength != 0 {
+		return nil
+	}
 	if err := l.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return errors.Join(errClient, err)
 	}
