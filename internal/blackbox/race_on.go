@@ -1,6 +1,0 @@
-//go:build race
-
-package blackbox
-
-// raceDetector tells whether this process runs under the race detector; the binary is then built with it too.
-const raceDetector = true

@@ -1,0 +1,136 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"novelgate/internal/apikey"
+	"novelgate/internal/testdb"
+)
+
+func TestRequestsWithoutAValidKeyAreUnauthorized(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewPartner(t)
+	body := Comment(Unique("Nobody's")).JSON(t)
+	for name, authorization := range map[string][]string{
+		"missing":                nil,
+		"empty":                  {""},
+		"no scheme":              {p.APIKey},
+		"scheme alone":           {"Bearer"},
+		"scheme and a space":     {"Bearer "},
+		"other scheme":           {"Basic " + p.APIKey},
+		"two tokens":             {"Bearer " + p.APIKey + " " + p.APIKey},
+		"not a key":              {"Bearer abc"},
+		"cut short":              {"Bearer " + p.APIKey[:len(p.APIKey)-1]},
+		"one character too many": {"Bearer " + p.APIKey + "0"},
+		"wrong checksum":         {"Bearer " + tamper(p.APIKey)},
+		"other letter case":      {"Bearer " + strings.ToUpper(p.APIKey)},
+		"unknown":                {"Bearer " + newKey(t, apikey.Partner)},
+		"unknown staff key":      {"Bearer " + newKey(t, apikey.Staff)},
+		"unknown auditor key":    {"Bearer " + newKey(t, apikey.Auditor)},
+		"non-ASCII":              {"Bearer ngp_é"},
+		"very long":              {"Bearer " + strings.Repeat("x", 10_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, path := range []string{NovelsPath, PostsPath} {
+				request := p.Request(path, Key(), body)
+				request.Bearer = ""
+				if authorization != nil {
+					request.Header = http.Header{"Authorization": authorization}
+				}
+				response := p.Service.Send(t, request)
+				response.WantProblem(t, 401, "unauthorized")
+				if strings.Contains(string(response.Body), p.APIKey[4:]) {
+					t.Error("the answer repeats the key")
+				}
+			}
+		})
+	}
+}
+
+func TestSchemeIsMatchedWithoutRegardToCase(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewPartner(t)
+	for _, scheme := range []string{"bearer", "BEARER"} { // RFC 9110, section 11.1
+		request := p.Request(NovelsPath, Key(), Fields{"novel": Unique("Scheme")}.JSON(t))
+		request.Bearer = ""
+		request.Header = http.Header{"Authorization": {scheme + " " + p.APIKey}}
+		p.Service.Send(t, request).WantNovel(t, 201)
+	}
+}
+
+func TestKeyInTheQueryIsNoKey(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewPartner(t)
+	request := p.Request(NovelsPath+"?access_token="+p.APIKey, Key(), []byte(`{"novel":"x"}`))
+	request.Bearer = ""
+	p.Service.Send(t, request).WantProblem(t, 401, "unauthorized")
+}
+
+func TestSeveralLiveKeysForRotation(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p := s.NewPartner(t)
+	issued := s.IssueKey(t, p.IntegrationID)
+	if issued.IntegrationID != p.IntegrationID || issued.KeyID == p.KeyID || issued.ExpiresAt != nil {
+		t.Errorf("issued %+v for integration %s", issued, p.IntegrationID)
+	}
+	if !strings.HasPrefix(issued.APIKey, issued.Prefix) || len(issued.Prefix) != 8 {
+		t.Errorf("prefix %q, want the first 8 characters of the key", issued.Prefix)
+	}
+	second := &Partner{NewIntegration: p.NewIntegration, Service: s}
+	second.APIKey = issued.APIKey
+
+	title := Unique("Rotation")
+	first := p.Upsert(t, "same-key", Fields{"novel": title}).WantNovel(t, 201)
+	again := second.Upsert(t, "same-key", Fields{"novel": title})
+	again.WantReplayed(t, true, false) // idempotency keys belong to the integration, not to the API key
+	if got := again.WantNovel(t, 200); got.NovelID != first.NovelID {
+		t.Errorf("novel %s, want %s", got.NovelID, first.NovelID)
+	}
+
+	revoked := s.RevokeKey(t, p.KeyID)
+	if revoked.KeyID != p.KeyID || revoked.RevokedAt == nil {
+		t.Errorf("revoked %+v, want key %s with a time", revoked, p.KeyID)
+	}
+	testdb.Eventually(t, "the revoked key stops working", func() bool {
+		return p.Upsert(t, "same-key", Fields{"novel": title}).Status == http.StatusUnauthorized
+	})
+	second.Upsert(t, "same-key", Fields{"novel": title}).WantNovel(t, 200)
+}
+
+func TestKeyListShowsUseAndNoSecret(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p := s.NewPartner(t)
+	p.Upsert(t, Key(), Fields{"novel": Unique("Last used")}).WantNovel(t, 201)
+	s.Projected(t, []any{new(int)}, `SELECT 1 FROM api_key_use WHERE key_id = $1`, p.KeyID)
+	keys := s.Keys(t, p.IntegrationID)
+	if len(keys) != 1 || keys[0].KeyID != p.KeyID || keys[0].RevokedAt != nil || keys[0].LastUsedAt == nil {
+		t.Errorf("keys %+v, want the one of the integration, used", keys)
+	}
+	if out := s.CLI(t, "key", "list", p.IntegrationID, "--json"); strings.Contains(out.Stdout, p.APIKey) {
+		t.Error("key list shows the whole key")
+	}
+}
+
+func newKey(t *testing.T, kind apikey.Kind) string {
+	t.Helper()
+	secret, err := apikey.New(kind)
+	if err != nil {
+		t.Fatalf("make key: %v", err)
+	}
+	return secret.Reveal()
+}
+
+// tamper changes one character in the middle of the key.
+func tamper(key string) string {
+	i := len(key) / 2
+	replacement := "A"
+	if key[i] == 'A' {
+		replacement = "B"
+	}
+	return key[:i] + replacement + key[i+1:]
+}

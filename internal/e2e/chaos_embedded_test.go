@@ -1,0 +1,180 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
+)
+
+// demoPartner reads the key of the demo integration from what a first start prints.
+func demoPartner(t testing.TB, r *Service) *Partner {
+	t.Helper()
+	r.line(t, "Send it again")
+	for text := range strings.Lines(r.stdout.String()) {
+		if key := strings.TrimSpace(text); strings.HasPrefix(key, "ngp_") {
+			return &Partner{NewIntegration: NewIntegration{APIKey: key}, Service: r}
+		}
+	}
+	t.Fatalf("a first start shows no API key:\n%s", r.stdout)
+	return nil
+}
+
+// wantNoDemo wants nothing on standard output but the addresses.
+func wantNoDemo(t testing.TB, r *Service) {
+	t.Helper()
+	if said := strings.TrimSpace(r.stdout.String()); strings.Count(said, "\n") != 1 {
+		t.Errorf("a later start says more than its addresses:\n%s", said)
+	}
+}
+
+func wantPostgresLogClean(t testing.TB, dir string) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(dir, "postgres.log"))
+	if err != nil {
+		t.Errorf("read the log of PostgreSQL: %v", err)
+	}
+	wantNoSecret(t, "the log of the embedded PostgreSQL", log)
+}
+
+// takenAtLast sends a comment until it is taken: on a busy machine a request may run out of time.
+func takenAtLast(t testing.TB, p *Partner, key string, fields Fields) Post {
+	t.Helper()
+	response := p.Import(t, key, fields)
+	testdb.Eventually(t, "a comment is taken", func() bool {
+		if response.Status == http.StatusServiceUnavailable {
+			response = p.Import(t, key, fields)
+		}
+		return response.Status != http.StatusServiceUnavailable
+	})
+	return response.WantPost(t, response.Status)
+}
+
+func plantedComment(unique string) Fields { return comment("Embedded", "reader", unique) }
+
+// TestEmbeddedKilledWithItsService kills the service, and with it the embedded database, and starts both again.
+func TestEmbeddedKilledWithItsService(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	service := serveEmbedded(t, dir, patient...)
+	p := demoPartner(t, service)
+	firstComment := plantedComment("first")
+	first := p.Import(t, "first", firstComment).WantPost(t, 201)
+	for range 2 {
+		began := time.Now()
+		service.kill()
+		service = serveEmbedded(t, dir, patient...)
+		took := time.Since(began)
+		wantNoDemo(t, service)
+		p.Service = service
+		again := p.Import(t, "first", firstComment)
+		again.WantReplayed(t, true, false)
+		if got := again.WantPost(t, 200); got.PostID != first.PostID || got.ThreadID != first.ThreadID ||
+			got.URL != first.URL {
+			t.Errorf("after kill -9 the comment is %+v, want %+v", got, first)
+		}
+		p.Import(t, Key(), plantedComment("later")).WantPost(t, 201)
+		t.Logf("from kill -9 to listening again: %v", took)
+	}
+	wantPostgresLogClean(t, dir)
+}
+
+// TestEmbeddedServerKilledAlone kills the embedded PostgreSQL under a service that goes on.
+func TestEmbeddedServerKilledAlone(t *testing.T) {
+	dir := dataDir(t)
+	service := serveEmbedded(t, dir)
+	p := demoPartner(t, service)
+	firstComment := plantedComment("first")
+	first := takenAtLast(t, p, "first", firstComment)
+	machine := watchStalls(t)
+	for range 2 {
+		killed := postmaster(t, dir)
+		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var slowest time.Duration
+		testdb.Eventually(t, "the service has started its database again", func() bool {
+			sent := time.Now()
+			response := p.Import(t, "first", firstComment)
+			took := time.Since(sent)
+			slowest = max(slowest, took)
+			if machine.late(answer{sent: sent, took: took}) {
+				t.Errorf("a request took %v, the promise is %v", took, promised)
+			}
+			if response.Status == http.StatusServiceUnavailable {
+				response.WantProblem(t, 503, "unavailable")
+				return false
+			}
+			if got := response.WantPost(t, 200); got.PostID != first.PostID {
+				t.Errorf("the comment is %+v, want %+v", got, first)
+			}
+			pid, ready := livingPostmaster(dir) // a backend may have outlived the killed one and answered
+			return ready && pid != killed
+		})
+		takenAtLast(t, p, Key(), plantedComment("later"))
+		t.Logf("the database was back after %v; the slowest answer took %v", time.Since(began), slowest)
+	}
+	wantNoSecret(t, "the metrics", []byte(service.metrics(t)))
+	service.Stop(t)
+	if pid, _ := livingPostmaster(dir); pid != 0 {
+		t.Errorf("the embedded database has outlived the service as process %d", pid)
+	}
+	wantPostgresLogClean(t, dir)
+}
+
+// TestEmbeddedServerIsFound runs staff commands and a second service beside the one that owns the embedded database,
+// and then kills the owner.
+func TestEmbeddedServerIsFound(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	refused := RunCLI(t, "", "integration", "list", "--data-dir", dir)
+	if refused.Code != 1 || !strings.Contains(refused.Stderr, "novelgate serve") {
+		t.Errorf("without a server a command ends with %d and says %q, want 1 and what to do", refused.Code, refused.Stderr)
+	}
+	owner := serveEmbedded(t, dir, patient...)
+	p := demoPartner(t, owner)
+	listed := RunCLI(t, "", "integration", "list", "--data-dir", dir, "--json")
+	var integrations []Integration
+	if err := json.Unmarshal([]byte(listed.Stdout), &integrations); err != nil || len(integrations) != 1 ||
+		integrations[0].Name != "demo" {
+		t.Fatalf("integration list ends with %d and prints %s%s, want the demo integration (%v)", listed.Code, listed.Stdout,
+			listed.Stderr, err)
+	}
+	if raised := RunCLI(t, "", "integration", "limit", "demo", "--posts-per-minute", "100000", "--data-dir",
+		dir); raised.Code != 0 {
+		t.Errorf("integration limit ends with %d\n%s", raised.Code, raised.Stderr)
+	}
+	migrated := RunCLI(t, "", "migrate", "--data-dir", dir, "--json")
+	if migrated.Code != 0 {
+		t.Errorf("migrate beside a running service ends with %d\n%s", migrated.Code, migrated.Stderr)
+	}
+
+	second := serveEmbedded(t, dir, patient...)
+	wantNoDemo(t, second)
+	firstComment := plantedComment("first")
+	post := p.Import(t, "first", firstComment).WantPost(t, 201)
+	p.Service = second
+	if got := p.Import(t, "first", firstComment).WantPost(t, 200); got.PostID != post.PostID {
+		t.Errorf("the second service answers %+v, want %+v", got, post)
+	}
+	first := postmaster(t, dir)
+	owner.kill()
+	began := time.Now()
+	testdb.Eventually(t, "the second service has taken the database over", func() bool {
+		taken := p.Import(t, Key(), plantedComment("later")).Status == http.StatusCreated
+		pid, ready := livingPostmaster(dir)
+		return taken && ready && pid != first
+	})
+	t.Logf("the second service has taken the database over after %v", time.Since(began))
+	if got := p.Import(t, "first", firstComment).WantPost(t, 200); got.PostID != post.PostID {
+		t.Errorf("after the take-over: %+v, want %+v", got, post)
+	}
+	second.Stop(t)
+}

@@ -1,0 +1,257 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/aggregates/integration"
+	"novelgate/commands/staff"
+	"novelgate/internal/testdb"
+)
+
+// residentPeak is how much memory a process has had at a time since it started, in MB.
+func residentPeak(t testing.TB, p *process) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Skipf("the memory of a process cannot be read here: %v", err)
+	}
+	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		t.Fatalf("no VmHWM in\n%s", status)
+	}
+	kilobytes, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes / 1024
+}
+
+// largeComments appends comments of 31 KB, which compress well in the database and not at all on their way out of it.
+const largeComments = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+SELECT n - 1, 'post', md5(n::text)::uuid, 1, 'large-' || n, 'integrations/01000000-0000-7000-8000-000000000001/posts',
+    'post.imported.v1',
+    json_build_object('integrationId', '01000000-0000-7000-8000-000000000001', 'novelId',
+        '03000000-0000-7000-8000-000000000003', 'novelSlug', 'large',
+        'threadId', '04000000-0000-7000-8000-000000000004', 'writtenAt', '2026-01-01T00:00:00Z'),
+    json_build_object('uuid', 'user-' || mod(n, 500), 'username', 'Name', 'content', n || repeat(' word', 6200)),
+        gen_random_uuid(), '{}'
+FROM generate_series(1, %d) AS n`
+
+// TestMemoryOfCatchingUp starts a service whose projections and ledger are 10,000 large comments behind: 320 MB in all,
+// which take more than twice as much once decoded.
+func TestMemoryOfCatchingUp(t *testing.T) {
+	const most = 400 // MB
+	database := testdb.New(t)
+	const comments = 10_000
+	execute(t, database, fmt.Sprintf(largeComments, comments))
+	r := serve(t, database, append([]string{"--allow-unsafe-durability"}, patient...)...)
+	testdb.Eventually(t, "all projections and the ledger have caught up", func() bool {
+		return value[bool](t, database, `SELECT count(*) > 3 AND bool_and((p.transaction_id, p.position) = (e.transaction_id, e.position))
+			AND (SELECT tree_size FROM ledger_state) = $1 AND (SELECT count(*) FROM posts) = $1
+			FROM projections AS p, (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1) AS e`, comments)
+	})
+	if peak := residentPeak(t, r.process); peak > most {
+		t.Errorf("catching up with %d comments of 31 KB took %d MB, at most %d are wanted", comments, peak, most)
+	} else {
+		t.Logf("catching up with %d comments of 31 KB took %d MB", comments, peak)
+	}
+}
+
+// TestMemoryOfReadersWhoDoNotRead opens 1,000 connections that ask for the largest page there is and do not read it.
+func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
+	const connections, most = 1000, 300 // MB
+	database := testdb.New(t)
+	r := serve(t, database, "--allow-unsafe-durability")
+	p := newPartner(t, database)
+	if a := p.send(t, r.URL, PostsPath, "first", encode(comment("Large", "reader", "x")),
+		false); a.status != http.StatusCreated {
+		t.Fatalf("the first comment is answered %d %v", a.status, a.err)
+	}
+	execute(t, database, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, written_at, recorded_at, event_id, parent_post_id, root_post_id, depth)
+		SELECT md5(n || '/' || r)::uuid, t.thread_id, t.novel_id, gen_random_uuid(), gen_random_uuid(), repeat('&', 31000),
+		    now() - n * interval '1 minute', now(),
+			n || '/' || r, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE
+			    WHEN r > 0 THEN 1 ELSE 0 END
+		FROM threads AS t, generate_series(1, 100) AS n, generate_series(0, 11) AS r`)
+	address := strings.TrimPrefix(r.URL, "http://")
+	for range connections {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil { //nolint:forcetypeassert // that is what it is
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "GET /novels/large/discussion?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	number := func(name string) float64 {
+		n, _ := strconv.ParseFloat(metric(r.metrics(t), name), 64)
+		return n
+	}
+	testdb.Eventually(t, "every connection is answered or refused", func() bool {
+		return number(`novelgate_readers_refused_total{audience="public"}`) > 0 &&
+			number(`novelgate_http_requests_total{code="unavailable",method="GET",route="/novels/{slug}/discussion",status="503"}`)+
+				number(`novelgate_readers{audience="public"}`) >= connections*9/10
+	})
+	// Others are served meanwhile.
+	for i := range 20 {
+		if a := p.send(t, r.URL, PostsPath, fmt.Sprint("meanwhile-", i), encode(comment("Large", "reader", "x")),
+			false); a.status != http.StatusCreated {
+			t.Errorf("a comment is answered %d %v while readers do not read", a.status, a.err)
+		}
+	}
+	if status, _ := Get(t, r.URL+"/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz is %d while readers do not read", status)
+	}
+	testdb.Eventually(t, "those who do not read are cut off", func() bool { return number(`novelgate_readers{audience="public"}`) == 0 })
+	if status, _ := Get(t, r.URL+"/novels/large/discussion"); status != http.StatusOK {
+		t.Errorf("a page is %d afterwards", status)
+	}
+	if peak := residentPeak(t, r.process); peak > most {
+		t.Errorf("%d readers who do not read took %d MB, at most %d are wanted", connections, peak, most)
+	} else {
+		t.Logf("%d readers who do not read took %d MB", connections, peak)
+	}
+}
+
+// TestMemoryOfStalledBodies opens connections that send most of a body and then nothing: many of one partner, and some
+// of each of many partners.
+func TestMemoryOfStalledBodies(t *testing.T) {
+	const most = 300 // MB
+	for name, c := range map[string]struct{ partners, connections, sent, length int }{
+		PostsPath:                                {1, testdb.Size(8000, 800), 31 << 10, 32 << 10},
+		"/api/integrations/deliveries/reconcile": {testdb.Size(300, 30), 8, 500 << 10, 512 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := testdb.New(t)
+			r := serve(t, database, "--allow-unsafe-durability")
+			p := newPartner(t, database)
+			for _, key := range issueKeys(t, database, c.partners) {
+				for range c.connections {
+					stallBody(t, r.URL, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+						"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+						name, key, c.length), c.sent)
+				}
+			}
+			all := float64(c.partners * c.connections)
+			testdb.Eventually(t, "every body is awaited or refused", func() bool {
+				found := r.metrics(t)
+				there, _ := strconv.ParseFloat(metric(found, "go_goroutines"), 64)
+				for _, refusal := range []string{"rate_limited", "unavailable", "request_timeout"} {
+					for _, status := range []int{429, 503, 408} {
+						n, _ := strconv.ParseFloat(metric(found, fmt.Sprintf(
+							`novelgate_http_requests_total{code=%q,method="POST",route=%q,status="%d"}`, refusal, name, status)), 64)
+						there += max(n, 0)
+					}
+				}
+				return there >= all
+			})
+			// Others are served meanwhile.
+			for i := range 20 {
+				if a := p.send(t, r.URL, PostsPath, fmt.Sprint("meanwhile-", i), encode(comment("Large", "reader", "x")),
+					false); a.status != http.StatusCreated {
+					t.Errorf("a comment is answered %d %v while bodies do not arrive", a.status, a.err)
+				}
+			}
+			if status, _ := Get(t, r.URL+"/readyz"); status != http.StatusOK {
+				t.Errorf("/readyz is %d while bodies do not arrive", status)
+			}
+			if peak := residentPeak(t, r.process); peak > most {
+				t.Errorf("%d bodies that do not arrive took %d MB, at most %d are wanted", int(all), peak, most)
+			} else {
+				t.Logf("%d bodies that do not arrive took %d MB", int(all), peak)
+			}
+		})
+	}
+}
+
+// issueKeys takes so many partners on and returns a key of each.
+func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
+	for range partners {
+		made, err := s.CreateIntegration(t.Context(), Unique("partner"),
+			integration.Change{Capabilities: map[integration.Capability]bool{integration.Posts: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, secret, err := s.IssueKey(t.Context(), made.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, secret.Reveal())
+	}
+	return keys
+}
+
+// stallBody opens a connection that sends a header and so many bytes of a body, and stays open until the test ends.
+func stallBody(t *testing.T, base, header string, sent int) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, header); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(c, strings.Repeat(" ", sent)) }() // the service may refuse, and close, before
+}
+
+// TestMemoryOfOpenConnections opens more connections than may be open, each of which was answered once and stays.
+func TestMemoryOfOpenConnections(t *testing.T) {
+	const most = 300 // MB
+	allowed := testdb.Size(8000, 800)
+	database := testdb.New(t)
+	r := serve(t, database, "--allow-unsafe-durability", "--connections", strconv.Itoa(allowed))
+	p := newPartner(t, database)
+	for i := range allowed + 100 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAtLeast(c, make([]byte, 1024), len("HTTP/1.1 200 OK")); err != nil {
+			t.Fatalf("connection %d is not answered: %v", i, err)
+		}
+	}
+	for i := range 20 {
+		if a := p.send(t, r.URL, PostsPath, fmt.Sprint("meanwhile-", i), encode(comment("Idle", "reader", "x")),
+			true); a.status != http.StatusCreated {
+			t.Errorf("a comment is answered %d %v beside idle connections", a.status, a.err)
+		}
+	}
+	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {
+		t.Errorf("%d connections are open, at most %d are allowed", open, allowed)
+	}
+	if peak := residentPeak(t, r.process); peak > most {
+		t.Errorf("%d open connections took %d MB, at most %d are wanted", allowed, peak, most)
+	} else {
+		t.Logf("%d open connections took %d MB", allowed, peak)
+	}
+}

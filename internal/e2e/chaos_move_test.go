@@ -1,0 +1,137 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"novelgate/internal/testdb"
+)
+
+// TestMoveToAnotherCluster moves everything to a cluster that has handed out far fewer transaction ids, by dump and
+// restore, and goes on there: nothing is lost or projected twice, and the ledger is the same one.
+func TestMoveToAnotherCluster(t *testing.T) {
+	t.Parallel()
+	old, data := startServer(t), t.TempDir() // with the key of the ledger
+	before := servePatiently(t, old.url(), "--data-dir", data)
+	l := newLoad(t, newPartner(t, old.url()))
+	l.aim(before)
+	gone := &command{path: PostsPath, key: "gone-1", title: "Left", body: encode(comment("Left", "gone", "1"))}
+	l.book.enter(gone, l.send(l.book.t, before.URL, gone.path, gone.key, gone.body, false))
+	l.start(4)
+	l.book.await(60)
+	// Nobody has to wait for these: they write nothing.
+	execute(t, old.url(), `DO $do$ BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $do$`)
+	l.book.await(60)
+	kept := keep(t, before)
+	l.book.await(60)
+	l.stop()
+	for _, args := range [][]string{
+		{"author", "block", l.IntegrationID, planted + " reader 77", "--reason", "rude"},
+		{"author", "hide-posts", l.IntegrationID, planted + " reader 8", "--reason", "rude"},
+		{"author", "erase", l.IntegrationID, planted + " gone", "--reason", "asked for it"},
+		{"novel", "publish", "Ours", "--reason", "ours"},
+	} {
+		if out := RunCLI(t, old.url(), args...); out.Code != 0 {
+			t.Fatalf("%v: %s", args, out.Stderr)
+		}
+	}
+	// none has to apply the erasure on the other side, before it can be verified
+	awaitProjections(t, old.url(), settledLog(t, old.url()))
+	before.kill() // whatever it has not sealed yet
+	wantErased(t, old.url())
+
+	now := startServerWith(t, nil)
+	dumpAndRestore(t, old, now)
+	wantRefusedStart(t, 1, []string{"novelgate events rebase"}, "--database-url", slowly(now.url()), "--data-dir", data)
+	entries := value[int64](t, now.url(), `SELECT tree_size FROM ledger_state`)
+	var report struct {
+		Events, Moved, Sealed int64
+		RootBefore, RootAfter string
+	}
+	rebase := launch(t, "events", "rebase", "--json", "--database-url", now.url())
+	if code := rebase.wait(t); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, rebase.stderr)
+	}
+	if err := json.Unmarshal([]byte(rebase.stdout.String()), &report); err != nil {
+		t.Fatalf("%v\n%s", err, rebase.stdout)
+	}
+	stored := value[int64](t, old.url(), `SELECT count(*) FROM events`)
+	if report.Events != stored || report.Moved != stored || report.Sealed != entries ||
+		report.RootBefore != report.RootAfter || report.RootAfter == "" {
+		t.Errorf("%+v of %d events, %d of them sealed", report, stored, entries)
+	}
+	again := launch(t, "events", "rebase", "--database-url", now.url())
+	if code := again.wait(t); code != 1 || !strings.Contains(again.stderr.String(), "in order as it is") {
+		t.Errorf("again: exit code %d\n%s", code, again.stderr)
+	}
+	wantVerified(t, now.url(), kept)
+
+	after := servePatiently(t, now.url(), "--data-dir", data)
+	l.book.reconcile(t, l.Partner, after, now.url())
+	wantErased(t, now.url())
+	more := newLoad(t, l.Partner)
+	more.aim(after)
+	more.start(4)
+	more.book.await(60)
+	more.stop()
+	wantReplayed(t, now.url())
+	testdb.Eventually(t, "everything is signed", func() bool {
+		return value[bool](t, now.url(),
+			`SELECT (SELECT count(*) FROM events) = (SELECT max(tree_size) FROM ledger_checkpoints)`)
+	})
+	wantVerified(t, now.url(), kept)
+	if metrics := after.metrics(t); !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") {
+		t.Error("the ledger does not go on under its name")
+	}
+}
+
+// keep stores the newest checkpoint, as an auditor does.
+func keep(t *testing.T, r *Service) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kept")
+	var note string
+	testdb.Eventually(t, "there is a checkpoint", func() bool {
+		var status int
+		status, note = Get(t, r.URL+"/ledger/checkpoint")
+		return status == 200
+	})
+	if err := os.WriteFile(path, []byte(note), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// wantVerified wants the history to be the one that a checkpoint covers.
+func wantVerified(t *testing.T, databaseURL, kept string) {
+	t.Helper()
+	p := launch(t, "events", "verify", "--against", kept, "--database-url", databaseURL)
+	if code := p.wait(t); code != 0 || !strings.Contains(p.stdout.String(), "everything agrees") ||
+		!strings.Contains(p.stdout.String(), "entries: agrees") {
+		t.Errorf("verify: exit code %d\n%s%s", code, p.stdout, p.stderr)
+	}
+}
+
+// wantErased wants nothing of the erased reader in the database.
+func wantErased(t *testing.T, databaseURL string) {
+	t.Helper()
+	if n := value[int](t, databaseURL, `SELECT count(*) FROM events WHERE personal->>'uuid' LIKE '%gone'`); n != 0 {
+		t.Errorf("%d events of the erased author", n)
+	}
+	if n := value[int](t, databaseURL,
+		`SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal IS NULL`); n == 0 {
+		t.Error("nothing was erased")
+	}
+}
+
+// wantReplayed wants every projection at the end of the log, and each read model to equal a replay.
+func wantReplayed(t *testing.T, databaseURL string) {
+	t.Helper()
+	recorded := settledLog(t, databaseURL)
+	awaitProjections(t, databaseURL, recorded)
+	const rows = `SELECT t::text FROM %s AS t`
+	wantSame(t, "a replay through the projections", contents(t, replayed(t, recorded), readModels, rows),
+		contents(t, databaseURL, readModels, rows))
+}

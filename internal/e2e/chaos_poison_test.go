@@ -1,0 +1,116 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+)
+
+// poisonSQL appends an event that this program would never write.
+const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
+	VALUES (0, 'post', '%[1]s', 1, '%[1]s', 'test', '%[2]s', '%[3]s', '{"uuid":"PLANTED-WORDS-OF-A-PERSON","username":"u","content":"c"}', '{}')`
+
+// repair makes the poison what every projection can take, which takes a superuser who knows what they do.
+func repair(t *testing.T, databaseURL, stream, data string) {
+	t.Helper()
+	execute(t, databaseURL,
+		`ALTER TABLE events DISABLE TRIGGER USER`,
+		fmt.Sprintf(`UPDATE events SET event_type = 'post.imported.v1', data = '%s' WHERE stream_id = '%s'`, data, stream),
+		`ALTER TABLE events ENABLE TRIGGER USER`)
+}
+
+// TestPoisonEvent puts an event into the log that one projection, or none, can take.
+func TestPoisonEvent(t *testing.T) {
+	t.Parallel()
+	database := startServer(t)
+	r := servePatiently(t, database.url())
+	p := newPartner(t, database.url())
+	sent := 0
+	post := func() {
+		t.Helper()
+		for range 20 {
+			sent++
+			if a := p.send(t, r.URL, PostsPath, fmt.Sprint("key-", sent),
+				encode(comment("Poisoned", fmt.Sprint("reader ", sent), "x")), false); a.status != http.StatusCreated {
+				t.Fatalf("comment %d is answered with %d %v\n%s", sent, a.status, a.err, a.body)
+			}
+		}
+	}
+	const body = `"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002",` +
+		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"`
+	for name, poison := range map[string]struct {
+		eventType, data string
+		failed          []string // projections that stop
+		says            string
+	}{
+		"one projection cannot apply it": {
+			"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts"}, "numeric",
+		},
+		"nobody can decode it": {
+			"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`,
+			[]string{"posts", "authors", "activity"},
+			"post.imported.v1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			post()
+			stream := uuid.NewString()
+			execute(t, database.url(), fmt.Sprintf(poisonSQL, stream, poison.eventType, poison.data))
+			post()
+			testdb.Eventually(t, "the projections have stopped", func() bool {
+				return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'failed'`) == len(poison.failed)
+			})
+			for _, projection := range r.Projections(t) {
+				if stopped := slices.Contains(poison.failed, projection.Name); stopped != (projection.State == "failed") ||
+					stopped && (projection.Error == nil || !strings.Contains(*projection.Error, poison.says)) {
+					t.Errorf("%+v, want %v to have failed, because of %q", projection, poison.failed, poison.says)
+				} else if stopped {
+					wantNoSecret(t, "the error of a projection", []byte(*projection.Error))
+				}
+			}
+			post() // ingest goes on
+			metrics := r.metrics(t)
+			for _, projection := range projections.All() {
+				if want := fmt.Sprintf(`novelgate_projection_failed{projection="%s"} %d`, projection.Name(),
+					map[bool]int{true: 1}[slices.Contains(poison.failed, projection.Name())]); !strings.Contains(metrics, want) {
+					t.Errorf("/metrics lacks %s", want)
+				}
+			}
+			testdb.Eventually(t, "the other projections go on", func() bool {
+				return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'running' AND (transaction_id, position) =
+					(SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`) == len(projections.All())-len(poison.failed)
+			})
+
+			repair(t, database.url(), stream, `{`+body+`}`)
+			for _, projection := range poison.failed {
+				if out := r.CLI(t, "projection", "retry", projection); out.Code != 0 {
+					t.Errorf("projection retry ends with %d\n%s", out.Code, out.Stderr)
+				}
+			}
+			count := wantSoundLog(t, database.url())
+			t.Logf("%d comments were taken; %d events", sent, count)
+		})
+	}
+	r.Refused(t, "projection", "retry", "nonsense")
+
+	t.Run("a newer replica wrote it", func(t *testing.T) {
+		stream := uuid.NewString()
+		execute(t, database.url(), fmt.Sprintf(poisonSQL, stream, "post.imported.v99", `{}`))
+		post()
+		testdb.Eventually(t, "the projections wait for a newer replica", func() bool {
+			out, all := r.CLI(t, "projection", "list", "--json"), len(projections.All())
+			waiting := all - 1 // novels does not look at comments
+			return strings.Count(out.Stdout, `"unknownEventType": "post.imported.v99"`) == waiting &&
+				strings.Count(out.Stdout, `"running"`) == all
+		})
+		repair(t, database.url(), stream, `{`+body+`}`)
+		wantSoundLog(t, database.url())
+	})
+}

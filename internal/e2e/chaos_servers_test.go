@@ -1,0 +1,468 @@
+package e2e_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
+)
+
+// host is a server on which every variant has a database and a role of its own.
+type host struct {
+	*server
+	address string // of TCP
+}
+
+// variant is a database as an operator may have set it up, and what becomes of a service on it. docs/settings.md has
+// the same table.
+type variant struct {
+	// statements set the database @DB up, and its owner @ROLE, who is no superuser. Those that begin with "IN DB " are run
+	// in it.
+	statements []string
+	owner      string // if it is not @ROLE
+	create     string // options of the database
+	query      string // added to the URL
+	tcp        bool
+	pooled     string // mode of a pgbouncer in between
+	refused    string // the whole message of a start that is refused; empty where the service works
+	warned     string // part of the log
+	starved    bool   // commands leave too little for what works in the background
+	then       []string
+	migrated   []string // statements of a superuser in the database once the tables are there
+}
+
+const elsewhere = `novelgate: migrate: the tables are not in schema public but in "@ROLE": stop every replica, and let the owner run ` +
+	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`, or see \"Tables in another schema\" in " +
+	"docs/settings.md"
+
+// wantWaiting refuses events of which the commit does not wait for the disk and for synchronous standbys.
+const wantWaiting = `CREATE FUNCTION public.want_waiting() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF current_setting('synchronous_commit') <> 'on' THEN
+        RAISE EXCEPTION 'synchronous_commit is %', current_setting('synchronous_commit');
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER want_waiting AFTER INSERT ON public.events FOR EACH STATEMENT EXECUTE FUNCTION public.want_waiting()`
+
+// variants are set up on one server.
+var variants = map[string]variant{
+	"an owner who is no superuser": {},
+	"a schema of the role, serializable by default": {statements: []string{
+		`IN DB CREATE SCHEMA AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET default_transaction_isolation = 'serializable'`,
+	}},
+	"a search_path, a client encoding and a statement_timeout of the role": {statements: []string{
+		`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER ROLE @ROLE SET search_path = elsewhere, public`,
+		`ALTER ROLE @ROLE SET client_encoding = 'LATIN1'`, `ALTER ROLE @ROLE SET statement_timeout = '500ms'`,
+	}},
+	"a search_path of the database, Turkish by ICU": {
+		create: `LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' TEMPLATE template0`,
+		statements: []string{
+			`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET search_path = elsewhere`,
+		},
+	},
+	"settings in the URL": {
+		query: "search_path=elsewhere&client_encoding=LATIN1&timezone=Asia/Kathmandu&datestyle=German",
+	},
+	"commits that do not wait, by the role": {
+		statements: []string{`ALTER ROLE @ROLE SET synchronous_commit = off`}, migrated: []string{wantWaiting},
+	},
+	"commits that wait for the disk only, by the database": {
+		statements: []string{`ALTER DATABASE @DB SET synchronous_commit = local`}, migrated: []string{wantWaiting},
+	},
+	"TLS required":              {tcp: true, query: "sslmode=require"},
+	"pgbouncer in session mode": {tcp: true, pooled: "session"},
+	"ten connections of the role": {
+		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 10`},
+		warned:     "has 10 of 10 connections left for this replica",
+	},
+	"tables in a schema of the role": {
+		statements: []string{
+			`IN DB ALTER SCHEMA public RENAME TO @ROLE`, `IN DB CREATE SCHEMA public AUTHORIZATION @ROLE`,
+			`IN DB ALTER SCHEMA @ROLE OWNER TO @ROLE`,
+		},
+		refused: elsewhere,
+		then:    []string{`IN DB DROP SCHEMA public`, `IN DB ALTER SCHEMA @ROLE RENAME TO public`},
+	},
+	"SQL_ASCII": {
+		create:  `ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`,
+		refused: `novelgate: check the database: the database does not store UTF8 but SQL_ASCII: use one that was created with ENCODING 'UTF8' TEMPLATE template0`,
+	},
+	"LATIN1": {
+		create:  `ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`,
+		refused: `novelgate: check the database: the database does not store UTF8 but LATIN1: use one that was created with ENCODING 'UTF8' TEMPLATE template0`,
+	},
+	"read-only": {
+		statements: []string{`ALTER DATABASE @DB SET default_transaction_read_only = on`},
+		refused:    `novelgate: check the database: the database is read-only: default_transaction_read_only is on for the server, the database or the role`,
+	},
+	"no right to make tables": {
+		statements: []string{`GRANT CONNECT, CREATE ON DATABASE @DB TO @ROLE`},
+		owner:      "postgres",
+		refused: "novelgate: migrate: the role of the service lacks a right: `GRANT CREATE ON SCHEMA public TO " +
+			"\"@ROLE\"`, or make it the owner of the database",
+	},
+	"no right to make schemas": {
+		statements: []string{`IN DB GRANT CREATE ON SCHEMA public TO @ROLE`},
+		owner:      "postgres",
+		refused: "novelgate: migrate: the role of the service lacks a right: `GRANT CREATE ON DATABASE \"@DB\" TO " +
+			"\"@ROLE\"`, or make it the owner of the database",
+	},
+	"five connections of the role": {
+		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 5`},
+		refused: `novelgate: open the database: the database server lets this role have too few connections: commands need 7, and 5 of 5 are left: ` +
+			`raise max_connections (400), or the connection limit of the role or the database, or lower --lanes`,
+	},
+	"TLS refused": {
+		tcp: true, query: "sslmode=disable",
+		refused: `no encryption (SQLSTATE 28000)`,
+	},
+	"pgbouncer in transaction mode": {
+		tcp: true, pooled: "transaction",
+		refused: `novelgate: check the database: a pooler lets connections share sessions of the database server: set it to session mode, or connect directly`,
+	},
+}
+
+// TestServers starts the service on databases that operators may have. Where it works it stores, shows, projects,
+// rebuilds and verifies; else it is refused at the start in one sentence.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	for i, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range variants {
+			if !yield(name) {
+				return
+			}
+		}
+	}) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h.try(t, variants[name], fmt.Sprintf("v%d", i))
+		})
+	}
+	t.Run("a standby", func(t *testing.T) {
+		t.Parallel()
+		primary := startServer(t)
+		standby := startStandby(t, primary)
+		wantOneSentence(t, standby.url(),
+			`novelgate: check the database: the database server is a standby: connect to the primary`)
+	})
+	for _, connections := range []int{10, 15} {
+		t.Run(fmt.Sprintf("%d connections", connections), func(t *testing.T) {
+			t.Parallel()
+			small := startServerWith(t, map[string]string{"max_connections": strconv.Itoa(connections), "fsync": "off"})
+			(&host{server: small}).try(t, variant{
+				warned:  fmt.Sprintf("has %[1]d of %[1]d connections left for this replica", connections-3), // three for superusers
+				starved: connections == 10,
+			}, "few")
+		})
+	}
+}
+
+func startHost(t *testing.T) *host {
+	t.Helper()
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &host{
+		address: address,
+		server: startServerWith(t, map[string]string{
+			"fsync": "off", "listen_addresses": "127.0.0.1", "port": port,
+			"max_connections": "400", // for several services at a time
+		}),
+	}
+	clusters, err := filepath.Glob(filepath.Join(h.dir, "pg*", "PG_VERSION"))
+	if err != nil || len(clusters) != 1 {
+		t.Fatal(clusters, err)
+	}
+	cluster := filepath.Dir(clusters[0])
+	certificate, key := selfSigned(t)
+	for name, content := range map[string]string{
+		"server.crt": certificate, "server.key": key,
+		"pg_hba.conf": "local all all trust\nhostssl all all 127.0.0.1/32 trust\n",
+	} {
+		if err := os.WriteFile(filepath.Join(cluster, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handOver(t, cluster, clusters[0])
+	execute(t, h.url(), `ALTER SYSTEM SET ssl = on`, `SELECT pg_reload_conf()`)
+	testdb.Eventually(t, "the server speaks TLS",
+		func() bool { return value[string](t, h.url(), `SHOW ssl`) == "on" })
+	return h
+}
+
+// try sets a variant up and looks what becomes of a service on it.
+func (h *host) try(t *testing.T, v variant, name string) {
+	t.Helper()
+	role := name + "_role"
+	fill := strings.NewReplacer("@ROLE", role, "@DB", name).Replace
+	owner := v.owner
+	if owner == "" {
+		owner = role
+	}
+	execute(t, h.url(), `CREATE ROLE `+role+` LOGIN`, `CREATE DATABASE `+name+` OWNER `+owner+` `+v.create)
+	within := inDatabase(t, h.url(), name, "")
+	set := func(statements []string) {
+		for _, statement := range statements {
+			where := h.url()
+			statement, inside := strings.CutPrefix(statement, "IN DB ")
+			if inside {
+				where = within
+			}
+			execute(t, where, fill(statement))
+		}
+	}
+	service := h.urlFor(t, v, name, role)
+	if v.then != nil { // it has worked before
+		if out := RunCLI(t, service, "migrate"); out.Code != 0 {
+			t.Fatal(out.Stderr)
+		}
+	}
+	set(v.statements)
+	if v.refused != "" {
+		wantOneSentence(t, service, fill(v.refused))
+		if v.then == nil {
+			return
+		}
+		set(v.then)
+	}
+	wantWorks(t, service, within, v)
+}
+
+// urlFor is how the service connects to its database.
+func (h *host) urlFor(t *testing.T, v variant, name, role string) string {
+	t.Helper()
+	made := inDatabase(t, h.url(), name, role)
+	u, err := url.Parse(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	if v.tcp {
+		query.Del("host")
+		query.Del("port")
+		u.Host = h.address
+	}
+	if v.pooled != "" {
+		u.Host = startBouncer(t, v.pooled, h.address)
+		query.Set("sslmode", "disable")
+	}
+	query.Set("connect_timeout", "10") // a busy machine may take long to fork a process
+	u.RawQuery = query.Encode()
+	if v.query != "" {
+		u.RawQuery += "&" + v.query
+	}
+	return u.String()
+}
+
+// inDatabase is the URL with another database and, unless it is empty, another role.
+func inDatabase(t *testing.T, server, name, role string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	if role != "" {
+		u.User = url.User(role)
+		query := u.Query()
+		query.Del("user")
+		u.RawQuery = query.Encode()
+	}
+	return u.String()
+}
+
+// wantOneSentence wants a start to be refused with exit code 1 and a message of one line, which is or ends with the
+// sentence.
+func wantOneSentence(t *testing.T, databaseURL, sentence string) {
+	t.Helper()
+	p := launch(t, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--allow-unsafe-durability",
+		"--lanes", "2",
+		"--data-dir", t.TempDir(), "--database-url", databaseURL)
+	if code := p.wait(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	said := strings.TrimSpace(lastLines(p.stderr.String(), 1))
+	if !strings.HasSuffix(said, sentence) || strings.HasPrefix(sentence, "novelgate: ") && said != sentence {
+		t.Errorf("refused with\n%s\nwant\n%s", p.stderr, sentence)
+	}
+}
+
+// wantWorks takes a comment in, shows it, projects it, rebuilds its projection and verifies everything. observer is a
+// URL of a superuser.
+func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
+	t.Helper()
+	const title, words = "Größe 漢字 ı İ", "Größe 漢字 ı İ: ß, 🂡"
+	if out := RunCLI(t, databaseURL, "migrate"); out.Code != 0 {
+		t.Fatalf("migrate: exit code %d\n%s", out.Code, out.Stderr)
+	}
+	execute(t, observer, v.migrated...)
+	partner := newPartner(t, databaseURL) // before the service has taken its connections
+	r := serve(t, databaseURL, "--allow-unsafe-durability", "--lanes", "2", "--request-timeout", "20s")
+	for i := range 3 {
+		body := encode(comment(title, "reader-1", words))
+		if a := partner.send(t, r.URL, PostsPath, fmt.Sprintf("k-%d", i), body, false); a.status != 201 {
+			t.Fatalf("a comment: %d %v\n%s", a.status, a.err, a.body)
+		}
+	}
+	// The same title in other case and composition.
+	if a := partner.send(t, r.URL, PostsPath, "k-3", encode(comment("GRÖSSE 漢字 ı i̇", "reader-1", words)),
+		false); a.status != 201 {
+		t.Fatalf("a comment: %d %v\n%s", a.status, a.err, a.body)
+	}
+	if status, body := Get(t, r.URL+"/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	if !strings.Contains(r.stderr.String(), v.warned) {
+		t.Errorf("the log lacks %q:\n%s", v.warned, r.stderr)
+	}
+	if v.warned == "" && strings.Contains(r.stderr.String(), "few connections") {
+		t.Errorf("it warns without a reason:\n%s", r.stderr)
+	}
+	if v.starved {
+		return
+	}
+	projected := func() bool {
+		return value[int](t, observer, `SELECT count(*) FROM analytics.posts WHERE content LIKE '% says ' || $1`, words) == 4 &&
+			value[int](t, observer, `SELECT count(*) FROM analytics.novels`) == 1
+	}
+	testdb.Eventually(t, "the comments and their novel are projected", projected)
+	if titles := value[string](t, observer, `SELECT string_agg(title, ' | ') FROM analytics.novels`); titles != title {
+		t.Errorf("the titles are %q, want %q", titles, title)
+	}
+	if tables := value[int](t, observer,
+		`SELECT count(*) FROM pg_class WHERE relname IN ('events', 'posts') AND relkind = 'r' AND relnamespace <> 'public'::regnamespace`); tables != 0 {
+		t.Errorf("%d tables are not in schema public", tables)
+	}
+	awaitSealed(t, observer)
+	r.Stop(t)
+	for _, args := range [][]string{{"projection", "rebuild", "posts"}, {"events", "verify"}} {
+		var out Output
+		testdb.Eventually(t, "the server or the pooler takes connections", func() bool {
+			out = RunCLI(t, databaseURL, args...)
+			return v.pooled == "" || !strings.Contains(out.Stderr, "connection refused")
+		})
+		if out.Code != 0 {
+			t.Errorf("%v: exit code %d\n%s%s", args, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	if !projected() {
+		t.Error("the rebuilt table lacks comments")
+	}
+}
+
+// startBouncer starts a pgbouncer in front of a server and returns its address. Without one the test is skipped.
+func startBouncer(t *testing.T, mode, server string) string {
+	t.Helper()
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Skip("pgbouncer is not installed: .ci/run installs it with apt-get")
+	}
+	address, dir := freeAddress(t), t.TempDir()
+	listen, listenPort, _ := net.SplitHostPort(address)
+	to, toPort, _ := net.SplitHostPort(server)
+	// The users are those of a file: pgbouncer trusts them as the server does.
+	users := ""
+	for i := range len(variants) {
+		users += fmt.Sprintf("\"v%d_role\" \"\"\n", i)
+	}
+	config := fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = %s\nlisten_port = "+
+		"%s\nunix_socket_dir =\nauth_type = trust\n"+
+		"auth_file = %s\npool_mode = %s\ndefault_pool_size = 60\nmax_client_conn = 200\nserver_tls_sslmode = require\n",
+		to, toPort, listen, listenPort, filepath.Join(dir, "users"), mode)
+	for name, content := range map[string]string{"users": users, "ini": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{filepath.Join(dir, "ini")}
+	if os.Geteuid() == 0 { // it refuses to run as root
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"-u", "nobody"}, args...)
+	}
+	said := &Capture{}
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	// Started again when it ends, as service managers do: version 1.18 may end with "bad client state" when it has sent
+	// a cancel request on.
+	go func() {
+		defer close(stopped)
+		for ctx.Err() == nil {
+			cmd := exec.CommandContext(ctx, program, args...)
+			cmd.Stdout, cmd.Stderr = said, said
+			_ = cmd.Run()
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-stopped
+	})
+	testdb.Eventually(t, "pgbouncer listens", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil || strings.Contains(said.String(), "FATAL")
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("pgbouncer said at last:\n%s", lastLines(said.String(), 12))
+		}
+	})
+	return address
+}
+
+// freeAddress returns an address on which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// selfSigned returns a certificate and its key.
+func selfSigned(t *testing.T) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: stored}))
+}

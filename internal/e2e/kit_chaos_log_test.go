@@ -1,0 +1,179 @@
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/reference"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+)
+
+// readModels are the tables that derive from the log.
+var readModels = []string{
+	"title_lookup", "threads", "integrations", "api_keys", "posts", "authors",
+	"novels", "daily_authors", "daily_facts", "thread_activity", "integration_activity",
+}
+
+// wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a
+// replay through the projections and the reference model. It waits until the projections have caught up, and
+// returns how many events there are. Call it when nobody sends.
+func wantSoundLog(t testing.TB, databaseURL string) int {
+	t.Helper()
+	for what, query := range map[string]string{
+		"events out of the order of their stream": `SELECT count(*) FROM (SELECT stream_version, row_number() OVER
+			(PARTITION BY stream_id ORDER BY transaction_id, position) AS n FROM events) AS e WHERE stream_version <> n`,
+		"events out of place in their transaction": `SELECT count(*) FROM (SELECT position, row_number() OVER
+			(PARTITION BY transaction_id ORDER BY position) - 1 AS n FROM events) AS e WHERE position <> n`,
+		"streams of two types": `SELECT count(*) FROM (SELECT FROM events GROUP BY stream_id HAVING count(DISTINCT stream_type) > 1) AS e`,
+		"transactions with a gap before them in the ledger": `SELECT count(*) FROM (SELECT first_log_index, coalesce(lag(first_log_index + event_count)
+			OVER (ORDER BY transaction_id), 0) AS n FROM ledger_seals) AS s WHERE first_log_index <> n`,
+		"sealed transactions of " +
+			"another size": `SELECT count(*) FROM ledger_seals AS s WHERE event_count <> (SELECT count(*) FROM events AS e WHERE e.transaction_id = s.transaction_id)`,
+		"signed checkpoints beyond the tree": `SELECT count(*) FROM ledger_checkpoints WHERE tree_size > (SELECT tree_size FROM ledger_state)`,
+		"novels with a title in common":      `SELECT count(*) - count(DISTINCT folded_title) FROM title_lookup`,
+	} {
+		if found := value[int](t, databaseURL, query); found != 0 {
+			t.Errorf("%d %s", found, what)
+		}
+	}
+	recorded := settledLog(t, databaseURL)
+	awaitProjections(t, databaseURL, recorded)
+
+	live := contents(t, databaseURL, readModels, `SELECT t::text FROM %s AS t`)
+	rebuilt := contents(t, replayed(t, recorded), readModels, `SELECT t::text FROM %s AS t`)
+	wantSame(t, "a replay through the projections", rebuilt, live)
+	var tables []string
+	for _, p := range slices.Concat(projections.All(), projections.Inline()) {
+		tables = append(tables, p.Tables()...)
+	}
+	wantReference(t, databaseURL, recorded, tables...)
+	return len(recorded)
+}
+
+// wantReference wants tables to hold what the reference model makes of the log.
+func wantReference(t testing.TB, databaseURL string, recorded []events.Recorded, tables ...string) {
+	t.Helper()
+	model, err := reference.Of(recorded).Tables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := connect(t, databaseURL)
+	defer func() { _ = connection.Close(context.Background()) }()
+	want, got := map[string][]string{}, map[string][]string{}
+	for _, table := range tables {
+		rows, err := reference.Read(context.Background(), connection, table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := model[table]; !known {
+			t.Fatalf("the reference model has no table %s", table)
+		}
+		want[table], got[table] = model[table], rows
+	}
+	wantSame(t, "the reference model", want, got)
+}
+
+// settledLog reads the whole log when readers see all of it, which is soon after the last transaction that was there
+// meanwhile. Call it when nobody sends.
+func settledLog(t testing.TB, databaseURL string) (recorded []events.Recorded) {
+	t.Helper()
+	testdb.Eventually(t, "readers see the whole log", func() bool {
+		stored := value[int](t, databaseURL, `SELECT count(*) FROM events`)
+		recorded = readLog(t, databaseURL)
+		return len(recorded) == stored
+	})
+	return recorded
+}
+
+// readLog reads what is settled of the log, in its order.
+func readLog(t testing.TB, databaseURL string) []events.Recorded {
+	t.Helper()
+	connection := connect(t, databaseURL)
+	defer func() { _ = connection.Close(context.Background()) }()
+	var all []events.Recorded
+	after := events.Position{}
+	for {
+		batch, err := eventlog.ReadAfter(context.Background(), connection, after, 5000)
+		if err != nil {
+			t.Fatalf("read the log: %v", err)
+		}
+		if len(batch) == 0 {
+			return all
+		}
+		all = append(all, batch...)
+		after = batch[len(batch)-1].Position
+	}
+}
+
+// awaitProjections waits until every projection stands at the end of the log, and returns how long that took.
+func awaitProjections(t testing.TB, databaseURL string, recorded []events.Recorded) time.Duration {
+	t.Helper()
+	began := time.Now()
+	end := recorded[len(recorded)-1].Position.String()
+	var states string
+	testdb.Eventually(t, "every projection is at "+end, func() bool {
+		states = value[string](t, databaseURL,
+			`SELECT coalesce(string_agg(DISTINCT state || ' ' || transaction_id || '/' || position, ', '), '') FROM projections`)
+		return states == "running "+end
+	})
+	return time.Since(began)
+}
+
+// contents returns the rows that a query finds in each table, sorted.
+func contents(t testing.TB, databaseURL string, tables []string, query string) map[string][]string {
+	t.Helper()
+	connection := connect(t, databaseURL)
+	defer func() { _ = connection.Close(context.Background()) }()
+	found := map[string][]string{}
+	for _, table := range tables {
+		text := query
+		if strings.Contains(text, "%s") {
+			text = fmt.Sprintf(query, table)
+		}
+		rows, err := connection.Query(context.Background(), text)
+		if err != nil {
+			t.Fatalf("read %s: %v", table, err)
+		}
+		if found[table], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			t.Fatalf("read %s: %v", table, err)
+		}
+		slices.Sort(found[table])
+	}
+	return found
+}
+
+// wantSame compares tables by digest, and shows the first rows that differ.
+func wantSame(t testing.TB, what string, want, got map[string][]string) {
+	t.Helper()
+	for table, rows := range got {
+		if digest(rows) == digest(want[table]) {
+			continue
+		}
+		missing, extra := without(want[table], rows), without(rows, want[table])
+		t.Errorf("%s has %d rows, %s gives %d; the first of %d and %d that differ (-replay +table)\n%s", table, len(rows),
+			what, len(want[table]),
+			len(missing), len(extra), gocmp.Diff(missing[:min(3, len(missing))], extra[:min(3, len(extra))]))
+	}
+}
+
+func digest(rows []string) [sha256.Size]byte { return sha256.Sum256([]byte(strings.Join(rows, "\n"))) }
+
+// without returns the elements of a that are not in b; both are sorted.
+func without[T cmp.Ordered](a, b []T) []T {
+	return slices.DeleteFunc(slices.Clone(a), func(row T) bool {
+		_, found := slices.BinarySearch(b, row)
+		return found
+	})
+}

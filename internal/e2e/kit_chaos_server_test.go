@@ -1,0 +1,258 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
+	"novelgate/migrations"
+)
+
+// server is a PostgreSQL of this test, on disk, with fsync on.
+type server struct {
+	dir      string
+	settings map[string]string // on its command line
+	ours     *pgserver.Server
+}
+
+// template is the directory of a stopped server whose database is migrated, made once: initdb and migrations take
+// longer than many a test.
+var template = sync.OnceValue(func() (err error) {
+	if templateDir, err = os.MkdirTemp("", "novelgate-e2e-"); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: templateDir, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(migrations.Up(ctx, server.URL()), server.Stop(ctx))
+})
+
+// templateDir is empty until a test needs the template. TestMain deletes it.
+var templateDir string
+
+// startServer starts a copy of template: all of these have one system identifier.
+func startServer(t testing.TB) *server {
+	t.Helper()
+	brittle(t)
+	if err := template(); err != nil {
+		t.Fatalf("make a server to copy: %v", err)
+	}
+	clusters, err := filepath.Glob(filepath.Join(templateDir, "pg*", "PG_VERSION"))
+	if err != nil || len(clusters) != 1 {
+		t.Fatal(clusters, err)
+	}
+	s := &server{dir: dataDir(t)}
+	carryOut(t, "cp", "-a", filepath.Dir(clusters[0]), s.dir)
+	s.start(t)
+	s.stopAtEnd(t)
+	return s
+}
+
+// startServerWith starts one on an empty directory, with settings.
+func startServerWith(t testing.TB, settings map[string]string) *server {
+	t.Helper()
+	s := &server{dir: dataDir(t), settings: settings}
+	s.start(t)
+	s.stopAtEnd(t)
+	return s
+}
+
+// stopAtEnd stops the server when the test ends, and searches its log for secrets.
+func (s *server) stopAtEnd(t testing.TB) {
+	t.Cleanup(func() {
+		if err := s.ours.Stop(context.Background()); err != nil {
+			t.Errorf("stop PostgreSQL: %v", err)
+		}
+		if log, err := os.ReadFile(filepath.Join(s.dir, "postgres.log")); err == nil {
+			wantNoSecret(t, "the log of PostgreSQL", log)
+		}
+	})
+}
+
+// dataDir returns a directory with a path short enough for a socket. It is deleted when the test has ended, and the
+// server of a killed service, which ends by itself, has left it.
+func dataDir(t testing.TB) string {
+	t.Helper()
+	brittle(t)
+	dir, err := os.MkdirTemp("", "novelgate-e2e-") //nolint:usetesting // the name of the test would make the path too long for a socket
+	if err != nil {
+		t.Fatalf("make data directory: %v", err)
+	}
+	t.Cleanup(func() {
+		testdb.Eventually(t, "no PostgreSQL writes to the data directory", func() bool {
+			pid, _ := livingPostmaster(dir)
+			return pid == 0
+		})
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove data directory: %v", err)
+		}
+	})
+	return dir
+}
+
+func (s *server) start(t testing.TB) {
+	t.Helper()
+	var err error
+	if s.ours, err = pgserver.Start(t.Context(),
+		pgserver.Config{DataDir: s.dir, Settings: s.settings, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatalf("start PostgreSQL: %v", err)
+	}
+}
+
+func (s *server) url() string { return s.ours.URL() }
+
+// crash stops the server as pg_ctl -m immediate does: without a checkpoint, so that the next start recovers.
+func (s *server) crash(t testing.TB) {
+	t.Helper()
+	if err := syscall.Kill(postmaster(t, s.dir), syscall.SIGQUIT); err != nil {
+		t.Fatalf("send SIGQUIT: %v", err)
+	}
+	select {
+	case <-s.ours.Done():
+	case <-time.After(patience):
+		t.Fatal("PostgreSQL has not stopped")
+	}
+	if err := s.ours.Stop(context.Background()); err != nil {
+		t.Fatalf("free the data directory: %v", err)
+	}
+}
+
+// freeze stops all processes of the server, so that it takes connections (the kernel does) and answers nothing. The
+// function that it returns lets them go on.
+func (s *server) freeze(t testing.TB) (thaw func()) {
+	t.Helper()
+	connection := connect(t, s.url())
+	defer func() { _ = connection.Close(context.Background()) }()
+	first := suspend(t, postmaster(t, s.dir)) // so that there are no new ones
+	others := suspend(t, backends(t, connection, `true`)...)
+	return func() { first(); others() }
+}
+
+// freezeWriters stops the processes that serve the committers, one of them at least in the middle of its transaction.
+// All others go on, and new ones are born.
+func (s *server) freezeWriters(t testing.TB) (thaw func()) {
+	t.Helper()
+	connection := connect(t, s.url())
+	defer func() { _ = connection.Close(context.Background()) }()
+	const writers = `application_name = 'novelgate-append'`
+	testdb.Eventually(t, "a writer is stopped in the middle of its transaction", func() bool {
+		thaw = suspend(t, backends(t, connection, writers)...)
+		if len(backends(t, connection, writers+` AND backend_xid IS NOT NULL`)) > 0 {
+			return true
+		}
+		thaw()
+		return false
+	})
+	return thaw
+}
+
+// backends lists processes of the server, without the one that is asked.
+func backends(t testing.TB, connection *pgx.Conn, condition string) []int {
+	t.Helper()
+	rows, err := connection.Query(t.Context(),
+		`SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
+	if err != nil {
+		t.Fatalf("list processes: %v", err)
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		t.Fatalf("list processes: %v", err)
+	}
+	return pids
+}
+
+// suspend stops processes. They go on when resume is called, at the end of the test at the latest.
+func suspend(t testing.TB, pids ...int) (resume func()) {
+	t.Helper()
+	var stopped []int
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err == nil { // else it has ended since
+			stopped = append(stopped, pid)
+		}
+	}
+	resume = func() {
+		for _, pid := range stopped {
+			_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
+		}
+		stopped = nil
+	}
+	t.Cleanup(resume)
+	return resume
+}
+
+// postmaster returns the process of the server that runs on a data directory.
+func postmaster(t testing.TB, dir string) int {
+	t.Helper()
+	pid, _ := livingPostmaster(dir)
+	if pid == 0 {
+		t.Fatalf("no PostgreSQL runs on %s", dir)
+	}
+	return pid
+}
+
+// livingPostmaster returns the process of the server on a data directory and whether the server has written that it is
+// ready. The process is 0 when there is none: a killed one leaves its file behind.
+func livingPostmaster(dir string) (pid int, ready bool) {
+	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
+	if err != nil || len(files) == 0 {
+		return 0, false
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		return 0, false
+	}
+	first, rest, _ := strings.Cut(string(content), "\n")
+	pid, err = strconv.Atoi(first)
+	if err != nil || syscall.Kill(pid, 0) != nil {
+		return 0, false
+	}
+	return pid, strings.Contains(rest, "ready")
+}
+
+func connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	connection, err := pgx.Connect(context.Background(), url)
+	if err != nil {
+		t.Fatalf("connect to the database: %v", err)
+	}
+	return connection
+}
+
+// execute runs statements on the database, as its superuser.
+func execute(t testing.TB, url string, statements ...string) {
+	t.Helper()
+	connection := connect(t, url)
+	defer func() { _ = connection.Close(context.Background()) }()
+	for _, statement := range statements {
+		if _, err := connection.Exec(context.Background(), statement); err != nil {
+			t.Fatalf("%v\n%s", err, statement)
+		}
+	}
+}
+
+// value returns the one value that a query selects, the zero value when it selects none.
+func value[T any](t testing.TB, url, query string, args ...any) T {
+	t.Helper()
+	connection := connect(t, url)
+	defer func() { _ = connection.Close(context.Background()) }()
+	var v T
+	if err := connection.QueryRow(context.Background(), query, args...).Scan(&v); err != nil &&
+		!errors.Is(err, pgx.ErrNoRows) {
+		t.Fatalf("%v\n%s", err, query)
+	}
+	return v
+}

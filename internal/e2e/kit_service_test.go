@@ -1,0 +1,224 @@
+package e2e_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
+)
+
+// patience is how long a test waits for what must come. It is no promise: the machine may be busy with other work.
+const patience = testdb.UntilSettled
+
+// process is one run of the program.
+type process struct {
+	cmd            *exec.Cmd
+	stdout, stderr *Capture
+	exited         chan struct{} // closed when the process has ended
+	killed         bool
+}
+
+// launch starts the program with the arguments, in an environment without settings of its own. When the test ends it is
+// killed, and what it has said on standard error may hold no secret.
+func launch(t testing.TB, args ...string) *process {
+	t.Helper()
+	p := &process{
+		cmd:    exec.CommandContext(context.Background(), Binary(t), args...),
+		stdout: &Capture{}, stderr: &Capture{}, exited: make(chan struct{}),
+	}
+	for _, setting := range os.Environ() {
+		if !strings.HasPrefix(setting, "NOVELGATE_") && !strings.HasPrefix(setting, "DATABASE_URL=") {
+			p.cmd.Env = append(p.cmd.Env, setting)
+		}
+	}
+	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start novelgate %s: %v", strings.Join(args, " "), err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // ProcessState tells
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		said := p.stderr.String()
+		wantNoSecret(t, "standard error of novelgate "+args[0], []byte(said))
+		for _, disaster := range []string{"DATA RACE", "panic"} {
+			if at := strings.Index(said, disaster); at >= 0 {
+				t.Errorf("novelgate %s: %.4000s", args[0], said[max(0, at-200):])
+			}
+		}
+		if t.Failed() {
+			t.Logf("novelgate %s said at last:\n%s", strings.Join(args, " "), lastLines(said, 12))
+		}
+	})
+	return p
+}
+
+// kill sends SIGKILL and waits for the end.
+func (p *process) kill() {
+	p.killed = true
+	_ = p.cmd.Process.Kill() // it may have ended already
+	<-p.exited
+}
+
+func (p *process) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		t.Errorf("send %v: %v", signal, err)
+	}
+}
+
+// wait returns the exit code, and fails the test when the process does not end.
+func (p *process) wait(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		t.Fatalf("the process has not ended within %v\n%s", patience, lastLines(p.stderr.String(), 12))
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// line waits for a line on standard output that begins with prefix and returns the rest of it.
+func (p *process) line(t testing.TB, prefix string) (rest string) {
+	t.Helper()
+	testdb.Eventually(t, "the process says "+prefix, func() bool {
+		select {
+		case <-p.exited:
+			t.Fatalf("the process ended with %d before it said %q\n%s", p.cmd.ProcessState.ExitCode(), prefix, p.stderr)
+		default:
+		}
+		for text := range strings.Lines(p.stdout.String()) {
+			var found bool
+			if rest, found = strings.CutPrefix(text, prefix); found && strings.HasSuffix(rest, "\n") {
+				rest = strings.TrimSpace(rest)
+				return true
+			}
+		}
+		return false
+	})
+	return rest
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n-1):], "")
+}
+
+// Service is one running `novelgate serve`.
+type Service struct {
+	*process           // nil if something else runs it
+	URL         string // of --listen, without a trailing slash
+	OpsURL      string // of --ops-listen, likewise
+	DatabaseURL string
+
+	registrar sync.Once // makes registers
+	registers *Person   // who registers partners
+
+	http *http.Client
+}
+
+// Attach returns a client of a service that something else runs at the URL.
+func Attach(url string) *Service {
+	return &Service{URL: url, http: &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // there are none
+		Timeout:       patience,
+	}}
+}
+
+// patient lets a request take its time.
+var patient = []string{"--request-timeout", "30s"}
+
+// publicURL is what URLs in answers of serve's services begin with, whichever replica answers.
+const publicURL = "https://platform.example"
+
+// Start runs the service on a database whose server may lose commits, with time for requests on a busy machine, and
+// waits until it listens. When the test ends the service must stop.
+func Start(t testing.TB, databaseURL string, flags ...string) *Service {
+	t.Helper()
+	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient, flags)...)
+	s.DatabaseURL = databaseURL
+	t.Cleanup(func() {
+		if !s.killed {
+			s.Stop(t)
+		}
+	})
+	return s
+}
+
+// serve starts a service of a chaos test, with its own settings but for the addresses, and waits until it listens. It
+// is killed when the test ends.
+func serve(t testing.TB, databaseURL string, flags ...string) *Service {
+	t.Helper()
+	brittle(t)
+	s := start(t, append([]string{"--database-url", databaseURL, "--public-url", publicURL, "--log-level", "debug"},
+		flags...)...)
+	s.DatabaseURL = databaseURL
+	return s
+}
+
+// serveEmbedded does the same on the embedded database in dir.
+func serveEmbedded(t testing.TB, dir string, flags ...string) *Service {
+	t.Helper()
+	return start(t, append([]string{"--data-dir", dir, "--public-url", publicURL, "--log-level", "debug"}, flags...)...)
+}
+
+func start(t testing.TB, flags ...string) *Service {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "novelgate-e2e-") //nolint:usetesting // a shared service outlives the test that starts it
+	if err != nil {
+		t.Fatalf("make data directory: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := Attach("")
+	t.Cleanup(s.http.CloseIdleConnections)
+	s.process = launch(t, slices.Concat([]string{
+		"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data-dir", dir,
+	}, flags)...)
+	s.URL = strings.TrimRight(s.line(t, "Novelgate is listening on "), "/")
+	s.OpsURL = strings.TrimRight(s.line(t, "Operations (metrics, health, pprof) on "), "/")
+	return s
+}
+
+// Stop sends SIGTERM unless the service has ended, and wants exit code 0.
+func (s *Service) Stop(t testing.TB) {
+	t.Helper()
+	s.http.CloseIdleConnections()
+	select {
+	case <-s.exited:
+	default:
+		s.signal(t, syscall.SIGTERM)
+	}
+	if code := s.wait(t); code != 0 {
+		t.Errorf("the service ended with %d, want 0\n%s", code, lastLines(s.stderr.String(), 12))
+	}
+}
+
+// said returns the newest lines of the log.
+func (s *Service) said() string {
+	if s.process == nil {
+		return ""
+	}
+	return lastLines(s.stderr.String(), 100)
+}
+
+// metrics scrapes the service and looks for secrets in what it exports.
+func (s *Service) metrics(t testing.TB) string {
+	t.Helper()
+	status, body := Get(t, s.OpsURL+"/metrics")
+	if status != http.StatusOK {
+		t.Errorf("/metrics is %d, want 200", status)
+	}
+	wantNoSecret(t, "/metrics", []byte(body))
+	return body
+}

@@ -1,0 +1,216 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/transparency-dev/formats/proof"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
+)
+
+// ledgerStatus asks the command line.
+func ledgerStatus(t *testing.T, s *Service) ledger.Status {
+	t.Helper()
+	out := s.CLI(t, "ledger", "status", "--json")
+	var status ledger.Status
+	if err := json.Unmarshal([]byte(out.Stdout), &status); out.Code != 0 || err != nil {
+		t.Fatalf("ledger status ended with %d: %v\n%s", out.Code, err, out.Stderr)
+	}
+	return status
+}
+
+// awaitSigned waits until the newest checkpoint covers everything that is stored.
+func awaitSigned(t *testing.T, s *Service) {
+	t.Helper()
+	s.Projected(t, []any{new(int)}, `SELECT 1 FROM ledger_state WHERE tree_size > 0 AND tree_size = (SELECT count(*) FROM events)
+		AND tree_size = (SELECT max(tree_size) FROM ledger_checkpoints)`)
+}
+
+// TestLedger signs what was appended, under the name and with the key that the operator chose, and publishes it.
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	published := t.TempDir()
+	s := Start(t, testdb.New(t), "--ledger-origin", "ledger.example/novels", "--ledger-publish-dir", published)
+	for _, name := range []string{"one", "two", "three"} {
+		if out := s.CLI(t, "integration", "create", name); out.Code != 0 {
+			t.Fatal(out.Stderr)
+		}
+	}
+	awaitSigned(t, s)
+	status := ledgerStatus(t, s)
+	if status.Error != nil || *status.Origin != "ledger.example/novels" || len(status.VerifierKeys) != 1 {
+		t.Fatalf("status: %+v", status)
+	}
+	verifier, err := note.NewVerifier(status.VerifierKeys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := s.Send(t, Request{Method: http.MethodGet, Path: "/ledger/checkpoint"}).Body
+	if _, err := note.Open(text, note.VerifierList(verifier)); err != nil ||
+		!strings.HasPrefix(string(text), "ledger.example/novels\n") {
+		t.Errorf("checkpoint: %v\n%s", err, text)
+	}
+	if keys := s.Send(t, Request{
+		Method: http.MethodGet,
+		Path:   "/ledger/key",
+	}).Body; string(keys) != status.VerifierKeys[0]+"\n" {
+		t.Errorf("keys: %s", keys)
+	}
+	var p proof.TLogProof
+	if err := p.Unmarshal(s.Send(t, Request{
+		Method: http.MethodGet,
+		Path:   "/ledger/proof?logIndex=1",
+	}).Body); err != nil {
+		t.Fatal(err)
+	}
+	code, bundle := Get(t, s.URL+"/ledger/tile/entries/000.p/2")
+	if code != http.StatusOK {
+		t.Fatalf("entries: %d", code)
+	}
+	entry := []byte(bundle)[2+int(bundle[0])<<8+int(bundle[1])+2:]
+	var hashes tlog.RecordProof
+	for _, hash := range p.Hashes {
+		hashes = append(hashes, hash)
+	}
+	root, err := tlog.ParseHash(status.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tlog.CheckRecord(hashes, status.Size, root, 1, tlog.RecordHash(entry)); err != nil {
+		t.Error(err)
+	}
+	s.Send(t, Request{Method: http.MethodGet, Path: "/ledger/proof?logIndex=1000000"}).WantProblem(t,
+		http.StatusNotFound, "not_found")
+	for query, field := range map[string]string{
+		"": "logIndex", "logIndex=first": "logIndex", "logIndex=-1": "logIndex", "logIndex=0&logIndex=1": "logIndex",
+		"logIndex=0&treeSize=1": "treeSize", "%zz": "query",
+	} {
+		s.Send(t, Request{Method: http.MethodGet, Path: "/ledger/proof?" + query}).WantInvalid(t, field)
+	}
+	testdb.Eventually(t, "the checkpoint is published", func() bool {
+		copied, err := os.ReadFile(filepath.Join(published, "checkpoint"))
+		return err == nil && string(copied) == string(text)
+	})
+	code, metrics := Get(t, s.OpsURL+"/metrics")
+	if code != http.StatusOK || !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") ||
+		!strings.Contains(metrics, `novelgate_ledger_publishing_refused{target="`+published+`"} 0`) {
+		t.Errorf("/metrics: %d", code)
+	}
+	s.Refused(t, "serve", "--ledger-key", filepath.Join(published, "none"))
+	s.Refused(t, "serve", "--ledger-publish-url", "ftp://example.com")
+}
+
+// TestLedgerOfTwoReplicas: the one without the key seals and serves, and says why it does not sign. A new key joins the
+// old one.
+func TestLedgerOfTwoReplicas(t *testing.T) {
+	t.Parallel()
+	database := testdb.New(t)
+	first := Start(t, database)
+	second := Start(t, database)
+	testdb.Eventually(t, "the second one says that it does not sign", func() bool {
+		return strings.Contains(second.said(), "does not sign")
+	})
+	if strings.Contains(first.said(), "does not sign") {
+		t.Errorf("the first one does not sign:\n%s", first.said())
+	}
+	testdb.Eventually(t, "the second one serves what the first one signs", func() bool {
+		code, _ := Get(t, second.URL+"/ledger/checkpoint")
+		return code == http.StatusOK
+	})
+	file := filepath.Join(t.TempDir(), "ledger.key")
+	out := first.CLI(t, "ledger", "new-key", "--ledger-key", file)
+	origin := *ledgerStatus(t, first).Origin
+	if out.Code != 0 || !strings.HasPrefix(out.Stdout, origin+"+") {
+		t.Fatalf("new-key ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
+	}
+	if keys, err := ledger.LoadKeys(file); err != nil || len(keys) != 1 {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+}
+
+// TestExportAndVerify: what the command line exports verifies, and so do the database and the running service; a
+// changed byte does not.
+func TestExportAndVerify(t *testing.T) {
+	t.Parallel()
+	s := Start(t, testdb.New(t))
+	if out := s.CLI(t, "integration", "create", "Acme", "--capability", "posts"); out.Code != 0 {
+		t.Fatal(out.Stderr)
+	}
+	awaitSigned(t, s)
+	dir, key := filepath.Join(t.TempDir(), "bundle"), ledgerStatus(t, s).VerifierKeys[0]
+	if out := s.CLI(t, "events", "export", dir); out.Code != 0 ||
+		!strings.Contains(out.Stdout, "events from log index 0") {
+		t.Fatalf("export ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
+	}
+	for _, args := range [][]string{
+		{dir}, {"--url", s.URL}, {"--database"}, {}, {dir, "--against", filepath.Join(dir, "checkpoint")}, {"--against", dir},
+	} {
+		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, args...)...)
+		if out.Code != 0 || !strings.Contains(out.Stdout, "everything agrees") || out.Stderr != "" {
+			t.Errorf("verify %v ended with %d: %s %s", args, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	if out := s.CLI(t, "events", "verify", dir); out.Code != 0 || !strings.Contains(out.Stderr, "own word") {
+		t.Errorf("verify without a key ended with %d: %s", out.Code, out.Stderr)
+	}
+	if out := s.CLI(t, "events", "access-log"); !strings.Contains(out.Stdout, "novelgate events export") ||
+		!strings.Contains(out.Stdout, "novelgate events verify") || !strings.Contains(out.Stdout, `"projections":"true"`) {
+		t.Errorf("the access log does not have it:\n%s", out.Stdout)
+	}
+	s.Refused(t, "events", "verify", dir, "--url", s.URL)
+	s.Refused(t, "events", "verify", dir, "--key", "no key")
+	noKeys := filepath.Join(t.TempDir(), "keys") // then nobody has said which key to trust
+	if err := os.WriteFile(noKeys, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Refused(t, "events", "verify", dir, "--key", noKeys)
+	files, err := filepath.Glob(filepath.Join(dir, "events", "000.p", "*.ndjson"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files of events: %v, %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[0], []byte(strings.Replace(string(text), "Acme", "Adme", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := s.CLI(t, "events", "verify", dir, "--json")
+	if out.Code != 1 || !strings.Contains(out.Stdout, `"part": "data"`) ||
+		!strings.Contains(out.Stderr, "does not verify: data at log index 0") {
+		t.Errorf("verify of a changed bundle ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
+	}
+
+	// A read model that does not follow from the events is found.
+	verify := func(code int, says string, args ...string) {
+		t.Helper()
+		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, args...)...)
+		if out.Code != code || !strings.Contains(out.Stdout, says) {
+			t.Errorf("verify %v ended with %d, without %q: %s %s", args, out.Code, says, out.Stdout, out.Stderr)
+		}
+	}
+	verify(0, "integrations 1 rows, as the live ones")
+	conn, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context()) //nolint:errcheck // nothing is lost
+	if _, err := conn.Exec(t.Context(), `UPDATE integrations SET review = true, posts_per_minute = 1000000`); err != nil {
+		t.Fatal(err)
+	}
+	verify(1, "projection integrations: table integrations: in the row with integration_id ")
+	verify(1, "this is not what the events lead to: posts_per_minute, review")
+	verify(1, `"part": "projection integrations"`, "--json")
+	verify(1, `"kind": "changed"`, "--json")
+	verify(0, `"projections": []`, "--json", "--no-projections")
+	verify(0, "everything agrees", "--no-projections")
+}

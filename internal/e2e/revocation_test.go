@@ -1,0 +1,177 @@
+package e2e_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
+)
+
+// everywhere is how fast a revocation holds on all replicas (docs/openapi.yaml: within a second), and what a busy
+// machine adds.
+const everywhere = time.Second + 1500*time.Millisecond
+
+// listening is how many connections of a replica wait for notifications. docs/settings.md, "Connections".
+const listening = 2
+
+// TestRevocationOnAnotherReplica takes keys away on one replica and watches them on another: as it should be, without
+// the connection on which the announcement comes, and with one that has gone silent, so that nothing but the time to
+// live is left.
+func TestRevocationOnAnotherReplica(t *testing.T) {
+	t.Parallel()
+	database := testdb.New(t)
+	a := Start(t, database)
+	var mine, theirs []int32
+	testdb.Eventually(t, "the first replica listens", func() bool {
+		mine = listeners(t, database)
+		return len(mine) == listening
+	})
+	proxy := NewProxy(t, database)
+	b := Start(t, proxy.URL)
+	testdb.Eventually(t, "the second replica listens", func() bool {
+		theirs = without(listeners(t, database), mine)
+		return len(theirs) == listening
+	})
+
+	revokeAll(t, "announced", a, b)
+
+	stop, stopped := make(chan struct{}), make(chan int)
+	go func() {
+		killed := 0
+		defer func() { stopped <- killed }()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				killed += terminate(t, database, without(listeners(t, database), mine))
+			}
+		}
+	}()
+	revokeAll(t, "listening session killed", a, b)
+	close(stop)
+	killed := <-stopped
+	if killed < listening {
+		t.Errorf("%d listening sessions were killed, want all", killed)
+	}
+
+	testdb.Eventually(t, "the second replica listens again", func() bool {
+		return len(without(listeners(t, database), mine)) == listening
+	})
+	proxy.Deafen()
+	revokeAll(t, "listening session silent", a, b)
+}
+
+// revokeAll makes a key of each kind, uses it on b, takes it away through a, and watches b.
+func revokeAll(t *testing.T, how string, a, b *Service) {
+	t.Helper()
+	ada := a.NewStaff(t)
+	me, admin := "/api/integrations/me", "/api/admin/novels?limit=1"
+	byHTTP, byCLI, replaced, disabled, unable := a.NewPartner(t), a.NewPartner(t), a.NewPartner(t), a.NewPartner(t),
+		a.NewPartner(t)
+	staff, auditor := a.NewStaff(t), a.NewAuditor(t)
+	var all sync.WaitGroup
+	for _, c := range []struct {
+		what          string
+		path, key     string
+		before, after int // statuses
+		take          func()
+	}{
+		{"key over HTTP", me, byHTTP.APIKey, 200, 401, func() {
+			if r := ada.Delete(t, "/api/admin/keys/"+byHTTP.KeyID+"?reason=test"); r.Status != http.StatusNoContent {
+				t.Errorf("revoke: status %d\n%s", r.Status, r.Body)
+			}
+		}},
+		{"key on the command line", me, byCLI.APIKey, 200, 401, func() { a.RevokeKey(t, byCLI.KeyID) }},
+		{"key replaced without overlap", me, replaced.APIKey, 200, 401, func() {
+			ada.Post(t, "/api/admin/keys/"+replaced.KeyID+"/rotate", Key(), Fields{}).WantJSON(t, 201,
+				&struct{}{})
+		}},
+		{"integration", me, disabled.APIKey, 200, 403, func() { a.Integration(t, "disable", disabled.IntegrationID) }},
+		{"capability", "", unable.APIKey, 400, 403, func() {
+			a.Integration(t, "capability", unable.IntegrationID, "--disable", "posts")
+		}},
+		{"staff key", admin, staff.APIKey, 200, 401, func() { staff.Revoke(t) }},
+		{"auditor key", admin, auditor.APIKey, 403, 401, func() { auditor.Revoke(t) }},
+	} {
+		all.Go(func() {
+			request := Request{Method: http.MethodGet, Path: c.path, Bearer: c.key}
+			if c.path == "" { // an empty command: 400 once it has passed the capability
+				request.Method, request.Path = http.MethodPost, PostsPath
+				request.Key, request.ContentType, request.Body = "k", "application/json", []byte("{}")
+			}
+			w := watch(t, b, request, c.before, c.after)
+			c.take()
+			took, ok := w.ended(time.Now())
+			t.Logf("%s, %s: last answered as before %v after the revocation", how, c.what, took)
+			if !ok || took > everywhere {
+				t.Errorf("%s, %s: still answered with %d %v after the revocation", how, c.what, c.before, took)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// watched is a request that is sent again and again until its answer changes for good.
+type watched struct {
+	t    *testing.T
+	last time.Time // when the last request that was answered as before was sent
+	done chan bool // whether the answer has changed
+}
+
+// watch begins, and returns once the first answer is as it has to be.
+func watch(t *testing.T, s *Service, request Request, before, after int) *watched {
+	w := &watched{t: t, done: make(chan bool, 1)}
+	w.last = time.Now()
+	testdb.Eventually(t, request.Path+" is answered before the revocation",
+		func() bool { return s.Send(t, request).Status == before })
+	go func() {
+		deadline := time.Now().Add(30 * time.Second)
+		for time.Now().Before(deadline) {
+			sentAt := time.Now()
+			switch got := s.Send(t, request).Status; got {
+			case before:
+				w.last = sentAt
+			case after:
+				for range 20 { // it does not come back
+					if again := s.Send(t, request).Status; again != after && again != http.StatusServiceUnavailable {
+						t.Errorf("%s: status %d after the revocation had arrived", request.Path, again)
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+				w.done <- true
+				return
+			case http.StatusServiceUnavailable: // a busy machine; it says nothing of the key
+			default:
+				t.Errorf("%s: status %d, want %d or %d", request.Path, got, before, after)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		w.done <- false
+	}()
+	return w
+}
+
+// ended waits for the change and returns for how long after the time of the revocation requests were still answered as
+// before.
+func (w *watched) ended(revoked time.Time) (time.Duration, bool) {
+	w.t.Helper()
+	ok := <-w.done
+	return w.last.Sub(revoked), ok
+}
+
+// listeners are the sessions in the database that wait for notifications.
+func listeners(t *testing.T, databaseURL string) []int32 {
+	t.Helper()
+	return value[[]int32](t, databaseURL, `SELECT coalesce(array_agg(pid ORDER BY pid), '{}') FROM pg_stat_activity
+		WHERE datname = current_database() AND query ILIKE 'LISTEN %'`)
+}
+
+// terminate ends the sessions and returns how many there were.
+func terminate(t *testing.T, databaseURL string, sessions []int32) int {
+	t.Helper()
+	return value[int](t, databaseURL,
+		`SELECT count(*) FILTER (WHERE pg_terminate_backend(s)) FROM unnest($1::int[]) AS s`, sessions)
+}
