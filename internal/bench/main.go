@@ -10,6 +10,7 @@
 //	go run ./internal/bench projections                      # how fast projections read the log
 //	go run ./internal/bench visible                          # from a comment's commit to analysts
 //	go run ./internal/bench rebuild                          # ingest while a projection is rebuilt
+//	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
 //	go run ./internal/bench catalogue --csv books.csv --url http://127.0.0.1:8080 --key ngp_…
 package main
 
@@ -39,6 +40,7 @@ type CLI struct {
 	Visible     VisibleCommand     `cmd:"" help:"Measure how long after it was sent a lone comment is answered, and is seen by analysts."`
 	Rebuild     RebuildCommand     `cmd:"" help:"Measure how many comments are accepted while a projection is rebuilt, against how many are without that."`
 	Read        ReadCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
+	Growth      GrowthCommand      `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
 	Catalogue   CatalogueCommand   `cmd:"" help:"Load a CSV file of novels into a running service, and comments on them; then the same once more."`
 	ReadPeer    ReadPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Peer        PeerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`

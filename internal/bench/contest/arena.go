@@ -110,6 +110,16 @@ func (a *Arena) CreateDatabase(ctx context.Context, name string) (string, error)
 	return fmt.Sprintf("postgres:///%s?host=%s&port=%d&user=%s", name, config.Host, config.Port, config.User), nil
 }
 
+// Command runs a command of the service's binary, such as events verify, and shows what it prints.
+func (a *Arena) Command(ctx context.Context, args ...string) error {
+	cmd := command(ctx, a.config.Binary, args...)
+	cmd.Stdout = os.Stdout
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("novelgate %s: %w", args[0], err)
+	}
+	return nil
+}
+
 // Checkpoint writes all that is in memory to the disk, so that no round has to.
 func (a *Arena) Checkpoint(ctx context.Context) error {
 	if _, err := a.admin.Exec(ctx, `CHECKPOINT`); err != nil {

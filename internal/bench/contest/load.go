@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -26,6 +27,7 @@ type loadConfig struct {
 	Path         string // what readers ask for; "" sends comments
 	Connections  int
 	Duration     time.Duration // no request is begun later than this
+	Requests     int           // or after so many, all connections together; 0 for no such limit
 	Titles       int           // comments are about so many novels
 	Replies      float64       // share of comments that answer an earlier one, 0 to 1
 	Run          uint16        // makes the keys unique; 0 is prepare's own
@@ -200,7 +202,11 @@ func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, er
 	if err := c.conn.SetDeadline(end.Add(timeToDrain)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
 	}
-	for begin := time.Now(); begin.Before(end); {
+	most := math.MaxInt
+	if all := c.load.config; all.Requests > 0 {
+		most = (all.Requests + c.index) / all.Connections // the sum over all connections is Requests
+	}
+	for begin := time.Now(); begin.Before(end) && c.ordinal < most; {
 		c.ordinal++
 		failure, err := work(c, begin)
 		if err != nil {

@@ -45,7 +45,17 @@ func (a *Arena) Rounds(
 
 // Measure runs one round.
 func (a *Arena) Measure(ctx context.Context, c *Contestant, connections int, duration time.Duration) (Figures, error) {
-	figures, err := a.measure(ctx, c, connections, duration)
+	return a.audited(ctx, c, loadConfig{Connections: connections, Duration: duration})
+}
+
+// Deliver runs one round of n requests, however long it takes.
+func (a *Arena) Deliver(ctx context.Context, c *Contestant, connections, n int) (Figures, error) {
+	const noLimit = 7 * 24 * time.Hour
+	return a.audited(ctx, c, loadConfig{Connections: connections, Duration: noLimit, Requests: n})
+}
+
+func (a *Arena) audited(ctx context.Context, c *Contestant, size loadConfig) (Figures, error) {
+	figures, err := a.measure(ctx, c, size)
 	if err != nil {
 		return figures, fmt.Errorf("measure %s: %w", c.Name, err)
 	}
@@ -56,9 +66,7 @@ func (a *Arena) Measure(ctx context.Context, c *Contestant, connections int, dur
 	return figures, nil
 }
 
-func (a *Arena) measure(
-	ctx context.Context, c *Contestant, connections int, duration time.Duration,
-) (figures Figures, err error) {
+func (a *Arena) measure(ctx context.Context, c *Contestant, size loadConfig) (figures Figures, err error) {
 	if c.audit.before == 0 {
 		stored, err := c.stored(ctx)
 		if err != nil {
@@ -68,7 +76,8 @@ func (a *Arena) measure(
 	}
 	a.run++
 	config := a.load(c)
-	config.Connections, config.Duration, config.Run = connections, duration, a.run
+	config.Connections, config.Duration, config.Requests = size.Connections, size.Duration, size.Requests
+	config.Run = a.run
 	encoded, err := json.Marshal(config) //nolint:gosec // the key is for this run
 	if err != nil {
 		return figures, fmt.Errorf("encode the load: %w", err)
