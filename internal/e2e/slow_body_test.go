@@ -44,7 +44,7 @@ func TestTrickledBodyIsNotTimedOut(t *testing.T) {
 func TestUnreadBodiesHoldNoConnection(t *testing.T) {
 	t.Parallel()
 	const wait = 10 * time.Second
-	service := blackbox.Start(t, testdb.New(t))
+	service := Start(t, testdb.New(t))
 	address := strings.TrimPrefix(service.URL, "http://")
 	stream := "Accept: application/x-ndjson\r\nAuthorization: Bearer " + service.NewAuditor(t).APIKey + "\r\n"
 	for _, line := range []string{
