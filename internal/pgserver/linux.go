@@ -44,6 +44,16 @@ func memory() uint64 {
 	return total
 }
 
+// disk returns the bytes of the file system of a directory, and those that are free; 0 if that cannot be told.
+func disk(dir string) (size, free uint64) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, 0
+	}
+	block := uint64(fs.Bsize) //nolint:gosec // never negative
+	return fs.Blocks * block, fs.Bavail * block
+}
+
 // A POSIX access control list as the kernel stores it: a version, then entries sorted by tag and id
 // (include/uapi/linux/posix_acl_xattr.h).
 const (

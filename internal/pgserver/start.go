@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -148,8 +149,9 @@ func (s *Server) run(ctx context.Context, bin binaries, who account) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                                                       // the child has its own copy
-	cmd := exec.Command(bin.postgres(), serverArgs(s.cfg, cluster, s.layout.socketDir())...) //nolint:gosec,noctx // Stop ends it, not a context
+	defer func() { _ = log.Close() }() // the child has its own copy
+	args := serverArgs(s.cfg, cluster, s.layout.socketDir(), compresses(ctx, bin, who, cluster))
+	cmd := exec.Command(bin.postgres(), args...) //nolint:gosec,noctx // Stop ends it, not a context
 	cmd.Dir = cluster
 	cmd.Env = childEnv()
 	cmd.Stdout, cmd.Stderr = log, log
@@ -173,7 +175,15 @@ func (s *Server) run(ctx context.Context, bin binaries, who account) error {
 	return nil
 }
 
-func serverArgs(cfg Config, cluster, socketDir string) []string {
+// compresses reports whether the server can compress pages in the WAL with lz4: it may have been built without.
+func compresses(ctx context.Context, bin binaries, who account, cluster string) bool {
+	cmd := exec.CommandContext(ctx, bin.postgres(), "-C", "wal_compression", "-D", cluster, "-c", "wal_compression=lz4") //nolint:gosec // the server itself
+	cmd.Dir, cmd.Env = cluster, childEnv()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who.credential()}
+	return cmd.Run() == nil
+}
+
+func serverArgs(cfg Config, cluster, socketDir string, compresses bool) []string {
 	args := []string{"-D", cluster}
 	set := func(name, value string) { args = append(args, "-c", name+"="+value) }
 	set("listen_addresses", "")
@@ -185,7 +195,11 @@ func serverArgs(cfg Config, cluster, socketDir string) []string {
 	set("log_destination", "stderr")
 	set("log_timezone", "UTC")
 	set("timezone", "UTC")
-	settings := sizes(memory())
+	size, _ := disk(cluster)
+	settings := sizes(memory(), size)
+	if compresses {
+		settings["wal_compression"] = "lz4"
+	}
 	maps.Copy(settings, cfg.Settings)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		set(name, settings[name])
