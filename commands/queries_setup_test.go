@@ -34,7 +34,7 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), 2)
+	pools, err := database.Open(t.Context(), testdb.New(t), 2, database.DefaultConnections(2))
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}
@@ -52,7 +52,7 @@ func newService(t *testing.T) *service {
 		staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now},
 	}
 	api := &commands.API{
-		Kit: newKit(time.Minute, time.Now), Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.Queries,
+		Kit: newKit(time.Minute, time.Now), Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.Read,
 		Outcomes:  commands.NewOutcomes(),
 		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.example"}),
 	}

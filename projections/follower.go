@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -25,6 +26,7 @@ const (
 type follower struct {
 	projection Projection
 	pool       *pgxpool.Pool
+	extra      *semaphore.Weighted
 	tail       *eventlog.Tail
 	wake       *eventlog.Wake
 	logger     *slog.Logger
@@ -62,8 +64,9 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 				return chunk.Span, err
 			}
 			progress, f.position = true, chunk.End
-			if chunk.Full && f.position.Compare(f.trouble) >= 0 {
+			if chunk.Full && f.position.Compare(f.trouble) >= 0 && f.extra.TryAcquire(1) {
 				f.catchUp(ctx)
+				f.extra.Release(1)
 			}
 			return chunk.Span, nil
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 
 	"novelgate/events/eventlog"
 )
@@ -24,6 +25,9 @@ type Config struct {
 	// catches up. One more reads the log, and one for each projection that catches up, opened with the pool's
 	// configuration. Required.
 	Pool *pgxpool.Pool
+	// Extra has one for each projection that may catch up at a time. Others follow the log in small steps meanwhile.
+	// Default: no limit.
+	Extra *semaphore.Weighted
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
 	Projections []Projection
 	// Wake is signalled after each append that this process commits. Run also listens for the appends of other
@@ -76,6 +80,9 @@ func NewRunner(config Config) (*Runner, error) {
 	if config.Patience <= 0 {
 		config.Patience = defaultPatience
 	}
+	if config.Extra == nil {
+		config.Extra = semaphore.NewWeighted(int64(len(config.Projections)))
+	}
 	if config.Wake == nil {
 		config.Wake = eventlog.NewWake()
 	}
@@ -111,7 +118,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	behind.Store(int64(len(r.config.Projections)))
 	for _, projection := range r.config.Projections {
 		f := &follower{
-			projection: projection, pool: r.config.Pool, tail: tail, patience: r.config.Patience,
+			projection: projection, pool: r.config.Pool, extra: r.config.Extra, tail: tail, patience: r.config.Patience,
 			logger: r.config.Logger.With(slog.String("projection", projection.Name())),
 			wake:   r.config.Wake,
 			begun: sync.OnceFunc(func() {

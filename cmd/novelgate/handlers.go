@@ -43,7 +43,7 @@ func (s *service) publicHandler(
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics)
 	s.partners = &commands.API{
-		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Queries,
+		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
 	}
 	for _, api := range []interface{ Register(router *mux.Router) }{

@@ -162,7 +162,7 @@ func (f *LedgerFlags) validate() error {
 // workOnLedger adds sealing, signing and publishing to the background work. A replica that cannot sign logs the reason,
 // seals and publishes.
 func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
-	pool := s.db.pools.Ledger
+	pool := s.db.pools.General
 	sealer, err := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
 	})

@@ -43,6 +43,7 @@ type serveCommand struct {
 	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
 	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); further ones get 503 (default: ${default})."`
 	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"10000" placeholder:"N" help:"Open connections at --listen; beyond this limit, each new connection closes one without a request (default: ${default})."`
+	DatabaseConnections   int           `name:"database-connections" env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Most connections to the database (default: 20 with two lanes, and one more for each further lane)."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
@@ -75,6 +76,10 @@ func (c *serveCommand) Validate() error {
 		return errors.New("--connections must be at least 1")
 	}
 	c.Lanes = cmp.Or(c.Lanes, committer.DefaultLanes())
+	c.DatabaseConnections = cmp.Or(c.DatabaseConnections, database.DefaultConnections(c.Lanes))
+	if least := database.LeastConnections(c.Lanes); c.DatabaseConnections < least {
+		return fmt.Errorf("--database-connections must be at least %d with %d lanes", least, c.Lanes)
+	}
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
@@ -90,7 +95,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 		url: c.DatabaseURL, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
-	if err := db.open(ctx, c.Lanes, c.AllowUnsafeDurability); err != nil {
+	if err := db.open(ctx, c.Lanes, c.DatabaseConnections, c.AllowUnsafeDurability); err != nil {
 		return err
 	}
 	s := &service{logger: logger, now: now, db: db}
@@ -160,12 +165,14 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		s.forgetKeys, s.saveUsage)
 	if !c.PauseProjections {
 		if s.runner, err = projections.NewRunner(projections.Config{
-			Pool: pools.General, Wake: s.wake, Logger: s.logger,
+			Pool: pools.General, Extra: pools.Extra, Wake: s.wake, Logger: s.logger,
 		}); err != nil {
 			return err
 		}
 		s.background = append(s.background, func(ctx context.Context) {
-			rebuild.Watch(ctx, rebuild.UpgradeConfig{Pool: pools.General, Now: s.now, Logger: s.logger})
+			rebuild.Watch(ctx, rebuild.UpgradeConfig{
+				Pool: pools.General, Extra: pools.Extra, Connections: database.ExtraConnections, Now: s.now, Logger: s.logger,
+			})
 		})
 	}
 	s.ledgerMetrics = ledger.NewMetrics()
@@ -244,7 +251,7 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 		database.NewReadyCollector(s.probe),
 		projections.NewCollector(s.db.pools.General, s.now),
 		s.ledgerMetrics,
-		ledger.NewCollector(s.db.pools.Ledger, s.now),
+		ledger.NewCollector(s.db.pools.General, s.now),
 	)
 	return registry
 }

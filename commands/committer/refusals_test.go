@@ -85,7 +85,7 @@ func TestBlockedAuthorsNeighbours(t *testing.T) {
 // withLimiter gives a replica the limiter of the service.
 func withLimiter(t *testing.T, url string) func(*committer.Config) {
 	t.Helper()
-	pools, err := database.Open(t.Context(), url, 1)
+	pools, err := database.Open(t.Context(), url, 1, database.DefaultConnections(1))
 	if err != nil {
 		t.Fatal(err)
 	}

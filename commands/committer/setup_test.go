@@ -74,7 +74,7 @@ func timeout(d time.Duration) func(*committer.Config) {
 // newPool opens a pool with the settings that the service appends with, and other ones.
 func newPool(t testing.TB, url string, lanes int, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	pools, err := database.Open(t.Context(), url, lanes)
+	pools, err := database.Open(t.Context(), url, lanes, database.DefaultConnections(lanes))
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}

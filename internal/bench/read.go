@@ -92,7 +92,7 @@ type ReadPeerCommand struct {
 // Run serves until a signal comes, over the same pool as the service has.
 func (c *ReadPeerCommand) Run(ctx context.Context) error {
 	return serve(ctx, func(string) (http.Handler, func(), error) {
-		pools, err := database.Open(ctx, c.DatabaseURL, 1)
+		pools, err := database.Open(ctx, c.DatabaseURL, 1, database.DefaultConnections(1))
 		if err != nil {
 			return nil, nil, fmt.Errorf("open pools: %w", err)
 		}

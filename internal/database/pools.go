@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -19,14 +20,15 @@ type Pools struct {
 	Append  *pgxpool.Pool // for the committer
 	Limits  *pgxpool.Pool // for the rate limiter, without synchronous commit
 	Access  *pgxpool.Pool // for authentication
-	Queries *pgxpool.Pool // for partners' queries, separate so that they do not take connections from other work
-	Read    *pgxpool.Pool // for readers, separate for the same reason
+	Read    *pgxpool.Pool // for readers and partners' queries, so that they do not take connections from other work
 	History *pgxpool.Pool // for auditors, separate for the same reason
-	General *pgxpool.Pool // for everything else
-	Ledger  *pgxpool.Pool // for sealing, signing and publishing the ledger
+	General *pgxpool.Pool // for everything else: projections, ledger, staff
+
+	// Extra are the connections that catch-ups and rebuilds of projections open outside the pools.
+	Extra *semaphore.Weighted
 
 	room   room
-	scarce bool // the pools are smaller than ideal
+	scarce bool // the server has fewer connections than this process may open
 	ideal  int  // connections that this process can use
 	probes singleflight.Group
 }
@@ -70,15 +72,8 @@ var accessSettings = map[string]string{
 // commands/access.
 const accessConnections = 3
 
-// queriesSettings are for partners' queries, which are read-only.
-var queriesSettings = map[string]string{
-	"jit":                           "off",
-	"default_transaction_read_only": "on",
-	"application_name":              "novelgate-queries",
-}
-
-// readSettings are for readers, who have a few fixed read-only statements that must use index scans at every table
-// size.
+// readSettings are for readers and partners' queries: a few fixed read-only statements that must use index scans at
+// every table size.
 var readSettings = map[string]string{
 	"plan_cache_mode":               "force_generic_plan",
 	"enable_seqscan":                "off",
@@ -101,9 +96,16 @@ var historySettings = map[string]string{
 	"application_name":  "novelgate-history",
 }
 
+// generalSettings: like the committer's, the statements of projections and ledger must use index scans at every table
+// size, because the plans are kept while log and tables grow.
 var generalSettings = map[string]string{
-	"tcp_user_timeout": unacknowledgedTimeout,
-	"application_name": "novelgate",
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off",
+	"enable_hashjoin":   "off",
+	"enable_mergejoin":  "off",
+	"jit":               "off",
+	"tcp_user_timeout":  unacknowledgedTimeout,
+	"application_name":  "novelgate",
 }
 
 // commandSettings are for command-line tools. They have no tcp_user_timeout, because a tool reads rows as slowly as its
@@ -112,31 +114,17 @@ var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
-// ledgerSettings: like the committer's, the statements are few and must use index scans at every table size, because
-// the plans are kept while log and ledger grow.
-var ledgerSettings = map[string]string{
-	"enable_seqscan":    "off",
-	"enable_bitmapscan": "off",
-	"enable_hashjoin":   "off",
-	"enable_mergejoin":  "off",
-	"jit":               "off",
-	"tcp_user_timeout":  unacknowledgedTimeout,
-	"application_name":  "novelgate-ledger",
-}
-
-// ledgerConnections is for the sealer, which reads and stores concurrently, the signer and the publishers.
-const ledgerConnections = 4
-
-// Open connects. lanes is the number of concurrent batches of the committer. It opens the connections for commands
-// first and keeps them. It fails with ErrTooFew when the server has too few connections for commands. When there are
-// too few for all pools, it makes the other pools smaller.
-func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
+// Open connects. lanes is the number of concurrent batches of the committer, and most the number of connections that
+// the process opens at most, at least LeastConnections(lanes). It opens the connections for commands first and keeps
+// them. It fails with ErrTooFew when the server has too few connections for commands. When there are too few for all
+// pools, it makes the other pools smaller.
+func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 	config, err := ParseConfig(url, generalSettings)
 	if err != nil {
 		return nil, err
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
-	p := &Pools{}
+	p := &Pools{Extra: semaphore.NewWeighted(ExtraConnections)}
 	if p.room, err = measureRoom(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}
@@ -147,16 +135,14 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		ping     bool // a connection that was idle, before it is handed out
 		keep     bool // for commands
 	}{
-		{&p.Queries, share{1, 4}, queriesSettings, true, false},
-		{&p.Read, share{1, 10}, readSettings, true, false},
 		{&p.History, share{1, historyConnections}, historySettings, true, false},
-		{&p.General, share{2, 10}, generalSettings, true, false},
-		{&p.Ledger, share{3, ledgerConnections}, ledgerSettings, true, false},
+		{&p.Read, share{1, 14}, readSettings, true, false},
+		{&p.General, share{leastGeneral, 14}, generalSettings, true, false},
 		// The pools for commands come last, because they connect at once and may call makeRoom. The committer does not ping:
 		// it detects a dead connection within its own time limit.
-		{&p.Append, share{lanes, lanes + 1}, appendSettings, false, true},
-		{&p.Limits, share{1, 3}, limitsSettings, true, true},
 		{&p.Access, share{1, accessConnections}, accessSettings, true, true},
+		{&p.Limits, share{1, 3}, limitsSettings, true, true},
+		{&p.Append, share{leastAppend(lanes), lanes + 1}, appendSettings, false, true},
 	}
 	var shares []share
 	p.ideal = unpooled
@@ -164,9 +150,10 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 		shares = append(shares, pool.share)
 		p.ideal += pool.most
 	}
+	p.ideal = min(p.ideal, most)
 	seen := &timelines{newest: map[string]string{}}
-	sizes, scarce := p.room.divide(shares)
-	p.scarce = scarce
+	p.scarce = p.room.most < p.ideal
+	sizes := divide(shares, min(p.room.most, p.ideal)-unpooled)
 	for i, pool := range pools {
 		o := options{size: sizes[i], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce}
 		o.timelines = seen
@@ -187,7 +174,7 @@ func Open(ctx context.Context, url string, lanes int) (*Pools, error) {
 
 // Close closes all pools. It waits for connections in use.
 func (p *Pools) Close() {
-	for _, pool := range []*pgxpool.Pool{p.Append, p.Limits, p.Access, p.Queries, p.Read, p.History, p.General, p.Ledger} {
+	for _, pool := range p.Named() {
 		if pool != nil {
 			pool.Close()
 		}
@@ -197,8 +184,8 @@ func (p *Pools) Close() {
 // Named returns the pools by their names in metrics.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
 	return map[string]*pgxpool.Pool{
-		"append": p.Append, "limits": p.Limits, "access": p.Access, "queries": p.Queries, "read": p.Read,
-		"history": p.History, "general": p.General, "ledger": p.Ledger,
+		"append": p.Append, "limits": p.Limits, "access": p.Access, "read": p.Read, "history": p.History,
+		"general": p.General,
 	}
 }
 
@@ -212,9 +199,9 @@ func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, options{size: 2, settings: commandSettings, ping: true})
 }
 
-// OpenLedger opens a pool like Pools.Ledger.
+// OpenLedger opens a pool with the settings of Pools.General for sealing and signing.
 func OpenLedger(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, options{size: ledgerConnections, settings: ledgerSettings, ping: true})
+	return open(ctx, url, options{size: leastGeneral, settings: generalSettings, ping: true})
 }
 
 // historyConnections is the number of pages of the history that are read concurrently.

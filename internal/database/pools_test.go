@@ -3,6 +3,7 @@ package database_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/database"
@@ -11,7 +12,7 @@ import (
 
 func open(t testing.TB) *database.Pools {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), 2)
+	pools, err := database.Open(t.Context(), testdb.New(t), 2, database.DefaultConnections(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,20 +36,16 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Limits, "application_name", "novelgate-limits"},
 		{pools.Access, "enable_seqscan", "off"},
 		{pools.Access, "application_name", "novelgate-access"},
-		{pools.Queries, "default_transaction_read_only", "on"},
-		{pools.Queries, "application_name", "novelgate-queries"},
 		{pools.Read, "default_transaction_read_only", "on"},
 		{pools.Read, "plan_cache_mode", "force_generic_plan"},
 		{pools.Read, "application_name", "novelgate-read"},
 		{pools.History, "enable_seqscan", "off"},
 		{pools.History, "synchronous_commit", "on"},
 		{pools.History, "application_name", "novelgate-history"},
-		{pools.General, "synchronous_commit", "on"},
+		{pools.General, "synchronous_commit", "on"}, // a signature is on disk before anybody sees it
+		{pools.General, "enable_seqscan", "off"},
 		{pools.General, "plan_cache_mode", "auto"},
 		{pools.General, "application_name", "novelgate"},
-		{pools.Ledger, "synchronous_commit", "on"}, // a signature is on disk before anybody sees it
-		{pools.Ledger, "enable_seqscan", "off"},
-		{pools.Ledger, "application_name", "novelgate-ledger"},
 	} {
 		var got string
 		if err := c.pool.QueryRow(t.Context(), `SELECT current_setting($1)`, c.setting).Scan(&got); err != nil {
@@ -61,14 +58,53 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 	if got := pools.Append.Config().MaxConns; got < 2 {
 		t.Errorf("%d connections for 2 lanes", got)
 	}
-	if len(pools.Named()) != 8 {
+	if len(pools.Named()) != 6 {
 		t.Errorf("named pools: %v", pools.Named())
+	}
+}
+
+// TestPoolsShareTheConnections: the pools and what is outside of them stay below every limit, and commands get their
+// connections first.
+func TestPoolsShareTheConnections(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	const outside = 3 + database.ExtraConnections // one reads the log, two listen
+	for _, c := range []struct {
+		lanes, most int
+		want        map[string]int
+	}{
+		{2, database.LeastConnections(2), map[string]int{
+			"append": 2, "limits": 1, "access": 1, "general": 3, "read": 1, "history": 1,
+		}},
+		{2, 20, map[string]int{"append": 3, "limits": 2, "access": 2, "general": 4, "read": 2, "history": 1}},
+		{2, 30, map[string]int{"append": 3, "limits": 3, "access": 3, "general": 7, "read": 4, "history": 4}},
+		{2, 100, map[string]int{"append": 3, "limits": 3, "access": 3, "general": 14, "read": 14, "history": 4}},
+		{8, database.DefaultConnections(8), map[string]int{
+			"append": 9, "limits": 2, "access": 2, "general": 4, "read": 2, "history": 1,
+		}},
+	} {
+		pools, err := database.Open(t.Context(), url, c.lanes, c.most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, sum := map[string]int{}, outside
+		for name, pool := range pools.Named() {
+			got[name] = int(pool.Config().MaxConns)
+			sum += got[name]
+		}
+		pools.Close()
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%d lanes, %d connections (-want +got):\n%s", c.lanes, c.most, diff)
+		}
+		if sum > c.most {
+			t.Errorf("%d lanes: %d connections, at most %d", c.lanes, sum, c.most)
+		}
 	}
 }
 
 func TestOpenRefusesABrokenURL(t *testing.T) {
 	t.Parallel()
-	if pools, err := database.Open(t.Context(), "postgres://%zz", 2); err == nil {
+	if pools, err := database.Open(t.Context(), "postgres://%zz", 2, database.DefaultConnections(2)); err == nil {
 		pools.Close()
 		t.Error("it was opened")
 	}

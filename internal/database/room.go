@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,12 +17,30 @@ var ErrTooFew = errors.New("the database server lets this role have too few conn
 // tooManyConnections is the SQLSTATE of a server, a role or a database without free connections.
 const tooManyConnections = "53300"
 
-// Connections outside the pools: one that reads the log, one for each projection in catch-up, two for LISTEN, and four
-// for a rebuild.
+// Connections outside the pools: one that reads the log, two for LISTEN, and ExtraConnections.
 const (
-	unpooled      = 11
-	leastUnpooled = 3 // one for reading the log, two for LISTEN
+	leastUnpooled = 3
+	unpooled      = leastUnpooled + ExtraConnections
 )
+
+// ExtraConnections is how many connections catch-ups of projections, or one rebuild, open outside the pools.
+const ExtraConnections = 3
+
+// leastGeneral is for the sealer, which reads and stores concurrently, and one for all others.
+const leastGeneral = 3
+
+// leastAppend is one for each lane. CheckSessions needs two.
+func leastAppend(lanes int) int { return max(lanes, 2) }
+
+// LeastConnections returns the fewest connections with which a process does all of its work, DefaultConnections those
+// with which it does so at a good rate.
+func LeastConnections(lanes int) int {
+	const limits, access, read, history = 1, 1, 1, 1
+	return leastAppend(lanes) + limits + access + read + history + leastGeneral + unpooled
+}
+
+// DefaultConnections is 20 with two lanes.
+func DefaultConnections(lanes int) int { return LeastConnections(lanes) + 5 }
 
 // room is the number of connections that the role may open to its database: in total (most), and besides the existing
 // ones (left).
@@ -68,18 +87,25 @@ func (r room) refuse(commands int) error {
 // share is the range of a pool's size: the minimum with which its work continues, and the maximum that it can use.
 type share struct{ least, most int }
 
-// divide returns the sizes of pools in a room. If the room is too small for all maximums, it divides the connections
-// above the minimums in proportion, and scarce is true.
-func (r room) divide(shares []share) (sizes []int, scarce bool) {
-	least, most := leastUnpooled, unpooled
-	for _, s := range shares {
-		least, most = least+s.least, most+s.most
+// divide returns the sizes of pools that share so many connections: the minimums, and then one more for each in turn,
+// the last of them first, as long as there are any left.
+func divide(shares []share, connections int) []int {
+	sizes := make([]int, len(shares))
+	for i, s := range shares {
+		sizes[i] = s.least
+		connections -= s.least
 	}
-	spare := min(max(r.most-least, 0), most-least)
-	for _, s := range shares {
-		sizes = append(sizes, s.least+(s.most-s.least)*spare/(most-least))
+	for grown := true; grown; {
+		grown = false
+		for i, s := range slices.Backward(shares) {
+			if connections > 0 && sizes[i] < s.most {
+				sizes[i]++
+				connections--
+				grown = true
+			}
+		}
 	}
-	return sizes, r.most < most
+	return sizes
 }
 
 // reserve opens all connections of the pools for commands, which keep them.
@@ -127,7 +153,7 @@ func (p *Pools) Scarcity() string {
 // makeRoom closes the connections of all other pools, idle ones at once and used ones on release, so that commands get
 // theirs first.
 func (p *Pools) makeRoom() {
-	for _, pool := range []*pgxpool.Pool{p.Queries, p.Read, p.History, p.General, p.Ledger} {
+	for _, pool := range []*pgxpool.Pool{p.Read, p.History, p.General} {
 		pool.Reset()
 	}
 }

@@ -95,7 +95,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 	if err := migrations.Up(t.Context(), strange); err != nil {
 		t.Fatal(err)
 	}
-	pools, err := database.Open(t.Context(), strange, 2)
+	pools, err := database.Open(t.Context(), strange, 2, database.DefaultConnections(2))
 	if err != nil {
 		t.Fatal(err)
 	}

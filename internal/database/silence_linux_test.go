@@ -30,7 +30,7 @@ func dialled(config *pgx.ConnConfig) <-chan net.Conn {
 func TestConnectionsNoticeSilence(t *testing.T) {
 	t.Parallel()
 	url := newRelay(t).url
-	pools, err := database.Open(t.Context(), url, 2)
+	pools, err := database.Open(t.Context(), url, 2, database.DefaultConnections(2))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +40,10 @@ var (
 
 // Config says what to rebuild, and how.
 type Config struct {
-	// Pool is configured to connect to the database. The rebuild opens connections of its own, Workers + 3. Required.
+	// Pool is configured to connect to the database. Required.
 	Pool *pgxpool.Pool
+	// Connections is how many the rebuild opens, at least Workers + 2: one holds a lock, one reads. Default: Workers + 3.
+	Connections int
 	// Projection is the code that builds. Required.
 	Projection projections.Projection
 	// Inline says that the projection is written in the transaction that appends: the switch holds appends for a moment.
@@ -186,7 +189,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	}
 	config.Logger = config.Logger.With(slog.String("projection", config.Projection.Name()))
 	settings := config.Pool.Config()
-	settings.MaxConns = int32(config.Workers) + 3 //nolint:gosec // a handful
+	settings.MaxConns = int32(cmp.Or(config.Connections, config.Workers+3)) //nolint:gosec // a handful
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
 	prepare := settings.AfterConnect
 	r := &rebuild{Config: config, builder: uuid.New(), tail: eventlog.NewPortion(tailSize)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 
 	"novelgate/events/eventlog"
 	"novelgate/projections"
@@ -27,6 +28,10 @@ const builtSQL = `SELECT generation, state FROM projections WHERE name = $1`
 type UpgradeConfig struct {
 	// Pool is configured to connect to the database. Required.
 	Pool *pgxpool.Pool
+	// Extra has the Connections of a rebuild, which waits for them. Default: it does not wait.
+	Extra *semaphore.Weighted
+	// Connections is how many a rebuild opens; see Config. Default: as there.
+	Connections int
 	// Projections are those of this program that follow the log. Default: projections.All().
 	Projections []projections.Projection
 	// Workers load the log. Default: 1, which leaves the processors to those who wait for an answer.
@@ -104,8 +109,7 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 		logger.InfoContext(ctx, "The tables of a projection are built anew while the old ones are in use",
 			slog.String("reason", reason))
 		var result Result
-		result, err = Run(ctx,
-			Config{Pool: c.Pool, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now, Logger: c.Logger})
+		result, err = c.run(ctx, projection)
 		if err == nil {
 			logger.InfoContext(ctx, "A projection was built anew", slog.Int("events", result.Events))
 			return nil
@@ -116,6 +120,20 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 			slog.Any("error", err))
 	}
 	return err
+}
+
+// run rebuilds a projection when the connections for that are free.
+func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projection) (Result, error) {
+	if c.Extra != nil {
+		if err := c.Extra.Acquire(ctx, int64(c.Connections)); err != nil {
+			return Result{}, fmt.Errorf("wait for connections: %w", err)
+		}
+		defer c.Extra.Release(int64(c.Connections))
+	}
+	return Run(ctx, Config{
+		Pool: c.Pool, Connections: c.Connections, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now,
+		Logger: c.Logger,
+	})
 }
 
 // isDue returns why the live tables are to be built anew, "" if they are not.
