@@ -45,6 +45,7 @@ type program struct {
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
+	Doctor      doctorCommand      `cmd:"" help:"Check the database server: settings, rights, connections, clock, disk. Exit code 1 if a check fails."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`

@@ -1,6 +1,7 @@
 package pgserver
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -95,6 +96,12 @@ func DefaultDataDir() string {
 		return filepath.Join(home, ".local", "share", "novelgate")
 	}
 	return homelessDir("data")
+}
+
+// DiskFree returns the bytes that are free for a data directory ("": the default one), 0 if that cannot be told.
+func DiskFree(dataDir string) uint64 {
+	_, free := disk(cmp.Or(dataDir, DefaultDataDir()))
+	return free
 }
 
 func defaultCacheDir() string {

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/database"
+	"novelgate/internal/pgserver"
+)
+
+type doctorCommand struct{ CommonFlags }
+
+// errUnfit says that a check has failed. The lines say which.
+var errUnfit = errors.New("the database is not fit for the service: see the checks that fail")
+
+// Run prints one line for each check.
+func (c *doctorCommand) Run(ctx context.Context, out *output, now clock, pool *pgxpool.Pool) error {
+	found := database.Diagnose(ctx, pool, now)
+	if c.DatabaseURL == "" {
+		found = append(found, disk(c.DataDir))
+	}
+	err := columns[database.Finding]{
+		heading: []any{"STATUS", "CHECK", "FOUND", "ADVICE"},
+		row:     func(f database.Finding) []any { return []any{f.Status, f.Check, f.Found, f.Advice} },
+	}.printList(out, found, nil)
+	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
+		return errUnfit
+	}
+	return err
+}
+
+// disk checks the free space of the embedded server.
+func disk(dataDir string) database.Finding {
+	const gibibyte = 1 << 30
+	const warn, fail = 10 * gibibyte, gibibyte
+	free := pgserver.DiskFree(dataDir)
+	f := database.Finding{Check: "disk", Status: database.OK, Found: fmt.Sprintf("%.1f GiB free", float64(free)/gibibyte)}
+	switch {
+	case free == 0:
+		f.Found = "the free space is unknown"
+	case free < fail:
+		f.Status, f.Advice = database.Fail, "free some: the server stops when it cannot write its WAL"
+	case free < warn:
+		f.Status, f.Advice = database.Warn, "free some: WAL takes up to max_wal_size, and a comment about 2.6 KB"
+	}
+	return f
+}

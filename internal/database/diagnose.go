@@ -1,0 +1,170 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Status is the result of a check.
+type Status string
+
+// From harmless to what the service refuses or suffers from.
+const (
+	OK   Status = "ok"
+	Warn Status = "warn"
+	Fail Status = "fail"
+)
+
+// Finding is the result of one check of a database.
+type Finding struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	Found  string `json:"found"`
+	Advice string `json:"advice,omitempty"` // what to do, and why; empty when all is well
+}
+
+// finding is OK with what was found, or has another status with advice.
+func finding(check, found string, wrong bool, status Status, advice string) Finding {
+	if !wrong {
+		return Finding{Check: check, Status: OK, Found: found}
+	}
+	return Finding{Check: check, Status: status, Found: found, Advice: advice}
+}
+
+// refusal is what became of a check that the service makes at its start.
+func refusal(check, found string, err error) Finding {
+	if err != nil {
+		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "the service refuses to start"}
+	}
+	return Finding{Check: check, Status: OK, Found: found}
+}
+
+// What a server needs so that ingest stays fast while the database grows.
+const (
+	leastWAL        = 4 << 30          // bytes
+	leastBuffers    = 256 << 20        // bytes
+	leastCheckpoint = 900              // seconds
+	oldTransaction  = time.Minute      // that hides the log from its readers
+	oldAge          = 1_000_000_000    // transactions; the server stops at two thousand million
+	clockWarn       = 2 * time.Second  // of timestamps, limits and log messages
+	clockFail       = 60 * time.Second // a fifth of what a comment's timestamp may be ahead
+)
+
+const settingsSQL = `SELECT current_setting('server_version'), current_setting('wal_compression'),
+       (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'wal_compression'),
+       pg_size_bytes(current_setting('max_wal_size')), current_setting('max_wal_size'),
+       pg_size_bytes(current_setting('shared_buffers')), current_setting('shared_buffers'),
+       extract(epoch FROM current_setting('checkpoint_timeout')::interval)::int, current_setting('checkpoint_timeout'),
+       (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'),
+       current_setting('synchronous_standby_names'),
+       current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on',
+       (SELECT reset_val FROM pg_settings WHERE name = 'jit'), to_regclass('public.events') IS NOT NULL,
+       pg_size_pretty(pg_database_size(current_database())),
+       (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()),
+       coalesce((SELECT extract(epoch FROM max(clock_timestamp() - xact_start)) FROM pg_stat_activity
+                 WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()), 0)::float8,
+       (SELECT count(*) FROM pg_prepared_xacts),
+       coalesce((SELECT string_agg(slot_name, ', ') FROM pg_replication_slots WHERE NOT active), '')`
+
+// Diagnose checks the server, the database and the role that a pool of OpenGeneral leads to: what the service checks at
+// its start, settings that make it slow, and what stops it later. It changes nothing.
+func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []Finding {
+	var version, compression, wal, buffers, checkpoint, durable, standbys, jit, size, slots string
+	var lz4, vacuums, migrated bool
+	var walBytes, buffersBytes, checkpointSeconds, age, prepared int64
+	var oldest float64 // seconds
+	err := pool.QueryRow(ctx, settingsSQL).Scan(&version, &compression, &lz4, &walBytes, &wal, &buffersBytes, &buffers,
+		&checkpointSeconds, &checkpoint, &durable, &standbys, &vacuums, &jit, &migrated, &size, &age, &oldest, &prepared,
+		&slots)
+	if err != nil {
+		return []Finding{{
+			Check: "connect", Status: Fail, Found: err.Error(),
+			Advice: "name a server that answers, and a role that may connect",
+		}}
+	}
+	sessions := CheckSessions(ctx, pool)
+	all := []Finding{
+		refusal("server", "PostgreSQL "+version+", a primary, UTF8, durable", CheckServer(ctx, pool, false)),
+		refusal("rights", "the role may create what migrations create", CheckSchema(ctx, pool)),
+		refusal("sessions", "each connection has a session", sessions),
+		finding("schema", "tables in schema public", !migrated, Warn, "there are none yet: `novelgate serve` or `novelgate migrate` creates them"),
+	}
+	if migrated {
+		all = append(all, refusal("log", "transaction ids of this cluster", CheckLog(ctx, pool)))
+	}
+	open := time.Duration(oldest * float64(time.Second)).Round(time.Second)
+	all = append(all,
+		diagnoseRoom(ctx, pool),
+		diagnoseClock(ctx, pool, now),
+		finding("synchronous_commit", durable+", synchronous standbys: "+cmp.Or(standbys, "none"), durable == "local", Warn,
+			"set it to on: the service's sessions do so, but other clients may lose what they commit"),
+		finding("wal_compression", compression, compression == "off" && lz4, Warn,
+			"set it to lz4: after each checkpoint every page that changes goes to the WAL as a whole"),
+		finding("max_wal_size", wal, walBytes < leastWAL, Warn,
+			"set it to 4GB or more: each checkpoint makes the pages that change go to the WAL as a whole once more"),
+		finding("checkpoint_timeout", checkpoint, checkpointSeconds < leastCheckpoint, Warn,
+			"set it to 15min: as for max_wal_size"),
+		finding("shared_buffers", buffers, buffersBytes < leastBuffers, Warn,
+			"set it to an eighth of the server's memory or more: index pages that do not fit are read and written repeatedly"),
+		finding("autovacuum", map[bool]string{true: "on", false: "off"}[vacuums], !vacuums, Fail,
+			"set autovacuum and track_counts to on: without them plans go wrong, and in the end the server stops"),
+		finding("transaction ids", fmt.Sprintf("%d since the oldest", age), age > oldAge, Warn,
+			"find out why autovacuum does not freeze: a replication slot, a prepared transaction, a session open for days"),
+		finding("open transactions", fmt.Sprintf("the oldest that writes: %v", open), open > oldTransaction, Warn,
+			"end it: all readers of the log wait for the oldest transaction that writes, in any database of the server"),
+		finding("prepared transactions", fmt.Sprint(prepared), prepared > 0, Warn,
+			"commit them or roll them back: they hold back the readers of the log and autovacuum"),
+		finding("replication slots", cmp.Or(slots, "none without a consumer"), slots != "", Warn,
+			"drop those that nobody uses: the server keeps all WAL for them until its disk is full"),
+		finding("jit", jit+", and off in the service's sessions", false, OK, ""),
+		finding("database size", size, false, OK, ""),
+	)
+	return all
+}
+
+// diagnoseRoom compares the connections that are left with those of one more replica, as a rollout starts.
+func diagnoseRoom(ctx context.Context, pool *pgxpool.Pool) Finding {
+	const check = "connections"
+	room, err := measureRoom(ctx, pool.Config().ConnConfig)
+	if err != nil {
+		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "let the role connect"}
+	}
+	const lanes = 2
+	left := room.left + 2 // of this pool
+	found := fmt.Sprintf("%d of %d are left (max_connections %d)", left, room.most, room.maxConnections)
+	advice := fmt.Sprintf("raise max_connections, or the limit of the role or the database, or lower "+
+		"--database-connections: one more replica uses %d by default, as a rollout starts", DefaultConnections(lanes))
+	if left < leastAppend(lanes)+2+leastUnpooled {
+		return finding(check, found, true, Fail, "one more replica is refused: "+advice)
+	}
+	return finding(check, found, left < DefaultConnections(lanes), Warn, advice)
+}
+
+// diagnoseClock compares the clock of the server with the one of this machine.
+func diagnoseClock(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) Finding {
+	const check = "clock"
+	var there time.Time
+	before := now()
+	if err := pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there); err != nil {
+		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "see connect"}
+	}
+	took := now().Sub(before)
+	ahead, direction := there.Sub(before.Add(took/2)), "ahead"
+	if ahead < 0 {
+		direction = "behind"
+	}
+	apart := ahead.Abs().Round(time.Millisecond)
+	if apart > time.Second {
+		apart = apart.Round(time.Second)
+	}
+	status := Warn
+	if apart > clockFail {
+		status = Fail
+	}
+	return finding(check, fmt.Sprintf("the server's is %v %s", apart, direction), apart > clockWarn+took/2, status,
+		"let both machines keep time by NTP: comments are accepted by this clock, and recorded and limited by the server's")
+}

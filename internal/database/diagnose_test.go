@@ -1,0 +1,81 @@
+package database_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/internal/database"
+	"novelgate/internal/testdb"
+)
+
+// TestDiagnose: each check finds what is wrong, and says nothing else about a server on which it is not.
+func TestDiagnose(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	few := fmt.Sprintf("few_%d", time.Now().UnixNano())
+	pool := openGeneral(t, url)
+	if _, err := pool.Exec(t.Context(), `CREATE ROLE `+few+` LOGIN CONNECTION LIMIT 6`); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := pool.Exec(context.WithoutCancel(t.Context()), `DROP ROLE `+few); err != nil {
+			t.Error(err)
+		}
+	})
+	whole := database.OK // of a server built without lz4
+	if err := pool.QueryRow(t.Context(), `SELECT CASE WHEN enumvals @> '{lz4}' THEN 'warn' ELSE 'ok' END
+		FROM pg_settings WHERE name = 'wal_compression'`).Scan(&whole); err != nil {
+		t.Fatal(err)
+	}
+	empty := testdb.NewEmpty(t)
+	for name, c := range map[string]struct {
+		url    string
+		ahead  time.Duration // of the clock here
+		check  string
+		status database.Status
+		found  string
+	}{
+		"no durability":        {url, 0, "server", database.Fail, "fsync is off"},
+		"all rights":           {url, 0, "rights", database.OK, ""},
+		"one's own sessions":   {url, 0, "sessions", database.OK, ""},
+		"tables":               {url, 0, "schema", database.OK, ""},
+		"no tables yet":        {empty, 0, "schema", database.Warn, ""},
+		"a log of its own":     {url, 0, "log", database.OK, ""},
+		"the same time":        {url, 0, "clock", database.OK, ""},
+		"another time":         {url, -10 * time.Second, "clock", database.Warn, "10s ahead"},
+		"a very other time":    {url, 5 * time.Minute, "clock", database.Fail, "5m0s behind"},
+		"whole pages":          {url + "&wal_compression=off", 0, "wal_compression", whole, "off"},
+		"compressed pages":     {url + "&wal_compression=pglz", 0, "wal_compression", database.OK, "pglz"},
+		"commits wait":         {url, 0, "synchronous_commit", database.OK, ""},
+		"commits do not wait":  {url + "&synchronous_commit=local", 0, "synchronous_commit", database.Warn, "local"},
+		"many connections":     {url, 0, "connections", database.OK, "max_connections 400"},
+		"few connections":      {url + "&user=" + few, 0, "connections", database.Fail, "of 6 are left"},
+		"no rights":            {empty + "&user=" + few, 0, "rights", database.Fail, "GRANT CREATE ON SCHEMA public"},
+		"no vacuum":            {url, 0, "autovacuum", database.Fail, "off"},
+		"transactions are few": {url, 0, "transaction ids", database.OK, ""},
+		"nobody there": {
+			"postgres://nobody@127.0.0.1:1/nothing?connect_timeout=2", 0, "connect", database.Fail, "refused",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := func() time.Time { return time.Now().Add(c.ahead) }
+			for _, f := range database.Diagnose(t.Context(), openGeneral(t, c.url), now) {
+				if (f.Status == database.OK) != (f.Advice == "") {
+					t.Errorf("%s: %s, advice %q", f.Check, f.Status, f.Advice)
+				}
+				if f.Check != c.check {
+					continue
+				}
+				if f.Status != c.status || !strings.Contains(f.Found, c.found) {
+					t.Errorf("%s: %s, %s; want %s, %s", f.Check, f.Status, f.Found, c.status, c.found)
+				}
+				return
+			}
+			t.Errorf("there is no check %s", c.check)
+		})
+	}
+}
