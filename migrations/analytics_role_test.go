@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 	"novelgate/migrations"
 )
@@ -124,20 +121,14 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 	t.Parallel()
 	// A server of its own: roles belong to all databases of a server, and others have made this one.
-	server, err := pgserver.Start(t.Context(), pgserver.Config{
-		DataDir: serverDir(t), Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	admin := connect(t, server.URL())
+	server := testdb.NewServer(t, nil)
+	admin := connect(t, server)
 	execute(t, admin, `CREATE ROLE plain LOGIN`)
 	execute(t, admin, `CREATE DATABASE theirs OWNER plain`)
 	execute(t, admin, `CREATE DATABASE foreign_soil`)
 
-	theirs := inDatabase(t, server.URL(), "theirs")
-	asPlain := inDatabase(t, server.URL(), "theirs", "plain")
+	theirs := inDatabase(t, server, "theirs")
+	asPlain := inDatabase(t, server, "theirs", "plain")
 	result, err := migrations.Apply(t.Context(), asPlain)
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +150,8 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 
 	// Where the role of the service owns nothing but what it makes.
 	execute(t, admin, `GRANT CREATE ON DATABASE foreign_soil TO plain`)
-	execute(t, connect(t, inDatabase(t, server.URL(), "foreign_soil")), `GRANT CREATE ON SCHEMA public TO plain`)
-	result, err = migrations.Apply(t.Context(), inDatabase(t, server.URL(), "foreign_soil", "plain"))
+	execute(t, connect(t, inDatabase(t, server, "foreign_soil")), `GRANT CREATE ON SCHEMA public TO plain`)
+	result, err = migrations.Apply(t.Context(), inDatabase(t, server, "foreign_soil", "plain"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,14 +163,8 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 // TestDatabasesAreMigratedTogether: they race for the role.
 func TestDatabasesAreMigratedTogether(t *testing.T) {
 	t.Parallel()
-	server, err := pgserver.Start(t.Context(), pgserver.Config{
-		DataDir: serverDir(t), Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	admin := connect(t, server.URL())
+	server := testdb.NewServer(t, nil)
+	admin := connect(t, server)
 	failures := make(chan error)
 	const databases = 6
 	for i := range databases {
@@ -187,7 +172,7 @@ func TestDatabasesAreMigratedTogether(t *testing.T) {
 	}
 	for i := range databases {
 		go func() {
-			failures <- migrations.Up(context.Background(), inDatabase(t, server.URL(), fmt.Sprintf("d%d", i)))
+			failures <- migrations.Up(context.Background(), inDatabase(t, server, fmt.Sprintf("d%d", i)))
 		}()
 	}
 	for range databases {
@@ -195,14 +180,6 @@ func TestDatabasesAreMigratedTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// serverDir is short: the path of a unix socket may have some 100 bytes.
-func serverDir(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), "ng-"+uuid.NewString()[:8])
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 func inDatabase(t *testing.T, serverURL, database string, user ...string) string {

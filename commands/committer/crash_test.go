@@ -1,18 +1,14 @@
 package committer_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/post"
-	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 	"novelgate/migrations"
 )
@@ -22,7 +18,10 @@ import (
 // staff decide then.
 func TestCacheAfterCrash(t *testing.T) {
 	t.Parallel()
-	url := ownServer(t)
+	url := testdb.NewServer(t, map[string]string{"autovacuum": "off", "fsync": "on"})
+	if err := migrations.Up(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
 	r := newReplica(t, url, oneLane)
 	p := newPartner()
 	cached(t, r, p, "Title")
@@ -78,31 +77,4 @@ func nextTransaction(t *testing.T, pool *pgxpool.Pool) (id int64) {
 		t.Fatal(err)
 	}
 	return id
-}
-
-// ownServer starts a server that may crash.
-func ownServer(t *testing.T) (url string) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "novelgate-crash-") // not t.TempDir: the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	server, err := pgserver.Start(t.Context(), pgserver.Config{
-		DataDir: dir, Settings: map[string]string{"autovacuum": "off", "shared_buffers": "16MB"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := migrations.Up(ctx, server.URL()); err != nil {
-		t.Fatal(err)
-	}
-	return server.URL()
 }

@@ -145,7 +145,7 @@ func makeData(c control) (string, error) {
 			}
 		}
 	}
-	data, err := os.MkdirTemp(dataPlace(), prefix)
+	data, err := os.MkdirTemp(DataPlace(), prefix)
 	if err != nil {
 		return "", fmt.Errorf("make data directory: %w", err)
 	}
@@ -161,8 +161,8 @@ const (
 	memoryRoom = 1 << 30 // bytes that must be free there
 )
 
-// dataPlace is memory when it has room.
-func dataPlace() string {
+// DataPlace is the directory for the data of servers: memory when it has room.
+func DataPlace() string {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(memoryDir, &stat); err != nil {
 		return os.TempDir()

@@ -1,15 +1,10 @@
 package rebuild_test
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 	"novelgate/migrations"
 	"novelgate/projections"
@@ -19,19 +14,11 @@ import (
 // An autovacuum that would work on the live table for hours gives way to the switch.
 func TestAutovacuumGivesWay(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(os.TempDir(), "ng-"+uuid.NewString()[:8])
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	server, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir, Settings: map[string]string{
-		"fsync": "off", "shared_buffers": "16MB", "autovacuum_naptime": "1s",
-	}})
-	if err != nil {
+	url := testdb.NewServer(t, map[string]string{"autovacuum_naptime": "1s"})
+	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Stop(context.Background()) })
-	if err := migrations.Up(t.Context(), server.URL()); err != nil {
-		t.Fatal(err)
-	}
-	pool, err := pgxpool.New(t.Context(), server.URL())
+	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
