@@ -26,7 +26,7 @@ func TestConnectionsAreCut(t *testing.T) {
 	connection := connect(t, database.url())
 	defer func() { _ = connection.Close(context.Background()) }()
 	cuts, appends := 0, 0 // appends that a cut has met
-	for ; cuts < 4; cuts++ {
+	for ; cuts < 3; cuts++ {
 		l.book.await(3)
 		testdb.Eventually(t, "a cut meets an append", func() bool {
 			var met int

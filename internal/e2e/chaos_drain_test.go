@@ -16,7 +16,7 @@ import (
 // time.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
-	database := startServer(t)
+	database := startServer(t, nil)
 	replicas := startTwo(t, database.url())
 	l := newLoad(t, newPartner(t, database.url()))
 	var answered, refused atomic.Int64

@@ -111,7 +111,7 @@ func TestKilledErasure(t *testing.T) {
 
 func newEraseDesk(t *testing.T) *eraseDesk {
 	t.Helper()
-	d := &eraseDesk{url: startServer(t).url()}
+	d := &eraseDesk{url: startServer(t, nil).url()}
 	d.start(t)
 	p := newPartner(t, d.url)
 	d.integration, d.staffKey = uuid.MustParse(p.IntegrationID), d.NewStaff(t).APIKey

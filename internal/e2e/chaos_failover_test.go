@@ -30,7 +30,7 @@ func failovers(t testing.TB, few int) int {
 // nothing of what is lost.
 func TestFailoverLosesEvents(t *testing.T) {
 	t.Parallel()
-	primary := startServer(t)
+	primary := startServer(t, nil)
 	proxy := NewProxy(t, primary.url())
 	service := serve(t, proxy.URL, patient...)
 	p := newPartner(t, primary.url())

@@ -83,7 +83,7 @@ func TestFailoverForksNoLedger(t *testing.T) {
 
 func failOver(t *testing.T, shared bool) {
 	t.Helper()
-	primary := startServer(t)
+	primary := startServer(t, nil)
 	first, second := t.TempDir(), t.TempDir()
 	key := filepath.Join(first, "ledger.key")
 	before := serve(t, primary.url(), "--data-dir", first) // makes the key and the memory, and the schema

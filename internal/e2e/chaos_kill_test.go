@@ -10,7 +10,7 @@ import (
 // TestKilledBesideAnother kills one of two replicas at a time, while both are used and either of them projects.
 func TestKilledBesideAnother(t *testing.T) {
 	t.Parallel()
-	database := startServer(t)
+	database := startServer(t, nil)
 	replicas := startTwo(t, database.url())
 	wantChain := watchCheckpoints(t, database.url())
 	l := newLoad(t, newPartner(t, database.url()))

@@ -14,7 +14,7 @@ import (
 // restore, and goes on there: nothing is lost or projected twice, and the ledger is the same one.
 func TestMoveToAnotherCluster(t *testing.T) {
 	t.Parallel()
-	old, data := startServer(t), t.TempDir() // with the key of the ledger
+	old, data := startServer(t, nil), t.TempDir() // with the key of the ledger
 	before := servePatiently(t, old.url(), "--data-dir", data)
 	l := newLoad(t, newPartner(t, old.url()))
 	l.aim(before)
@@ -43,7 +43,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	before.kill() // whatever it has not sealed yet
 	wantErased(t, old.url())
 
-	now := startServerWith(t, nil)
+	now := startEmptyServer(t, nil)
 	dumpAndRestore(t, old, now)
 	wantRefusedStart(t, 1, []string{"novelgate events rebase"}, "--database-url", slowly(now.url()), "--data-dir", data)
 	entries := value[int64](t, now.url(), `SELECT tree_size FROM ledger_state`)

@@ -11,7 +11,7 @@ import (
 // the server that was promoted.
 func TestOldPrimaryGetsNothing(t *testing.T) {
 	t.Parallel()
-	primary := startServer(t)
+	primary := startServer(t, nil)
 	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
 		t.Fatal(out.Stderr)
 	}
@@ -31,7 +31,7 @@ func TestOldPrimaryGetsNothing(t *testing.T) {
 	primary.start(t) // a moment before somebody fences it
 	const count = `SELECT count(*) FROM events`
 	old, accepted := value[int](t, primary.url(), count), 0
-	for i := range 40 {
+	for i := range 12 {
 		execute(t, standby.url(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'novelgate-%'`)
 		if send(fmt.Sprint("k-", i)) {
 			accepted++

@@ -29,7 +29,7 @@ func repair(t *testing.T, databaseURL, stream, data string) {
 // TestPoisonEvent puts an event into the log that one projection, or none, can take.
 func TestPoisonEvent(t *testing.T) {
 	t.Parallel()
-	database := startServer(t)
+	database := startServer(t, nil)
 	r := servePatiently(t, database.url())
 	p := newPartner(t, database.url())
 	sent := 0

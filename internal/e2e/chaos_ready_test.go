@@ -12,7 +12,7 @@ import (
 // TestCommandsComeFirst: on a server with few connections no command is refused for lack of one, whatever the
 // background does, and it stays so when the server has lost all of them.
 func TestCommandsComeFirst(t *testing.T) {
-	database := startServerWith(t, map[string]string{"max_connections": "10"})
+	database := startEmptyServer(t, map[string]string{"max_connections": "10"})
 	execute(t, database.url(), `CREATE ROLE plain LOGIN`, `ALTER DATABASE novelgate OWNER TO plain`)
 	plain := inDatabase(t, database.url(), "novelgate", "plain") // superusers have three more, by which this looks on
 	l := newLoad(t, newPartner(t, migrated(t, plain)))
@@ -68,7 +68,7 @@ func migrated(t *testing.T, databaseURL string) string {
 // again: commands are refused with 503, /readyz and the metric say so and why, and all of it mends by itself.
 func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 	t.Parallel()
-	database := startServer(t)
+	database := startServer(t, nil)
 	service := serve(t, database.url())
 	p := newPartner(t, database.url())
 	sent := 0

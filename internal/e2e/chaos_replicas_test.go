@@ -104,7 +104,7 @@ func competed(replicas ...*Service) bool {
 // nobody has seen before and on shared ones. It goes on until the replicas have got in each other's way.
 func TestReplicasRace(t *testing.T) {
 	t.Parallel()
-	database := startServer(t)
+	database := startServer(t, nil)
 	replicas := startTwo(t, database.url())
 	wantChain := watchCheckpoints(t, database.url())
 	l := newLoad(t, newPartner(t, database.url()))

@@ -12,7 +12,7 @@ import (
 // it.
 func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 	t.Parallel()
-	primary := startServer(t)
+	primary := startServer(t, nil)
 	r := serve(t, primary.url())
 	standby := startStandby(t, primary)
 	p := newPartner(t, primary.url())

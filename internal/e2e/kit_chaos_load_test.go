@@ -40,7 +40,7 @@ func newLoad(t testing.TB, p *Partner) *load {
 // underLoad starts a service on a server of its own and sends to it over 16 connections, which pause after a success.
 func underLoad(t testing.TB, pause time.Duration) (*server, *Service, *load, *witness) {
 	t.Helper()
-	database := startServer(t)
+	database := startServer(t, nil)
 	service := serve(t, database.url())
 	l, w := newLoad(t, newPartner(t, database.url())), &witness{stalls: watchStalls(t)}
 	l.watch, l.pause = w.see, pause

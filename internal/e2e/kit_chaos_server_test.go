@@ -30,7 +30,7 @@ type server struct {
 // template is the directory of a stopped server whose database is migrated, made once: initdb and migrations take
 // longer than many a test.
 var template = sync.OnceValue(func() (err error) {
-	if templateDir, err = os.MkdirTemp("", "novelgate-e2e-"); err != nil {
+	if templateDir, err = os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-"); err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -44,8 +44,8 @@ var template = sync.OnceValue(func() (err error) {
 // templateDir is empty until a test needs the template. TestMain deletes it.
 var templateDir string
 
-// startServer starts a copy of template: all of these have one system identifier.
-func startServer(t testing.TB) *server {
+// startServer starts a copy of template, with settings: all of these have one system identifier.
+func startServer(t testing.TB, settings map[string]string) *server {
 	t.Helper()
 	brittle(t)
 	if err := template(); err != nil {
@@ -55,15 +55,15 @@ func startServer(t testing.TB) *server {
 	if err != nil || len(clusters) != 1 {
 		t.Fatal(clusters, err)
 	}
-	s := &server{dir: dataDir(t)}
+	s := &server{dir: dataDir(t), settings: settings}
 	carryOut(t, "cp", "-a", filepath.Dir(clusters[0]), s.dir)
 	s.start(t)
 	s.stopAtEnd(t)
 	return s
 }
 
-// startServerWith starts one on an empty directory, with settings.
-func startServerWith(t testing.TB, settings map[string]string) *server {
+// startEmptyServer starts one on an empty directory, with settings.
+func startEmptyServer(t testing.TB, settings map[string]string) *server {
 	t.Helper()
 	s := &server{dir: dataDir(t), settings: settings}
 	s.start(t)
@@ -88,7 +88,7 @@ func (s *server) stopAtEnd(t testing.TB) {
 func dataDir(t testing.TB) string {
 	t.Helper()
 	brittle(t)
-	dir, err := os.MkdirTemp("", "novelgate-e2e-") //nolint:usetesting // the name of the test would make the path too long for a socket
+	dir, err := os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-") //nolint:usetesting // the name of the test would make the path too long for a socket
 	if err != nil {
 		t.Fatalf("make data directory: %v", err)
 	}

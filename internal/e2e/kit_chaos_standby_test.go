@@ -27,7 +27,8 @@ func startStandby(t testing.TB, primary *server) *server {
 		t.Fatalf("find the data of the primary: %v, %v", from, err)
 	}
 	cluster := filepath.Join(standby.dir, filepath.Base(filepath.Dir(from[0])))
-	carryOut(t, program, "--pgdata="+cluster, "--dbname="+primary.url(), "--checkpoint=fast", "--write-recovery-conf")
+	carryOut(t, program, "--pgdata="+cluster, "--dbname="+primary.url(), "--checkpoint=fast", "--no-sync",
+		"--write-recovery-conf")
 	handOver(t, cluster, from[0])
 	standby.start(t)
 	standby.stopAtEnd(t)
