@@ -81,8 +81,7 @@ func TestMovedCheckpointIsMet(t *testing.T) {
 // every event was applied once, in order.
 func TestExactlyOnceInChaos(t *testing.T) {
 	t.Parallel()
-	const writers = 4
-	transactions := testdb.Size(500, 120)
+	const writers, transactions = 4, 120 // of each
 	url := testdb.New(t)
 	writing := open(t, url, "writer")
 	chaos := newCounting(t, writing, "chaos")

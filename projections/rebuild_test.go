@@ -13,7 +13,7 @@ func TestRebuildEqualsNaiveFold(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	random := seeded(7)
-	for round := range 12 {
+	for round := range 5 {
 		for part := range random.IntN(4) {
 			log := fewAuthors(random.Uint64(), 1+random.IntN(60))
 			for i := range log {

@@ -216,7 +216,7 @@ func TestBarRacesWithImports(t *testing.T) {
 	replicas := []*replica{newReplica(t, url), newReplica(t, url)}
 	moderators := newStaff(pool)
 	partners := []partner{newPartner(), newPartner()}
-	titles := max(4, scaled(60))
+	const titles = 15
 	created := make([]atomic.Int64, titles)
 	for i := range titles {
 		spelling := fmt.Sprint("Title ", i)

@@ -29,9 +29,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
-// scaled is n, or an eighth of it under -short.
-func scaled(n int) int { return testdb.Size(n, max(1, n/8)) }
-
 // replica is a committer with what it stands on.
 type replica struct {
 	*committer.Committer

@@ -208,28 +208,28 @@ func TestBusyWindowStaysSmall(t *testing.T) {
 	s := simulate(setup(t, 0).pool)
 	var log ledger
 	most := 0
-	for range 3000 { // two minutes, 25 takes a second
-		log.grant(s.clock, s.take(t, 1000, 1, 0).Granted)
+	for range 750 { // two minutes, 6 takes a second
+		log.grant(s.clock, s.take(t, 250, 1, 0).Granted)
 		var entries int
 		if err := s.pool.QueryRow(t.Context(),
 			`SELECT cardinality(charged_at) FROM rate_limits WHERE integration_id = $1`, s.integration).Scan(&entries); err != nil {
 			t.Fatalf("count entries: %v", err)
 		}
 		most = max(most, entries)
-		s.advance(40 * time.Millisecond)
+		s.advance(160 * time.Millisecond)
 	}
 	if most > 130 {
 		t.Errorf("the row grew to %d entries", most)
 	}
-	if peak := log.peak(); peak > 1000 {
+	if peak := log.peak(); peak > 250 {
 		t.Errorf("%d permits granted within a minute", peak)
 	}
-	// 25/s are wanted, 1000/60.5 s to 1000/60 s are to be had.
-	if total := log.total(); total < 1960 || total > 2000 {
-		t.Errorf("%d permits granted in two minutes, want nearly 2000", total)
+	// 6.25/s are wanted, 250/60.5 s to 250/60 s are to be had.
+	if total := log.total(); total < 490 || total > 500 {
+		t.Errorf("%d permits granted in two minutes, want nearly 500", total)
 	}
 	s.advance(time.Minute + time.Second)
-	if o := s.take(t, 1000, 1000, 0); o.Granted != 1000 {
+	if o := s.take(t, 250, 250, 0); o.Granted != 250 {
 		t.Errorf("granted %d of a window that had rested", o.Granted)
 	}
 }

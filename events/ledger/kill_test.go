@@ -80,7 +80,7 @@ func TestKilled(t *testing.T) {
 	for _, name := range []string{"sealer-0", "sealer-1"} {
 		children[name] = child(name)
 	}
-	for range testdb.Size(16, 4) {
+	for range 6 {
 		appendEvents(t, pool, 1+rand.IntN(700))
 		sealing := ""
 		testdb.Eventually(t, "one of the processes is in the middle of a seal", func() bool {

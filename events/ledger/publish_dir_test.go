@@ -202,7 +202,7 @@ func TestReplicasPublishTogether(t *testing.T) {
 			}
 		})
 	}
-	const size = 40
+	const size = 12
 	for n := int64(2); n <= size; n++ {
 		appendEvents(t, pool, 1)
 		testdb.Eventually(t, "the event is sealed", func() bool { return treeSize(t, pool) == n })

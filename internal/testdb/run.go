@@ -1,6 +1,7 @@
 package testdb
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -26,10 +27,16 @@ var shared struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 //
-// It runs the tests, leaves the shared server if a test has joined it, and fails when goroutines leak.
+// It runs the tests, leaves the shared server if a test has joined it, and fails when goroutines leak. Properties that
+// rapid checks on a database cost many statements: there are 25 checks of each, unless -rapid.checks says otherwise.
 func Run(m *testing.M) int {
 	if dir := os.Getenv(holderVariable); dir != "" {
 		return hold(dir)
+	}
+	if checks := flag.Lookup("rapid.checks"); checks != nil {
+		if err := checks.Value.Set("25"); err != nil { // the command line is parsed later
+			panic(err)
+		}
 	}
 	shared.Lock()
 	shared.running = true

@@ -109,9 +109,3 @@ func TestServerIsFastNotDurable(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-func BenchmarkNew(b *testing.B) {
-	for b.Loop() {
-		testdb.New(b)
-	}
-}

@@ -1,7 +1,6 @@
 package rebuild_test
 
 import (
-	"flag"
 	"os"
 	"testing"
 
@@ -12,10 +11,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		child()
 		return
-	}
-	// Each check is a whole rebuild. The command line overrides this: -rapid.checks=1000.
-	if err := flag.Set("rapid.checks", "25"); err != nil {
-		panic(err)
 	}
 	os.Exit(testdb.Run(m))
 }

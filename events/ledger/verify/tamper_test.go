@@ -44,10 +44,11 @@ func TestTamperedEvents(t *testing.T) {
 	for _, n := range []int{4100, 300, 100} {
 		l.Append(n)
 	}
-	restore := ""
-	for _, table := range []string{"events", "ledger_seals", "ledger_entries", "ledger_tiles", "ledger_checkpoints"} {
+	tables := []string{"events", "ledger_seals", "ledger_entries", "ledger_tiles", "ledger_checkpoints"}
+	restore := `TRUNCATE ` + strings.Join(tables, ", ")
+	for _, table := range tables {
 		l.Exec(`CREATE TABLE sound_` + table + ` AS TABLE ` + table)
-		restore += `DELETE FROM ` + table + `; INSERT INTO ` + table + ` SELECT * FROM sound_` + table + `; `
+		restore += `; INSERT INTO ` + table + ` SELECT * FROM sound_` + table
 	}
 	cases := map[string]struct{ sql, want string }{
 		"a byte of data": {
@@ -112,7 +113,7 @@ func TestTamperedEvents(t *testing.T) {
 			wantFaults(t, name+" in a bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}),
 				test.want, named)
 		}
-		tamper(l, strings.TrimSuffix(restore, "; "))
+		tamper(l, restore)
 	}
 }
 
