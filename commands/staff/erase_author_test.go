@@ -372,13 +372,11 @@ func TestErasureRaces(t *testing.T) {
 		})
 	}
 	rebuilding.Go(func() {
-		for range 2 {
-			l.rebuild(t, projections.Posts{}, false)
-			l.rebuild(t, projections.Authors{}, false)
-			l.rebuild(t, projections.AuthorDecisions{}, true)
-		}
+		l.rebuild(t, projections.Posts{}, false)
+		l.rebuild(t, projections.Authors{}, false)
+		l.rebuild(t, projections.AuthorDecisions{}, true)
 	})
-	for range 5 {
+	for range 3 {
 		if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
 			t.Error(err)
 		}
