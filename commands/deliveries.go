@@ -88,7 +88,8 @@ func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
 		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
 	}
 
-	found, err := queryStored(ctx, a.Records, deliverySQL, []any{key, sourceOf(operation, in.IntegrationID)},
+	postID := uuid.NullUUID{UUID: events.PostID(in.IntegrationID, key), Valid: operation == ratelimit.Posts}
+	found, err := queryStored(ctx, a.Records, deliverySQL, []any{postID, key, in.IntegrationID},
 		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
 			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
 			return d, err
@@ -126,13 +127,6 @@ func parseOperation(name string) (ratelimit.Operation, bool) {
 
 // operationWanted is the error text for any other name.
 const operationWanted = "must be novels or posts"
-
-func sourceOf(operation ratelimit.Operation, integrationID uuid.UUID) string {
-	if operation == ratelimit.Posts {
-		return events.PostsSource(integrationID)
-	}
-	return events.NovelsSource(integrationID)
-}
 
 func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDelivery) (*output, error) {
 	n, err := a.currentNovel(ctx, recorded.streamID)

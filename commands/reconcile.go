@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
+	"novelgate/events"
 	"novelgate/internal/httpkit"
 )
 
@@ -25,8 +27,12 @@ type reconcileResponse struct {
 	Present int      `json:"present"` // different keys that are on record
 }
 
-//go:embed reconcile.sql
-var reconcileSQL string
+var (
+	//go:embed reconcile_novels.sql
+	reconcileNovelsSQL string
+	//go:embed reconcile_posts.sql
+	reconcilePostsSQL string
+)
 
 func (a *API) reconcileRoute() *route {
 	return &route{
@@ -41,8 +47,15 @@ func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	found, err := queryStored(ctx, a.Records, reconcileSQL, []any{body.keys, sourceOf(body.operation, in.IntegrationID)},
-		pgx.RowTo[string])
+	sql, args := reconcileNovelsSQL, []any{body.keys, in.IntegrationID}
+	if body.operation == ratelimit.Posts {
+		postIDs := make([]uuid.UUID, len(body.keys))
+		for i, key := range body.keys {
+			postIDs[i] = events.PostID(in.IntegrationID, key)
+		}
+		sql, args = reconcilePostsSQL, []any{body.keys, postIDs}
+	}
+	found, err := queryStored(ctx, a.Records, sql, args, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("reconcile deliveries: %w", err)
 	}

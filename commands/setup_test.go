@@ -62,7 +62,7 @@ func (f *fake) UpsertNovel(ctx context.Context, cmd *committer.UpsertNovel) (com
 func (f *fake) ImportPost(ctx context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
 	f.calls.Add(1)
 	if f.post == nil {
-		return committer.PostResult{PostID: postID, ThreadID: threadID, NovelSlug: "a-title"}, nil
+		return committer.PostResult{PostID: postID, ThreadID: threadID}, nil
 	}
 	return f.post(ctx, cmd)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"novelgate/events"
 )
@@ -22,15 +23,15 @@ func TestDecodeUnknownType(t *testing.T) {
 func TestDecodeIgnoresUnknownMembers(t *testing.T) {
 	t.Parallel()
 	got, err := events.Decode(events.Stored{
-		Type: "post.imported.v1", Data: []byte(`{"novelSlug":"s","writtenAt":"2026-01-02T03:04:05Z","later":{"a":[1]}}`),
+		Type: "post.imported.v1", Data: []byte(`{"writtenAt":"2026-01-02T03:04:05Z","later":{"a":[1]}}`),
 		Personal: []byte(`{"uuid":"u","username":"n","content":"c","mood":"good"}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := events.PostImported{
-		NovelSlug: "s", WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Comment: &events.Comment{ExternalUUID: "u", Username: "n", Content: "c"},
+		WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Comment:   &events.Comment{ExternalUUID: "u", Username: "n", Content: "c"},
 	}
 	if diff := cmp.Diff(events.Event(want), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -56,17 +57,18 @@ func TestDecodeRefusesBrokenBytes(t *testing.T) {
 
 func TestErasedPersonalPartIsNil(t *testing.T) {
 	t.Parallel()
-	stored, err := events.Encode(events.PostImported{NovelSlug: "s", Comment: &events.Comment{Username: "n"}})
+	stored, err := events.Encode(events.PostImported{Comment: &events.Comment{Username: "n"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stored.Personal = nil // as erasure leaves it
+	stored.Integration = uuid.NullUUID{UUID: id(1), Valid: true}
 	decoded, err := events.Decode(stored)
 	if err != nil {
 		t.Fatal(err)
 	}
 	imported, ok := decoded.(events.PostImported)
-	if !ok || imported.Comment != nil || imported.NovelSlug != "s" {
+	if !ok || imported.Comment != nil || imported.IntegrationID != id(1) {
 		t.Errorf("decoded %+v", decoded)
 	}
 	again, err := events.Encode(decoded)

@@ -17,10 +17,11 @@ func TestMetadataIsStable(t *testing.T) {
 	t.Parallel()
 	for want, metadata := range map[string]events.Metadata{
 		`{"actor":"staff:zoë","batch":"01000000-0000-0000-0000-000000000000"}`: {Actor: "staff:zoë", Batch: uuid.UUID{1}},
-		`{"actor":"a","keyId":"<k>","requestId":"\"r\"","correlation":"c","causation":"cc",` +
-			`"batch":"02000000-0000-0000-0000-000000000000","fingerprint":"f","traceparent":"00-t"}`: {
-			Actor: "a", KeyID: "<k>", RequestID: `"r"`, Correlation: "c", Causation: "cc", Batch: uuid.UUID{2}, Fingerprint: "f",
-			TraceParent: "00-t",
+		`{"actor":"<a>","keyId":"03000000-0000-0000-0000-000000000000","requestId":"\"r\"","correlation":"c",` +
+			`"causation":"cc","batch":"02000000-0000-0000-0000-000000000000","fingerprint":"-_8AAAAAAAAAAAAAAAAAAA",` +
+			`"traceparent":"00-t"}`: {
+			Actor: "<a>", KeyID: uuid.UUID{3}, RequestID: `"r"`, Correlation: "c", Causation: "cc", Batch: uuid.UUID{2},
+			Fingerprint: events.Fingerprint{0xfb, 0xff}, TraceParent: "00-t",
 		},
 	} {
 		got, err := events.EncodeMetadata(&metadata)
@@ -29,6 +30,24 @@ func TestMetadataIsStable(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, string(got)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if decoded, err := events.DecodeMetadata(got); err != nil || decoded != metadata {
+			t.Errorf("decoded %+v, %v", decoded, err)
+		}
+	}
+}
+
+// TestDecodeMetadataIsStrict: what EncodeMetadata does not write is not metadata.
+func TestDecodeMetadataIsStrict(t *testing.T) {
+	t.Parallel()
+	const batch = `"batch":"02000000-0000-0000-0000-000000000000"`
+	for _, encoded := range []string{
+		``, `null`, `{}`, `{"actor":"a"}`, `{"actor":"a",` + batch + `,"more":1}`, `{"actor":"a", ` + batch + `}`,
+		`{` + batch + `,"actor":"a"}`, `{"actor":"a","requestId":"",` + batch + `}`,
+		`{"actor":"a",` + batch + `,"fingerprint":"-_8AAAAAAAAAAAAAAAAAAB"}`, `{"actor":"a",` + batch + `,"fingerprint":"f"}`,
+	} {
+		if m, err := events.DecodeMetadata([]byte(encoded)); err == nil {
+			t.Errorf("%s: %+v", encoded, m)
 		}
 	}
 }
@@ -39,7 +58,6 @@ func TestNotEncodable(t *testing.T) {
 	const broken = "\xff"
 	comment := func(c events.Comment) events.Event { return events.PostImported{Comment: &c} }
 	for member, event := range map[string]events.Event{
-		"novelSlug":     events.PostImported{NovelSlug: broken},
 		"chapterNumber": events.PostImported{ChapterNumber: jsontext.Value("1.")},
 		"writtenAt":     events.PostImported{WrittenAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"uuid":          comment(events.Comment{ExternalUUID: broken}),
@@ -51,9 +69,8 @@ func TestNotEncodable(t *testing.T) {
 		}
 	}
 	for member, metadata := range map[string]events.Metadata{
-		"actor": {Actor: broken}, "keyId": {KeyID: broken}, "requestId": {RequestID: broken},
-		"correlation": {Correlation: broken},
-		"causation":   {Causation: broken}, "fingerprint": {Fingerprint: broken}, "traceparent": {TraceParent: broken},
+		"actor": {Actor: broken}, "requestId": {RequestID: broken}, "correlation": {Correlation: broken},
+		"causation": {Causation: broken}, "traceparent": {TraceParent: broken},
 	} {
 		if _, err := events.EncodeMetadata(&metadata); err == nil || !strings.Contains(err.Error(), member) {
 			t.Errorf("%s: got %v", member, err)

@@ -1,5 +1,7 @@
 package events
 
+import "github.com/google/uuid"
+
 // Event is one of the structs of this package.
 //
 //sumtype:decl
@@ -19,6 +21,11 @@ const (
 	AuthorStream      = "author"
 	ProjectionStream  = "projection"
 )
+
+// ofIntegration is implemented by events that repeat the integration in their source, which is not stored again.
+type ofIntegration interface {
+	setIntegration(id uuid.UUID)
+}
 
 // withPersonal is implemented by events with personal data. The personal part is stored in its own column, so that it
 // can be erased.

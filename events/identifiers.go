@@ -1,18 +1,19 @@
 package events
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 )
 
-// Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type.
+// Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type except
+// posts.
 // Two writers that race to create the same thing mint the same identifier and collide on it.
 var (
 	novelNamespace      = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e01")
 	threadNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
-	postNamespace       = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e03")
 	authorNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04")
 	personNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e05")
 	projectionNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e10")
@@ -30,9 +31,10 @@ func NovelID(foldedTitle string) uuid.UUID { return derive(novelNamespace, nil, 
 // ThreadID mints the identifier of a novel's discussion thread.
 func ThreadID(novelID uuid.UUID) uuid.UUID { return derive(threadNamespace, novelID[:], "") }
 
-// PostID mints the identifier of the comment with an integration's idempotency key.
+// PostID mints the identifier of the comment with an integration's idempotency key: UUID version 8 of SHA-256, which
+// the database can compute, too. A constraint of the table events compares its first 48 bits.
 func PostID(integrationID uuid.UUID, key string) uuid.UUID {
-	return derive(postNamespace, integrationID[:], key)
+	return uuid.NewHash(sha256.New(), integrationID, []byte(key), 8)
 }
 
 // AuthorID mints the identifier of an author.
@@ -50,38 +52,44 @@ func ProjectionID(name string) uuid.UUID { return derive(projectionNamespace, ni
 
 // Sources of events (CloudEvents source). Together with the idempotency key they are unique.
 const (
-	novelsSuffix     = "/novels"
-	postsSuffix      = "/posts"
-	postThreadSuffix = "/posts/thread"
-	postNovelSuffix  = "/posts/novel"
+	novelsPath     = "novels"
+	postsPath      = "posts"
+	postThreadPath = "posts/thread"
+	postNovelPath  = "posts/novel"
 )
 
 // NovelsSource is the source of an integration's novel upserts.
-func NovelsSource(integrationID uuid.UUID) string { return source(integrationID, novelsSuffix) }
+func NovelsSource(integrationID uuid.UUID) string { return JoinSource(integrationID, novelsPath) }
 
 // PostsSource is the source of an integration's comments.
-func PostsSource(integrationID uuid.UUID) string { return source(integrationID, postsSuffix) }
+func PostsSource(integrationID uuid.UUID) string { return JoinSource(integrationID, postsPath) }
 
 // PostThreadSource is the source of a ThreadOpened that a comment caused.
-func PostThreadSource(integrationID uuid.UUID) string { return source(integrationID, postThreadSuffix) }
-
-// PostNovelSource is the source of a NovelCreated that a comment caused.
-func PostNovelSource(integrationID uuid.UUID) string { return source(integrationID, postNovelSuffix) }
-
-func source(integrationID uuid.UUID, suffix string) string {
-	return "integrations/" + integrationID.String() + suffix
+func PostThreadSource(integrationID uuid.UUID) string {
+	return JoinSource(integrationID, postThreadPath)
 }
 
-// SourceIntegration returns the integration that an event's source names, and false for a source of staff.
-func SourceIntegration(source string) (uuid.UUID, bool) {
-	rest, ok := strings.CutPrefix(source, "integrations/")
-	if !ok {
-		return uuid.UUID{}, false
+// PostNovelSource is the source of a NovelCreated that a comment caused.
+func PostNovelSource(integrationID uuid.UUID) string { return JoinSource(integrationID, postNovelPath) }
+
+// sourcePrefix begins the sources of integrations.
+const sourcePrefix = "integrations/"
+
+// JoinSource returns a source of an integration: "integrations/<id>/<path>".
+func JoinSource(integrationID uuid.UUID, path string) string {
+	return sourcePrefix + integrationID.String() + "/" + path
+}
+
+// SplitSource is the reverse of JoinSource. A source of staff has no integration and is its own path.
+func SplitSource(source string) (integration uuid.NullUUID, path string) {
+	const idSize = 36
+	rest, ok := strings.CutPrefix(source, sourcePrefix)
+	if !ok || len(rest) < idSize+2 || rest[idSize] != '/' {
+		return uuid.NullUUID{}, source
 	}
-	id, _, ok := strings.Cut(rest, "/")
-	if !ok {
-		return uuid.UUID{}, false
+	id, err := uuid.Parse(rest[:idSize])
+	if err != nil || strings.ToLower(rest[:idSize]) != rest[:idSize] {
+		return uuid.NullUUID{}, source
 	}
-	parsed, err := uuid.Parse(id)
-	return parsed, err == nil
+	return uuid.NullUUID{UUID: id, Valid: true}, rest[idSize+1:]
 }

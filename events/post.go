@@ -16,11 +16,10 @@ type ThreadOpened struct {
 func (ThreadOpened) Type() string { return "thread.opened.v1" }
 func (ThreadOpened) sealed()      {}
 
-// PostImported records that a partner's comment entered a thread. It holds everything in the response to a retry.
+// PostImported records that a partner's comment entered a thread.
 type PostImported struct {
-	IntegrationID uuid.UUID  `json:"integrationId"`
+	IntegrationID uuid.UUID  `json:"-"` // the one in the source of the event
 	NovelID       uuid.UUID  `json:"novelId"`
-	NovelSlug     string     `json:"novelSlug"`
 	ThreadID      uuid.UUID  `json:"threadId"`
 	ParentPostID  *uuid.UUID `json:"parentPostId,omitzero"`
 	// exact decimal, as a JSON number; nil for a novel-level comment
@@ -47,6 +46,8 @@ func (p PostImported) personal() any {
 	}
 	return p.Comment
 }
+
+func (p *PostImported) setIntegration(id uuid.UUID) { p.IntegrationID = id }
 
 func (p *PostImported) personalTarget() any {
 	p.Comment = new(Comment)

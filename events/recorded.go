@@ -52,14 +52,17 @@ type Recorded struct {
 
 // Metadata says who caused an event, and with which request.
 type Metadata struct {
-	Actor     string `json:"actor"`               // "integration:<id>" or "staff:<name>"
-	KeyID     string `json:"keyId,omitempty"`     // the API key that was used
-	RequestID string `json:"requestId,omitempty"` // X-Request-Id of the command
+	Actor     string    `json:"actor"`               // "integration:<id>" or "staff:<name>"
+	KeyID     uuid.UUID `json:"keyId,omitzero"`      // the API key that was used
+	RequestID string    `json:"requestId,omitempty"` // X-Request-Id of the command
 	// shared by all events of one operation; omitted when it equals the request id
 	Correlation string `json:"correlation,omitempty"`
 	// on side effects: source of the command's own event
-	Causation   string    `json:"causation,omitempty"`
-	Batch       uuid.UUID `json:"batch"`                 // the batch of commands that was committed together
-	Fingerprint string    `json:"fingerprint,omitempty"` // of the normalised command, keyed with the salt
-	TraceParent string    `json:"traceparent,omitempty"` // W3C trace context of the request
+	Causation   string      `json:"causation,omitempty"`
+	Batch       uuid.UUID   `json:"batch"`                 // the batch of commands that was committed together
+	Fingerprint Fingerprint `json:"fingerprint,omitzero"`  // of the normalised command, keyed with the salt
+	TraceParent string      `json:"traceparent,omitempty"` // W3C trace context of the request
 }
+
+// IntegrationActor names an integration as the actor of events.
+func IntegrationActor(id uuid.UUID) string { return "integration:" + id.String() }

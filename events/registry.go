@@ -1,10 +1,12 @@
 package events
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 )
 
 // ErrUnknownType is returned for an event type that this version of the program does not know, because a newer version
@@ -13,9 +15,10 @@ var ErrUnknownType = errors.New("unknown event type")
 
 // Stored is an event as the log holds it: its type name and the exact bytes.
 type Stored struct {
-	Type     string
-	Data     []byte // JSON
-	Personal []byte // JSON; nil when the event has no personal part or it was erased
+	Type        string
+	Data        []byte        // JSON
+	Personal    []byte        // JSON; nil when the event has no personal part or it was erased
+	Integration uuid.NullUUID // in the source of the event; Encode leaves it out
 }
 
 // Registry decodes every event type that was ever stored.
@@ -94,13 +97,26 @@ func Encode(e Event) (Stored, error) {
 	return stored, nil
 }
 
-// EncodeMetadata returns the exact bytes that the log stores.
+// EncodeMetadata returns metadata as canonical JSON, on which the ledger commits.
 func EncodeMetadata(m *Metadata) ([]byte, error) {
 	encoded, err := marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
 	}
 	return encoded, nil
+}
+
+var errMetadata = errors.New("is not the metadata of an event in canonical JSON")
+
+// DecodeMetadata is the reverse of EncodeMetadata.
+func DecodeMetadata(encoded []byte) (m Metadata, err error) {
+	if err := json.Unmarshal(encoded, &m); err != nil {
+		return m, fmt.Errorf("decode metadata: %w", err)
+	}
+	if again, err := EncodeMetadata(&m); err != nil || !bytes.Equal(again, encoded) {
+		return m, errMetadata
+	}
+	return m, nil
 }
 
 func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
@@ -131,6 +147,9 @@ func register[E Event](r Registry) {
 		var event E
 		if err := json.Unmarshal(s.Data, &event); err != nil {
 			return nil, fmt.Errorf("decode %s: %w", s.Type, err)
+		}
+		if p, ok := any(&event).(ofIntegration); ok {
+			p.setIntegration(s.Integration.UUID)
 		}
 		if p, ok := any(&event).(erasable); ok && s.Personal != nil {
 			if err := json.Unmarshal(s.Personal, p.personalTarget()); err != nil {

@@ -2,24 +2,40 @@
 
 -- +goose Up
 CREATE TABLE events (
+    -- Columns of a fixed width first: no byte goes into alignment.
     transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
     position       integer     NOT NULL CHECK (position >= 0),
-    stream_type    text        NOT NULL CHECK (stream_type <> ''),
-    stream_id      uuid        NOT NULL,
     stream_version integer     NOT NULL CHECK (stream_version > 0),
-    event_id       text        NOT NULL CHECK (event_id <> ''),
-    event_source   text        NOT NULL CHECK (event_source <> ''),
+    recorded_at    timestamptz NOT NULL DEFAULT statement_timestamp(),
+    stream_id      uuid        NOT NULL,
+    batch_id       uuid        NOT NULL,
+    integration_id uuid,
+    key_id         uuid,
+    fingerprint    uuid,
+    salt           uuid,
+    stream_type    text        NOT NULL CHECK (stream_type <> ''),
     event_type     text        NOT NULL CHECK (event_type <> ''),
+    event_source   text        NOT NULL CHECK (event_source <> ''),
+    event_id       text        NOT NULL CHECK (event_id <> ''),
+    request_id     text,
+    actor          text,
+    correlation    text,
+    causation      text,
+    traceparent    text,
     data           json        NOT NULL,
     personal       json,
-    salt           uuid,
-    metadata       json        NOT NULL,
-    recorded_at    timestamptz NOT NULL DEFAULT statement_timestamp(),
     CONSTRAINT events_pkey PRIMARY KEY (transaction_id, position),
     CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version),
-    -- event_id first: with the source first, `event_id = ANY (…)` would scan a whole source.
-    CONSTRAINT events_id_key UNIQUE (event_id, event_source)
+    -- Makes events_stream_key refuse a second comment with the same key.
+    CONSTRAINT events_post_id_is_of_key CHECK (stream_type <> 'post' OR stream_version > 1
+        OR substring(uuid_send(stream_id) FOR 6) = substring(sha256(uuid_send(integration_id) || convert_to(event_id, 'UTF8')) FOR 6))
 );
+
+-- event_id first: with the source first, `event_id = ANY (…)` would scan a whole source. An index on comments would say what
+-- events_stream_key says, and grow by 80 random bytes with each.
+CREATE UNIQUE INDEX events_id_key ON events (event_id, event_source, integration_id) NULLS NOT DISTINCT
+    WHERE stream_type <> 'post' OR stream_version > 1;
+COMMENT ON INDEX events_id_key IS 'One event for each key and source. For comments events_stream_key says so, because their stream_id derives from integration and key.';
 
 COMMENT ON TABLE events IS 'Append-only event log. Readers see rows below pg_snapshot_xmin(pg_current_snapshot()), ordered by (transaction_id, position).';
 COMMENT ON COLUMN events.transaction_id IS 'Transaction that appended the event; first half of the log order.';
@@ -28,13 +44,36 @@ COMMENT ON COLUMN events.stream_type IS 'Kind of aggregate: novel, thread, post,
 COMMENT ON COLUMN events.stream_id IS 'The aggregate.';
 COMMENT ON COLUMN events.stream_version IS 'Version of the aggregate after this event: 1, 2, 3, … without gaps.';
 COMMENT ON COLUMN events.event_id IS 'CloudEvents id: the Idempotency-Key of the command that caused the event.';
-COMMENT ON COLUMN events.event_source IS 'CloudEvents source: integrations/<id>/novels, integrations/<id>/posts, …/posts/thread, …/posts/novel, staff/….';
+COMMENT ON COLUMN events.integration_id IS 'Integration whose command caused the event; NULL when it was staff.';
+COMMENT ON COLUMN events.event_source IS 'CloudEvents source, with an integration_id what follows integrations/<integration_id>/: novels, posts, posts/thread, posts/novel; otherwise staff/….';
 COMMENT ON COLUMN events.event_type IS 'Literal, versioned name such as novel.created.v1.';
 COMMENT ON COLUMN events.data IS 'What happened, as the exact bytes written; never changed.';
 COMMENT ON COLUMN events.personal IS 'What identifies or was written by a person; may be erased.';
-COMMENT ON COLUMN events.salt IS 'Random; keys the fingerprint in metadata, so that erasing it leaves nothing to guess by.';
-COMMENT ON COLUMN events.metadata IS 'Actor, key, request, correlation, causation, batch, fingerprint, traceparent.';
+COMMENT ON COLUMN events.salt IS 'Random; keys the fingerprint, so that erasing it leaves nothing to guess by.';
+COMMENT ON COLUMN events.fingerprint IS '128 bits of SHA-256 over salt and normalised command, in the form of a uuid, which is the shortest.';
+COMMENT ON COLUMN events.batch_id IS 'Batch of commands that was committed together.';
+COMMENT ON COLUMN events.key_id IS 'API key of the integration.';
+COMMENT ON COLUMN events.request_id IS 'X-Request-Id of the command.';
+COMMENT ON COLUMN events.actor IS 'Who caused the event, such as staff:ada; NULL for the integration itself.';
+COMMENT ON COLUMN events.correlation IS 'Shared by all events of one operation; NULL when it is the request_id.';
+COMMENT ON COLUMN events.causation IS 'On side effects: source of the command''s own event.';
+COMMENT ON COLUMN events.traceparent IS 'W3C trace context of the request.';
 COMMENT ON COLUMN events.recorded_at IS 'Start of the inserting statement, on the clock of the database.';
+
+CREATE VIEW event_log AS
+SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id,
+       CASE WHEN integration_id IS NULL THEN event_source ELSE 'integrations/' || integration_id || '/' || event_source END AS event_source,
+       event_type, data, personal, salt,
+       ('{' || concat_ws(',',
+           '"actor":' || to_json(coalesce(actor, 'integration:' || integration_id, '')), '"keyId":"' || key_id || '"',
+           '"requestId":' || to_json(request_id), '"correlation":' || to_json(correlation), '"causation":' || to_json(causation),
+           '"batch":"' || batch_id || '"',
+           '"fingerprint":"' || rtrim(translate(encode(uuid_send(fingerprint), 'base64'), '+/', '-_'), '=') || '"',
+           '"traceparent":' || to_json(traceparent)) || '}')::json AS metadata,
+       recorded_at
+FROM events;
+
+COMMENT ON VIEW event_log IS 'The event log for people: with whole sources, and the metadata as one JSON object.';
 
 -- Tuples never change, so one early freeze is all that vacuum ever has to do here; the visibility map that
 -- it keeps makes counting the lag of projections cheap.
@@ -56,5 +95,6 @@ CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON events
 ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only;
 
 -- +goose Down
+DROP VIEW event_log;
 DROP TABLE events;
 DROP FUNCTION events_are_append_only();

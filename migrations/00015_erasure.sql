@@ -7,13 +7,15 @@ DECLARE
     author text := current_setting('novelgate.erasure', true);
 BEGIN
     IF coalesce(author, '') = ''
-       OR (OLD.data ->> 'integrationId') || '/' || (OLD.personal ->> 'uuid') IS DISTINCT FROM author
+       OR coalesce(OLD.integration_id::text, OLD.data ->> 'integrationId') || '/' || (OLD.personal ->> 'uuid') IS DISTINCT FROM author
        OR NEW.personal IS NOT NULL OR NEW.salt IS NOT NULL
-       OR (OLD.transaction_id, OLD.position, OLD.stream_type, OLD.stream_id, OLD.stream_version, OLD.event_id, OLD.event_source,
-           OLD.event_type, OLD.data::text, OLD.metadata::text, OLD.recorded_at)
+       OR (OLD.transaction_id, OLD.position, OLD.stream_version, OLD.recorded_at, OLD.stream_id, OLD.batch_id, OLD.integration_id, OLD.key_id,
+           OLD.fingerprint, OLD.stream_type, OLD.event_type, OLD.event_source, OLD.event_id, OLD.request_id,
+           OLD.actor, OLD.correlation, OLD.causation, OLD.traceparent, OLD.data::text)
           IS DISTINCT FROM
-          (NEW.transaction_id, NEW.position, NEW.stream_type, NEW.stream_id, NEW.stream_version, NEW.event_id, NEW.event_source,
-           NEW.event_type, NEW.data::text, NEW.metadata::text, NEW.recorded_at)
+          (NEW.transaction_id, NEW.position, NEW.stream_version, NEW.recorded_at, NEW.stream_id, NEW.batch_id, NEW.integration_id, NEW.key_id,
+           NEW.fingerprint, NEW.stream_type, NEW.event_type, NEW.event_source, NEW.event_id, NEW.request_id,
+           NEW.actor, NEW.correlation, NEW.causation, NEW.traceparent, NEW.data::text)
     THEN
         RAISE EXCEPTION 'UPDATE on events is refused: the event log is append-only'
             USING ERRCODE = 'restrict_violation',
@@ -58,7 +60,7 @@ BEGIN
     PERFORM set_config('novelgate.erasure', author, true);
     UPDATE events AS e SET personal = NULL, salt = NULL
     WHERE e.stream_id = ANY (p_streams) AND e.personal IS NOT NULL
-      AND (e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid') = author
+      AND coalesce(e.integration_id::text, e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid') = author
       -- What was decided after the erasure is a new beginning.
       AND (e.stream_type <> 'author' OR EXISTS (
           SELECT FROM events AS later

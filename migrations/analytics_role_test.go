@@ -96,7 +96,10 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	}
 	for _, table := range tables {
 		refused = append(refused, `SELECT * FROM `+table, `INSERT INTO `+table+` DEFAULT VALUES`, `DELETE FROM `+table,
-			`TRUNCATE `+table, `LOCK TABLE `+table)
+			`LOCK TABLE `+table)
+		if table != "event_log" { // a view
+			refused = append(refused, `TRUNCATE `+table)
+		}
 	}
 	for _, function := range functions {
 		refused = append(refused, `SELECT public.`+function)

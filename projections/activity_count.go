@@ -75,11 +75,12 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	case events.PostImported:
 		c.comment(recorded, &e)
 	case events.NovelCreated, events.NovelUpdated:
-		integration, ok := events.SourceIntegration(recorded.Source)
-		if !ok {
+		integration, _ := events.SplitSource(recorded.Source)
+		if !integration.Valid {
 			return // staff did it
 		}
-		of, on := c.integration(integration, recorded.RecordedAt), c.day(recorded.RecordedAt, integration, recorded.StreamID)
+		of := c.integration(integration.UUID, recorded.RecordedAt)
+		on := c.day(recorded.RecordedAt, integration.UUID, recorded.StreamID)
 		if _, created := e.(events.NovelCreated); created {
 			of.created++
 			on.created++

@@ -88,8 +88,9 @@ func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	}
 	testdb.Lose(t, tx, `event_id LIKE 'lost%'`)
 	// An event that is behind the checkpoint, and before the position that the follower remembers.
-	if _, err := tx.Exec(t.Context(), `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		SELECT transaction_id, position + 1, 'thread', gen_random_uuid(), 1, 'new', 'test', 'thread.opened.v1', '{}', '{}'
+	if _, err := tx.Exec(t.Context(), `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		SELECT transaction_id, position + 1, 'thread', gen_random_uuid(), 1, 'new', 'test', 'thread.opened.v1', '{}', 'test',
+			gen_random_uuid()
 		FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`); err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
 	for i, raw := range []struct{ eventType, data string }{
 		{"thread.opened.v1", `["not what it was"]`}, {"novel.eaten.v9", `{}`},
 	} {
-		_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-			VALUES ($3, 'novel', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, '{}')`, raw.eventType, raw.data, i)
+		_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+			VALUES ($3, 'novel', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, 'test', gen_random_uuid())`, raw.eventType, raw.data, i)
 		if err != nil {
 			t.Fatal(err)
 		}

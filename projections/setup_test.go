@@ -85,7 +85,7 @@ func comment(random *rand.Rand, key string) events.Recorded {
 	novel := events.NovelID(fmt.Sprintf("novel %d", random.IntN(50)))
 	author := random.IntN(2000)
 	e := events.PostImported{
-		IntegrationID: integrationID, NovelID: novel, NovelSlug: "a-novel", ThreadID: events.ThreadID(novel),
+		IntegrationID: integrationID, NovelID: novel, ThreadID: events.ThreadID(novel),
 		WrittenAt: time.Date(2026, 1, 1, 0, 0, random.IntN(5000), 0, time.UTC),
 		Comment: &events.Comment{
 			ExternalUUID: fmt.Sprintf("user-%d", author),

@@ -32,7 +32,7 @@ func DeliveryOf(recorded *events.Recorded) Delivery {
 
 const (
 	// The log has more to say about the event than its own bytes, which may be what cannot be read.
-	failedEventSQL = `SELECT p.state, e.transaction_id, e.position, e.event_id, e.event_source, e.event_type
+	failedEventSQL = `SELECT p.state, e.transaction_id, e.position, e.event_id, e.integration_id, e.event_source, e.event_type
 FROM projections AS p
 LEFT JOIN events AS e ON (e.transaction_id, e.position) = (p.failed_transaction_id, p.failed_position)
 WHERE p.name = $1`
@@ -118,10 +118,12 @@ func failedEvent(
 ) (events.ProjectionEventSkipped, events.Position, error) {
 	s := events.ProjectionEventSkipped{Projection: name}
 	var state string
-	var id, source, eventType *string
+	var id, path, eventType *string
+	var integration uuid.NullUUID
 	var transaction *uint64
 	var ordinal *int32
-	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&state, &transaction, &ordinal, &id, &source, &eventType)
+	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&state, &transaction, &ordinal, &id, &integration, &path,
+		&eventType)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return s, events.Position{}, fmt.Errorf("%w: %q", ErrUnknownProjection, name)
@@ -132,7 +134,10 @@ func failedEvent(
 	case transaction == nil:
 		return s, events.Position{}, ErrNoEvent
 	}
-	s.EventID, s.EventSource, s.EventType = *id, *source, *eventType
+	s.EventID, s.EventSource, s.EventType = *id, *path, *eventType
+	if integration.Valid {
+		s.EventSource = events.JoinSource(integration.UUID, *path)
+	}
 	at := events.Position{TransactionID: *transaction, Ordinal: *ordinal}
 	s.Position = at.String()
 	return s, at, nil

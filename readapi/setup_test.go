@@ -77,10 +77,13 @@ func routes(logger *slog.Logger, reader *queries.Reader, addresses httpkit.Addre
 func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event events.Event) events.Recorded {
 	t.Helper()
 	w.versions[stream]++
+	key, source := fmt.Sprintf("key-%d", w.serial), "test"
+	if _, ok := event.(events.PostImported); ok {
+		source = events.PostsSource(w.platform)
+	}
 	w.serial++
-	key := fmt.Sprintf("key-%d", w.serial)
 	recorded := []events.Recorded{{
-		StreamType: streamType, StreamID: stream, StreamVersion: w.versions[stream], ID: key, Source: "test", Event: event,
+		StreamType: streamType, StreamID: stream, StreamVersion: w.versions[stream], ID: key, Source: source, Event: event,
 		Metadata: events.Metadata{Actor: "test"},
 	}}
 	var batch pgx.Batch
@@ -142,7 +145,7 @@ func (w *world) novel(t testing.TB, spelling string, change func(*events.NovelCr
 // comment imports a comment and returns its identifier. Zero members are filled in.
 func (w *world) comment(t testing.TB, novel uuid.UUID, e events.PostImported) uuid.UUID {
 	t.Helper()
-	id := events.PostID(w.platform, fmt.Sprintf("comment-%d", w.serial))
+	id := events.PostID(w.platform, fmt.Sprintf("key-%d", w.serial))
 	e.IntegrationID, e.NovelID, e.ThreadID = w.platform, novel, events.ThreadID(novel)
 	if e.Comment == nil {
 		e.Comment = &events.Comment{

@@ -36,7 +36,7 @@ func (cmd Import) In(n novel.Novel, threadID uuid.UUID, parent Parent) (events.P
 		return events.PostImported{}, ErrNovelNotFound
 	}
 	imported := events.PostImported{
-		IntegrationID: cmd.IntegrationID, NovelID: n.ID, NovelSlug: n.Slug, ThreadID: threadID,
+		IntegrationID: cmd.IntegrationID, NovelID: n.ID, ThreadID: threadID,
 		ChapterNumber: cmd.ChapterNumber, WrittenAt: cmd.WrittenAt, Comment: &cmd.Comment,
 	}
 	if parent.PostID != uuid.Nil && parent.ThreadID == threadID {

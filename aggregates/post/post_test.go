@@ -23,7 +23,7 @@ func TestImport(t *testing.T) {
 	}
 	imported := func(parent *uuid.UUID) *events.PostImported {
 		return &events.PostImported{
-			IntegrationID: uuid.UUID{1}, NovelID: uuid.UUID{2}, NovelSlug: "genji", ThreadID: threadID, ParentPostID: parent,
+			IntegrationID: uuid.UUID{1}, NovelID: uuid.UUID{2}, ThreadID: threadID, ParentPostID: parent,
 			ChapterNumber: jsontext.Value("1.5"), WrittenAt: cmd.WrittenAt, Comment: &cmd.Comment,
 		}
 	}

@@ -77,7 +77,7 @@ func (d *desk) importPosts(t *testing.T, external string, n int) {
 				StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key,
 				Source: events.PostsSource(integrationID),
 				Event: events.PostImported{
-					IntegrationID: integrationID, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2},
+					IntegrationID: integrationID, NovelID: uuid.UUID{1}, ThreadID: uuid.UUID{2},
 					WrittenAt: time.Unix(int64(done+i), 0).UTC(),
 					Comment:   &events.Comment{ExternalUUID: external, Username: "Name", Content: "content of " + key},
 				},

@@ -12,8 +12,8 @@ func TestDefectIsNoOutage(t *testing.T) {
 	d := newDesk(t)
 	const integrations = "/api/admin/integrations"
 	id := d.post(t, integrations, `{"name":"Site"}`).str("integrationId")
-	_, err := d.staff.Pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		SELECT 0, 'integration', $1, max(stream_version) + 1, 'k', 'staff/tests', 'integration.renamed.v1', '[]', '{"actor":"staff:tests"}' FROM events WHERE stream_id = $1`, id)
+	_, err := d.staff.Pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		SELECT 0, 'integration', $1, max(stream_version) + 1, 'k', 'staff/tests', 'integration.renamed.v1', '[]', 'staff:tests', gen_random_uuid() FROM events WHERE stream_id = $1`, id)
 	if err != nil {
 		t.Fatal(err)
 	}

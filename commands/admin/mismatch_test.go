@@ -52,7 +52,7 @@ func TestMismatches(t *testing.T) {
 	// What is kept is no use for guessing what the command was.
 	var plain int
 	if err := d.staff.Pool.QueryRow(t.Context(),
-		`SELECT count(*) FROM events WHERE event_id = 'repeated' AND (metadata->>'fingerprint' IS NULL OR salt IS NULL) AND event_source !~ '#'`).Scan(&plain); err != nil || plain != 0 {
+		`SELECT count(*) FROM events WHERE event_id = 'repeated' AND (fingerprint IS NULL OR salt IS NULL) AND event_source !~ '#'`).Scan(&plain); err != nil || plain != 0 {
 		t.Errorf("%d commands without a fingerprint or a salt, %v", plain, err)
 	}
 }

@@ -20,9 +20,7 @@ import (
 // decide takes jobs one after another on the state, each seeing the effects of those before it. A refusal is the
 // result of its job; the error that decide returns ends the attempt.
 func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
-	if err := b.recognise(st, jobs); err != nil {
-		return err
-	}
+	b.recognise(st, jobs)
 	for _, j := range jobs {
 		var err error
 		if j.novel != nil {
@@ -73,35 +71,30 @@ func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation 
 
 // recognise finds out which earlier attempts, whose answers were lost, have been committed after all, and charges
 // the permits that they used before anything else is decided.
-func (b *batch) recognise(st *state, jobs []*job) error {
+func (b *batch) recognise(st *state, jobs []*job) {
 	if len(b.lost) == 0 {
-		return nil
+		return
 	}
 	for _, j := range jobs {
 		d, ok := st.deliveries[j.key]
 		if !ok {
 			continue
 		}
-		recorded, err := d.decodeMetadata()
-		if err != nil {
-			return err
-		}
-		spent, ours := b.lost[recorded.Batch]
-		if _, found := st.found[recorded.Batch]; !ours || found {
+		spent, ours := b.lost[d.batch]
+		if _, found := st.found[d.batch]; !ours || found {
 			continue
 		}
-		st.found[recorded.Batch] = struct{}{}
+		st.found[d.batch] = struct{}{}
 		for w, n := range b.permits.charge(spent) {
 			st.spent[w] += n
 		}
 	}
-	return nil
 }
 
 // own reports whether a job is the delivery on record itself: it was written by an earlier attempt at this very batch,
 // whose answer was lost. The first job of the batch with the key is the delivery, any other is its retry.
-func (b *batch) own(j *job, recorded events.Metadata) bool {
-	_, ours := b.lost[recorded.Batch]
+func (b *batch) own(j *job, d *delivery) bool {
+	_, ours := b.lost[d.batch]
 	return ours && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
 }
 
@@ -111,12 +104,11 @@ func (b *batch) append(
 ) {
 	salt := uuid.New()
 	metadata := events.Metadata{
-		Actor: "integration:" + j.caller.IntegrationID.String(), KeyID: j.caller.KeyID.String(),
-		RequestID: j.caller.RequestID,
-		Batch:     st.id, TraceParent: j.caller.TraceParent,
+		Actor: events.IntegrationActor(j.caller.IntegrationID), KeyID: j.caller.KeyID,
+		RequestID: j.caller.RequestID, Batch: st.id, TraceParent: j.caller.TraceParent,
 	}
 	if source == j.key.source {
-		metadata.Fingerprint = events.Fingerprint(salt, j.canonical)
+		metadata.Fingerprint = events.FingerprintOf(salt, j.canonical)
 	} else {
 		metadata.Causation = j.key.source
 	}
@@ -168,19 +160,16 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (NovelResult, error)
 	if !n.Exists() || n.ID != d.streamID {
 		return NovelResult{}, ErrKeyMisused
 	}
-	recorded, err := d.decodeMetadata()
-	if err != nil {
-		return NovelResult{}, err
-	}
 	result := NovelResult{NovelID: n.ID, Slug: n.Slug}
-	if b.own(j, recorded) {
+	if b.own(j, d) {
 		result.Outcome = novel.Updated
 		if d.stored.Type == (events.NovelCreated{}).Type() {
 			result.Outcome = novel.Created
 		}
 		return result, nil
 	}
-	result.Replayed, result.Mismatch = true, events.Differs(recorded, d.salt, j.canonical)
+	result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.canonical)
+	var err error
 	result.Outcome, err = n.Standing(j.caller.IntegrationID)
 	return result, err
 }
@@ -269,16 +258,12 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (PostResult, error) {
 	if err != nil {
 		return PostResult{}, err
 	}
-	recorded, err := d.decodeMetadata()
-	if err != nil {
-		return PostResult{}, err
-	}
 	st.retried = true
 	result := PostResult{
-		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: imported.NovelSlug,
+		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: d.novelSlug,
 	}
-	if !b.own(j, recorded) {
-		result.Replayed, result.Mismatch = true, events.Differs(recorded, d.salt, j.canonical)
+	if !b.own(j, d) {
+		result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.canonical)
 	}
 	return result, nil
 }

@@ -392,8 +392,8 @@ func TestUndecodableDelivery(t *testing.T) {
 	url := testdb.New(t)
 	r := newReplica(t, url, oneLane)
 	p := newPartner()
-	_, err := direct(t, url).Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		VALUES (0, 'post', gen_random_uuid(), 1, 'new', $1, 'post.imported.v9', '{}', '{}')`, events.PostsSource(p.IntegrationID))
+	_, err := direct(t, url).Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES (0, 'post', $2, 1, 'new', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "new"))
 	if err != nil {
 		t.Fatal(err)
 	}

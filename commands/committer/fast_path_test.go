@@ -136,8 +136,8 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	// What a retry would need, were it carried out again, does not matter: neither its parent, which a newer replica
 	// has imported in a form that this one does not know, nor whether it can be stored, nor a permit.
 	send("post", p.reply("orphan", "Title", "later"))
-	execute(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		VALUES (0, 'post', gen_random_uuid(), 1, 'later', $1, 'post.imported.v9', '{}', '{}')`, events.PostsSource(p.IntegrationID))
+	execute(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES (0, 'post', $2, 1, 'later', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "later"))
 	send("post replayed", p.reply("orphan", "Title", "later"))
 	execute(t, pool, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'b') NOT VALID`)
 	send("post replayed", p.post("b", "Title"))

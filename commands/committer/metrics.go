@@ -45,7 +45,7 @@ func NewMetrics() *Metrics {
 		grownEvents: growth("novelgate_log_events_total",
 			"Events that this replica has appended to the log for an integration."),
 		grownBytes: growth("novelgate_log_bytes_total",
-			"Bytes of those events: data, what is personal, and metadata."),
+			"About how many bytes these events take: data, personal data, and 450 for the rest of a row."),
 	}
 }
 

@@ -71,18 +71,12 @@ type title struct {
 
 // delivery is a command that is on record.
 type delivery struct {
-	streamID uuid.UUID
-	stored   events.Stored
-	salt     uuid.NullUUID
-	metadata []byte
-}
-
-func (d *delivery) decodeMetadata() (events.Metadata, error) {
-	var m events.Metadata
-	if err := json.Unmarshal(d.metadata, &m); err != nil {
-		return m, fmt.Errorf("decode metadata of a delivery: %w", err)
-	}
-	return m, nil
+	streamID    uuid.UUID
+	stored      events.Stored
+	salt        uuid.NullUUID
+	fingerprint events.Fingerprint
+	batch       uuid.UUID
+	novelSlug   string // of a comment
 }
 
 func (d *delivery) post() (events.PostImported, error) {
@@ -176,30 +170,40 @@ func (b *batch) queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 
 func queueKeys(statements *pgx.Batch, st *state, jobs []*job) {
 	seen := make(map[deliveryKey]struct{}, 2*len(jobs))
-	ids, sources := make([]string, 0, 2*len(jobs)), make([]string, 0, 2*len(jobs))
-	add := func(key deliveryKey) {
-		if _, ok := seen[key]; !ok {
-			seen[key] = struct{}{}
-			ids, sources = append(ids, key.id), append(sources, key.source)
+	var postIDs, integrations []uuid.UUID
+	var keys, paths []string
+	add := func(j *job, key deliveryKey) {
+		if _, ok := seen[key]; ok {
+			return
 		}
+		seen[key] = struct{}{}
+		if j.isComment() {
+			postIDs = append(postIDs, events.PostID(j.caller.IntegrationID, key.id))
+			return
+		}
+		_, path := events.SplitSource(key.source)
+		keys, paths = append(keys, key.id), append(paths, path)
+		integrations = append(integrations, j.caller.IntegrationID)
 	}
 	for _, j := range jobs {
-		add(j.key)
+		add(j, j.key)
 		if parent, ok := j.parentKey(); ok {
-			add(parent)
+			add(j, parent)
 		}
 	}
-	statements.Queue(readKeysSQL, ids, sources).Query(func(rows pgx.Rows) error {
-		var key deliveryKey
-		var streamID, salt pgtype.UUID
+	statements.Queue(readKeysSQL, postIDs, keys, integrations, paths).Query(func(rows pgx.Rows) error {
+		var key, path string
+		var integration, streamID, salt, fingerprint, batch pgtype.UUID
+		var slug pgtype.Text
 		for rows.Next() {
 			d := &delivery{}
-			if err := rows.Scan(&key.id, &key.source, &streamID, &d.stored.Type, &d.stored.Data, &salt,
-				&d.metadata); err != nil {
+			if err := rows.Scan(&key, &integration, &path, &streamID, &d.stored.Type, &d.stored.Data, &salt, &fingerprint,
+				&batch, &slug); err != nil {
 				return fmt.Errorf("scan delivery: %w", err)
 			}
 			d.streamID, d.salt = streamID.Bytes, uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
-			st.deliveries[key] = d
+			d.fingerprint, d.batch, d.novelSlug = fingerprint.Bytes, batch.Bytes, slug.String
+			st.deliveries[deliveryKey{key, events.JoinSource(integration.Bytes, path)}] = d
 		}
 		return rows.Err()
 	})

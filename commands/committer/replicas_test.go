@@ -156,10 +156,14 @@ func crowd(partners []partner, n int) []any {
 func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
 	t.Helper()
 	stored := map[[2]string]events.Recorded{}
+	slugs := map[uuid.UUID]string{}
 	unclaimed := map[[2]string]bool{} // first deliveries that nobody was told of
 	for _, recorded := range log {
 		ref := [2]string{recorded.Source, recorded.ID}
 		stored[ref] = recorded
+		if created, ok := recorded.Event.(events.NovelCreated); ok {
+			slugs[recorded.StreamID] = created.Slug
+		}
 		if recorded.StreamType == events.PostStream ||
 			recorded.Source == events.NovelsSource(integrationOf(recorded.Source)) {
 			unclaimed[ref] = true
@@ -182,7 +186,7 @@ func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
 			imported, _ := stored[ref].Event.(events.PostImported)
 			if stored[ref].StreamID != d.post.PostID || imported.ThreadID != d.post.ThreadID ||
 				!equal(imported.ParentPostID, d.post.ParentPostID) ||
-				imported.NovelSlug != d.post.NovelSlug {
+				slugs[imported.NovelID] != d.post.NovelSlug {
 				t.Errorf("post %v: answer %+v, log %+v", ref, d.post, stored[ref])
 			}
 			if !d.post.Replayed {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -29,7 +28,8 @@ type ReplayedError struct {
 
 func (e *ReplayedError) Error() string { return "the command was carried out before" }
 
-const findDeliverySQL = `SELECT stream_id, event_type, data, salt, metadata FROM events WHERE event_id = $1 AND event_source = $2`
+const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events
+WHERE event_id = $1 AND event_source = $2 AND integration_id IS NULL AND (stream_type <> 'post' OR stream_version > 1)`
 
 // replayed fails with a ReplayedError when the delivery is on record.
 func (s *Staff) replayed(ctx context.Context) error {
@@ -39,9 +39,9 @@ func (s *Staff) replayed(ctx context.Context) error {
 	found := &ReplayedError{}
 	var stored events.Stored
 	var salt uuid.NullUUID
-	var encoded []byte
+	var fingerprint uuid.NullUUID
 	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type,
-		&stored.Data, &salt, &encoded)
+		&stored.Data, &salt, &fingerprint)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
@@ -51,10 +51,7 @@ func (s *Staff) replayed(ctx context.Context) error {
 	if found.Event, err = events.Decode(stored); err != nil {
 		return fmt.Errorf("decode delivery: %w", err)
 	}
-	var metadata events.Metadata
-	if err := json.Unmarshal(encoded, &metadata); err != nil {
-		return fmt.Errorf("decode metadata of a delivery: %w", err)
-	}
-	found.Mismatch = s.Delivery.Canonical != nil && events.Differs(metadata, salt, s.Delivery.Canonical)
+	found.Mismatch = s.Delivery.Canonical != nil &&
+		events.Fingerprint(fingerprint.UUID).Differs(salt, s.Delivery.Canonical)
 	return found
 }

@@ -119,7 +119,7 @@ func TestEraseAuthor(t *testing.T) {
 func (l *live) proofs(t *testing.T) (check func()) {
 	t.Helper()
 	rows, err := l.Pool.Query(t.Context(), `SELECT s.first_log_index + e.position, event_id, event_source, event_type, stream_type, stream_id,
-		stream_version, recorded_at, data::text, personal::text, salt, metadata::text FROM events e JOIN ledger_seals s USING (transaction_id) ORDER BY 1`)
+		stream_version, recorded_at, data::text, personal::text, salt, metadata::text FROM event_log e JOIN ledger_seals s USING (transaction_id) ORDER BY 1`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,10 @@ func (l *live) proofs(t *testing.T) (check func()) {
 			&data, &personal, &e.Salt, &metadata); err != nil {
 			t.Fatal(err)
 		}
-		e.Data, e.Metadata = []byte(data), []byte(metadata)
+		e.Data = []byte(data)
+		if e.Metadata, err = events.DecodeMetadata([]byte(metadata)); err != nil {
+			t.Fatal(err)
+		}
 		if personal != nil {
 			e.Personal = []byte(*personal)
 		}

@@ -45,20 +45,22 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			`UPDATE events SET salt = NULL WHERE event_id = 'k-0'`:                               refused,
 			`UPDATE events SET personal = '{}', salt = NULL WHERE event_id = 'k-0'`:              refused,
 			// not all are the author's
-			`UPDATE events SET personal = NULL, salt = NULL`:                                               refused,
-			`UPDATE events SET personal = NULL, salt = NULL, data = '{}' WHERE event_id = 'k-0'`:           refused,
-			`UPDATE events SET personal = NULL, salt = NULL, metadata = '{}' WHERE event_id = 'k-0'`:       refused,
-			`UPDATE events SET personal = NULL, salt = NULL, event_id = 'other' WHERE event_id = 'k-0'`:    refused,
-			`UPDATE events SET personal = NULL, salt = NULL, event_type = 'x.y.v1' WHERE event_id = 'k-0'`: refused,
-			`UPDATE events SET personal = NULL, salt = NULL, stream_version = 9 WHERE event_id = 'k-0'`:    refused,
-			`UPDATE events SET personal = NULL, salt = NULL, position = 9 WHERE event_id = 'k-0'`:          refused,
-			`UPDATE events SET personal = NULL, salt = NULL, recorded_at = now() WHERE event_id = 'k-0'`:   refused,
-			`DELETE FROM events WHERE event_id = 'k-0'`:                                                    refused,
+			`UPDATE events SET personal = NULL, salt = NULL`:                                                         refused,
+			`UPDATE events SET personal = NULL, salt = NULL, data = '{}' WHERE event_id = 'k-0'`:                     refused,
+			`UPDATE events SET personal = NULL, salt = NULL, actor = 'x' WHERE event_id = 'k-0'`:                     refused,
+			`UPDATE events SET personal = NULL, salt = NULL, fingerprint = gen_random_uuid() WHERE event_id = 'k-0'`: refused,
+			`UPDATE events SET personal = NULL, salt = NULL, integration_id = NULL WHERE event_id = 'k-0'`:           refused,
+			`UPDATE events SET personal = NULL, salt = NULL, event_id = 'other' WHERE event_id = 'k-0'`:              refused,
+			`UPDATE events SET personal = NULL, salt = NULL, event_type = 'x.y.v1' WHERE event_id = 'k-0'`:           refused,
+			`UPDATE events SET personal = NULL, salt = NULL, stream_version = 9 WHERE event_id = 'k-0'`:              refused,
+			`UPDATE events SET personal = NULL, salt = NULL, position = 9 WHERE event_id = 'k-0'`:                    refused,
+			`UPDATE events SET personal = NULL, salt = NULL, recorded_at = now() WHERE event_id = 'k-0'`:             refused,
+			`DELETE FROM events WHERE event_id = 'k-0'`:                                                              refused,
 			`TRUNCATE events`: refused,
-			`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata
+			`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
 				    FROM events
-				ON CONFLICT (event_id, event_source) DO UPDATE SET data = '{"edited":true}'`: refused,
+				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`: refused,
 		} {
 			if got := try(role, marker, statement); got != want {
 				t.Errorf("%s, with marker: %s\ngot %q, want %q", role, statement, got, want)

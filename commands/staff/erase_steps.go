@@ -96,19 +96,19 @@ func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
 	if err != nil || len(deliveries) == 0 {
 		return nil, err
 	}
-	keys := make([]string, 0, len(deliveries))
+	posts := make([]uuid.UUID, 0, len(deliveries))
 	for delivery := range deliveries {
 		if delivery.Source == events.PostsSource(e.name.IntegrationID) {
-			keys = append(keys, delivery.ID)
+			posts = append(posts, events.PostID(e.name.IntegrationID, delivery.ID))
 		}
 	}
-	return e.ids(ctx, eraseSkippedSQL, keys, events.PostsSource(e.name.IntegrationID), e.name.ExternalUUID)
+	return e.ids(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
 }
 
 // scan reads the log between two positions and returns the comments of the author.
 func (e eraser) scan(ctx context.Context, after, before events.Position) ([]uuid.UUID, error) {
 	return e.ids(ctx, eraseScanSQL, after.TransactionID, after.Ordinal, before.TransactionID, before.Ordinal,
-		events.PostsSource(e.name.IntegrationID), e.name.ExternalUUID)
+		e.name.IntegrationID, e.name.ExternalUUID)
 }
 
 func (e eraser) ids(ctx context.Context, sql string, args ...any) ([]uuid.UUID, error) {

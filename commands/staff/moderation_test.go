@@ -37,7 +37,7 @@ func comment(integrationID uuid.UUID, external, key string) events.Recorded {
 		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key,
 		Source: events.PostsSource(integrationID),
 		Event: events.PostImported{
-			IntegrationID: integrationID, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2}, WrittenAt: noon,
+			IntegrationID: integrationID, NovelID: uuid.UUID{1}, ThreadID: uuid.UUID{2}, WrittenAt: noon,
 			Comment: &events.Comment{ExternalUUID: external, Username: "name of " + external, Content: "content of " + key},
 		},
 	}

@@ -105,7 +105,7 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 		salt := uuid.New()
 		metadata := events.Metadata{Actor: s.Actor, Correlation: commandID, Batch: batch}
 		if i == 0 && s.Delivery != nil && s.Delivery.Canonical != nil {
-			metadata.Fingerprint = events.Fingerprint(salt, s.Delivery.Canonical)
+			metadata.Fingerprint = events.FingerprintOf(salt, s.Delivery.Canonical)
 		}
 		recorded[i] = events.Recorded{
 			StreamType: st.kind, StreamID: st.id, StreamVersion: version + i + 1, ID: commandID, Source: source, Event: event,

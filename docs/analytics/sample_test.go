@@ -90,7 +90,7 @@ func (s *sample) comment(
 			events.ThreadOpened{NovelID: id})
 	}
 	e := events.PostImported{
-		IntegrationID: integration, NovelID: id, NovelSlug: title.Slug(spelling), ThreadID: events.ThreadID(id),
+		IntegrationID: integration, NovelID: id, ThreadID: events.ThreadID(id),
 		WrittenAt: moment(t, writtenAt),
 		Comment:   &events.Comment{ExternalUUID: author, Username: username, Content: content},
 	}

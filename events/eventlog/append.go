@@ -32,19 +32,21 @@ func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
 	return err
 }
 
-// QueueMeasured is Queue and returns how many bytes each event takes in the log: its data, what is personal, and its
-// metadata.
+// rowBytes is about what a row of the log takes besides its data and what is personal, with its entries in the indexes.
+const rowBytes = 450
+
+// QueueMeasured is Queue and returns about how many bytes each event takes in the log.
 func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, err error) {
-	rows := make([]Row, len(recorded))
+	stored := make([]events.Stored, len(recorded))
 	bytes = make([]int, len(recorded))
 	for i := range recorded {
-		if rows[i], err = newRow(&recorded[i]); err != nil {
-			return nil, err
+		if stored[i], err = events.Encode(recorded[i].Event); err != nil {
+			return nil, err //nolint:wrapcheck // it names the event
 		}
-		bytes[i] = rows[i].size() + len(rows[i].Metadata)
+		bytes[i] = len(stored[i].Data) + len(stored[i].Personal) + rowBytes
 	}
-	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(rows))},
-		watersql.PublisherConfig{SchemaAdapter: appendSchema{rows: rows}}, nil)
+	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(stored))},
+		watersql.PublisherConfig{SchemaAdapter: appendSchema{recorded: recorded, stored: stored}}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create publisher: %w", err)
 	}
@@ -53,23 +55,6 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 		return nil, fmt.Errorf("append events: %w", err)
 	}
 	return bytes, nil
-}
-
-// newRow encodes an event.
-func newRow(recorded *events.Recorded) (Row, error) {
-	stored, err := events.Encode(recorded.Event)
-	if err != nil {
-		return Row{}, err
-	}
-	metadata, err := events.EncodeMetadata(&recorded.Metadata)
-	if err != nil {
-		return Row{}, fmt.Errorf("%s: %w", stored.Type, err)
-	}
-	return Row{
-		StreamType: recorded.StreamType, StreamID: recorded.StreamID, StreamVersion: recorded.StreamVersion,
-		ID: recorded.ID, Source: recorded.Source, Type: stored.Type, Data: stored.Data, Personal: stored.Personal,
-		Salt: recorded.Salt, Metadata: metadata,
-	}, nil
 }
 
 // queue is what the Publisher executes its statement on: a batch, so that the append costs no round trip of its own.
@@ -99,50 +84,68 @@ var appendSQL string
 type appendSchema struct {
 	watersql.SchemaAdapter
 
-	rows []Row
+	recorded []events.Recorded
+	stored   []events.Stored
 }
 
-// InsertQuery returns one statement that inserts the rows, sorted by stream and version.
+// InsertQuery returns one statement that inserts the events, sorted by stream and version.
 func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, error) {
-	rows := s.rows
-	order := make([]int, len(rows))
+	order := make([]int, len(s.recorded))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(bytes.Compare(rows[a].StreamID[:], rows[b].StreamID[:]),
-			cmp.Compare(rows[a].StreamVersion, rows[b].StreamVersion))
+		x, y := &s.recorded[a], &s.recorded[b]
+		return cmp.Or(bytes.Compare(x.StreamID[:], y.StreamID[:]), cmp.Compare(x.StreamVersion, y.StreamVersion))
 	})
 
+	count := len(order)
 	var (
-		positions   = make([]int32, 0, len(rows))
-		streamTypes = make([]string, 0, len(rows))
-		streamIDs   = make([]uuid.UUID, 0, len(rows))
-		versions    = make([]int32, 0, len(rows))
-		ids         = make([]string, 0, len(rows))
-		sources     = make([]string, 0, len(rows))
-		types       = make([]string, 0, len(rows))
-		data        = make([][]byte, 0, len(rows))
-		personal    = make([][]byte, 0, len(rows)) // nil is NULL
-		salts       = make(pgtype.FlatArray[pgtype.UUID], 0, len(rows))
-		metadata    = make([][]byte, 0, len(rows))
+		positions, versions  = make([]int32, count), make([]int32, count)
+		streamTypes, ids     = make([]string, count), make([]string, count)
+		sources, types       = make([]string, count), make([]string, count)
+		streamIDs, batches   = make([]uuid.UUID, count), make([]uuid.UUID, count)
+		data, personal       = make([][]byte, count), make([][]byte, count) // nil is NULL
+		integrations, salts  = make(uuids, count), make(uuids, count)
+		keys, fingerprints   = make(uuids, count), make(uuids, count)
+		requests, actors     = make(texts, count), make(texts, count)
+		correlations, causes = make(texts, count), make(texts, count)
+		traces               = make(texts, count)
 	)
-	for _, i := range order {
-		r := &rows[i]
-		positions = append(positions, int32(i)) //nolint:gosec // a batch has far fewer than 2^31 events
-		streamTypes = append(streamTypes, r.StreamType)
-		streamIDs = append(streamIDs, r.StreamID)
-		versions = append(versions, int32(r.StreamVersion)) //nolint:gosec // the column is an integer; its check refuses overflow
-		ids = append(ids, r.ID)
-		sources = append(sources, r.Source)
-		types = append(types, r.Type)
-		data = append(data, r.Data)
-		personal = append(personal, r.Personal)
-		salts = append(salts, pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid})
-		metadata = append(metadata, r.Metadata)
+	for row, i := range order {
+		r, m := &s.recorded[i], &s.recorded[i].Metadata
+		integration, path := events.SplitSource(r.Source)
+		actor := m.Actor
+		if integration.Valid && actor == events.IntegrationActor(integration.UUID) {
+			actor = ""
+		}
+		positions[row] = int32(i)              //nolint:gosec // a batch has far fewer than 2^31 events
+		versions[row] = int32(r.StreamVersion) //nolint:gosec // the column is an integer; its check refuses overflow
+		streamTypes[row], streamIDs[row] = r.StreamType, r.StreamID
+		ids[row], sources[row], types[row] = r.ID, path, s.stored[i].Type
+		data[row], personal[row] = s.stored[i].Data, s.stored[i].Personal
+		integrations[row], salts[row] = nullable(integration.UUID), pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid}
+		batches[row], keys[row], fingerprints[row] = m.Batch, nullable(m.KeyID), nullable(m.Fingerprint)
+		requests[row], actors[row], traces[row] = text(m.RequestID), text(actor), text(m.TraceParent)
+		correlations[row], causes[row] = text(m.Correlation), text(m.Causation)
 	}
 	return watersql.Query{
 		Query: appendSQL,
-		Args:  []any{positions, streamTypes, streamIDs, versions, ids, sources, types, data, personal, salts, metadata},
+		Args: []any{
+			positions, streamTypes, streamIDs, versions, ids, integrations, sources, types, data, personal, salts,
+			batches, keys, fingerprints, requests, actors, correlations, causes, traces,
+		},
 	}, nil
 }
+
+// Columns that may be NULL.
+type (
+	uuids = pgtype.FlatArray[pgtype.UUID]
+	texts = pgtype.FlatArray[pgtype.Text]
+)
+
+// nullable makes NULL of zeros.
+func nullable(id [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != [16]byte{}} }
+
+// text makes NULL of an empty text.
+func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }

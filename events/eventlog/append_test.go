@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -79,23 +78,24 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	full := events.Recorded{
-		StreamType: events.PostStream, StreamID: uuid.UUID{1}, StreamVersion: 1, ID: "ключ \"1\" \\ {a,b}",
-		Source: "integrations/x/posts",
+		StreamType: events.PostStream, StreamVersion: 1, ID: "ключ \"1\" \\ {a,b}", Source: events.PostsSource(uuid.UUID{9}),
 		Event: events.PostImported{
-			NovelSlug: "s", ChapterNumber: []byte("1.50"), WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
+			ChapterNumber: []byte("1.50"), WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
 			Comment: &events.Comment{
 				ExternalUUID: "NULL", Username: "{}", Content: "a\tb\n\"c\" \\u0000 \u2028 🎉 'quoted' {1,2}  two spaces",
 			},
 		},
 		Salt: uuid.NullUUID{UUID: uuid.UUID{5}, Valid: true},
 		Metadata: events.Metadata{
-			Actor: "integration:x", KeyID: "k", RequestID: `r"\`, Correlation: "c", Causation: "x", Batch: uuid.UUID{6},
-			Fingerprint: "f", TraceParent: "t",
+			Actor: events.IntegrationActor(uuid.UUID{9}), KeyID: uuid.UUID{7}, RequestID: `r"\`, Correlation: "c",
+			Causation: "x", Batch: uuid.UUID{6}, Fingerprint: events.Fingerprint{8}, TraceParent: "t",
 		},
 	}
+	full.StreamID = events.PostID(uuid.UUID{9}, full.ID)
 	erased := full
-	erased.StreamID, erased.ID, erased.Salt = uuid.UUID{2}, "NULL", uuid.NullUUID{}
-	erased.Event = events.PostImported{NovelSlug: "s"}
+	erased.StreamID, erased.ID, erased.Salt = events.PostID(uuid.UUID{9}, "NULL"), "NULL", uuid.NullUUID{}
+	erased.Metadata = events.Metadata{Actor: "staff:ada", Batch: uuid.UUID{6}}
+	erased.Event = events.PostImported{}
 	log.append(t, full, erased)
 
 	type stored struct {
@@ -106,7 +106,7 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 	for _, recorded := range []events.Recorded{full, erased} {
 		var got stored
 		err := log.pool.QueryRow(t.Context(), `SELECT event_type, event_id, event_source, stream_type, data::text, metadata::text, personal::text, salt
-			FROM events WHERE stream_id = $1`, recorded.StreamID).
+			FROM event_log WHERE stream_id = $1`, recorded.StreamID).
 			Scan(&got.Type, &got.ID, &got.Source, &got.StreamType, &got.Data, &got.Metadata, &got.Personal, &got.Salt)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		metadata, err := json.Marshal(&recorded.Metadata)
+		metadata, err := events.EncodeMetadata(&recorded.Metadata)
 		if err != nil {
 			t.Fatal(err)
 		}

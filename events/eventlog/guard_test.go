@@ -38,10 +38,10 @@ func TestLogIsAppendOnly(t *testing.T) {
 			"truncate":         `TRUNCATE events`,
 			"truncate cascade": `TRUNCATE events CASCADE`,
 			"merge":            `MERGE INTO events e USING (SELECT 1) s ON e.stream_version = 99 WHEN MATCHED THEN DELETE`,
-			"upsert": `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata
+			"upsert": `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
 				    FROM events
-				ON CONFLICT (event_id, event_source) DO UPDATE SET data = '{"edited":true}'`,
+				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`,
 		} {
 			t.Run(role+" "+name, func(t *testing.T) {
 				tx, err := log.pool.Begin(t.Context())

@@ -248,8 +248,8 @@ func TestUndecodableEventIsNamed(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	log.append(t, approval(1, 1))
-	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		VALUES (5, 'novel', $1, 2, 'k', 's', 'novel.translated.v1', '{}', '{}')`, uuid.UUID{1})
+	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		VALUES (5, 'novel', $1, 2, 'k', 's', 'novel.translated.v1', '{}', 'test', gen_random_uuid())`, uuid.UUID{1})
 	if err != nil {
 		t.Fatal(err)
 	}

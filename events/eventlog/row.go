@@ -9,7 +9,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -18,17 +17,19 @@ import (
 )
 
 // Columns are the columns of the table events that a Row holds, in the order in which it scans them.
-const Columns = columnsButMetadata + `, metadata`
+const Columns = columnsButMetadata + `,
+       batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent`
 
 // columnsWithoutMetadata are Columns for readers that do not need the metadata.
-const columnsWithoutMetadata = columnsButMetadata + `, NULL::json AS metadata`
+const columnsWithoutMetadata = columnsButMetadata + `,
+       NULL::uuid, NULL::uuid, NULL::uuid, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text`
 
-const columnsButMetadata = `transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type,
-       data, personal, salt, recorded_at`
+const columnsButMetadata = `transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+       event_type, data, personal, salt, recorded_at`
 
-const columnCount = 13
+const columnCount = 21
 
-// Row is an event as the table events holds it: nothing in it is decoded.
+// Row is an event as the table events holds it: its data is not decoded.
 type Row struct {
 	Position      events.Position
 	StreamType    string
@@ -37,11 +38,15 @@ type Row struct {
 	ID            string
 	Source        string
 	Type          string
-	Data          []byte        // JSON
-	Personal      []byte        // JSON; nil when the event has no personal part or it was erased
-	Salt          uuid.NullUUID // erased together with Personal
-	RecordedAt    time.Time     // to the microsecond
-	Metadata      []byte        // JSON; nil when it was not read
+	Data          []byte          // JSON
+	Personal      []byte          // JSON; nil when the event has no personal part or it was erased
+	Salt          uuid.NullUUID   // erased together with Personal
+	RecordedAt    time.Time       // to the microsecond
+	Metadata      events.Metadata // zero when it was not read
+
+	integration uuid.NullUUID // that of the source
+	path        string        // the rest of the source
+	actor       string        // the integration as an actor
 }
 
 // Rows returns the rows of a statement that selects Columns. A row and its bytes are valid until the next one.
@@ -94,23 +99,65 @@ func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 
 // set takes the raw values of Columns.
 func (r *Row) set(v [][]byte) error {
-	const uuidSize = 16
-	if len(v[0]) != 8 || len(v[1]) != 4 || len(v[3]) != uuidSize || len(v[4]) != 4 ||
-		v[10] != nil && len(v[10]) != uuidSize || len(v[11]) != 8 {
+	if len(v[0]) != 8 || len(v[1]) != 4 || !isUUID(v[3]) || len(v[4]) != 4 || len(v[12]) != 8 {
 		return errRow
+	}
+	for _, i := range [...]int{6, 11, 13, 14, 15} {
+		if v[i] != nil && !isUUID(v[i]) {
+			return errRow
+		}
 	}
 	r.Position.TransactionID = binary.BigEndian.Uint64(v[0])
 	r.Position.Ordinal = int32(binary.BigEndian.Uint32(v[1])) //nolint:gosec // it was sent as such
 	r.StreamType = repeated(r.StreamType, v[2])
 	r.StreamID = uuid.UUID(v[3])
 	r.StreamVersion = int(int32(binary.BigEndian.Uint32(v[4]))) //nolint:gosec // it was sent as such
-	r.ID, r.Source, r.Type = repeated(r.ID, v[5]), repeated(r.Source, v[6]), repeated(r.Type, v[7])
-	r.Data, r.Personal, r.Metadata = v[8], v[9], v[12]
-	if r.Salt = (uuid.NullUUID{}); v[10] != nil {
-		r.Salt = uuid.NullUUID{UUID: uuid.UUID(v[10]), Valid: true}
-	}
-	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[11])) + postgresEpoch) //nolint:gosec // it was sent as such
+	r.ID, r.Type = repeated(r.ID, v[5]), repeated(r.Type, v[8])
+	r.setSource(nullUUID(v[6]), v[7])
+	r.Data, r.Personal, r.Salt = v[9], v[10], nullUUID(v[11])
+	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec // it was sent as such
+	r.setMetadata(v[13:])
 	return nil
+}
+
+// setSource sets the source, unless it is that of the row before, and the integration as an actor.
+func (r *Row) setSource(integration uuid.NullUUID, path []byte) {
+	if r.integration == integration && r.path == string(path) {
+		return
+	}
+	r.integration, r.path = integration, string(path)
+	r.Source, r.actor = r.path, ""
+	if integration.Valid {
+		r.Source, r.actor = events.JoinSource(integration.UUID, r.path), events.IntegrationActor(integration.UUID)
+	}
+}
+
+// setMetadata takes the columns of the metadata, which are all NULL when it was not asked for.
+func (r *Row) setMetadata(v [][]byte) {
+	before := r.Metadata
+	r.Metadata = events.Metadata{}
+	if v[0] == nil {
+		return
+	}
+	r.Metadata = events.Metadata{
+		Actor: r.actor, Batch: uuid.UUID(v[0]), KeyID: nullUUID(v[1]).UUID,
+		Fingerprint: events.Fingerprint(nullUUID(v[2]).UUID), RequestID: repeated(before.RequestID, v[3]),
+		Correlation: repeated(before.Correlation, v[5]), Causation: repeated(before.Causation, v[6]),
+		TraceParent: repeated(before.TraceParent, v[7]),
+	}
+	if v[4] != nil {
+		r.Metadata.Actor = string(v[4])
+	}
+}
+
+func isUUID(value []byte) bool { return len(value) == len(uuid.UUID{}) }
+
+// nullUUID returns a value that isUUID or is NULL.
+func nullUUID(value []byte) uuid.NullUUID {
+	if value == nil {
+		return uuid.NullUUID{}
+	}
+	return uuid.NullUUID{UUID: uuid.UUID(value), Valid: true}
 }
 
 // repeated returns text as a string, which is the one before if that says the same.
@@ -124,7 +171,7 @@ func repeated(before string, text []byte) string {
 // Clone returns a copy that stays valid.
 func (r *Row) Clone() Row {
 	kept := *r
-	kept.Data, kept.Personal, kept.Metadata = bytes.Clone(r.Data), bytes.Clone(r.Personal), bytes.Clone(r.Metadata)
+	kept.Data, kept.Personal = bytes.Clone(r.Data), bytes.Clone(r.Personal)
 	return kept
 }
 
@@ -135,25 +182,15 @@ func (r *Row) size() int { return len(r.Data) + len(r.Personal) }
 // It fails with an UndecodableError when the event cannot be decoded.
 func (r *Row) Decode() (events.Recorded, error) {
 	recorded := r.envelope()
-	event, err := events.Decode(events.Stored{Type: r.Type, Data: r.Data, Personal: r.Personal})
+	integration, _ := events.SplitSource(r.Source)
+	event, err := events.Decode(events.Stored{
+		Type: r.Type, Data: r.Data, Personal: r.Personal, Integration: integration,
+	})
 	if err != nil {
 		return events.Recorded{}, &UndecodableError{Recorded: recorded, Type: r.Type, err: err}
 	}
-	recorded.Event = event
-	if r.Metadata != nil {
-		if recorded.Metadata, err = r.decodeMetadata(); err != nil {
-			return events.Recorded{}, err
-		}
-	}
+	recorded.Event, recorded.Metadata = event, r.Metadata
 	return recorded, nil
-}
-
-// decodeMetadata is a function of its own so that only what it returns is on the heap, not all that Decode returns.
-func (r *Row) decodeMetadata() (m events.Metadata, err error) {
-	if err := json.Unmarshal(r.Metadata, &m); err != nil {
-		return events.Metadata{}, fmt.Errorf("decode metadata of event %s: %w", r.Position, err)
-	}
-	return m, nil
 }
 
 // envelope returns what Decode does, without the event and its metadata.

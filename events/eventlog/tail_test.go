@@ -153,8 +153,8 @@ func TestTailStopsBeforeUndecodable(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	before := appendThreads(t, log.pool, "before", 3)
-	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		VALUES (0, 'novel', gen_random_uuid(), 1, 'odd', 'test', 'novel.folded.v1', '{}', '{}')`)
+	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		VALUES (0, 'novel', gen_random_uuid(), 1, 'odd', 'test', 'novel.folded.v1', '{}', 'test', gen_random_uuid())`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 )
 
@@ -27,7 +28,7 @@ const EntryTag = "novelgate/event/v1\n"
 //	data          SHA-256 of the stored bytes
 //	personal      one byte: 0 the event never had any; 1 SHA-256(salt ‖ personal) follows; 2 SHA-256(personal)
 //	              follows, the event has no salt
-//	metadata      SHA-256 of the stored bytes
+//	metadata      SHA-256 of its canonical JSON (events.EncodeMetadata)
 type Entry struct {
 	ID, Source, Type, StreamType string
 
@@ -119,7 +120,11 @@ func (c *encoder) append(dst []byte, e *eventlog.Row) ([]byte, error) {
 	default:
 		dst = c.digest(append(dst, byte(PersonalSalted)), e.Salt.UUID[:], e.Personal)
 	}
-	dst = c.digest(dst, e.Metadata)
+	metadata, err := events.EncodeMetadata(&e.Metadata)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was doing
+	}
+	dst = c.digest(dst, metadata)
 	if size := len(dst) - start; size > math.MaxUint16 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrEntryTooLarge, size)
 	}

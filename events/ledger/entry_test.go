@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 )
@@ -28,7 +29,9 @@ func sampleEvent() eventlog.Row {
 		StreamID: [16]byte{0: 1, 15: 0xff}, StreamVersion: 3,
 		RecordedAt: time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC),
 		Data:       []byte(`{"a":1}`), Personal: []byte(`{"content":"é"}`), Salt: salt("0123456789abcdef"),
-		Metadata: []byte(`{"actor":"x"}`),
+		Metadata: events.Metadata{
+			Actor: "x", KeyID: uuid.UUID{1}, RequestID: "r", Batch: uuid.UUID{2}, Fingerprint: events.Fingerprint{3},
+		},
 	}
 }
 
@@ -80,7 +83,8 @@ func TestEntryFollowsItsDescription(t *testing.T) {
 		described := storedEvent{
 			ID: event.ID, Source: event.Source, Type: event.Type, StreamType: event.StreamType, StreamID: event.StreamID,
 			Version: int32(event.StreamVersion), RecordedAt: event.RecordedAt, Data: string(event.Data),
-			Metadata: string(event.Metadata),
+			Metadata: `{"actor":"x","keyId":"01000000-0000-0000-0000-000000000000","requestId":"r",` +
+				`"batch":"02000000-0000-0000-0000-000000000000","fingerprint":"AwAAAAAAAAAAAAAAAAAAAA"}`,
 		}
 		if event.Personal != nil {
 			described.Personal = new(string(event.Personal))
@@ -130,8 +134,14 @@ func TestEntriesDiffer(t *testing.T) {
 	add("salt inside personal", func(e *eventlog.Row) {
 		e.Personal, e.Salt = append(e.Salt.UUID[:], e.Personal...), uuid.NullUUID{}
 	})
-	add("metadata", func(e *eventlog.Row) { e.Metadata = []byte(`{}`) })
-	add("data and metadata swapped", func(e *eventlog.Row) { e.Data, e.Metadata = e.Metadata, e.Data })
+	add("actor", func(e *eventlog.Row) { e.Metadata.Actor = "y" })
+	add("key", func(e *eventlog.Row) { e.Metadata.KeyID = uuid.UUID{} })
+	add("request", func(e *eventlog.Row) { e.Metadata.RequestID = "" })
+	add("correlation", func(e *eventlog.Row) { e.Metadata.Correlation = "c" })
+	add("causation", func(e *eventlog.Row) { e.Metadata.Causation = "c" })
+	add("batch", func(e *eventlog.Row) { e.Metadata.Batch = uuid.UUID{} })
+	add("fingerprint", func(e *eventlog.Row) { e.Metadata.Fingerprint = events.Fingerprint{} })
+	add("trace", func(e *eventlog.Row) { e.Metadata.TraceParent = "c" })
 }
 
 func TestEntryTooLarge(t *testing.T) {

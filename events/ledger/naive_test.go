@@ -88,7 +88,7 @@ func storedEvents(t testing.TB, pool *pgxpool.Pool) []storedEvent {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `SELECT e.event_id, e.event_source, e.event_type, e.stream_type, e.stream_id, e.stream_version, e.recorded_at,
 			e.data::text, e.metadata::text, e.personal::text, e.salt, s.first_log_index + e.position
-		FROM events e LEFT JOIN ledger_seals s USING (transaction_id) ORDER BY e.transaction_id, e.position`)
+		FROM event_log e LEFT JOIN ledger_seals s USING (transaction_id) ORDER BY e.transaction_id, e.position`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,8 +167,8 @@ func TestSealerStopsAtAGap(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	appendEvents(t, pool, 4)
-	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		VALUES (5, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.approved.v1', '{}', '{}')`)
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		VALUES (5, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.approved.v1', '{}', 'test', gen_random_uuid())`)
 	if err != nil {
 		t.Fatal(err)
 	}

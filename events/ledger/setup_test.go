@@ -92,19 +92,21 @@ func appendEvents(t testing.TB, pool *pgxpool.Pool, n int) {
 	}
 }
 
+var integrationID = uuid.UUID{7}
+
 func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 	recorded := make([]events.Recorded, n)
 	for i := range recorded {
-		id := uuid.New()
+		key := "key-" + uuid.NewString()
 		recorded[i] = events.Recorded{
-			StreamType: events.PostStream, StreamID: id, StreamVersion: 1, ID: "key-" + id.String(),
-			Source: "integrations/x/posts",
+			StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key,
+			Source: events.PostsSource(integrationID),
 			Event: events.PostImported{
-				NovelSlug: "s", WrittenAt: time.Unix(int64(i), 0),
-				Comment: &events.Comment{ExternalUUID: "u", Username: "n", Content: fmt.Sprint("words ", i)},
+				WrittenAt: time.Unix(int64(i), 0),
+				Comment:   &events.Comment{ExternalUUID: "u", Username: "n", Content: fmt.Sprint("words ", i)},
 			},
 			Salt:     uuid.NullUUID{UUID: uuid.New(), Valid: true},
-			Metadata: events.Metadata{Actor: "integration:x"},
+			Metadata: events.Metadata{Actor: events.IntegrationActor(integrationID)},
 		}
 		if i%5 == 3 {
 			recorded[i].StreamType, recorded[i].Event, recorded[i].Salt = events.NovelStream, events.NovelApproved{Reason: "r"},
@@ -122,18 +124,17 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 }
 
 // generateSQL fills the log with comments of a usual size. $1: how many, $2: salt of their names.
-const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, actor,
+    key_id, request_id, batch_id, fingerprint)
 SELECT i, 'post', md5($2 || i)::uuid, 1, 'evt-' || md5($2 || i)::uuid,
     'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/posts', 'post.imported.v1',
-       json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid, 'novelSlug', 'some-novel',
-           'integrationId', md5('i')::uuid,
+       json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid,
                          'parentPostId', NULL, 'writtenAt', '2026-01-02T03:04:05Z', 'chapterNumber', i),
        json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i, 'content',
            repeat('some words of a comment ', 8)),
        md5('s' || i)::uuid,
-       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid,
-           'requestId', md5('r' || i)::uuid,
-                         'batch', md5('b')::uuid, 'fingerprint', md5('f' || i) || md5('g' || i))
+       'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', md5('k')::uuid, md5('r' || i), md5('b')::uuid,
+       md5('f' || i)::uuid
 FROM generate_series(0, $1::integer - 1) AS i`
 
 // generate fills the log, in transactions of so many events each.

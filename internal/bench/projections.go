@@ -29,13 +29,12 @@ type ProjectionsCommand struct {
 // The unique indexes of the log are made at the end: that is faster, and the log comes out the same.
 var (
 	withoutIndexes = []string{
-		`ALTER TABLE events DROP CONSTRAINT events_pkey, DROP CONSTRAINT events_stream_key, DROP CONSTRAINT events_id_key`,
+		`ALTER TABLE events DROP CONSTRAINT events_pkey, DROP CONSTRAINT events_stream_key`,
 	}
 	withIndexes = []string{
 		`SET maintenance_work_mem = '256MB'`,
 		`ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY (transaction_id, position)`,
 		`ALTER TABLE events ADD CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version)`,
-		`ALTER TABLE events ADD CONSTRAINT events_id_key UNIQUE (event_id, event_source)`,
 		`VACUUM (FREEZE, ANALYZE) events`,
 		`CHECKPOINT`,
 	}

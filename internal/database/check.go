@@ -25,7 +25,10 @@ var (
 	ErrPooled = errors.New(
 		"a pooler lets connections share sessions of the database server: set it to session mode, or connect directly")
 	ErrElsewhere = errors.New("the tables are not in schema public")
-	ErrNoRight   = errors.New("the role of the service lacks a right")
+	// ErrOldForm means that the event log has the form of an unreleased version, with metadata in JSON.
+	ErrOldForm = errors.New("the database was made by an unreleased version that stored events in another form: this " +
+		"version does not change it; `novelgate events export` of the version that made it exports the history")
+	ErrNoRight = errors.New("the role of the service lacks a right")
 )
 
 // serverSQL reads the synchronous_commit that the server gives to the session, not the one that ParseConfig sets.
@@ -33,9 +36,11 @@ const serverSQL = `SELECT current_setting('server_version_num')::int, current_se
        (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'), current_setting('full_page_writes'),
        current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// schemaSQL returns whether the tables are in schema public, in which other schema a migration created them, and what
-// the role may create.
+// schemaSQL returns whether the tables are in schema public, whether the log has its unreleased form, in which other
+// schema a migration created them, and what the role may create.
 const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
+       EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('public.events')
+           AND attname = 'metadata' AND NOT attisdropped),
        coalesce((SELECT min(n.nspname) FROM pg_namespace AS n
                  WHERE n.nspname <> 'public' AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid
                      AND c.relname = 'events')
@@ -85,16 +90,19 @@ func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 }
 
 // CheckSchema refuses a database with tables in another schema than public, created by a role with its own search_path
-// (ErrElsewhere), and an empty database in which the role may not create schemas or tables (ErrNoRight).
+// (ErrElsewhere), a log in its unreleased form (ErrOldForm), and an empty database in which the role may not create
+// schemas or tables (ErrNoRight).
 func CheckSchema(ctx context.Context, db Querier) error {
-	var made, mayMakeTables, mayMakeSchemas bool
+	var made, oldForm, mayMakeTables, mayMakeSchemas bool
 	var elsewhere, role, name string
-	if err := db.QueryRow(ctx, schemaSQL).Scan(&made, &elsewhere, &mayMakeTables, &mayMakeSchemas, &role,
+	if err := db.QueryRow(ctx, schemaSQL).Scan(&made, &oldForm, &elsewhere, &mayMakeTables, &mayMakeSchemas, &role,
 		&name); err != nil {
 		return fmt.Errorf("look for the tables: %w", err)
 	}
 	quote := func(name string) string { return pgx.Identifier{name}.Sanitize() }
 	switch {
+	case oldForm:
+		return ErrOldForm
 	case made:
 	case elsewhere != "":
 		return fmt.Errorf("%w but in %s: stop every replica, and let the owner run `DROP SCHEMA public; ALTER SCHEMA %s "+

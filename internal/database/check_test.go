@@ -104,8 +104,8 @@ func TestCheckServerSeesThePoolsOwnSettings(t *testing.T) {
 
 func TestCheckLog(t *testing.T) {
 	t.Parallel()
-	const insert = `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		SELECT coalesce($1::xid8, pg_current_xact_id()), 0, 'novel', gen_random_uuid(), 1, gen_random_uuid()::text, 's', 'novel.created.v1', '{}', '{}'`
+	const insert = `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		SELECT coalesce($1::xid8, pg_current_xact_id()), 0, 'novel', gen_random_uuid(), 1, gen_random_uuid()::text, 's', 'novel.created.v1', '{}', 'test', gen_random_uuid()`
 	pools := open(t)
 	if err := database.CheckLog(t.Context(), pools.General); err != nil {
 		t.Errorf("an empty log: %v", err)

@@ -20,9 +20,10 @@ type statement struct {
 
 var statements = []statement{
 	{
-		file: "commands/committer/read_keys.sql", parameters: "text[], text[]",
-		arguments: "ARRAY['key-1','no-key'], ARRAY['source','source']",
-		indexes:   []string{"events_id_key"},
+		file: "commands/committer/read_keys.sql", parameters: "uuid[], text[], uuid[], text[]",
+		arguments: "ARRAY[gen_random_uuid()], ARRAY['key-1','no-key'], ARRAY[gen_random_uuid(),gen_random_uuid()], " +
+			"ARRAY['novels','novels']",
+		indexes: []string{"events_id_key", "events_stream_key"},
 	},
 	{
 		file: "commands/committer/read_titles.sql", parameters: "text[], boolean[]",
@@ -140,10 +141,10 @@ func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 	t.Helper()
 	for _, statement := range []string{
-		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		 SELECT n, 'post', gen_random_uuid(), 1, 'key-' || n, 'source', 'post.imported.v1', '{}', '{}' FROM generate_series(1, $1::int) n`,
-		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		 SELECT n, 'novel', md5(n::text)::uuid, 1, 'key-' || n, 'novels', 'novel.created.v1', '{}', '{}' FROM generate_series(1, 30) n WHERE $1::int > 0`,
+		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		 SELECT n, 'post', gen_random_uuid(), 1, 'key-' || n, 'source', 'post.imported.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, $1::int) n`,
+		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		 SELECT n, 'novel', md5(n::text)::uuid, 1, 'key-' || n, 'novels', 'novel.created.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, 30) n WHERE $1::int > 0`,
 		`INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
 		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked, stream_version)

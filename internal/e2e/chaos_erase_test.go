@@ -142,7 +142,7 @@ func (d *eraseDesk) write(t *testing.T, author string, n int) {
 			Source: events.PostsSource(d.integration),
 			Salt:   uuid.NullUUID{UUID: uuid.New(), Valid: true},
 			Event: events.PostImported{
-				IntegrationID: d.integration, NovelID: uuid.UUID{1}, NovelSlug: "genji", ThreadID: uuid.UUID{2},
+				IntegrationID: d.integration, NovelID: uuid.UUID{1}, ThreadID: uuid.UUID{2},
 				WrittenAt: time.Unix(int64(i), 0).UTC(),
 				Comment:   &events.Comment{ExternalUUID: author, Username: "a name", Content: planted + " of " + author},
 			},

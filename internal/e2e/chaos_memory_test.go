@@ -38,15 +38,15 @@ func residentPeak(t testing.TB, p *process) int {
 }
 
 // largeComments appends comments of 31 KB, which compress well in the database and not at all on their way out of it.
-const largeComments = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
-SELECT n - 1, 'post', md5(n::text)::uuid, 1, 'large-' || n, 'integrations/01000000-0000-7000-8000-000000000001/posts',
-    'post.imported.v1',
-    json_build_object('integrationId', '01000000-0000-7000-8000-000000000001', 'novelId',
-        '03000000-0000-7000-8000-000000000003', 'novelSlug', 'large',
+const largeComments = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id,
+    event_source, event_type, data, personal, salt, batch_id)
+SELECT n - 1, 'post', encode(substring(sha256(uuid_send(i) || convert_to('large-' || n, 'UTF8')) FOR 16), 'hex')::uuid,
+    1, 'large-' || n, i, 'posts', 'post.imported.v1',
+    json_build_object('novelId', '03000000-0000-7000-8000-000000000003',
         'threadId', '04000000-0000-7000-8000-000000000004', 'writtenAt', '2026-01-01T00:00:00Z'),
     json_build_object('uuid', 'user-' || mod(n, 500), 'username', 'Name', 'content', n || repeat(' word', 6200)),
-        gen_random_uuid(), '{}'
-FROM generate_series(1, %d) AS n`
+        gen_random_uuid(), gen_random_uuid()
+FROM generate_series(1, %d) AS n, (SELECT uuid '01000000-0000-7000-8000-000000000001') AS o (i)`
 
 // TestMemoryOfCatchingUp starts a service whose projections and ledger are 6,000 large comments behind: 190 MB in all,
 // which take more than twice as much once decoded.

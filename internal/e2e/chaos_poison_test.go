@@ -14,8 +14,8 @@ import (
 )
 
 // poisonSQL appends an event that this program would never write.
-const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
-	VALUES (0, 'post', '%[1]s', 1, '%[1]s', 'test', '%[2]s', '%[3]s', '{"uuid":"PLANTED-WORDS-OF-A-PERSON","username":"u","content":"c"}', '{}')`
+const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, actor, batch_id)
+	VALUES (0, 'post', '%[1]s', 1, '%[1]s', 'test', '%[2]s', '%[3]s', '{"uuid":"PLANTED-WORDS-OF-A-PERSON","username":"u","content":"c"}', 'test', gen_random_uuid())`
 
 // repair makes the poison what every projection can take, which takes a superuser who knows what they do.
 func repair(t *testing.T, databaseURL, stream, data string) {

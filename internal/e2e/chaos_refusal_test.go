@@ -109,11 +109,21 @@ func TestStartIsRefused(t *testing.T) {
 		wantRefusedStart(t, 1, []string{"nosuchdatabase"}, unsafe, "--database-url",
 			strings.Replace(database, "/novelgate_test", "/nosuchdatabase", 1))
 	})
+	t.Run("the log has its unreleased form", func(t *testing.T) {
+		t.Parallel()
+		database := testdb.NewEmpty(t)
+		execute(t, database, `CREATE TABLE events (event_id text, metadata json)`)
+		wantRefusedStart(t, 1, []string{"unreleased version", "events export"}, unsafe, "--database-url", database)
+		const tables = `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace`
+		if n := value[int](t, database, tables); n != 1 {
+			t.Errorf("%d tables", n)
+		}
+	})
 	t.Run("the log comes from the future", func(t *testing.T) {
 		t.Parallel()
 		database := testdb.New(t)
-		execute(t, database, `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-			VALUES ('999999999999', 0, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.rejected.v1', '{"reason":"x"}', '{}')`)
+		execute(t, database, `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+			VALUES ('999999999999', 0, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.rejected.v1', '{"reason":"x"}', 'test', gen_random_uuid())`)
 		wantRefusedStart(t, 1, []string{"transaction ids from the future"}, unsafe, "--database-url", database)
 	})
 	for _, flag := range []string{"--listen", "--ops-listen"} {

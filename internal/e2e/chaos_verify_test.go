@@ -95,7 +95,7 @@ func deliveries(t testing.TB, databaseURL, integrationID string) map[string][]uu
 	defer func() { _ = connection.Close(context.Background()) }()
 	source := "integrations/" + integrationID
 	rows, err := connection.Query(context.Background(),
-		`SELECT event_id, event_source, stream_id FROM events WHERE event_source IN ($1, $2)`, source+"/posts",
+		`SELECT event_id, event_source, stream_id FROM event_log WHERE event_source IN ($1, $2)`, source+"/posts",
 		source+"/novels")
 	if err != nil {
 		t.Fatalf("read deliveries: %v", err)

@@ -75,10 +75,11 @@ func (a *activity) integration(id uuid.UUID, when time.Time) *integrationCount {
 
 // novel counts what partners do to novels; what staff do does not count.
 func (a *activity) novel(r *events.Recorded) {
-	integration, partners := events.SourceIntegration(r.Source)
-	if !partners {
+	source, _ := events.SplitSource(r.Source)
+	if !source.Valid {
 		return
 	}
+	integration := source.UUID
 	switch r.Event.(type) {
 	case events.NovelCreated:
 		a.integration(integration, r.RecordedAt).created++

@@ -20,8 +20,8 @@ func insertRaw(t *testing.T, pool *pgxpool.Pool, key, chapter string) {
 	t.Helper()
 	data := `{"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002",` +
 		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"` + chapter + `}`
-	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
-		VALUES (0, 'post', gen_random_uuid(), 1, $1, 'test', 'post.imported.v1', $2::text::json, '{}')`, key, data)
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		VALUES (0, 'post', gen_random_uuid(), 1, $1, 'test', 'post.imported.v1', $2::text::json, 'test', gen_random_uuid())`, key, data)
 	if err != nil {
 		t.Fatalf("insert event: %v", err)
 	}
@@ -101,10 +101,10 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 			append1(t, pool, comments(random, "before", 100)...)
 			poison := events.PostID(integrationID, "poison")
 			// It can be read, and a row be made of it that cannot be stored.
-			_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
+			_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, actor, batch_id)
 				VALUES (0, 'post', $1, 1, 'poison', 'test', 'post.imported.v1',
 				'{"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002","threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"}',
-				'{"uuid":"user","username":"User","content":"a\u0000b"}', '{}')`, poison)
+				'{"uuid":"user","username":"User","content":"a\u0000b"}', 'test', gen_random_uuid())`, poison)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,9 +42,9 @@ func (a *archive) entriesEnded(t *testing.T) []audit.AccessEntry {
 // fill appends comments of about a kilobyte, a thousand in each transaction.
 func (a *archive) fill(t *testing.T, count int) {
 	t.Helper()
-	const sql = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, metadata)
+	const sql = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 SELECT n, 'post', gen_random_uuid(), 1, gen_random_uuid()::text, 'test', 'post.imported.v1',
-    json_build_object('text', repeat('x', 1000)), '{"actor":"test"}'
+    json_build_object('text', repeat('x', 1000)), 'test', gen_random_uuid()
 FROM generate_series(0, $1::int - 1) n`
 	for ; count > 0; count -= 1000 {
 		if _, err := a.pool.Exec(t.Context(), sql, min(count, 1000)); err != nil {

@@ -39,7 +39,6 @@ func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 	w.text("cursor", e.Cursor().String())
 	for _, attribute := range []struct{ name, value string }{
 		{"actor", e.Metadata.Actor},
-		{"keyid", e.Metadata.KeyID},
 		{"requestid", e.Metadata.RequestID},
 		{"correlation", e.Correlation()},
 		{"causation", e.Metadata.Causation},
@@ -49,6 +48,9 @@ func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 		if attribute.value != "" { // CloudEvents knows no empty attributes
 			w.text(attribute.name, attribute.value)
 		}
+	}
+	if e.Metadata.KeyID != uuid.Nil {
+		w.text("keyid", e.Metadata.KeyID.String())
 	}
 	if e.Metadata.Batch != uuid.Nil {
 		w.text("batch", e.Metadata.Batch.String())

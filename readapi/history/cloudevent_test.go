@@ -24,13 +24,14 @@ func sample() history.Event {
 			StreamVersion: 2, ID: "evt-100", Source: "integrations/x/posts", Type: "post.imported.v1",
 			Data:     []byte(`{"b":1.50,"a":"\u00e9"}`),
 			Personal: []byte(`{"uuid":"u","username":"Ada"}`), RecordedAt: time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC),
+			Metadata: events.Metadata{
+				Actor: "integration:x", KeyID: uuid.MustParse("01000000-0000-7000-8000-000000000003"), RequestID: "r",
+				Causation:   "c",
+				Batch:       uuid.MustParse("01000000-0000-7000-8000-000000000002"),
+				TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Fingerprint: events.Fingerprint{9},
+			},
 		},
 		LogIndex: &index,
-		Metadata: events.Metadata{
-			Actor: "integration:x", KeyID: "k", RequestID: "r", Causation: "c",
-			Batch:       uuid.MustParse("01000000-0000-7000-8000-000000000002"),
-			TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Fingerprint: "secret",
-		},
 	}
 }
 
@@ -44,9 +45,9 @@ func TestCloudEvent(t *testing.T) {
 	want := `{"specversion":"1.0","id":"evt-100","source":"integrations/x/posts","type":"post.imported.v1",` +
 		`"subject":"post/01000000-0000-7000-8000-000000000001","time":"2026-01-02T12:00:00.123456Z","datacontenttype":"application/json",` +
 		`"streamtype":"post","streamid":"01000000-0000-7000-8000-000000000001","streamversion":2,"logindex":"3000000000","cursor":"Ny8x",` +
-		`"actor":"integration:x","keyid":"k","requestid":"r","correlation":"r","causation":"c",` +
+		`"actor":"integration:x","requestid":"r","correlation":"r","causation":"c",` +
 		`"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","personal":"{\"uuid\":\"u\",\"username\":\"Ada\"}",` +
-		`"batch":"01000000-0000-7000-8000-000000000002","data":{"b":1.50,"a":"\u00e9"}}`
+		`"keyid":"01000000-0000-7000-8000-000000000003","batch":"01000000-0000-7000-8000-000000000002","data":{"b":1.50,"a":"\u00e9"}}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

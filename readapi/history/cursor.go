@@ -35,10 +35,10 @@ type Cursor struct {
 // digests.
 type digest [8]byte
 
-// digestSQL is the digest of an event e. An append has a batch id in its metadata, and a command that is repeated
-// another recorded_at.
-const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.stream_version, e.event_id, e.event_source, e.event_type,
-           extract(epoch FROM e.recorded_at), e.metadata), 'UTF8')) FOR 8)`
+// digestSQL is the digest of an event e. An append has a batch id of its own, and a command that is repeated another
+// recorded_at.
+const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.stream_version, e.event_id, e.event_type,
+           extract(epoch FROM e.recorded_at), e.batch_id), 'UTF8')) FOR 8)`
 
 // ErrCursor refuses a text that is no cursor.
 var ErrCursor = errors.New("is not a cursor that this service has given")

@@ -1,20 +1,15 @@
 package history
 
 import (
-	"fmt"
-
-	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/events"
 	"novelgate/events/eventlog"
 )
 
 // Event is an event as it is stored: its data is not decoded.
 type Event struct {
 	eventlog.Row
-	LogIndex *int64          // place in the ledger; nil until it is sealed
-	Metadata events.Metadata // decoded; that of Row is nil
+	LogIndex *int64 // place in the ledger; nil until it is sealed
 
 	digest digest // see Cursor
 	count  int64
@@ -39,10 +34,6 @@ func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
 		e.count = *count
 	}
 	copy(e.digest[:], sum)
-	if err := json.Unmarshal(row.Metadata, &e.Metadata); err != nil {
-		return Event{}, fmt.Errorf("decode metadata of event %s: %w", row.Position, err)
-	}
-	row.Metadata = nil
 	e.Row = row.Clone()
 	return e, nil
 }
@@ -53,12 +44,4 @@ func (e *Event) Correlation() string {
 		return e.Metadata.Correlation
 	}
 	return e.Metadata.RequestID
-}
-
-// Decode returns the event in the form that this version of the program works with. It fails with
-// events.ErrUnknownType when a newer one wrote it.
-func (e *Event) Decode() (events.Recorded, error) {
-	recorded, err := e.Row.Decode()
-	recorded.Metadata = e.Metadata
-	return recorded, err
 }

@@ -55,12 +55,12 @@ func (f *Filter) rowConditions(q *query) string {
 		add("e.recorded_at < %s::timestamptz", *f.To)
 	}
 	if f.Correlation != "" {
-		add("coalesce(e.metadata->>'correlation', e.metadata->>'requestId') = %s::text", f.Correlation)
+		add("coalesce(e.correlation, e.request_id) = %s::text", f.Correlation)
 	}
 	if f.Integration.Valid {
 		id := f.Integration.UUID
-		add("(e.stream_id = %s::uuid OR starts_with(e.event_source, %s::text) OR e.data->>'integrationId' = %s::text)",
-			id, "integrations/"+id.String()+"/", id.String())
+		add("(e.stream_id = %s::uuid OR e.integration_id = %[1]s::uuid OR e.data->>'integrationId' = %s::text)",
+			id, id.String())
 	}
 	if f.Novel.Valid {
 		// The first event of a thread and of a comment names the novel; later ones need not. Not EXISTS, which PostgreSQL

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"novelgate/events"
 	"novelgate/readapi/history"
 )
 
@@ -52,8 +53,7 @@ func newWorld(size int) *world {
 		case 4:
 			w.add("author", uuid.New(), "author.blocked.v1", "staff/authors", `{"integrationId":"`+integration.String()+`"}`)
 		default:
-			w.add("post", uuid.New(), "post.imported.v1", source,
-				`{"integrationId":"`+integration.String()+`","novelId":"`+novel.String()+`"}`)
+			w.add("post", uuid.Nil, "post.imported.v1", source, `{"novelId":"`+novel.String()+`"}`)
 		}
 	}
 	return w
@@ -71,36 +71,38 @@ func (w *world) some(kind string) (uuid.UUID, bool) {
 }
 
 func (w *world) add(streamType string, stream uuid.UUID, kind, source, data string) {
+	key := uuid.NewString()
+	if kind == "post.imported.v1" {
+		integration, _ := events.SplitSource(source)
+		stream = events.PostID(integration.UUID, key)
+	}
 	if w.versions[stream] == 0 {
 		w.streams, w.kinds[stream] = append(w.streams, stream), streamType
 	}
 	w.versions[stream]++
-	metadata := map[string]string{"actor": "someone", "batch": uuid.NewString()}
+	metadata := events.Metadata{Actor: "someone", Batch: uuid.New()}
 	if w.rng.IntN(2) == 0 {
-		metadata["requestId"] = fmt.Sprint("r", w.rng.IntN(5))
+		metadata.RequestID = fmt.Sprint("r", w.rng.IntN(5))
 	}
 	if w.rng.IntN(2) == 0 {
-		metadata["correlation"] = fmt.Sprint("r", w.rng.IntN(5))
-	}
-	encoded, err := json.Marshal(metadata)
-	if err != nil {
-		panic(err)
+		metadata.Correlation = fmt.Sprint("r", w.rng.IntN(5))
 	}
 	// Clocks are set back now and then.
 	at := start.Add(time.Duration(len(w.rows))*time.Second - time.Duration(w.rng.IntN(20))*time.Second)
 	w.rows = append(w.rows,
-		row{streamType, stream, w.versions[stream], uuid.NewString(), source, kind, data, nil, string(encoded), at})
+		row{streamType, stream, w.versions[stream], key, source, kind, data, nil, metadata, at})
 }
 
 // wanted says whether a filter lets the event through that is the index-th in the log.
 func (w *world) wanted(f *history.Filter, index, sealed int) bool {
 	r := w.rows[index]
-	var data, metadata map[string]string
-	if json.Unmarshal([]byte(r.data), &data) != nil || json.Unmarshal([]byte(r.metadata), &metadata) != nil {
+	var data map[string]string
+	if json.Unmarshal([]byte(r.data), &data) != nil {
 		panic("the world is broken")
 	}
-	if metadata["correlation"] == "" {
-		metadata["correlation"] = metadata["requestId"]
+	correlation := r.metadata.Correlation
+	if correlation == "" {
+		correlation = r.metadata.RequestID
 	}
 	integration, novel := f.Integration.UUID.String(), f.Novel.UUID.String()
 	first := r
@@ -116,7 +118,7 @@ func (w *world) wanted(f *history.Filter, index, sealed int) bool {
 		(f.Type == "" || r.kind == f.Type) &&
 		(f.From == nil || !r.recordedAt.Before(*f.From)) &&
 		(f.To == nil || r.recordedAt.Before(*f.To)) &&
-		(f.Correlation == "" || metadata["correlation"] == f.Correlation) &&
+		(f.Correlation == "" || correlation == f.Correlation) &&
 		(!f.Integration.Valid || r.stream == f.Integration.UUID || strings.Contains(r.source, integration) ||
 			data["integrationId"] == integration) &&
 		(!f.Novel.Valid || r.stream == f.Novel.UUID || r.streamType != "author" && strings.Contains(first.data, novel))

@@ -16,16 +16,19 @@ import (
 
 // growSQL appends comments on ten novels: the stream of the n-th is md5(n), and every hundredth has three events. $1,
 // $2: from and to.
-const growSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata)
-SELECT n - $1::int, 'post', md5(CASE WHEN n % 100 < 3 THEN n / 100 * 100 ELSE n END::text)::uuid, CASE WHEN n % 100 < 3
+const growSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+    event_type, data, personal, batch_id, request_id)
+SELECT n - $1::int, CASE WHEN n % 100 < 3 THEN 'thread' ELSE 'post' END, CASE WHEN n % 100 < 3
+    THEN md5((n / 100 * 100)::text)::uuid
+    ELSE encode(substring(sha256(uuid_send(md5('i' || n % 5)::uuid) || convert_to('key ' || n, 'UTF8')) FOR 16),
+        'hex')::uuid
+    END, CASE WHEN n % 100 < 3
     THEN n % 100 + 1 ELSE 1 END,
-       'key ' || n, 'integrations/' || md5('i' || n % 5)::uuid || '/posts', CASE WHEN n % 1000 = 0
+       'key ' || n, md5('i' || n % 5)::uuid, 'posts', CASE WHEN n % 1000 = 0
            THEN 'novel.created.v1' ELSE 'post.imported.v1' END,
-       json_build_object('integrationId', md5('i' || n % 5)::uuid, 'novelId', md5('n' || n % 10)::uuid, 'novelSlug',
-           'a-novel', 'threadId', md5('t' || n % 10)::uuid, 'writtenAt', now()),
+       json_build_object('novelId', md5('n' || n % 10)::uuid, 'threadId', md5('t' || n % 10)::uuid, 'writtenAt', now()),
        json_build_object('uuid', 'u' || n, 'username', 'Ada', 'content', repeat('word ', 30)),
-       json_build_object('actor', 'integration:' || md5('i' || n % 5)::uuid, 'requestId', 'r' || n, 'batch',
-           md5('b')::uuid)
+       md5('b')::uuid, 'r' || n
 FROM generate_series($1::int, $2::int - 1) n`
 
 // grow appends events to a database that is never analysed, a thousand in each transaction, and seals them.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
@@ -33,7 +34,7 @@ type row struct {
 	kind       string
 	data       string
 	personal   *string
-	metadata   string
+	metadata   events.Metadata
 	recordedAt time.Time
 }
 
@@ -41,20 +42,22 @@ type row struct {
 func post(id string) row {
 	return row{
 		streamType: "post", stream: uuid.New(), version: 1, id: id, source: "integrations/x/posts", kind: "post.imported.v1",
-		data: `{"content":"none"}`, metadata: `{"actor":"integration:x","batch":"00000000-0000-0000-0000-000000000000"}`,
+		data: `{"content":"none"}`, metadata: events.Metadata{Actor: "integration:x", Batch: uuid.UUID{1}},
 		recordedAt: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 	}
 }
 
-const insertSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, metadata, recorded_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9::text::json, $10::text::json, $11)`
+const insertSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal,
+    actor, batch_id, request_id, correlation, recorded_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10::text::json, $11, $12, nullif($13, ''), nullif($14, ''), $15)`
 
 // insert adds events in a transaction.
 func insert(ctx context.Context, tx pgx.Tx, rows []row) error {
 	var batch pgx.Batch
 	for i, r := range rows {
-		batch.Queue(insertSQL, i, r.streamType, r.stream, r.version, r.id, r.source, r.kind, r.data, r.personal, r.metadata,
-			r.recordedAt)
+		integration, path := events.SplitSource(r.source)
+		batch.Queue(insertSQL, i, r.streamType, r.stream, r.version, r.id, integration, path, r.kind, r.data, r.personal,
+			r.metadata.Actor, r.metadata.Batch, r.metadata.RequestID, r.metadata.Correlation, r.recordedAt)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
 }

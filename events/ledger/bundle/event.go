@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 )
@@ -68,7 +69,11 @@ func (e *Event) appendLine(dst []byte) ([]byte, error) {
 		dst = append(dst, e.Salt.UUID.String()...)
 		dst = append(dst, '"')
 	}
-	text(`,"metadata":`, e.Metadata)
+	metadata, err := events.EncodeMetadata(&e.Metadata)
+	if err != nil {
+		failed = fmt.Errorf("metadata: %w", err)
+	}
+	text(`,"metadata":`, metadata)
 	return append(dst, "}\n"...), failed
 }
 
@@ -105,10 +110,14 @@ func parseLine(text []byte) Event {
 	if err != nil {
 		return Event{LogIndex: NoLogIndex, Broken: err}
 	}
+	metadata, err := events.DecodeMetadata([]byte(*l.Metadata))
+	if err != nil {
+		return Event{LogIndex: NoLogIndex, Broken: err}
+	}
 	e := Event{LogIndex: NoLogIndex, Row: eventlog.Row{
 		ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID,
 		StreamVersion: int(*l.StreamVersion),
-		RecordedAt:    at, Data: []byte(*l.Data), Metadata: []byte(*l.Metadata),
+		RecordedAt:    at, Data: []byte(*l.Data), Metadata: metadata,
 	}}
 	if l.LogIndex != nil && *l.LogIndex >= 0 {
 		e.LogIndex = *l.LogIndex

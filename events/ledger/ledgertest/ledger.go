@@ -101,22 +101,22 @@ func (l *Ledger) Exec(sql string, args ...any) {
 // appendSQL appends comments, in streams of their own, and every seventh time a novel's event, in one of few streams
 // without personal part. $1: how many.
 const appendSQL = `WITH n AS (SELECT coalesce(max(stream_version), 0) AS before FROM events WHERE stream_id = md5('one novel')::uuid)
-INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data,
-    personal, salt, metadata)
-SELECT i, kind, CASE kind WHEN 'post' THEN gen_random_uuid() ELSE md5('one novel')::uuid END,
+INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+    event_type, data, personal, salt, key_id, request_id, batch_id, fingerprint)
+SELECT i, kind, CASE kind WHEN 'post'
+           THEN encode(substring(sha256(uuid_send(integration) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid
+           ELSE md5('one novel')::uuid END,
        CASE kind WHEN 'post' THEN 1 ELSE n.before + 1 + i / 7 END,
-       'evt-' || gen_random_uuid(), 'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/' || kind || 's', kind
-           || '.imported.v1',
-       json_build_object('novelSlug', 'some-novel', 'chapterNumber', i, 'writtenAt', '2026-01-02T03:04:05Z', 'threadId',
-           md5('t' || i)::uuid,
-                         'novelId', md5('n' || i)::uuid, 'integrationId', md5('i')::uuid, 'parentPostId', NULL),
+       key, integration, kind || 's', kind || '.imported.v1',
+       json_build_object('chapterNumber', i, 'writtenAt', '2026-01-02T03:04:05Z', 'threadId', md5('t' || i)::uuid,
+                         'novelId', md5('n' || i)::uuid, 'parentPostId', NULL),
        CASE kind WHEN 'post' THEN json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i,
                                                     'content', repeat('some words of a comment ', 8)) END,
        CASE kind WHEN 'post' THEN gen_random_uuid() END,
-       json_build_object('actor', 'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', 'keyId', md5('k')::uuid,
-           'requestId', md5('r' || i)::uuid,
-                         'batch', md5('b')::uuid, 'fingerprint', md5('f' || i) || md5('g' || i))
-FROM n, generate_series(0, $1::integer - 1) AS i, LATERAL (SELECT CASE i % 7 WHEN 3 THEN 'novel' ELSE 'post' END) AS k (kind)`
+       md5('k')::uuid, md5('r' || i), md5('b')::uuid, md5('f' || i)::uuid
+FROM n, generate_series(0, $1::integer - 1) AS i,
+     LATERAL (SELECT CASE i % 7 WHEN 3 THEN 'novel' ELSE 'post' END, 'evt-' || gen_random_uuid(),
+                     uuid '3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d') AS k (kind, key, integration)`
 
 // perTransaction is how many events at most are appended together: a long transaction holds up the logs of all tests on
 // the server.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"novelgate/events"
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/bundle"
 )
@@ -240,7 +241,8 @@ func differences(e *ledger.Entry, got *bundle.Event) (parts []Part, erased bool)
 	default:
 		differs(Personal, got.Salt.Valid || !isDigest(e.Personal, got.Personal))
 	}
-	differs(Metadata, !isDigest(e.Metadata, got.Metadata))
+	metadata, err := events.EncodeMetadata(&got.Metadata)
+	differs(Metadata, err != nil || !isDigest(e.Metadata, metadata))
 	return parts, erased
 }
 

@@ -46,8 +46,10 @@ func erasureOf(index int64, e *bundle.Event, erased bool) (erasure, bool) {
 	var of struct {
 		IntegrationID uuid.UUID `json:"integrationId"`
 	}
-	// Without an integration, an erased event has no record, and a record counts for no event.
-	if err := json.Unmarshal(e.Data, &of); err != nil {
+	if source, _ := events.SplitSource(e.Source); source.Valid {
+		of.IntegrationID = source.UUID
+	} else if err := json.Unmarshal(e.Data, &of); err != nil {
+		// Without an integration, an erased event has no record, and a record counts for no event.
 		of.IntegrationID = uuid.Nil
 	}
 	x := erasure{index: index, integrationID: of.IntegrationID, record: record}

@@ -9,7 +9,7 @@ import (
 
 // An integration is that of ledgertest's comments; the other ones are made up.
 const (
-	theIntegration     = `md5('i')::uuid`
+	theIntegration     = `'3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d'`
 	anotherIntegration = `md5('another')::uuid`
 	theAuthor          = `md5('an author')::uuid`
 	anotherAuthor      = `md5('another author')::uuid`
@@ -18,10 +18,10 @@ const (
 // appendAuthorEvent appends to the stream of an author and signs. A decision has a personal part, the record of an
 // erasure has none.
 func appendAuthorEvent(l *ledgertest.Ledger, kind, author, integration string) {
-	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, metadata)
+	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, actor, batch_id)
 		SELECT 0, 'author', ` + author + `, (SELECT count(*) + 1 FROM events WHERE stream_id = ` + author + `), gen_random_uuid(), 'staff', '` + kind + `',
 			json_build_object('integrationId', ` + integration + `, 'reason', 'asked'),
-			CASE WHEN '` + kind + `' NOT LIKE 'author.erased.%' THEN json_build_object('uuid', 'u') END, gen_random_uuid(), '{}'`)
+			CASE WHEN '` + kind + `' NOT LIKE 'author.erased.%' THEN json_build_object('uuid', 'u') END, gen_random_uuid(), 'staff:ada', gen_random_uuid()`)
 	l.Sign()
 }
 

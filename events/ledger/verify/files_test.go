@@ -38,12 +38,12 @@ func TestTamperedFiles(t *testing.T) {
 		want    string
 		harmful bool // for the independent verifier, which looks at neither tiles nor manifest
 	}{
-		"data":     {whole, replace("some-novel", "some-nuvel"), "data@0", true},
+		"data":     {whole, replace("threadId", "thraadId"), "data@0", true},
 		"personal": {whole, replace("reader 0", "reader 9"), "personal@0", true},
 		"words": {
 			whole, func(text []byte) []byte { return firstWords.ReplaceAll(text, []byte("$1")) }, "personal@0", true,
 		},
-		"metadata":      {whole, replace(`actor\"`, `octor\"`), "metadata@0", true},
+		"metadata":      {whole, replace(`\"actor\":\"integration`, `\"actor\":\"antegration`), "metadata@0", true},
 		"a line less":   {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[8:]...) }), "missing@7", true},
 		"a line twice":  {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[6:]...) }), "extra@6", true},
 		"order":         {whole, lines(func(l [][]byte) [][]byte { l[7], l[8] = l[8], l[7]; return l }), "swapped@7", true},

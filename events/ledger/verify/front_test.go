@@ -20,7 +20,7 @@ func TestTamperedFront(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(9000)
 	dir := export(t, l, 0)
-	edit(t, filepath.Join(dir, "events", "000.ndjson"), "some-novel", "some-nuvel")
+	edit(t, filepath.Join(dir, "events", "000.ndjson"), "threadId", "thraadId")
 	wantFaults(t, "as it is", run(t, verify.Config{Source: bundles(t, dir), Keys: l.Keys}), "data@0", true)
 	edit(t, filepath.Join(dir, "manifest.json"), `"firstLogIndex": 0`, `"firstLogIndex": 8192`)
 	source := bundles(t, dir)

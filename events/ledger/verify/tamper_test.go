@@ -37,10 +37,12 @@ func TestTamperedEvents(t *testing.T) {
 				WHERE ` + b + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) WHERE position >= 1000000`
 	}
 	insert := func(position string) string {
-		return `INSERT INTO events SELECT transaction_id, ` + position + `, stream_type, gen_random_uuid(), 1, 'forged', event_source, event_type, data, personal,
-			salt, metadata, recorded_at FROM events WHERE ` + at("4100")
+		return `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal,
+			salt, actor, batch_id, recorded_at) SELECT transaction_id, ` + position + `, stream_type, gen_random_uuid(), 2, 'forged', event_source, event_type,
+			data, personal, salt, 'x', batch_id, recorded_at FROM events WHERE ` + at("4100")
 	}
 	l := ledgertest.New(t)
+	l.Exec(`ALTER TABLE events DROP CONSTRAINT events_post_id_is_of_key`)
 	for _, n := range []int{4100, 300, 100} {
 		l.Append(n)
 	}
@@ -52,7 +54,7 @@ func TestTamperedEvents(t *testing.T) {
 	}
 	cases := map[string]struct{ sql, want string }{
 		"a byte of data": {
-			`UPDATE events SET data = replace(data::text, 'some-novel', 'some-nuvel')::json WHERE ` + at("4097"), "data@4097",
+			`UPDATE events SET data = replace(data::text, 'threadId', 'thraadId')::json WHERE ` + at("4097"), "data@4097",
 		},
 		"white space in data": {`UPDATE events SET data = (data::text || ' ')::json WHERE ` + at("0"), "data@0"},
 		"personal": {
@@ -62,7 +64,7 @@ func TestTamperedEvents(t *testing.T) {
 		"salt without personal":   {`UPDATE events SET salt = NULL WHERE ` + at("511"), "personal@511"},
 		"personal without salt":   {`UPDATE events SET personal = NULL WHERE ` + at("511"), "personal@511"},
 		"personal where none was": {`UPDATE events SET personal = '{}' WHERE ` + at("3"), "personal@3"},
-		"metadata":                {`UPDATE events SET metadata = '{}' WHERE ` + at("4499"), "metadata@4499"},
+		"metadata":                {`UPDATE events SET actor = 'x' WHERE ` + at("4499"), "metadata@4499"},
 		"time": {
 			`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE ` + at("12"), "recordedAt@12",
 		},

@@ -144,15 +144,16 @@ func NewPast(integration uuid.UUID, titles, writer int, now time.Time) *Past {
 	return p
 }
 
-// Next returns a comment and its idempotency key. Three in ten answer one of the latest twenty on their novel.
-func (p *Past) Next() (key string, c events.PostImported) {
+// Next returns a comment, its idempotency key and the slug of its novel. Three in ten answer one of the latest twenty
+// on their novel.
+func (p *Past) Next() (key, slug string, c events.PostImported) {
 	const recent = 20
 	p.n++
 	key = string(newOrigin(pastRun, p.writer, p.n).appendKey(nil))
 	user := strconv.Itoa(p.rng.IntN(users))
 	novel := &p.novels[p.rng.IntN(len(p.novels))]
 	c = events.PostImported{
-		IntegrationID: p.integration, NovelID: novel.novelID, NovelSlug: novel.slug, ThreadID: novel.threadID,
+		IntegrationID: p.integration, NovelID: novel.novelID, ThreadID: novel.threadID,
 		WrittenAt: p.now.Add(-time.Duration(p.rng.Int64N(int64(365 * 24 * time.Hour)))).UTC().Truncate(time.Microsecond),
 		Comment:   &events.Comment{ExternalUUID: "user-" + user, Username: "Reader " + user, Content: Content(p.rng)},
 	}
@@ -167,5 +168,5 @@ func (p *Past) Next() (key string, c events.PostImported) {
 		novel.latest = novel.latest[:copy(novel.latest, novel.latest[1:])]
 	}
 	novel.latest = append(novel.latest, events.PostID(p.integration, key))
-	return key, c
+	return key, novel.slug, c
 }

@@ -24,23 +24,21 @@ func (a *Arena) Preload(ctx context.Context, d Database, n int) error {
 // FillLog appends n comments on so many novels to a log, by COPY.
 func FillLog(ctx context.Context, d Database, titles, n int) error {
 	columns := []string{
-		"position", "stream_type", "stream_id", "stream_version", "event_id", "event_source", "event_type", "data",
-		"personal", "salt", "metadata",
+		"position", "stream_type", "stream_id", "stream_version", "event_id", "integration_id", "event_source", "event_type",
+		"data", "personal", "salt", "key_id", "request_id", "batch_id", "fingerprint",
 	}
 	return fill(ctx, d, titles, n, "events", columns, func(p *Past, position int) ([]any, error) {
-		key, comment := p.Next()
+		key, _, comment := p.Next()
 		stored, err := events.Encode(comment)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // fill says what it was
 		}
-		metadata, err := events.EncodeMetadata(&events.Metadata{
-			Actor: "integration:" + d.IntegrationID.String(), KeyID: d.IntegrationID.String(), RequestID: uuid.NewString(),
-			Batch: uuid.New(), Fingerprint: uuid.NewString(),
-		})
+		_, path := events.SplitSource(events.PostsSource(d.IntegrationID))
 		return []any{
 			int32(position), events.PostStream, events.PostID(d.IntegrationID, key), int32(1), key, //nolint:gosec // below transaction
-			events.PostsSource(d.IntegrationID), stored.Type, stored.Data, stored.Personal, uuid.New(), metadata,
-		}, err
+			d.IntegrationID, path, stored.Type, stored.Data, stored.Personal, uuid.New(), d.IntegrationID, uuid.NewString(),
+			uuid.New(), uuid.New(),
+		}, nil
 	})
 }
 
@@ -66,10 +64,10 @@ func (a *Arena) PreloadPeer(ctx context.Context, d Database, n int) (err error) 
 		"chapter_number", "content", "written_at", "received_at",
 	}
 	return fill(ctx, d, a.config.Titles, n, "posts", columns, func(p *Past, _ int) ([]any, error) {
-		key, c := p.Next()
+		key, slug, c := p.Next()
 		chapter, _ := strconv.ParseFloat(string(c.ChapterNumber), 64) // 0 for none will do here
 		return []any{
-			events.PostID(d.IntegrationID, key), d.IntegrationID, key, threads[c.NovelSlug], c.ParentPostID,
+			events.PostID(d.IntegrationID, key), d.IntegrationID, key, threads[slug], c.ParentPostID,
 			c.Comment.ExternalUUID, c.Comment.Username, chapter, c.Comment.Content, c.WrittenAt, p.now,
 		}, nil
 	})

@@ -1,0 +1,9 @@
+-- Which novel upserts of an integration are on record. $1: keys, $2: integration. One index probe for each key, whatever the planner
+-- knows of the table.
+SELECT k.event_id
+FROM unnest($1::text[]) AS k (event_id)
+CROSS JOIN LATERAL (
+    SELECT FROM events e
+    WHERE e.event_id = k.event_id AND e.event_source = 'novels' AND e.integration_id = $2
+      AND (e.stream_type <> 'post' OR e.stream_version > 1) LIMIT 1
+) AS e
