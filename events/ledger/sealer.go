@@ -23,7 +23,7 @@ const (
 
 // SealerConfig says how a Sealer works.
 type SealerConfig struct {
-	// Pool has two connections to spare, on which statements are planned as database.Pools.Ledger does. Required.
+	// Pool has two connections to spare, on which statements are planned as those of database.Pools.General are. Required.
 	Pool *pgxpool.Pool
 	// Wake tells of appends. Without one the log is polled once a second.
 	Wake *eventlog.Wake
