@@ -4,19 +4,26 @@ import (
 	"context"
 	"testing"
 	"time"
-
-	"novelgate/internal/testdb"
 )
 
-// cutSQL ends all connections of the service once one of them at least is in the middle of an append, and says how many
-// of those there are.
-const cutSQL = `WITH service AS MATERIALIZED (
-	SELECT pid, application_name = 'novelgate-append' AND backend_xid IS NOT NULL AS appending FROM pg_stat_activity
-	    WHERE application_name LIKE 'novelgate%'
-), cut AS MATERIALIZED (
-	SELECT s.appending, pg_terminate_backend(s.pid) FROM service AS s WHERE (SELECT bool_or(t.appending) FROM service AS t)
-)
-SELECT count(*) FILTER (WHERE appending) FROM cut`
+// cutSQL makes a function that ends all connections of the service once one of them at least is in the middle of an
+// append, and says how many of those there were.
+const cutSQL = `CREATE FUNCTION pg_temp.cut() RETURNS int LANGUAGE plpgsql AS $$
+DECLARE appends int := 0;
+BEGIN
+    WHILE appends = 0 LOOP
+        PERFORM pg_stat_clear_snapshot();
+        WITH service AS MATERIALIZED (
+            SELECT pid, application_name = 'novelgate-append' AND backend_xid IS NOT NULL AS appending
+                FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'
+        ), cut AS MATERIALIZED (
+            SELECT s.appending, pg_terminate_backend(s.pid) FROM service AS s
+                WHERE (SELECT bool_or(t.appending) FROM service AS t)
+        )
+        SELECT count(*) FILTER (WHERE appending) INTO appends FROM cut;
+    END LOOP;
+    RETURN appends;
+END $$`
 
 // TestConnectionsAreCut ends all connections of the service, again and again, wherever their transactions are: many a
 // commit succeeds and its answer is lost.
@@ -25,17 +32,20 @@ func TestConnectionsAreCut(t *testing.T) {
 	database, service, l, w := underLoad(t, 0)
 	connection := connect(t, database.url())
 	defer func() { _ = connection.Close(context.Background()) }()
-	cuts, appends := 0, 0 // appends that a cut has met
-	for ; cuts < 3; cuts++ {
+	if _, err := connection.Exec(t.Context(), cutSQL); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const cuts = 3
+	appends := 0 // that a cut has met
+	for range cuts {
 		l.book.await(3)
-		testdb.Eventually(t, "a cut meets an append", func() bool {
-			var met int
-			if err := connection.QueryRow(t.Context(), cutSQL).Scan(&met); err != nil {
-				t.Fatal(err)
-			}
-			appends += met
-			return met > 0
-		})
+		var met int
+		if err := connection.QueryRow(ctx, `SELECT pg_temp.cut()`).Scan(&met); err != nil {
+			t.Fatal(err)
+		}
+		appends += met
 	}
 	l.book.await(100)
 	l.settle(t, service, database.url())
