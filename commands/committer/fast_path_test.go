@@ -53,53 +53,6 @@ func newCountingPool(t *testing.T, url string) (*pgxpool.Pool, *atomic.Int64) {
 	}), trips
 }
 
-// TestRoundTrips counts what a lone command costs. One that writes nothing has a round trip more: it waits for a
-// synchronous standby.
-func TestRoundTrips(t *testing.T) {
-	t.Parallel()
-	url := testdb.New(t)
-	pool, trips := newCountingPool(t, url)
-	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = pool })
-	p, q := newPartner(), newPartner()
-	for _, warm := range []any{
-		p.novel("w1", "Warm", novel.Fields{}), p.novel("w2", "Warm", novel.Fields{}), p.post("w3", "Warm"),
-	} {
-		if a := r.submit(t.Context(), warm); a.err != nil {
-			t.Fatal(a)
-		}
-	}
-	cached(t, r, p, "Known", "Known, too")
-	for _, tc := range []struct {
-		name    string
-		command any
-		want    int64
-	}{
-		{"creation", p.novel("n", "Title", novel.Fields{}), 3},
-		{"update", p.novel("u", "Title", novel.Fields{Author: ptr("Somebody")}), 2},
-		{"comment that opens a thread", p.post("a", "Title"), 2},
-		{"comment on a title that is not cached", p.reply("b", "Title", "a"), 2},
-		{"comment", p.post("c", "Known"), 1},
-		{"reply to a cached comment", p.reply("d", "Known", "c"), 1},
-		{"reply to another", p.reply("e", "Known", "no such comment"), 2},
-		{"update of a cached title", p.novel("v", "Known", novel.Fields{Author: ptr("Nobody")}), 2},
-		{"comment after that", p.post("f", "Known"), 1},
-		{"comment that creates its novel", p.post("g", "Other title"), 3},
-		{"comment after that", p.post("h", "Known"), 1},
-		{"replay", p.post("c", "Known"), 3},
-		{"replay after another", p.post("d", "Known"), 2},
-		{"comment soon after that", p.post("i", "Known"), 2},
-		{"foreign title", q.novel("n", "Title", novel.Fields{}), 2},
-	} {
-		trips.Store(0)
-		if a := r.submit(t.Context(), tc.command); a.err != nil {
-			t.Errorf("%s: %v", tc.name, a)
-		}
-		if n := trips.Load(); n != tc.want {
-			t.Errorf("%s: %d round trips, want %d", tc.name, n, tc.want)
-		}
-	}
-}
-
 // TestRetriesOnTheFastPath: a batch of comments on cached titles that holds retries is read and decided again, and no
 // submitter notices.
 func TestRetriesOnTheFastPath(t *testing.T) {

@@ -65,50 +65,6 @@ func TestLeasesOfTwoReplicasStayWithinTheLimit(t *testing.T) {
 	}
 }
 
-func TestBusyWindowNeedsFewCalls(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1)
-	b.take(t, 0, 100_000_000, 1)
-	before, start := b.calls.n.Load(), time.Now()
-	taken := 1
-	for time.Since(start) < time.Second {
-		d := b.take(t, 0, 100_000_000, 1)
-		if taken += d.Granted; d.Remaining != 100_000_000-taken { // what is leased and not spent remains
-			t.Fatalf("remaining %d after %d", d.Remaining, taken)
-		}
-	}
-	// A lease lasts a fifth of a second. Slow machines let it end early; fast ones never make more calls.
-	if n := b.calls.n.Load() - before; n > 10 {
-		t.Errorf("%d calls for %d takes in a second", n, taken)
-	}
-	eventually(t, "the rest of the lease comes back", func() bool { return b.charged(t) == taken })
-	if d := b.replicas[0].Status(b.integration, ratelimit.Posts, 100_000_000); d.Remaining != 100_000_000-taken {
-		t.Errorf("remaining %d after %d", d.Remaining, taken)
-	}
-}
-
-func TestWaitingTakesShareACall(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1)
-	b.take(t, 0, 90, 1)
-	release := b.block(t)
-	before := b.calls.n.Load()
-	var granted atomic.Int64
-	var all sync.WaitGroup
-	for range 80 {
-		all.Go(func() { granted.Add(int64(b.take(t, 0, 90, 1).Granted)) })
-	}
-	time.Sleep(200 * time.Millisecond)
-	release()
-	all.Wait()
-	if granted.Load() != 80 {
-		t.Errorf("granted %d, want 80", granted.Load())
-	}
-	if n := b.calls.n.Load() - before; n > 10 { // one alone, one for all that waited, the rollback; some for stragglers
-		t.Errorf("%d statements for 80 takes, want hardly more than 3", n)
-	}
-}
-
 func TestFullWindowIsNotAskedAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
