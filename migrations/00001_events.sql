@@ -45,7 +45,7 @@ COMMENT ON COLUMN events.stream_id IS 'The aggregate.';
 COMMENT ON COLUMN events.stream_version IS 'Version of the aggregate after this event: 1, 2, 3, … without gaps.';
 COMMENT ON COLUMN events.event_id IS 'CloudEvents id: the Idempotency-Key of the command that caused the event.';
 COMMENT ON COLUMN events.integration_id IS 'Integration whose command caused the event; NULL when it was staff.';
-COMMENT ON COLUMN events.event_source IS 'CloudEvents source, with an integration_id what follows integrations/<integration_id>/: novels, posts, posts/thread, posts/novel; otherwise staff/….';
+COMMENT ON COLUMN events.event_source IS 'CloudEvents source. With an integration_id only what follows integrations/<integration_id>/ in it: novels, posts, posts/thread, posts/novel. Otherwise staff/….';
 COMMENT ON COLUMN events.event_type IS 'Literal, versioned name such as novel.created.v1.';
 COMMENT ON COLUMN events.data IS 'What happened, as the exact bytes written; never changed.';
 COMMENT ON COLUMN events.personal IS 'What identifies or was written by a person; may be erased.';

@@ -16,9 +16,10 @@
 //
 // # Conflicts
 //
-// Two writers that decided on the same state collide on UNIQUE (stream_id, stream_version); two deliveries of one
-// command on UNIQUE (event_id, event_source). IsConflict recognises these and the lock time-outs and deadlocks that
-// go with them. All of them mean: nothing was appended, read again and decide again.
+// Two writers that decided on the same state collide on events_stream_key: UNIQUE (stream_id, stream_version). So do
+// two deliveries of one comment, whose stream_id derives from its key. Two deliveries of any other command collide on
+// events_id_key: (event_id, event_source, integration_id). IsConflict recognises these and the lock time-outs and
+// deadlocks that go with them. All of them mean: nothing was appended, read again and decide again.
 //
 // # Following the log
 //

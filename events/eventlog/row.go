@@ -80,8 +80,8 @@ const postgresEpoch = 946_684_800_000_000
 var errRow = errors.New("row of the log has an unexpected form")
 
 // Scan reads the current row of a result: Columns into r, and the columns behind them into more. It takes the bytes as
-// they came, which for the types of these columns is the binary format. Data, Personal and Metadata are in the buffer
-// of the connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held before
+// they came, which for the types of these columns is the binary format. Data and Personal are in the buffer of the
+// connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held before
 // are not copied.
 func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 	v := row.RawValues()

@@ -153,7 +153,7 @@ func processorTime(arena *contest.Arena) (here, database time.Duration, err erro
 // up nor a rebuild can be faster with one connection. It returns how many.
 func readLoop(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	const page = 1000
-	const readSQL = `SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, recorded_at
+	const readSQL = `SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt, recorded_at
 FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3`
 	conn, err := eventlog.Connect(ctx, pool.Config().ConnConfig)
 	if err != nil {
@@ -169,7 +169,8 @@ FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
 		n := 0
 		for rows.Next() {
 			if n++; n == page {
-				if err := rows.Scan(&at.TransactionID, &at.Ordinal, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil); err != nil {
+				if err := rows.Scan(&at.TransactionID, &at.Ordinal,
+					nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil); err != nil {
 					return 0, fmt.Errorf("read: %w", err)
 				}
 			}
