@@ -124,7 +124,8 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 		streamTypes[row], streamIDs[row] = r.StreamType, r.StreamID
 		ids[row], sources[row], types[row] = r.ID, path, s.stored[i].Type
 		data[row], personal[row] = s.stored[i].Data, s.stored[i].Personal
-		integrations[row], salts[row] = nullable(integration.UUID), pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid}
+		integrations[row] = pgtype.UUID{Bytes: integration.UUID, Valid: integration.Valid}
+		salts[row] = pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid}
 		batches[row], keys[row], fingerprints[row] = m.Batch, nullable(m.KeyID), nullable(m.Fingerprint)
 		requests[row], actors[row], traces[row] = text(m.RequestID), text(actor), text(m.TraceParent)
 		correlations[row], causes[row] = text(m.Correlation), text(m.Causation)

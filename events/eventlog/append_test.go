@@ -74,6 +74,22 @@ func approval(stream byte, version int) events.Recorded {
 	}
 }
 
+// TestSourceOfTheZeroIntegration checks that an id of zeros is not taken for none: the source would lose it.
+func TestSourceOfTheZeroIntegration(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	appended := approval(1, 1)
+	appended.Source = events.NovelsSource(uuid.Nil)
+	log.append(t, appended)
+	read, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, appended.StreamID, 0)
+	if err != nil || len(read) != 1 {
+		t.Fatalf("%d events: %v", len(read), err)
+	}
+	if read[0].Source != appended.Source {
+		t.Errorf("source %q, want %q", read[0].Source, appended.Source)
+	}
+}
+
 func TestAppendStoresTheExactBytes(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
