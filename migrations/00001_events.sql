@@ -26,9 +26,9 @@ CREATE TABLE events (
     personal       json,
     CONSTRAINT events_pkey PRIMARY KEY (transaction_id, position),
     CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version),
-    -- Makes events_stream_key refuse a second comment with the same key.
-    CONSTRAINT events_post_id_is_of_key CHECK (stream_type <> 'post' OR stream_version > 1
-        OR substring(uuid_send(stream_id) FOR 6) = substring(sha256(uuid_send(integration_id) || convert_to(event_id, 'UTF8')) FOR 6))
+    -- Makes events_stream_key refuse a second comment with the same key. Without an integration there is no such id, and NULL would pass.
+    CONSTRAINT events_post_id_is_of_key CHECK (stream_type <> 'post' OR stream_version > 1 OR integration_id IS NOT NULL
+        AND substring(uuid_send(stream_id) FOR 6) = substring(sha256(uuid_send(integration_id) || convert_to(event_id, 'UTF8')) FOR 6))
 );
 
 -- event_id first: with the source first, `event_id = ANY (…)` would scan a whole source. An index on comments would say what

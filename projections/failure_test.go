@@ -240,8 +240,9 @@ func assertFailed(t *testing.T, pool *pgxpool.Pool, at events.Position, want str
 // insertRaw appends an event past the package that knows events.
 func insertRaw(t *testing.T, pool *pgxpool.Pool, eventType, data string) {
 	t.Helper()
-	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		VALUES (0, 'post', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, 'test', gen_random_uuid())`, eventType, data)
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES (0, 'post', $3, 1, $1, $4, 'test', $1, $2::text::json, gen_random_uuid())`, eventType, data,
+		events.PostID(integrationID, eventType), integrationID)
 	if err != nil {
 		t.Fatalf("insert event: %v", err)
 	}

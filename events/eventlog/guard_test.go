@@ -4,12 +4,17 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/events"
 )
 
 const (
 	restrictViolation     = "23001"
 	insufficientPrivilege = "42501"
+	uniqueViolation       = "23505"
+	checkViolation        = "23514"
 )
 
 // TestLogIsAppendOnly holds whether or not a row would be hit, and whatever the session calls itself.
@@ -63,6 +68,32 @@ func TestLogIsAppendOnly(t *testing.T) {
 	}
 	if after := digest(); after != before {
 		t.Error("the log has changed")
+	}
+}
+
+// TestLogRefusesACommentWithAnotherID checks what keeps the keys of comments unique.
+func TestLogRefusesACommentWithAnotherID(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	integration := uuid.UUID{9}
+	const insert = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES (0, 'post', $1, 1, 'key', $2, 'posts', 'post.imported.v1', '{}', gen_random_uuid())`
+	for name, c := range map[string]struct {
+		stream      uuid.UUID
+		integration *uuid.UUID
+	}{
+		"of another key":         {events.PostID(integration, "other"), &integration},
+		"of another integration": {events.PostID(uuid.UUID{8}, "key"), &integration},
+		"without an integration": {events.PostID(integration, "key"), nil},
+	} {
+		if _, err := log.pool.Exec(t.Context(), insert, c.stream, c.integration); code(err) != checkViolation {
+			t.Errorf("%s: not refused: %v", name, err)
+		}
+	}
+	for i, want := range []string{"", uniqueViolation} {
+		if _, err := log.pool.Exec(t.Context(), insert, events.PostID(integration, "key"), integration); code(err) != want {
+			t.Errorf("delivery %d: %v", i+1, err)
+		}
 	}
 }
 

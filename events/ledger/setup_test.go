@@ -124,18 +124,17 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 }
 
 // generateSQL fills the log with comments of a usual size. $1: how many, $2: salt of their names.
-const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, actor,
+const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt,
     key_id, request_id, batch_id, fingerprint)
-SELECT i, 'post', md5($2 || i)::uuid, 1, 'evt-' || md5($2 || i)::uuid,
-    'integrations/3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d/posts', 'post.imported.v1',
+SELECT i, 'post', encode(substring(sha256(uuid_send(integration) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid, 1,
+       key, integration, 'posts', 'post.imported.v1',
        json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid,
                          'parentPostId', NULL, 'writtenAt', '2026-01-02T03:04:05Z', 'chapterNumber', i),
        json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i, 'content',
            repeat('some words of a comment ', 8)),
-       md5('s' || i)::uuid,
-       'integration:3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d', md5('k')::uuid, md5('r' || i), md5('b')::uuid,
-       md5('f' || i)::uuid
-FROM generate_series(0, $1::integer - 1) AS i`
+       md5('s' || i)::uuid, md5('k')::uuid, md5('r' || i), md5('b')::uuid, md5('f' || i)::uuid
+FROM generate_series(0, $1::integer - 1) AS i,
+     LATERAL (SELECT 'evt-' || md5($2 || i)::uuid, uuid '3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d') AS k (key, integration)`
 
 // generate fills the log, in transactions of so many events each.
 func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {

@@ -44,7 +44,7 @@ func TestRefusals(t *testing.T) {
 			`DELETE FROM events WHERE transaction_id = ` + second, true, rebase.ErrOrder, "1 transactions differ",
 		},
 		"an inserted event": {`INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-			SELECT '3', 0, stream_type, gen_random_uuid(), 1, 'x', event_source, event_type, data, 'x', batch_id FROM events LIMIT 1`, true, rebase.ErrOrder, "transactions differ"},
+			SELECT '3', 0, stream_type, gen_random_uuid(), 2, 'x', event_source, event_type, data, 'x', batch_id FROM events LIMIT 1`, true, rebase.ErrOrder, "transactions differ"},
 		"a gap": {
 			`UPDATE events SET position = 7 WHERE position = 2`, true, rebase.ErrOrder, "positions of 1 transactions have gaps",
 		},

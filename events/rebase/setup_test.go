@@ -29,7 +29,7 @@ func newRestored(t testing.TB) *restored { return &restored{Ledger: ledgertest.N
 func (l *restored) append(n int) {
 	l.t.Helper()
 	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		SELECT i, 'post', gen_random_uuid(), 1, gen_random_uuid()::text, 'elsewhere', 'post.imported.v1', '{}', 'test', gen_random_uuid() FROM generate_series(0, $1::integer - 1) AS i`, n)
+		SELECT i, 'thread', gen_random_uuid(), 1, gen_random_uuid()::text, 'elsewhere', 'thread.opened.v1', '{}', 'test', gen_random_uuid() FROM generate_series(0, $1::integer - 1) AS i`, n)
 }
 
 // unguarded runs SQL with the triggers that guard log and ledger switched off.

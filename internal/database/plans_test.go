@@ -142,7 +142,7 @@ func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 	t.Helper()
 	for _, statement := range []string{
 		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		 SELECT n, 'post', gen_random_uuid(), 1, 'key-' || n, 'source', 'post.imported.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, $1::int) n`,
+		 SELECT n, 'thread', gen_random_uuid(), 1, 'key-' || n, 'source', 'thread.opened.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, $1::int) n`,
 		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 		 SELECT n, 'novel', md5(n::text)::uuid, 1, 'key-' || n, 'novels', 'novel.created.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, 30) n WHERE $1::int > 0`,
 		`INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)

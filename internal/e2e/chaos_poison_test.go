@@ -9,13 +9,23 @@ import (
 
 	"github.com/google/uuid"
 
+	"novelgate/events"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
 // poisonSQL appends an event that this program would never write.
-const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, actor, batch_id)
-	VALUES (0, 'post', '%[1]s', 1, '%[1]s', 'test', '%[2]s', '%[3]s', '{"uuid":"PLANTED-WORDS-OF-A-PERSON","username":"u","content":"c"}', 'test', gen_random_uuid())`
+const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
+	VALUES (0, 'post', '%[1]s', 1, '%[2]s', '%[3]s', 'test', '%[4]s', '%[5]s', '{"uuid":"PLANTED-WORDS-OF-A-PERSON","username":"u","content":"c"}', gen_random_uuid())`
+
+// poison appends an event of a comment and returns its stream.
+func poison(t *testing.T, databaseURL, eventType, data string) (stream string) {
+	t.Helper()
+	integration, key := uuid.UUID{15: 1}, uuid.NewString()
+	stream = events.PostID(integration, key).String()
+	execute(t, databaseURL, fmt.Sprintf(poisonSQL, stream, key, integration, eventType, data))
+	return stream
+}
 
 // repair makes the poison what every projection can take, which takes a superuser who knows what they do.
 func repair(t *testing.T, databaseURL, stream, data string) {
@@ -43,9 +53,9 @@ func TestPoisonEvent(t *testing.T) {
 			}
 		}
 	}
-	const body = `"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002",` +
+	const body = `"novelId":"00000000-0000-0000-0000-000000000002",` +
 		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"`
-	for name, poison := range map[string]struct {
+	for name, c := range map[string]struct {
 		eventType, data string
 		failed          []string // projections that stop
 		says            string
@@ -61,16 +71,15 @@ func TestPoisonEvent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			post()
-			stream := uuid.NewString()
-			execute(t, database.url(), fmt.Sprintf(poisonSQL, stream, poison.eventType, poison.data))
+			stream := poison(t, database.url(), c.eventType, c.data)
 			post()
 			testdb.Eventually(t, "the projections have stopped", func() bool {
-				return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'failed'`) == len(poison.failed)
+				return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'failed'`) == len(c.failed)
 			})
 			for _, projection := range r.Projections(t) {
-				if stopped := slices.Contains(poison.failed, projection.Name); stopped != (projection.State == "failed") ||
-					stopped && (projection.Error == nil || !strings.Contains(*projection.Error, poison.says)) {
-					t.Errorf("%+v, want %v to have failed, because of %q", projection, poison.failed, poison.says)
+				if stopped := slices.Contains(c.failed, projection.Name); stopped != (projection.State == "failed") ||
+					stopped && (projection.Error == nil || !strings.Contains(*projection.Error, c.says)) {
+					t.Errorf("%+v, want %v to have failed, because of %q", projection, c.failed, c.says)
 				} else if stopped {
 					wantNoSecret(t, "the error of a projection", []byte(*projection.Error))
 				}
@@ -79,17 +88,17 @@ func TestPoisonEvent(t *testing.T) {
 			metrics := r.metrics(t)
 			for _, projection := range projections.All() {
 				if want := fmt.Sprintf(`novelgate_projection_failed{projection="%s"} %d`, projection.Name(),
-					map[bool]int{true: 1}[slices.Contains(poison.failed, projection.Name())]); !strings.Contains(metrics, want) {
+					map[bool]int{true: 1}[slices.Contains(c.failed, projection.Name())]); !strings.Contains(metrics, want) {
 					t.Errorf("/metrics lacks %s", want)
 				}
 			}
 			testdb.Eventually(t, "the other projections go on", func() bool {
 				return value[int](t, database.url(), `SELECT count(*) FROM projections WHERE state = 'running' AND (transaction_id, position) =
-					(SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`) == len(projections.All())-len(poison.failed)
+					(SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`) == len(projections.All())-len(c.failed)
 			})
 
 			repair(t, database.url(), stream, `{`+body+`}`)
-			for _, projection := range poison.failed {
+			for _, projection := range c.failed {
 				if out := r.CLI(t, "projection", "retry", projection); out.Code != 0 {
 					t.Errorf("projection retry ends with %d\n%s", out.Code, out.Stderr)
 				}
@@ -101,8 +110,7 @@ func TestPoisonEvent(t *testing.T) {
 	r.Refused(t, "projection", "retry", "nonsense")
 
 	t.Run("a newer replica wrote it", func(t *testing.T) {
-		stream := uuid.NewString()
-		execute(t, database.url(), fmt.Sprintf(poisonSQL, stream, "post.imported.v99", `{}`))
+		stream := poison(t, database.url(), "post.imported.v99", `{}`)
 		post()
 		testdb.Eventually(t, "the projections wait for a newer replica", func() bool {
 			out, all := r.CLI(t, "projection", "list", "--json"), len(projections.All())

@@ -18,10 +18,11 @@ import (
 // insertRaw appends an event past the package that knows events.
 func insertRaw(t *testing.T, pool *pgxpool.Pool, key, chapter string) {
 	t.Helper()
-	data := `{"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002",` +
+	data := `{"novelId":"00000000-0000-0000-0000-000000000002",` +
 		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"` + chapter + `}`
-	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		VALUES (0, 'post', gen_random_uuid(), 1, $1, 'test', 'post.imported.v1', $2::text::json, 'test', gen_random_uuid())`, key, data)
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES (0, 'post', $3, 1, $1, $4, 'test', 'post.imported.v1', $2::text::json, gen_random_uuid())`, key, data,
+		events.PostID(integrationID, key), integrationID)
 	if err != nil {
 		t.Fatalf("insert event: %v", err)
 	}
@@ -51,7 +52,8 @@ func TestPoisonAndSkip(t *testing.T) {
 			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, ChunkSize: 20, Logger: quiet()})
 			var poison *rebuild.PoisonError
 			if !errors.As(err, &poison) || poison.Position.String() != *failed.FailedAt ||
-				poison.Delivery != (projections.Delivery{ID: "poison", Source: "test"}) || !strings.Contains(err.Error(), c.says) {
+				poison.Delivery != (projections.Delivery{ID: "poison", Source: events.JoinSource(integrationID, "test")}) ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Fatalf("the rebuild says %v, the live projection has failed at %s", err, *failed.FailedAt)
 			}
 			if n := count(t, pool, "posts"); n != 30 {
@@ -101,10 +103,11 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 			append1(t, pool, comments(random, "before", 100)...)
 			poison := events.PostID(integrationID, "poison")
 			// It can be read, and a row be made of it that cannot be stored.
-			_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, actor, batch_id)
-				VALUES (0, 'post', $1, 1, 'poison', 'test', 'post.imported.v1',
-				'{"integrationId":"00000000-0000-0000-0000-000000000001","novelId":"00000000-0000-0000-0000-000000000002","threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"}',
-				'{"uuid":"user","username":"User","content":"a\u0000b"}', 'test', gen_random_uuid())`, poison)
+			_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
+				VALUES (0, 'post', $1, 1, 'poison', $2, 'test', 'post.imported.v1',
+				'{"novelId":"00000000-0000-0000-0000-000000000002",
+				  "threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"}',
+				'{"uuid":"user","username":"User","content":"a\u0000b"}', gen_random_uuid())`, poison, integrationID)
 			if err != nil {
 				t.Fatal(err)
 			}
