@@ -90,7 +90,7 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	// has imported in a form that this one does not know, nor whether it can be stored, nor a permit.
 	send("post", p.reply("orphan", "Title", "later"))
 	execute(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
-		VALUES (0, 'post', $2, 1, 'later', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "later"))
+		VALUES (0, 'post', $2, 1, 'later', $1, 'posts', 'post.imported.v9', '{"novelId":"n-1"}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "later"))
 	send("post replayed", p.reply("orphan", "Title", "later"))
 	execute(t, pool, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'b') NOT VALID`)
 	send("post replayed", p.post("b", "Title"))
