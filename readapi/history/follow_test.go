@@ -146,6 +146,7 @@ func TestHeldBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = held.Rollback(context.Background()) }()
 	if err := insert(t.Context(), held, []row{post("first")}); err != nil {
 		t.Fatal(err)
 	}

@@ -38,10 +38,13 @@ type row struct {
 	recordedAt time.Time
 }
 
-// post is the first event of a comment.
+var integrationID = uuid.MustParse("6d3ff1ad-4b62-4b0e-9c7e-2f6a9c1d2e01")
+
+// post is the first event of a comment that integrationID has sent with an id as its key.
 func post(id string) row {
 	return row{
-		streamType: "post", stream: uuid.New(), version: 1, id: id, source: "integrations/x/posts", kind: "post.imported.v1",
+		streamType: "post", stream: events.PostID(integrationID, id), version: 1,
+		id: id, source: "integrations/" + integrationID.String() + "/posts", kind: "post.imported.v1",
 		data: `{"content":"none"}`, metadata: events.Metadata{Actor: "integration:x", Batch: uuid.UUID{1}},
 		recordedAt: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 	}
