@@ -48,7 +48,7 @@ func TestDecodeNovel(t *testing.T) {
 	}
 }
 
-// TestDecodeNovelRefusesFields tests the messages; internal/e2e tests all bounds.
+// TestDecodeNovelRefusesFields tests the messages, TestBounds all bounds.
 func TestDecodeNovelRefusesFields(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string][]string{

@@ -128,7 +128,7 @@ func TestDecodePost(t *testing.T) {
 	}
 }
 
-// TestDecodePostRefusesFields tests the messages; internal/e2e tests all bounds.
+// TestDecodePostRefusesFields tests the messages, TestBounds all bounds.
 func TestDecodePostRefusesFields(t *testing.T) {
 	t.Parallel()
 	long := func(n int) string { return strings.Repeat("é", n) }

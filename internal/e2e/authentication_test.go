@@ -9,58 +9,6 @@ import (
 	"novelgate/internal/testdb"
 )
 
-func TestRequestsWithoutAValidKeyAreUnauthorized(t *testing.T) {
-	t.Parallel()
-	p := Shared(t).NewPartner(t)
-	body := Comment(Unique("Nobody's")).JSON(t)
-	for name, authorization := range map[string][]string{
-		"missing":                nil,
-		"empty":                  {""},
-		"no scheme":              {p.APIKey},
-		"scheme alone":           {"Bearer"},
-		"scheme and a space":     {"Bearer "},
-		"other scheme":           {"Basic " + p.APIKey},
-		"two tokens":             {"Bearer " + p.APIKey + " " + p.APIKey},
-		"not a key":              {"Bearer abc"},
-		"cut short":              {"Bearer " + p.APIKey[:len(p.APIKey)-1]},
-		"one character too many": {"Bearer " + p.APIKey + "0"},
-		"wrong checksum":         {"Bearer " + tamper(p.APIKey)},
-		"other letter case":      {"Bearer " + strings.ToUpper(p.APIKey)},
-		"unknown":                {"Bearer " + newKey(t, apikey.Partner)},
-		"unknown staff key":      {"Bearer " + newKey(t, apikey.Staff)},
-		"unknown auditor key":    {"Bearer " + newKey(t, apikey.Auditor)},
-		"non-ASCII":              {"Bearer ngp_é"},
-		"very long":              {"Bearer " + strings.Repeat("x", 10_000)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, path := range []string{NovelsPath, PostsPath} {
-				request := p.Request(path, Key(), body)
-				request.Bearer = ""
-				if authorization != nil {
-					request.Header = http.Header{"Authorization": authorization}
-				}
-				response := p.Service.Send(t, request)
-				response.WantProblem(t, 401, "unauthorized")
-				if strings.Contains(string(response.Body), p.APIKey[4:]) {
-					t.Error("the answer repeats the key")
-				}
-			}
-		})
-	}
-}
-
-func TestSchemeIsMatchedWithoutRegardToCase(t *testing.T) {
-	t.Parallel()
-	p := Shared(t).NewPartner(t)
-	for _, scheme := range []string{"bearer", "BEARER"} { // RFC 9110, section 11.1
-		request := p.Request(NovelsPath, Key(), Fields{"novel": Unique("Scheme")}.JSON(t))
-		request.Bearer = ""
-		request.Header = http.Header{"Authorization": {scheme + " " + p.APIKey}}
-		p.Service.Send(t, request).WantNovel(t, 201)
-	}
-}
-
 func TestKeyInTheQueryIsNoKey(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewPartner(t)

@@ -9,30 +9,6 @@ import (
 	"novelgate/internal/testdb"
 )
 
-func TestEachOperationNeedsItsCapability(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	for name, test := range map[string]struct {
-		capabilities  []string
-		novels, posts int // statuses
-	}{
-		"none":   {[]string{}, 403, 403},
-		"novels": {[]string{"novels"}, 201, 403},
-		"posts":  {[]string{"posts"}, 403, 201},
-		"both":   {[]string{"novels", "posts"}, 201, 201},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			title := Unique("Known")
-			s.Moderate(t, "publish", title)
-			p := s.NewPartnerWith(t, Fields{"capabilities": test.capabilities})
-			wantStatus(t, p.Upsert(t, Key(), Fields{"novel": Unique("New")}), test.novels,
-				"capability_disabled")
-			wantStatus(t, p.Import(t, Key(), Comment(title)), test.posts, "capability_disabled")
-		})
-	}
-}
-
 func TestCapabilitiesCanBeSwitched(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
@@ -80,15 +56,4 @@ func TestDisabledIntegration(t *testing.T) {
 	testdb.Eventually(t, "the enabled integration works again", func() bool {
 		return p.Import(t, "kept", Comment(title)).Status == http.StatusOK
 	})
-}
-
-// wantStatus wants success with the status, or a problem with the status and the code.
-func wantStatus(t *testing.T, response Response, status int, code string) {
-	t.Helper()
-	switch {
-	case status >= http.StatusBadRequest:
-		response.WantProblem(t, status, code)
-	case response.Status != status:
-		t.Errorf("status %d, want %d\n%s", response.Status, status, response.Body)
-	}
 }

@@ -45,44 +45,19 @@ func TestConcurrentDuplicatesOfAPost(t *testing.T) {
 	p := s.NewPartner(t)
 	known := Unique("Known")
 	p.Upsert(t, Key(), Fields{"novel": known}).WantNovel(t, 201)
-	for round := range 2 {
-		for name, title := range map[string]string{"known novel": known, "unknown novel": Unique("Unknown")} {
-			t.Run(fmt.Sprintf("%s %d", name, round), func(t *testing.T) {
-				t.Parallel()
-				key := Key()
-				answers := together(16, func(int) Response { return p.Import(t, key, Comment(title)) })
-				wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
-				first := answers[0].WantPost(t, answers[0].Status)
-				for _, answer := range answers {
-					post := answer.WantPost(t, answer.Status)
-					answer.WantReplayed(t, answer.Status == http.StatusOK, false)
-					if post.PostID != first.PostID || post.ThreadID != first.ThreadID ||
-						post.Created != (answer.Status == http.StatusCreated) {
-						t.Errorf("%d %+v beside %+v", answer.Status, post, first)
-					}
-				}
-			})
-		}
-	}
-}
-
-func TestConcurrentDuplicatesOfANovel(t *testing.T) {
-	t.Parallel()
-	p := Shared(t).NewPartner(t)
-	for round := range 2 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			t.Parallel()
-			title, key := Unique("Duplicate"), Key()
-			answers := together(16, func(int) Response { return p.Upsert(t, key, everything(title)) })
-			wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
-			for _, answer := range answers {
-				answer.WantReplayed(t, answer.Status == http.StatusOK, false)
-				if novel := answer.WantNovel(t, answer.Status); novel.Updated == novel.Created {
-					t.Errorf("%d %+v, want either created or updated", answer.Status, novel)
-				}
+	for _, title := range []string{known, Unique("Unknown")} {
+		key := Key()
+		answers := together(16, func(int) Response { return p.Import(t, key, Comment(title)) })
+		wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
+		first := answers[0].WantPost(t, answers[0].Status)
+		for _, answer := range answers {
+			post := answer.WantPost(t, answer.Status)
+			answer.WantReplayed(t, answer.Status == http.StatusOK, false)
+			if post.PostID != first.PostID || post.ThreadID != first.ThreadID ||
+				post.Created != (answer.Status == http.StatusCreated) {
+				t.Errorf("%s: %d %+v beside %+v", title, answer.Status, post, first)
 			}
-			wantStored(t, p.Service, stored(title, p.IntegrationID))
-		})
+		}
 	}
 }
 
@@ -90,27 +65,20 @@ func TestConcurrentUpsertsOfOneTitle(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
 	partners := []*Partner{s.NewPartner(t), s.NewPartner(t)}
-	for round := range 2 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			t.Parallel()
-			title := Unique("Raced")
-			answers := together(16,
-				func(i int) Response { return partners[i%2].Upsert(t, Key(), everything(title)) })
-			wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
-			owner := s.Novel(t, title).Owner
-			novels := map[string]bool{}
-			for i, answer := range answers {
-				novel := answer.WantNovel(t, answer.Status)
-				novels[novel.NovelID] = true
-				mine := partners[i%2].IntegrationID == owner
-				if (novel.Created || novel.Updated) != mine {
-					t.Errorf("integration %s got %+v, the owner is %s", partners[i%2].IntegrationID, novel, owner)
-				}
-			}
-			if len(novels) != 1 {
-				t.Errorf("%d novels, want 1", len(novels))
-			}
-		})
+	title := Unique("Raced")
+	answers := together(16, func(i int) Response { return partners[i%2].Upsert(t, Key(), everything(title)) })
+	wantStatuses(t, map[int]int{201: 1, 200: 15}, answers)
+	owner := s.Novel(t, title).Owner
+	novels := map[string]bool{}
+	for i, answer := range answers {
+		novel := answer.WantNovel(t, answer.Status)
+		novels[novel.NovelID] = true
+		if mine := partners[i%2].IntegrationID == owner; (novel.Created || novel.Updated) != mine {
+			t.Errorf("integration %s got %+v, the owner is %s", partners[i%2].IntegrationID, novel, owner)
+		}
+	}
+	if len(novels) != 1 {
+		t.Errorf("%d novels, want 1", len(novels))
 	}
 }
 
@@ -129,31 +97,4 @@ func TestConcurrentCommentsOnOneUnknownTitle(t *testing.T) {
 	if len(threads) != 1 || len(posts) != 32 {
 		t.Errorf("%d threads and %d posts, want 1 and 32", len(threads), len(posts))
 	}
-}
-
-func TestFailingNeighboursDoNoHarm(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	good, bad := s.NewPartner(t), s.NewPostsPartner(t)
-	title := Unique("Neighbours")
-	good.Upsert(t, "misused", Fields{"novel": title}).WantNovel(t, 201)
-	rejected := Unique("Rejected")
-	good.Upsert(t, Key(), Fields{"novel": rejected}).WantNovel(t, 201)
-	s.Moderate(t, "reject", rejected)
-	together(40, func(i int) Response {
-		switch i % 5 {
-		case 0:
-			response := bad.Import(t, Key(), Comment(Unique("Unknown")))
-			wantStatus(t, response, 404, "novel_not_found")
-		case 1:
-			response := good.Upsert(t, "misused", Fields{"novel": Unique("Other")})
-			wantStatus(t, response, 400, "invalid_idempotency_key")
-		case 2:
-			response := good.Upsert(t, Key(), Fields{"novel": rejected})
-			wantStatus(t, response, 409, "novel_rejected")
-		default:
-			wantStatus(t, good.Import(t, Key(), Comment(title)), 201, "")
-		}
-		return Response{}
-	})
 }

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
@@ -63,28 +62,4 @@ func TestHostileUnicodeInTitles(t *testing.T) {
 			})).WantPost(t, 201)
 		})
 	}
-}
-
-func TestHostileJSONIsAnsweredQuickly(t *testing.T) {
-	t.Parallel()
-	p := Shared(t).NewPartner(t)
-	for name, body := range map[string]string{
-		"deep arrays":  `{"novel":"x","y":` + strings.Repeat("[", 16_000) + strings.Repeat("]", 16_000) + "}",
-		"many members": `{"novel":""` + many(1200) + "}",
-		"long digits":  `{"novel":"","chapterNumber":0.` + strings.Repeat("0", 32_000) + "1}",
-		"many angles":  `{"uuid":"u","username":"u","novel":"x","content":"` + strings.Repeat("<", 19_000) + `<b>"}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p.Service.Send(t, p.Request(PostsPath, Key(), []byte(body))).WantProblem(t, 400, "invalid_request")
-		})
-	}
-}
-
-func many(members int) string {
-	var text bytes.Buffer
-	for i := range members {
-		text.WriteString(`,"` + strings.Repeat("m", i%3) + string(rune('a'+i%26)) + strings.Repeat("n", i/78%40) + `":1`)
-	}
-	return text.String()
 }

@@ -1,0 +1,82 @@
+package httpkit_test
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+func TestMediaTypes(t *testing.T) {
+	t.Parallel()
+	kit := &httpkit.Kit{}
+	for sent, taken := range map[string]bool{
+		"application/json": true, "application/json; charset=utf-8": true, "application/json;charset=UTF-8": true,
+		`application/json; charset="utf-8"; x=y`: true, "Application/JSON": true,
+		"": false, "text/plain": false, "text/json": false, "application/x-www-form-urlencoded": false,
+		"multipart/form-data; boundary=x": false, "application/jsonp": false, "application/json-patch+json": false,
+		"application/problem+json": false, "application/*": false, "json": false,
+		`application/xml; alt="application/json"`: false,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
+		r.Header.Set("Content-Type", sent)
+		_, err := kit.ReadJSON(httptest.NewRecorder(), r, uuid.New(), 100)
+		if taken && err != nil || !taken && !errors.Is(err, problem.UnsupportedMediaType("")) {
+			t.Errorf("%q: %v", sent, err)
+		}
+	}
+}
+
+func TestBearer(t *testing.T) {
+	t.Parallel()
+	for key, headers := range map[string][][]string{
+		"key": {{"Bearer key"}, {"bearer key"}, {"BEARER  key "}},
+		"":    {{"Bearer "}},
+		"refused": {
+			nil, {""}, {"key"}, {"Bearer"}, {"Basic key"}, {"Bearerkey"}, {"Bearer key", "Bearer key"}, {" Bearer key"},
+		},
+	} {
+		for _, sent := range headers {
+			got, err := httpkit.Bearer(http.Header{"Authorization": sent}, "API key")
+			if key == "refused" && !errors.Is(err, problem.Unauthorized("")) || key != "refused" && (err != nil || got != key) {
+				t.Errorf("%q: %q, %v", sent, got, err)
+			}
+		}
+	}
+}
+
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	visible := new(bytes.Buffer)
+	for c := byte('!'); c <= '~'; c++ {
+		visible.WriteByte(c)
+	}
+	seen := map[string]bool{}
+	for sent, kept := range map[string]bool{
+		"x": true, "run-17/42": true, visible.String(): true, strings.Repeat("i", 128): true,
+		"": false, "a b": false, "tab\there": false, "é": false, "\x7f": false, strings.Repeat("i", 129): false,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Header.Set("X-Request-Id", sent)
+		w := httptest.NewRecorder()
+		var inside string
+		httpkit.WithRequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			inside = httpkit.RequestID(r.Context())
+		})).ServeHTTP(w, r)
+		id := w.Header().Get("X-Request-Id")
+		if id != inside || kept != (id == sent) || seen[id] {
+			t.Errorf("%q became %q, and %q for the handlers", sent, id, inside)
+		}
+		if parsed, err := uuid.Parse(id); !kept && (err != nil || parsed.Version() != 7) {
+			t.Errorf("request ID %q, want a UUID of version 7", id)
+		}
+		seen[id] = true
+	}
+}
