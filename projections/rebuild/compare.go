@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,17 +251,17 @@ func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation
 	return generation, at, nil
 }
 
-// An erasure is waited for, for a while: one that a projection has yet to apply, and one that is under way. Where a
-// service runs, a projection follows in no time.
+// A comparison waits for an erasure that a projection has yet to apply, and for one that is under way. Where a service
+// runs, a projection follows in no time.
 const (
-	erasurePatience = 10 * time.Second
-	erasurePoll     = 50 * time.Millisecond
+	defaultErasureWait = 10 * time.Second
+	erasurePoll        = 50 * time.Millisecond
 )
 
 // besideErasures compares, and again for a while when an erasure may be the reason for what differs.
 func (c *comparison) besideErasures(ctx context.Context) error {
 	err := c.inSnapshot(ctx)
-	patience, cancel := context.WithTimeout(ctx, erasurePatience)
+	patience, cancel := context.WithTimeout(ctx, cmp.Or(c.ErasureWait, defaultErasureWait))
 	defer cancel()
 	for (errors.Is(err, errErased) || errors.Is(err, errErasing)) && eventlog.Sleep(patience, erasurePoll) {
 		err = c.inSnapshot(ctx)

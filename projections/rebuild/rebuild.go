@@ -55,6 +55,8 @@ type Config struct {
 	ChunkSize int
 	// Now is the clock by which the rebuild yields to others while they append. Default: it does not yield.
 	Now func() time.Time
+	// ErasureWait is how long Compare waits for an erasure. Default: 10 s.
+	ErasureWait time.Duration
 	// Progress is called as the work proceeds, by one goroutine at a time. Default: nothing.
 	Progress func(Progress)
 	// Logger gets what may interest an operator. Default: slog.Default.
