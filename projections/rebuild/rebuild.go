@@ -91,9 +91,11 @@ type rebuild struct {
 	tail    *eventlog.Portion // that the switch itself applies at most
 	scratch string            // schema of tables that are only compared; empty in a rebuild
 
+	logMu    sync.Mutex        // apart from mu: new connections must not wait for Progress
+	identity eventlog.Identity // of the log that it reads
+
 	mu         sync.Mutex
-	identity   eventlog.Identity // of the log that it reads
-	done, read int               // events
+	done, read int // events
 }
 
 // Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the
@@ -224,8 +226,8 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 // wantLog fails with eventlog.ErrOtherLog unless this is the log that the first connection has led to: what was read
 // there must not be written elsewhere. The next rebuild goes on from what is on record here.
 func (r *rebuild) wantLog(identity eventlog.Identity) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.logMu.Lock()
+	defer r.logMu.Unlock()
 	if r.identity == (eventlog.Identity{}) {
 		r.identity = identity
 	}
