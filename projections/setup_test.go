@@ -73,6 +73,7 @@ func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	if err := eventlog.Queue(&batch, recorded); err != nil {
 		t.Fatalf("queue events: %v", err)
 	}
+	eventlog.QueueNotification(&batch)
 	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
 		t.Fatalf("append %d events: %v", len(recorded), err)
 	}

@@ -87,6 +87,7 @@ func (d *desk) importPosts(t *testing.T, external string, n int) {
 		if err := eventlog.Queue(&batch, recorded); err != nil {
 			t.Fatal(err)
 		}
+		eventlog.QueueNotification(&batch)
 		if err := d.staff.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
 			t.Fatal(err)
 		}

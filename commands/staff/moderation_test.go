@@ -50,6 +50,7 @@ func appendAll(t testing.TB, s *staff.Staff, recorded ...events.Recorded) {
 	if err := eventlog.Queue(&batch, recorded); err != nil {
 		t.Fatal(err)
 	}
+	eventlog.QueueNotification(&batch)
 	if err := s.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -152,6 +152,7 @@ func (d *eraseDesk) write(t *testing.T, author string, n int) {
 	if err := eventlog.Queue(&batch, recorded); err != nil {
 		t.Fatal(err)
 	}
+	eventlog.QueueNotification(&batch)
 	if err := d.staff.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,7 @@ func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	if err := eventlog.Queue(&batch, recorded); err != nil {
 		t.Errorf("queue events: %v", err)
 	}
+	eventlog.QueueNotification(&batch)
 	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
 		t.Errorf("append %d events: %v", len(recorded), err)
 	}
