@@ -44,7 +44,7 @@ var integrationID = uuid.MustParse("6d3ff1ad-4b62-4b0e-9c7e-2f6a9c1d2e01")
 func post(id string) row {
 	return row{
 		streamType: "post", stream: events.PostID(integrationID, id), version: 1,
-		id: id, source: "integrations/" + integrationID.String() + "/posts", kind: "post.imported.v1",
+		id: id, source: events.PostsSource(integrationID), kind: "post.imported.v1",
 		data: `{"content":"none"}`, metadata: events.Metadata{Actor: "integration:x", Batch: uuid.UUID{1}},
 		recordedAt: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 	}
