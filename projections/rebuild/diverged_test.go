@@ -1,10 +1,11 @@
 package rebuild_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/testdb"
 	"novelgate/projections"
@@ -30,9 +31,13 @@ func TestDivergedProjectionIsRebuilt(t *testing.T) {
 			settle(t, pool)
 			follow(t, pool, projections.Posts{})
 			caughtUp(t, pool, "posts")
-			testdb.Lose(t, pool, `event_id = 'kept-0' OR `+test.lose)
-			if _, err := pool.Exec(context.Background(),
-				`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE event_id LIKE 'lost%'`); err != nil {
+			// In one transaction: a projection that reads between the two finds its event in the new log, and goes on there.
+			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				testdb.Lose(t, tx, `event_id = 'kept-0' OR `+test.lose)
+				_, err := tx.Exec(t.Context(),
+					`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond' WHERE event_id LIKE 'lost%'`)
+				return err
+			}); err != nil {
 				t.Fatal(err)
 			}
 			testdb.Eventually(t, "diverged", func() bool { return status(t, pool, "posts").State == projections.Diverged })
