@@ -5,9 +5,14 @@ package commands
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
@@ -16,8 +21,10 @@ import (
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // Authenticator authenticates the key of an integration.
@@ -120,4 +127,142 @@ func (in *input) caller() committer.Caller {
 		NovelsPerMinute: in.NovelsPerMinute, NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID,
 		TraceParent: in.traceParent,
 	}
+}
+
+// handler serves a route. The checks of a command run in this order: key of the integration (401), media type (415),
+// size (413), disabled integration and capability (403), idempotency key, and then, in the operation, body, limit, fair
+// share, replay, decision. A query has no idempotency key. Its fair share (429) is checked right after the key of the
+// integration, because its body may be large and a refused query stores nothing.
+func (a *API) handler(rt *route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		out, err := a.serve(w, r, rt)
+		if out != nil {
+			httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
+		}
+		if err == nil {
+			err = a.respond(w, rt, out)
+		}
+		var code problem.Code
+		if err != nil {
+			code = a.Fail(w, r, err)
+		}
+		if rt.command != "" {
+			a.readiness.note(a.Now(), err, code)
+			outcome := string(code)
+			if err == nil {
+				outcome = out.outcome
+			}
+			a.Outcomes.WithLabelValues(string(rt.command), outcome).Inc()
+		}
+	})
+}
+
+// bodyGrace is the time in which a body normally arrives. The arrival of a slower body does not count against the
+// time-out of the request, because the client is slow and not the service.
+const bodyGrace = 50 * time.Millisecond
+
+// serve returns the response. With an error, output only says whether the request is a replay.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *output, err error) {
+	ctx, cancel := a.WithTimeout(r.Context())
+	defer cancel()
+	in := &input{request: r, requestID: httpkit.RequestID(ctx), receivedAt: a.Now()}
+	if in.Principal, err = a.authenticate(ctx, r); err != nil {
+		a.Hold(ctx, uuid.Nil, err)
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			a.Hold(ctx, in.IntegrationID, err)
+		}
+	}()
+	if rt.command == "" {
+		err = a.guard.enter(ctx, in.IntegrationID)
+		a.setQueryLimits(w.Header(), in.Principal)
+		if err != nil {
+			return nil, err
+		}
+		defer a.guard.turns.Return(in.IntegrationID)
+	} else {
+		// Deferred, so that the headers count the permit of this request.
+		defer func() { a.setRateLimit(w.Header(), in.Principal, rt.limits...) }()
+	}
+
+	if rt.maxBody > 0 {
+		before := a.Now()
+		if in.body, err = a.ReadJSON(w, r, in.IntegrationID, rt.maxBody); err != nil {
+			return nil, err //nolint:wrapcheck // already a problem
+		}
+		defer a.ReleaseBody(in.IntegrationID, in.body)
+		if a.Now().Sub(before) > bodyGrace {
+			ctx, cancel = context.WithTimeout(r.Context(), a.Timeout-before.Sub(in.receivedAt))
+			defer cancel()
+		}
+	}
+	if !in.Enabled {
+		return nil, problem.CapabilityDisabled("This integration is disabled.")
+	}
+	if rt.allowed != nil && !rt.allowed(in.Principal) {
+		return nil, problem.CapabilityDisabled(rt.missing)
+	}
+	if rt.command != "" {
+		if in.key, err = request.IdempotencyKey(r.Header); err != nil {
+			return nil, err //nolint:wrapcheck // already a problem
+		}
+		in.traceParent = traceParent(r)
+	}
+	return rt.handle(ctx, in)
+}
+
+// authenticate returns the integration whose API key is in the request.
+func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Principal, error) {
+	key, err := httpkit.Bearer(r.Header, "API key")
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	principal, err := a.Keys.Authenticate(ctx, key)
+	switch {
+	case errors.Is(err, access.ErrMalformed), errors.Is(err, access.ErrUnknown):
+		return nil, problem.Unauthorized("The API key is not valid.")
+	case errors.Is(err, access.ErrExpired):
+		return nil, problem.Unauthorized("The API key has expired.")
+	}
+	return principal, err
+}
+
+// respond sends the output of a route. On an error it has sent nothing.
+func (a *API) respond(w http.ResponseWriter, rt *route, out *output) error {
+	encoded, err := json.Marshal(out.body)
+	if err != nil {
+		return fmt.Errorf("encode response: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if rt.command == "" {
+		h.Set("Cache-Control", "no-store") // for one partner only, and soon outdated
+	}
+	if out.status == http.StatusCreated {
+		h.Set("Location", out.location)
+	}
+	w.WriteHeader(out.status)
+	_, _ = w.Write(encoded) //nolint:gosec // JSON, sent as JSON; an error means that the client closed the connection
+	return nil
+}
+
+// traceParentPattern is version 00 of the W3C Trace Context header.
+var traceParentPattern = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// Trace and parent identifiers of all zeros are invalid.
+const (
+	noTrace  = "00-00000000000000000000000000000000-"
+	noParent = "-0000000000000000-"
+)
+
+// traceParent returns the valid trace context of a request, or "".
+func traceParent(r *http.Request) string {
+	header := r.Header.Get("Traceparent")
+	if header == "" || !traceParentPattern.MatchString(header) || strings.HasPrefix(header, noTrace) ||
+		strings.Contains(header, noParent) {
+		return ""
+	}
+	return header
 }

@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"novelgate/aggregates/author"
@@ -10,7 +11,6 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
-	"novelgate/commands/share"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -30,7 +30,7 @@ func Problem(err error) *problem.Error {
 		return problem.RateLimited(limited.RetryAfter).WithDetail(
 			fmt.Sprintf("The limit of %d novel %s per minute is reached. Repeat the request with the same Idempotency-Key "+
 				"after the time in Retry-After.", limited.Limit, what))
-	case errors.Is(err, share.ErrExceeded):
+	case errors.Is(err, ratelimit.ErrShareExceeded):
 		return problem.RateLimited(retryShare).WithDetail(
 			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the " +
 				"time in Retry-After.").WithCause(err)
@@ -52,4 +52,47 @@ func Problem(err error) *problem.Error {
 	default:
 		return nil
 	}
+}
+
+// The service is not ready after failingAfter with failed commands (503) and no success. After failingUntil without a
+// failed command it is ready again, so that new commands can show whether it works.
+const (
+	failingAfter = 2 * time.Second
+	failingUntil = 10 * time.Second
+)
+
+// readiness uses the outcomes of commands: a writable connection does not show that commits complete, that no table is
+// locked and that the disk has room. The zero value is ready.
+type readiness struct {
+	mu          sync.Mutex
+	first, last time.Time // failures since the latest success
+}
+
+// note records the outcome of a command. It ignores refusals.
+func (r *readiness) note(now time.Time, err error, code problem.Code) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.first = time.Time{}
+	case code == problem.CodeUnavailable:
+		if r.first.IsZero() || now.Sub(r.last) > failingUntil {
+			r.first = now
+		}
+		r.last = now
+	}
+}
+
+// ErrFailing means that commands fail at present. The log has the causes.
+var ErrFailing = errors.New("commands fail, and none has succeeded since the first did")
+
+// Failing returns ErrFailing, or nil.
+func (a *API) Failing() error {
+	r := &a.readiness
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first.IsZero() || r.last.Sub(r.first) < failingAfter || a.Now().Sub(r.last) > failingUntil {
+		return nil
+	}
+	return ErrFailing
 }

@@ -1,13 +1,62 @@
 package commands
 
 import (
+	"context"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
+
 	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
+
+// Limits on the queries of one integration in one replica. They protect the other partners and are not part of the
+// specification, so replicas count separately.
+const (
+	queriesPerWindow  = 200
+	queryWindow       = 10 * time.Second
+	concurrentQueries = 8  // concurrent
+	waitingQueries    = 64 // for their turn
+)
+
+// guard limits the queries of each integration, so that one does not slow the others. Create it with newGuard.
+type guard struct {
+	now     func() time.Time
+	turns   *ratelimit.Shares // of queries
+	queries httpkit.Rates
+}
+
+func newGuard(now func() time.Time) *guard {
+	return &guard{now: now, turns: ratelimit.NewShares(concurrentQueries, waitingQueries)}
+}
+
+// tokens returns the token bucket of an integration's queries.
+func (g *guard) tokens(integration uuid.UUID) *rate.Limiter {
+	return g.queries.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
+}
+
+// enter waits until a query may run, or fails with a *problem.Error. After nil the caller must call turns.Return.
+func (g *guard) enter(ctx context.Context, integration uuid.UUID) error {
+	if !g.tokens(integration).AllowN(g.now(), 1) {
+		return problem.QueriesLimited(queryWindow / queriesPerWindow)
+	}
+	if err := g.turns.Take(ctx, integration); err != nil {
+		return problem.QueriesLimited(retryShare).WithCause(err)
+	}
+	return nil
+}
+
+// status returns the tokens left in an integration's bucket, and the time until the bucket is full.
+func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duration) {
+	tokens := max(0, g.tokens(integration).TokensAt(g.now()))
+	return int(math.Floor(tokens)), time.Duration((queriesPerWindow - tokens) / queriesPerWindow * float64(queryWindow))
+}
 
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
 // limit, w the window in seconds, r the remaining permits, t the seconds until the window is empty. The header names
@@ -59,3 +108,54 @@ func perMinute(p *access.Principal, operation ratelimit.Operation) (limit int, o
 
 // wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// meResponse is the response with the settings and limits of an integration.
+type meResponse struct {
+	IntegrationID uuid.UUID `json:"integrationId"`
+	Name          string    `json:"name"`
+	Enabled       bool      `json:"enabled"`      // always true: a disabled integration gets 403
+	Capabilities  []string  `json:"capabilities"` // novels, posts, in this order
+	Review        bool      `json:"review"`
+	Limits        struct {
+		Posts  limitResponse `json:"posts"`
+		Novels limitResponse `json:"novels"`
+		// NovelUpdates is nil for no limit.
+		NovelUpdates *limitResponse `json:"novelUpdates"`
+	} `json:"limits"`
+}
+
+// limitResponse is a limit in any 60 seconds and its current use.
+type limitResponse struct {
+	PerMinute    int `json:"perMinute"`
+	Remaining    int `json:"remaining"`    // as known to this replica
+	ResetSeconds int `json:"resetSeconds"` // until the window is empty, rounded up
+}
+
+func (a *API) meRoute() *route {
+	return &route{method: http.MethodGet, path: "/api/integrations/me", handle: a.me}
+}
+
+// me handles GET /api/integrations/me.
+func (a *API) me(_ context.Context, in *input) (*output, error) {
+	response := meResponse{IntegrationID: in.IntegrationID, Name: in.Name, Enabled: in.Enabled, Review: in.Review}
+	if in.CanCreateNovels {
+		response.Capabilities = append(response.Capabilities, string(ratelimit.Novels))
+	}
+	if in.CanPost {
+		response.Capabilities = append(response.Capabilities, string(ratelimit.Posts))
+	}
+	response.Limits.Posts = *a.limitOf(in, ratelimit.Posts)
+	response.Limits.Novels = *a.limitOf(in, ratelimit.Novels)
+	response.Limits.NovelUpdates = a.limitOf(in, ratelimit.NovelUpdates)
+	return &output{status: http.StatusOK, body: response}, nil
+}
+
+// limitOf returns a limit with its current use, nil when there is none.
+func (a *API) limitOf(in *input, operation ratelimit.Operation) *limitResponse {
+	limit, ok := perMinute(in.Principal, operation)
+	if !ok {
+		return nil
+	}
+	status := a.Limiter.Status(in.IntegrationID, operation, limit)
+	return &limitResponse{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
+}

@@ -1,7 +1,10 @@
+// Package admin serves the routes for staff below /api/admin. It parses requests and calls package staff, like the
+// command line. docs/staff.md and docs/openapi.yaml describe the routes.
 package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/gorilla/mux"
@@ -10,6 +13,7 @@ import (
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // Authenticator authenticates the key of a staff user.
@@ -67,4 +71,32 @@ func (a *API) Register(router *mux.Router) {
 		router.Handle(route.path, a.handler(route.handle, route.query...)).Methods(route.method)
 	}
 	a.registerAuthorRoutes(router)
+}
+
+// AuthenticateStaffUser authenticates the staff user of a request. It answers 403 to the key of an integration. key and
+// audience name the expected key and its owners in error texts. The error is a *problem.Error, except when the look-up
+// of the key failed.
+func AuthenticateStaffUser(
+	ctx context.Context, keys Authenticator, h http.Header, key, audience string,
+) (*access.StaffUser, error) {
+	secret, err := httpkit.Bearer(h, key)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	found, err := keys.AuthenticateStaffUser(ctx, secret)
+	switch {
+	case err == nil:
+		return found, nil
+	case errors.Is(err, access.ErrMalformed):
+		if _, err := keys.Authenticate(ctx, secret); err == nil {
+			return nil, problem.Forbidden("This key belongs to an integration. This operation is for " + audience + ".")
+		}
+		return nil, problem.Unauthorized("The " + key + " is not valid.")
+	case errors.Is(err, access.ErrUnknown):
+		return nil, problem.Unauthorized("The " + key + " is not valid.")
+	case errors.Is(err, access.ErrExpired):
+		return nil, problem.Unauthorized("The " + key + " has expired.")
+	default:
+		return nil, err
+	}
 }

@@ -3,10 +3,10 @@
 // # Life of a batch
 //
 // A command joins the queue of a lane, chosen by its folded title, so that the commands on one novel keep their order
-// (lane.go). A lane takes what has queued up while its previous batch was in flight: there is no timer, so a lone
-// command does not wait. One integration has no more than its share of the lanes (package share); what it sends
+// (committer.go). A lane takes what has queued up while its previous batch was in flight: there is no timer, so a lone
+// command does not wait. One integration has no more than its share of the lanes (ratelimit.Shares); what it sends
 // beyond that waits outside, and neither fills a queue nor delays others. A batch takes one of two paths
-// (attempt.go):
+// (batch.go):
 //
 //   - The fast path is for comments on titles that the lane has in its cache. It reads nothing and presumes that all
 //     keys are new: an optimistic insert. One round trip carries the append, the inline projections, a check of the

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"novelgate/commands/committer"
-	"novelgate/commands/share"
+	"novelgate/commands/ratelimit"
 	"novelgate/internal/testdb"
 )
 
@@ -81,12 +81,12 @@ func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 	waiting := second // of the two, one waits and the other is refused
 	select {
 	case a := <-first:
-		if !errors.Is(a.err, share.ErrExceeded) {
+		if !errors.Is(a.err, ratelimit.ErrShareExceeded) {
 			t.Errorf("beyond what may wait: %v", a)
 		}
 	case a := <-second:
 		waiting = first
-		if !errors.Is(a.err, share.ErrExceeded) {
+		if !errors.Is(a.err, ratelimit.ErrShareExceeded) {
 			t.Errorf("beyond what may wait: %v", a)
 		}
 	}

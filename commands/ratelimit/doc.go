@@ -1,6 +1,8 @@
-// Package ratelimit grants permits: at most N in any 60 seconds, per integration and operation, shared by all replicas.
+// Package ratelimit limits what an integration may do. A Limiter grants permits: at most N in any 60 seconds, per
+// integration and operation, shared by all replicas. Shares limits the concurrent requests of an integration in one
+// replica.
 //
-// # Guarantees
+// # Guarantees of a Limiter
 //
 //   - Exact: in any 60 seconds by the database's clock, all replicas together grant at most the limit. The window
 //     slides; it is neither a token bucket nor a fixed window. The row lock in rate_limit_take orders the takes, and

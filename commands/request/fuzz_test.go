@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"novelgate/commands/request"
-	"novelgate/internal/markup"
 	"novelgate/internal/problem"
 	"novelgate/internal/title"
 )
@@ -38,7 +37,7 @@ func FuzzDecodePost(f *testing.F) {
 		checkText(t, p.Username, 1, 50)
 		checkText(t, p.Title, 1, 300)
 		checkText(t, p.Content, 1, 20_000)
-		if what, found := markup.FindHTML(p.Content); found {
+		if what, found := request.FindHTML(p.Content); found {
 			t.Errorf("content with %s is accepted", what)
 		}
 		if p.Title != title.Clean(p.Title) || p.Username != strings.TrimSpace(p.Username) {

@@ -3,12 +3,15 @@ package staff
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
+	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/title"
 )
 
@@ -92,4 +95,47 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 		d.ReadingStatus
 	n.Genres = append([]string{}, d.Genres...) // never nil
 	return n, nil
+}
+
+// latestEvents limits the history of a novel: each update by a partner is an event.
+const latestEvents = 1000
+
+// historyBytes is the size as JSON at which a history takes no older events.
+const historyBytes = 512 << 10
+
+// NovelHistory returns the latest thousand events of a novel, oldest first, fewer if they are large.
+func (s *Staff) NovelHistory(ctx context.Context, id uuid.UUID) ([]HistoryEntry, error) {
+	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, latestEvents)
+	if err != nil {
+		return nil, err
+	}
+	size, first := 0, len(recorded)
+	for ; first > 0 && size < historyBytes; first-- {
+		data, err := json.Marshal(recorded[first-1].Event)
+		if err != nil {
+			return nil, fmt.Errorf("measure event of novel %s: %w", id, err)
+		}
+		size += len(data)
+	}
+	return historyOf(recorded[first:]), nil
+}
+
+// HistoryEntry is one event of a novel, a post or an author.
+type HistoryEntry struct {
+	Version    int       `json:"version"`
+	Type       string    `json:"type"`
+	Actor      string    `json:"actor"`
+	RecordedAt time.Time `json:"recordedAt"`
+	Data       any       `json:"data"`
+	Personal   any       `json:"personal,omitzero"` // personal data; absent after erasure
+}
+
+func historyOf(recorded []events.Recorded) []HistoryEntry {
+	history := make([]HistoryEntry, len(recorded))
+	for i, r := range recorded {
+		history[i] = HistoryEntry{
+			r.StreamVersion, r.Event.Type(), r.Metadata.Actor, r.RecordedAt, r.Event, events.Personal(r.Event),
+		}
+	}
+	return history
 }

@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -148,4 +150,112 @@ func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 		return fmt.Errorf("append: %w", err)
 	}
 	return nil
+}
+
+// Delivery identifies a command, so that a retry is recognised. (Key, Source) is unique.
+type Delivery struct {
+	Key    string // the Idempotency-Key, which becomes the id of the event
+	Source string // CloudEvents source of the command's first event
+	// Canonical is the normalised command. Its fingerprint is stored; nil: no fingerprint.
+	Canonical []byte
+}
+
+// ReplayedError means that the command is a retry. It has the first event of the original command.
+type ReplayedError struct {
+	StreamID uuid.UUID
+	Event    events.Event
+	Mismatch bool // the recorded command was different
+}
+
+func (e *ReplayedError) Error() string { return "the command was carried out before" }
+
+const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events
+WHERE event_id = $1 AND event_source = $2 AND integration_id IS NULL AND (stream_type <> 'post' OR stream_version > 1)`
+
+// replayed fails with a ReplayedError when the delivery is on record.
+func (s *Staff) replayed(ctx context.Context) error {
+	if s.Delivery == nil {
+		return nil
+	}
+	found := &ReplayedError{}
+	var stored events.Stored
+	var salt uuid.NullUUID
+	var fingerprint uuid.NullUUID
+	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type,
+		&stored.Data, &salt, &fingerprint)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("find delivery: %w", err)
+	}
+	if found.Event, err = events.Decode(stored); err != nil {
+		return fmt.Errorf("decode delivery: %w", err)
+	}
+	found.Mismatch = s.Delivery.Canonical != nil &&
+		events.Fingerprint(fingerprint.UUID).Differs(salt, s.Delivery.Canonical)
+	return found
+}
+
+// Refusals of reasons.
+var (
+	ErrReasonRequired = errors.New("a reason is required")
+	ErrReasonInvalid  = errors.New("a reason must be valid UTF-8 without the character NUL")
+)
+
+// checkReason refuses an invalid reason with ErrReasonInvalid. PostgreSQL cannot parse JSON with the character NUL.
+func checkReason(reason string) error {
+	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
+		return ErrReasonInvalid
+	}
+	return nil
+}
+
+// requireReason is checkReason for decisions with a required reason. It refuses a blank one with ErrReasonRequired.
+func requireReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return ErrReasonRequired
+	}
+	return checkReason(reason)
+}
+
+// Place is the place of a row in a list sorted by time and id. Neither changes, so new rows do not move it. The zero
+// Place is before every row.
+type Place struct {
+	At time.Time // whole microseconds, like the column
+	ID uuid.UUID
+}
+
+// find reads the one row of a query. It fails with notFound when there is none. what names the object in errors.
+func find[T any](
+	ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any,
+) (T, error) {
+	var none T
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return none, fmt.Errorf("find %s: %w", what, err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return none, notFound
+	}
+	if err != nil {
+		return none, fmt.Errorf("find %s: %w", what, err)
+	}
+	return found, nil
+}
+
+// list reads all rows of a query. what names the objects in errors.
+func list[T any](
+	ctx context.Context, s *Staff, what string, scan pgx.RowToFunc[T], sql string, args ...any,
+) ([]T, error) {
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	found, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	return found, nil
 }

@@ -1,4 +1,4 @@
-package share_test
+package ratelimit_test
 
 import (
 	"context"
@@ -8,17 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
-	"novelgate/commands/share"
+	"novelgate/commands/ratelimit"
 	"novelgate/internal/testdb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 func TestShareOfOneLeavesThatOfOthers(t *testing.T) {
 	t.Parallel()
-	shares := share.New(2, 1)
+	shares := ratelimit.NewShares(2, 1)
 	flooder, other := uuid.New(), uuid.New()
 	for range 2 {
 		if err := shares.Take(t.Context(), flooder); err != nil {
@@ -29,7 +26,7 @@ func TestShareOfOneLeavesThatOfOthers(t *testing.T) {
 	waiter := make(chan error, 1)
 	go func() { waiter <- shares.Take(ctx, flooder) }()
 	testdb.Eventually(t, "the third waits", func() bool { return shares.Requests(flooder) == 3 })
-	if err := shares.Take(t.Context(), flooder); !errors.Is(err, share.ErrExceeded) {
+	if err := shares.Take(t.Context(), flooder); !errors.Is(err, ratelimit.ErrShareExceeded) {
 		t.Errorf("the fourth: %v, want ErrExceeded", err)
 	}
 	if err := shares.Take(t.Context(), other); err != nil {
@@ -37,7 +34,7 @@ func TestShareOfOneLeavesThatOfOthers(t *testing.T) {
 	}
 
 	leave()
-	if err := <-waiter; !errors.Is(err, share.ErrExceeded) || !errors.Is(err, context.Canceled) {
+	if err := <-waiter; !errors.Is(err, ratelimit.ErrShareExceeded) || !errors.Is(err, context.Canceled) {
 		t.Errorf("the one that left: %v, want ErrExceeded and Canceled", err)
 	}
 	go func() { waiter <- shares.Take(t.Context(), flooder) }()
@@ -58,7 +55,7 @@ func TestShareOfOneLeavesThatOfOthers(t *testing.T) {
 // TestNoMoreThanTheShare lets many compete, some of whom give up.
 func TestNoMoreThanTheShare(t *testing.T) {
 	t.Parallel()
-	shares := share.New(3, 1000)
+	shares := ratelimit.NewShares(3, 1000)
 	id := uuid.New()
 	var underWay, most, served atomic.Int64
 	var wg sync.WaitGroup

@@ -1,4 +1,4 @@
-package markup_test
+package request_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"novelgate/internal/markup"
+	"novelgate/commands/request"
 )
 
 func TestFindHTML(t *testing.T) {
@@ -98,7 +98,7 @@ func TestFindHTML(t *testing.T) {
 		"<selectedcontents>":                "",
 		"<" + strings.Repeat("b", 99) + ">": "",
 	} {
-		what, found := markup.FindHTML(in)
+		what, found := request.FindHTML(in)
 		if what != want || found != (want != "") {
 			t.Errorf("FindHTML(%q) = %q, %v, want %q", in, what, found, want)
 		}
@@ -115,7 +115,7 @@ func oracle(s string) string {
 			return ""
 		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
 			name, _ := z.TagName()
-			if _, found := markup.FindHTML("<" + string(name) + ">"); found && isName(string(name)) {
+			if _, found := request.FindHTML("<" + string(name) + ">"); found && isName(string(name)) {
 				return string(name)
 			}
 		case html.DoctypeToken:
@@ -143,7 +143,7 @@ func FuzzFindHTML(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		what, found := markup.FindHTML(s)
+		what, found := request.FindHTML(s)
 		if found != (what != "") || found && !strings.HasPrefix(what, "<") {
 			t.Errorf("FindHTML(%q) = %q, %v", s, what, found)
 		}

@@ -1,0 +1,76 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
+)
+
+// ErrShareExceeded refuses a request of an integration whose share is used up. The request had no effect.
+var ErrShareExceeded = errors.New("too many requests of this integration are under way")
+
+// Shares limits the concurrent requests of each integration in this replica: some run, a bounded number waits in order
+// of arrival, and the rest is refused at once. So one integration does not take what all of them share. Create it with
+// NewShares. It is safe for concurrent use.
+type Shares struct {
+	running int64
+	most    int // running and waiting
+
+	mu     sync.Mutex
+	shares map[uuid.UUID]*share
+}
+
+// share is the share of an integration that has requests.
+type share struct {
+	turns    *semaphore.Weighted
+	requests int // running and waiting
+}
+
+// NewShares returns Shares that let each integration run a number of requests at a time, while waiting more wait.
+func NewShares(running, waiting int) *Shares {
+	return &Shares{running: int64(running), most: running + waiting, shares: map[uuid.UUID]*share{}}
+}
+
+// Take waits for the turn of a request. It fails with ErrShareExceeded when too many wait already, or when ctx ends
+// first. After nil the caller must call Return when the request is over.
+func (s *Shares) Take(ctx context.Context, integration uuid.UUID) error {
+	s.mu.Lock()
+	own := s.shares[integration]
+	if own == nil {
+		own = &share{turns: semaphore.NewWeighted(s.running)}
+		s.shares[integration] = own
+	}
+	if own.requests >= s.most {
+		s.mu.Unlock()
+		return ErrShareExceeded
+	}
+	own.requests++
+	s.mu.Unlock()
+	if err := own.turns.Acquire(ctx, 1); err != nil {
+		s.leave(integration, own)
+		return fmt.Errorf("%w: %w", ErrShareExceeded, err)
+	}
+	return nil
+}
+
+// Return ends the turn of a request.
+func (s *Shares) Return(integration uuid.UUID) {
+	s.mu.Lock()
+	own := s.shares[integration]
+	s.mu.Unlock()
+	own.turns.Release(1)
+	s.leave(integration, own)
+}
+
+// leave forgets an integration with its last request.
+func (s *Shares) leave(integration uuid.UUID, own *share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if own.requests--; own.requests == 0 {
+		delete(s.shares, integration)
+	}
+}

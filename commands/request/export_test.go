@@ -1,0 +1,4 @@
+package request
+
+// FindHTML is findHTML.
+var FindHTML = findHTML
