@@ -59,6 +59,10 @@ fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 look: ## Open the pages in chromium and check them; pictures go to bin/look.
 	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags look -run TestLook ./readapi
 
+.PHONY: generators
+generators: ## Generate clients from docs/openapi.yaml and use them, lint it, compare it with the latest release (needs a network, node).
+	go test -count=1 -tags generators -run 'TestGenerated|TestDescription' ./internal/e2e
+
 .PHONY: bench
 bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
 	go run -buildvcs=false ./internal/bench $(ARGS)

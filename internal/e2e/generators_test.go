@@ -1,0 +1,104 @@
+//go:build generators
+
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"novelgate/docs"
+)
+
+// The generators that docs/openapi.yaml is written for. Those of npm are in generators/package.json.
+const (
+	oapiCodegen = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
+	ogen        = "github.com/ogen-go/ogen/cmd/ogen@v1.24.0"
+	oasdiff     = "github.com/oasdiff/oasdiff@v1.36.0"
+)
+
+// workshop is a copy of the directory generators with docs/openapi.yaml.
+type workshop string
+
+func newWorkshop(t *testing.T) workshop {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("generators")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "openapi.yaml"), docs.OpenAPI, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return workshop(dir)
+}
+
+// run runs a command in the workshop and returns its output. It fails the test if the command fails.
+func (w workshop) run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = string(w)
+	cmd.Env = append(os.Environ(), "OASDIFF_NO_TELEMETRY=1", "REDOCLY_TELEMETRY=off",
+		"REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, said)
+	}
+	return string(said)
+}
+
+// TestGeneratedClients generates a client with each generator from docs/openapi.yaml as it is, compiles a program that
+// uses it, and runs the program against the service.
+func TestGeneratedClients(t *testing.T) {
+	t.Parallel()
+	for name, build := range map[string]func(t *testing.T, w workshop) (program []string){
+		"oapi-codegen": func(t *testing.T, w workshop) []string {
+			w.run(t, "mkdir", "oapicodegen/api")
+			w.run(t, "go", "run", oapiCodegen, "-generate", "types,client", "-package", "api", "-o",
+				"oapicodegen/api/api.gen.go", "openapi.yaml")
+			w.run(t, "go", "vet", "./oapicodegen/...")
+			w.run(t, "go", "build", "-o", "program", "./oapicodegen")
+			return []string{"./program"}
+		},
+		"ogen": func(t *testing.T, w workshop) []string {
+			w.run(t, "go", "run", ogen, "--config", "ogen.yml", "--target", "ogen/api", "--package", "api", "openapi.yaml")
+			w.run(t, "go", "vet", "./ogen/...")
+			w.run(t, "go", "build", "-o", "program", "./ogen")
+			return []string{"./program"}
+		},
+		"openapi-typescript": func(t *testing.T, w workshop) []string {
+			w.run(t, "npm", "ci")
+			w.run(t, "npx", "--no", "openapi-typescript", "openapi.yaml", "-o", "api.d.ts")
+			w.run(t, "npx", "--no", "tsc")
+			return []string{"node", "built/partner.js"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkshop(t)
+			program := build(t, w)
+			p := Shared(t).NewPartner(t)
+			w.run(t, program[0], append(program[1:], p.Service.URL, p.APIKey, Unique("Generated"))...)
+		})
+	}
+}
+
+// TestDescriptionHasNoLint runs the linter that most API portals use.
+func TestDescriptionHasNoLint(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t)
+	w.run(t, "npm", "ci")
+	if found := w.run(t, "npx", "--no", "redocly", "lint", "--format", "json", "openapi.yaml"); !strings.Contains(found,
+		`"warnings": 0`) {
+		t.Errorf("redocly lint:\n%s", found)
+	}
+}
+
+// TestDescriptionBreaksNothing compares docs/openapi.yaml with the description of the latest release.
+func TestDescriptionBreaksNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t)
+	w.run(t, "gzip", "-d", "released.yaml.gz")
+	w.run(t, "go", "run", oasdiff, "breaking", "--fail-on", "ERR", "--flatten-allof", "released.yaml", "openapi.yaml")
+}
