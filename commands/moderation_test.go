@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 )
 
@@ -20,7 +20,7 @@ func body(author, title string) string {
 func TestBlockedAuthor(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
 	const posts = "/api/integrations/posts"
 	troll := staff.AuthorName{IntegrationID: p.ID, ExternalUUID: "troll"}
 	first := p.must(t, http.MethodPost, posts, "first", body("troll", "Genji"))
@@ -61,7 +61,7 @@ func TestBlockedAuthor(t *testing.T) {
 func TestDeliveryOfHiddenPost(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p := s.partner(t, "Partner", integration.Change{})
+	p := s.partner(t, "Partner", principal.Change{})
 	id := uuid.MustParse(fmt.Sprint(p.comment(t, "k", "Genji", "")["postId"]))
 	who := staff.AuthorName{IntegrationID: p.ID, ExternalUUID: "u"}
 	check := func(after string, state string, reason any) {

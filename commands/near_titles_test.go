@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 )
 
 // TestNearTitlesProbeIndexes: among 10,000 titles no more rows are read than the limits say, whether the planner has
@@ -18,7 +18,7 @@ import (
 func TestNearTitlesProbeIndexes(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p := s.partner(t, "Partner", integration.Change{})
+	p := s.partner(t, "Partner", principal.Change{})
 	const growSQL = `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		SELECT 'the ' || md5(n::text) || ' of the princess', gen_random_uuid(), 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, 9999) n`
 	if _, err := s.pool.Exec(t.Context(), growSQL); err != nil {
@@ -63,7 +63,7 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 func TestPartnersSeeMoves(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
 	n := 0
 	check := func(rule, upsert, comment string) {
 		t.Helper()

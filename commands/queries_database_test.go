@@ -9,13 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 )
 
 func TestMeOnADatabase(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p := s.partner(t, "Partner", integration.Change{PostsPerMinute: new(7), NovelsPerMinute: new(8)})
+	p := s.partner(t, "Partner", principal.Change{PostsPerMinute: new(7), NovelsPerMinute: new(8)})
 	p.upsert(t, "k", "Genji")
 	for range 3 { // asking takes nothing
 		limits, _ := p.must(t, http.MethodGet, "/api/integrations/me", "", "")["limits"].(map[string]any)
@@ -26,7 +26,7 @@ func TestMeOnADatabase(t *testing.T) {
 		}
 	}
 
-	if _, err := s.staff.ChangeIntegration(t.Context(), p.ID, integration.Change{Enabled: new(false)}); err != nil {
+	if _, err := s.staff.ChangeIntegration(t.Context(), p.ID, principal.Change{Enabled: new(false)}); err != nil {
 		t.Fatal(err)
 	}
 	s.keys.Forget()
@@ -41,7 +41,7 @@ func TestMeOnADatabase(t *testing.T) {
 func TestDeliveryOfNovel(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
 	const key = `a/b?c%"d#..\`
 	created := p.upsert(t, key, "Genji")
 	p.upsert(t, "second", "GENJI")
@@ -107,7 +107,7 @@ func TestDeliveryOfNovel(t *testing.T) {
 func TestDeliveryOfPost(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
 	first := p.comment(t, "c1", "Genji", "")
 	reply := p.comment(t, "c2", "Genji", `,"parent_uuid":"c1"`)
 	if _, err := s.staff.RejectNovel(t.Context(), "Genji", "No."); err != nil {
@@ -138,7 +138,7 @@ func TestDeliveryOfPost(t *testing.T) {
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
+	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
 	p.upsert(t, "n1", "Genji")
 	p.comment(t, "c1", "Genji", "")
 	p.comment(t, "c2", "Genji", "")
@@ -181,8 +181,8 @@ func TestReconcile(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p, other := s.partner(t, "Partner", integration.Change{}), s.partner(t, "Other", integration.Change{})
-	reviewed := s.partner(t, "Reviewed", integration.Change{Review: new(true)})
+	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
+	reviewed := s.partner(t, "Reviewed", principal.Change{Review: new(true)})
 	p.upsert(t, "1", "Mine")
 	p.upsert(t, "2", "Declined")
 	reviewed.upsert(t, "1", "Waiting")
@@ -229,8 +229,8 @@ func TestResolve(t *testing.T) {
 func TestNearTitles(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	p := s.partner(t, "Partner", integration.Change{NovelsPerMinute: new(1000)})
-	reviewed := s.partner(t, "Reviewed", integration.Change{Review: new(true)})
+	p := s.partner(t, "Partner", principal.Change{NovelsPerMinute: new(1000)})
+	reviewed := s.partner(t, "Reviewed", principal.Change{Review: new(true)})
 	for i, title := range []string{
 		"The Clockmaker", "Clockmakers", "Clockmaker II", "Clock Maker", "Clockmoker", "Clockmaker!", "Clockwise", "Zebra",
 		"Clockmakes", "Ça", "C",

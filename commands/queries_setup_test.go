@@ -13,7 +13,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
@@ -69,9 +69,9 @@ type partner struct {
 	key string
 }
 
-func (s *service) partner(t *testing.T, name string, change integration.Change) *partner {
+func (s *service) partner(t *testing.T, name string, change principal.Change) *partner {
 	t.Helper()
-	change.Capabilities = map[integration.Capability]bool{integration.Posts: true, integration.Novels: true}
+	change.Capabilities = map[principal.Capability]bool{principal.Posts: true, principal.Novels: true}
 	created, err := s.staff.CreateIntegration(t.Context(), name, change)
 	if err != nil {
 		t.Fatalf("create integration: %v", err)

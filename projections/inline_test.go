@@ -15,9 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/aggregates/author"
-	"novelgate/aggregates/integration"
 	"novelgate/aggregates/novel"
-	"novelgate/aggregates/thread"
+	"novelgate/aggregates/principal"
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
@@ -30,7 +29,7 @@ type world struct {
 	prefix       string // of titles and names, so that runs do not meet
 	owners       []uuid.UUID
 	novels       map[string]novel.Novel
-	threads      map[string]thread.Thread
+	threads      map[string]uuid.UUID
 	integrations map[uuid.UUID][]events.Recorded
 	authors      map[uuid.UUID][]events.Recorded
 	decided      []events.Recorded // not appended yet
@@ -40,7 +39,7 @@ type world struct {
 func newWorld(prefix string) *world {
 	return &world{
 		prefix: prefix, owners: []uuid.UUID{uuid.New(), uuid.New()},
-		novels: map[string]novel.Novel{}, threads: map[string]thread.Thread{},
+		novels: map[string]novel.Novel{}, threads: map[string]uuid.UUID{},
 		integrations: map[uuid.UUID][]events.Recorded{}, authors: map[uuid.UUID][]events.Recorded{},
 	}
 }
@@ -97,10 +96,10 @@ func (w *world) step(t *rapid.T) {
 			return
 		}
 		id := events.ThreadID(n.ID)
-		for _, opened := range w.threads[folded].Open(n.ID) {
-			w.record(events.ThreadStream, id, 1, opened)
+		if w.threads[folded] == uuid.Nil {
+			w.record(events.ThreadStream, id, 1, events.ThreadOpened{NovelID: n.ID})
 		}
-		w.threads[folded] = thread.Thread{ID: id}
+		w.threads[folded] = id
 	case "integration":
 		w.integrate(t, owner)
 	case "author":
@@ -118,12 +117,12 @@ func (w *world) step(t *rapid.T) {
 
 func (w *world) integrate(t *rapid.T, id uuid.UUID) {
 	past := w.integrations[id]
-	i := integration.Fold(id, past)
+	i := principal.FoldIntegration(id, past)
 	var decided []events.Event
 	now := time.Date(2026, 1, 2, 3, 4, len(past), 999_999_999, time.UTC)
 	switch {
 	case !i.Exists():
-		decided, _ = integration.Register(w.prefix+" "+id.String(), now)
+		decided, _ = principal.Register(w.prefix+" "+id.String(), now)
 	case rapid.Bool().Draw(t, "key"):
 		keyID, hash := uuid.New(), uuid.New()
 		decided, _ = i.IssueKey(events.KeyIssued{
@@ -133,12 +132,12 @@ func (w *world) integrate(t *rapid.T, id uuid.UUID) {
 		keys := slices.SortedFunc(maps.Keys(i.Keys), func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 		decided, _ = i.RevokeKey(keys[0], "", now)
 	default:
-		decided, _ = i.Change(integration.Change{
+		decided, _ = i.Change(principal.Change{
 			Name: rapid.Ptr(rapid.SampledFrom([]string{w.prefix + " " + id.String(), w.prefix + " renamed " + id.String()}),
 				true).Draw(t, "name"),
 			Enabled:        rapid.Ptr(rapid.Bool(), true).Draw(t, "enabled"),
 			PostsPerMinute: new(rapid.IntRange(0, 3).Draw(t, "limit")),
-			Capabilities:   map[integration.Capability]bool{integration.Posts: rapid.Bool().Draw(t, "posts")},
+			Capabilities:   map[principal.Capability]bool{principal.Posts: rapid.Bool().Draw(t, "posts")},
 		})
 	}
 	for _, event := range decided {

@@ -29,20 +29,25 @@ type Parent struct {
 	ThreadID uuid.UUID
 }
 
-// In decides an import into the thread of a novel. A comment whose parent is not in this thread is stored as a
-// top-level comment (SPEC section 3, rule 5).
-func (cmd Import) In(n novel.Novel, threadID uuid.UUID, parent Parent) (events.PostImported, error) {
+// Into decides an import into the thread of a novel. The first comment opens the thread: threadID is uuid.Nil, and
+// opens is true. A comment whose parent is not in this thread is stored as a top-level comment (SPEC section 3, rule 5).
+func (cmd Import) Into(
+	n novel.Novel, threadID uuid.UUID, parent Parent,
+) (imported events.PostImported, opens bool, err error) {
 	if !n.Open() {
-		return events.PostImported{}, ErrNovelNotFound
+		return events.PostImported{}, false, ErrNovelNotFound
 	}
-	imported := events.PostImported{
+	if opens = threadID == uuid.Nil; opens {
+		threadID = events.ThreadID(n.ID)
+	}
+	imported = events.PostImported{
 		IntegrationID: cmd.IntegrationID, NovelID: n.ID, ThreadID: threadID,
 		ChapterNumber: cmd.ChapterNumber, WrittenAt: cmd.WrittenAt, Comment: &cmd.Comment,
 	}
 	if parent.PostID != uuid.Nil && parent.ThreadID == threadID {
 		imported.ParentPostID = &parent.PostID
 	}
-	return imported, nil
+	return imported, opens, nil
 }
 
 // CreatesNovel reports whether a comment on an unknown title creates the novel: only when its integration may create

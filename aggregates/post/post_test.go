@@ -16,7 +16,7 @@ import (
 
 func TestImport(t *testing.T) {
 	t.Parallel()
-	threadID, parentID := uuid.UUID{3}, uuid.UUID{4}
+	threadID, parentID := events.ThreadID(uuid.UUID{2}), uuid.UUID{4}
 	cmd := post.Import{
 		IntegrationID: uuid.UUID{1}, Comment: events.Comment{ExternalUUID: "u", Username: "n", Content: "c"},
 		ChapterNumber: jsontext.Value("1.5"), WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -29,10 +29,12 @@ func TestImport(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		state  novel.State
+		opens  bool // the novel has no thread yet
 		parent post.Parent
 		then   *events.PostImported // nil: refused
 	}{
 		"on an approved novel": {state: novel.Approved, then: imported(nil)},
+		"first on its novel":   {state: novel.Approved, opens: true, then: imported(nil)},
 		"on a published novel": {state: novel.Published, then: imported(nil)},
 		"on a pending novel":   {state: novel.Pending},
 		"on a rejected novel":  {state: novel.Rejected},
@@ -49,15 +51,19 @@ func TestImport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := cmd.In(novel.Novel{ID: uuid.UUID{2}, Slug: "genji", State: c.state}, threadID, c.parent)
+			thread := threadID
+			if c.opens {
+				thread = uuid.Nil
+			}
+			got, opens, err := cmd.Into(novel.Novel{ID: uuid.UUID{2}, Slug: "genji", State: c.state}, thread, c.parent)
 			if c.then == nil {
 				if !errors.Is(err, post.ErrNovelNotFound) {
 					t.Errorf("got %v, want ErrNovelNotFound", err)
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || opens != c.opens {
+				t.Fatalf("opens the thread: %t, %v", opens, err)
 			}
 			if diff := cmp.Diff(*c.then, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

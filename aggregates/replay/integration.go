@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/events"
 )
 
@@ -34,7 +34,7 @@ type Key struct {
 
 // IntegrationOf folds the events of an integration's stream, oldest first.
 func IntegrationOf(id uuid.UUID, history []events.Recorded) Integration {
-	i := integration.Fold(id, history)
+	i := principal.FoldIntegration(id, history)
 	shown := Integration{
 		IntegrationID: id, Name: i.Name, Enabled: i.Enabled, Capabilities: []string{}, PostsPerMinute: i.PostsPerMinute,
 		NovelsPerMinute: i.NovelsPerMinute, NovelUpdatesPerMinute: i.NovelUpdatesPerMinute, Review: i.Review, Keys: []Key{},

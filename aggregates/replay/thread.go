@@ -6,7 +6,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/thread"
 	"novelgate/events"
 )
 
@@ -34,14 +33,13 @@ type Post struct {
 
 // ThreadOf folds the events of a novel's thread and of its comments, in the order of the log.
 func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
-	var opened thread.Thread
 	shown := Thread{NovelID: novelID, Posts: []Post{}}
 	places := map[uuid.UUID]int{}
 	for i := range history {
 		recorded := &history[i]
 		switch e := recorded.Event.(type) {
 		case events.ThreadOpened:
-			opened = thread.Thread{ID: recorded.StreamID}
+			shown.ThreadID = recorded.StreamID
 		case events.PostImported:
 			post := Post{
 				PostID: recorded.StreamID, ParentPostID: e.ParentPostID, IntegrationID: e.IntegrationID,
@@ -62,6 +60,5 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 		shown.follow(recorded)
 		shown.Version = version + 1
 	}
-	shown.ThreadID = opened.ID
 	return shown
 }

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"novelgate/aggregates/integration"
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/pgserver"
 )
@@ -24,7 +23,7 @@ func (s *service) welcome(ctx context.Context, out streams) {
 	if err != nil {
 		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
 	}
-	keys, err := commands.UserKeys(ctx, staffuser.Staff)
+	keys, err := commands.UserKeys(ctx, principal.Staff)
 	if err != nil {
 		s.logger.WarnContext(ctx, "cannot read the keys of staff", slog.Any("error", err))
 		return
@@ -53,8 +52,8 @@ func (s *service) offerDemo(ctx context.Context, out streams, commands *staff.St
 	if err != nil || len(existing) > 0 {
 		return false, err
 	}
-	demo, err := commands.CreateIntegration(ctx, "demo", integration.Change{
-		Capabilities: map[integration.Capability]bool{integration.Novels: true, integration.Posts: true},
+	demo, err := commands.CreateIntegration(ctx, "demo", principal.Change{
+		Capabilities: map[principal.Capability]bool{principal.Novels: true, principal.Posts: true},
 	})
 	if err != nil {
 		return false, fmt.Errorf("create demo integration: %w", err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
 )
@@ -51,8 +51,8 @@ type LimitFlags struct {
 }
 
 // ProvideChange returns the limits as a change.
-func (f LimitFlags) ProvideChange() integration.Change {
-	return integration.Change{
+func (f LimitFlags) ProvideChange() principal.Change {
+	return principal.Change{
 		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
 	}
 }
@@ -91,7 +91,7 @@ type IntegrationChange struct{ IntegrationArg }
 
 // Run changes the integration and prints its new state.
 func (IntegrationChange) Run(
-	ctx context.Context, out *output, s *staff.Staff, i staff.Integration, change integration.Change,
+	ctx context.Context, out *output, s *staff.Staff, i staff.Integration, change principal.Change,
 ) error {
 	changed, err := s.ChangeIntegration(ctx, i.ID, change)
 	if err != nil {
@@ -152,15 +152,15 @@ type integrationRename struct {
 	Name string `arg:"" name:"new-name" help:"The new name; unique, and not \"host\"."`
 }
 
-func (c *integrationRename) ProvideChange() integration.Change {
-	return integration.Change{Name: &c.Name}
+func (c *integrationRename) ProvideChange() principal.Change {
+	return principal.Change{Name: &c.Name}
 }
 
 type integrationSwitch struct{ IntegrationChange }
 
-func (*integrationSwitch) ProvideChange(v verb) integration.Change {
+func (*integrationSwitch) ProvideChange(v verb) principal.Change {
 	enabled := v == "enable"
-	return integration.Change{Enabled: &enabled}
+	return principal.Change{Enabled: &enabled}
 }
 
 type integrationLimit struct {
@@ -195,17 +195,17 @@ func (c *integrationCapability) Validate() error {
 	return nil
 }
 
-func (c *integrationCapability) ProvideChange() integration.Change {
-	return integration.Change{Capabilities: capabilities(c.Enable, c.Disable)}
+func (c *integrationCapability) ProvideChange() principal.Change {
+	return principal.Change{Capabilities: capabilities(c.Enable, c.Disable)}
 }
 
-func capabilities(on, off []string) map[integration.Capability]bool {
-	set := map[integration.Capability]bool{}
+func capabilities(on, off []string) map[principal.Capability]bool {
+	set := map[principal.Capability]bool{}
 	for _, name := range on {
-		set[integration.Capability(name)] = true
+		set[principal.Capability(name)] = true
 	}
 	for _, name := range off {
-		set[integration.Capability(name)] = false
+		set[principal.Capability(name)] = false
 	}
 	return set
 }
@@ -215,7 +215,7 @@ type integrationReview struct {
 	State string `arg:"" enum:"on,off" help:"on or off."`
 }
 
-func (c *integrationReview) ProvideChange() integration.Change {
+func (c *integrationReview) ProvideChange() principal.Change {
 	on := c.State == "on"
-	return integration.Change{Review: &on}
+	return principal.Change{Review: &on}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/apikey"
 )
@@ -203,7 +203,7 @@ func (c *staffUserRevoke) Run(ctx context.Context, out *output, s *staff.Staff, 
 		return err
 	}
 	if !slices.ContainsFunc(list, func(k staff.UserKey) bool { return k.ID == c.KeyID }) {
-		return fmt.Errorf("revoke key: %w of role %s", staffuser.ErrKeyNotFound, of)
+		return fmt.Errorf("revoke key: %w of role %s", principal.ErrKeyNotFound, of)
 	}
 	key, err := s.RevokeUserKey(ctx, c.KeyID, c.Reason)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
 
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/internal/apikey"
 )
 
@@ -56,8 +56,8 @@ type Principal struct {
 
 // Roles of a StaffUser.
 const (
-	RoleStaff   = staffuser.Staff
-	RoleAuditor = staffuser.Auditor
+	RoleStaff   = principal.Staff
+	RoleAuditor = principal.Auditor
 )
 
 // StaffUser is the staff user that an API key authenticates.

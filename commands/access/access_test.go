@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/internal/apikey"
 )
@@ -141,9 +141,9 @@ func TestSettingsHoldWithinASecond(t *testing.T) {
 	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
 		t.Fatal(err)
 	}
-	change := integration.Change{
+	change := principal.Change{
 		Enabled:      new(false),
-		Capabilities: map[integration.Capability]bool{integration.Posts: false, integration.Novels: true},
+		Capabilities: map[principal.Capability]bool{principal.Posts: false, principal.Novels: true},
 	}
 	if _, err := b.staff.ChangeIntegration(t.Context(), b.integration.ID, change); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/integration"
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/internal/apikey"
@@ -42,8 +41,8 @@ func setup(t *testing.T) *bundle {
 	b.keys = access.New(b.pool, b.clock.Now)
 	b.staff = &staff.Staff{Pool: newPool(t, url, nil), Actor: "staff:test", Now: b.clock.Now}
 	var err error
-	b.integration, err = b.staff.CreateIntegration(t.Context(), "Partner", integration.Change{
-		Capabilities:   map[integration.Capability]bool{integration.Posts: true},
+	b.integration, err = b.staff.CreateIntegration(t.Context(), "Partner", principal.Change{
+		Capabilities:   map[principal.Capability]bool{principal.Posts: true},
 		PostsPerMinute: new(7), NovelsPerMinute: new(8), Review: new(true),
 	})
 	if err != nil {
@@ -125,7 +124,7 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 			},
 		})
 	})
-	for role, kind := range map[string]apikey.Kind{staffuser.Staff: apikey.Staff, staffuser.Auditor: apikey.Auditor} {
+	for role, kind := range map[string]apikey.Kind{principal.Staff: apikey.Staff, principal.Auditor: apikey.Auditor} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)

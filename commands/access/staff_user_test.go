@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/events"
 	"novelgate/internal/apikey"
@@ -15,7 +15,7 @@ import (
 func TestAuthenticateStaffUser(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	for _, role := range []string{staffuser.Staff, staffuser.Auditor} {
+	for _, role := range []string{principal.Staff, principal.Auditor} {
 		key, secret := b.issuePerson(t, role, 0)
 		got, err := b.keys.AuthenticateStaffUser(t.Context(), secret.Reveal())
 		if err != nil {
@@ -33,8 +33,8 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, partner := b.issue(t, 0)
-	_, staffKey := b.issuePerson(t, staffuser.Staff, 0)
-	_, auditorKey := b.issuePerson(t, staffuser.Auditor, 0)
+	_, staffKey := b.issuePerson(t, principal.Staff, 0)
+	_, auditorKey := b.issuePerson(t, principal.Auditor, 0)
 	for range 2 {
 		for _, key := range []apikey.Secret{staffKey, auditorKey} {
 			if got, err := b.keys.Authenticate(t.Context(), key.Reveal()); got != nil || !errors.Is(err, access.ErrMalformed) {

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"novelgate/aggregates/author"
-	"novelgate/aggregates/integration"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/problem"
 )
@@ -19,7 +19,7 @@ func Problem(err error) *problem.Error {
 	var edit *novel.EditError
 	var ofAuthor *author.TransitionError
 	var ofPost *post.TransitionError
-	var limit *integration.LimitError
+	var limit *principal.LimitError
 	switch {
 	case errors.As(err, &transition):
 		return problem.InvalidTransition(string(transition.From), string(transition.To))
@@ -31,9 +31,9 @@ func Problem(err error) *problem.Error {
 		return problem.InvalidTransition(string(ofPost.From), string(ofPost.To)).WithDetail(sentence(ofPost))
 	case errors.Is(err, staff.ErrNameTaken):
 		return problem.Conflict("An integration of this name exists already.")
-	case errors.Is(err, integration.ErrKeyRevoked):
+	case errors.Is(err, principal.ErrKeyRevoked):
 		return problem.Conflict("The key is revoked already.")
-	case errors.Is(err, integration.ErrNotFound), errors.Is(err, integration.ErrKeyNotFound),
+	case errors.Is(err, principal.ErrNotFound), errors.Is(err, principal.ErrKeyNotFound),
 		errors.Is(err, staff.ErrNoSuchNovel):
 		return problem.NotFound().WithDetail("There is no such integration, key or novel.")
 	case errors.Is(err, staff.ErrNoSuchAuthor):
@@ -44,13 +44,13 @@ func Problem(err error) *problem.Error {
 		return invalid("uuid", err)
 	case errors.Is(err, author.ErrMemberInvalid):
 		return invalid("memberId", err)
-	case errors.Is(err, integration.ErrNameInvalid), errors.Is(err, integration.ErrNameReserved):
+	case errors.Is(err, principal.ErrNameInvalid), errors.Is(err, principal.ErrNameReserved):
 		return invalid("name", err)
-	case errors.Is(err, integration.ErrCapability):
+	case errors.Is(err, principal.ErrCapability):
 		return invalid("capabilities", err)
 	case errors.As(err, &limit):
 		return invalidLimits(limit.Operations)
-	case errors.Is(err, integration.ErrExpiryPassed):
+	case errors.Is(err, principal.ErrExpiryPassed):
 		return invalid("expiresInSeconds", err)
 	case errors.Is(err, staff.ErrReasonRequired), errors.Is(err, staff.ErrReasonInvalid):
 		return invalid("reason", err)
@@ -71,10 +71,10 @@ func sentence(err error) string {
 
 func invalid(field string, err error) *problem.Error { return problem.InvalidField(field, err.Error()) }
 
-func invalidLimits(operations []integration.Capability) *problem.Error {
+func invalidLimits(operations []principal.Capability) *problem.Error {
 	fields := make([]problem.FieldError, len(operations))
 	for i, operation := range operations {
-		fields[i] = problem.FieldError{Field: string(operation) + "PerMinute", Message: integration.ErrLimit.Error()}
+		fields[i] = problem.FieldError{Field: string(operation) + "PerMinute", Message: principal.ErrLimit.Error()}
 	}
 	return problem.InvalidRequest(fields...)
 }

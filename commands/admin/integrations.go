@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
@@ -23,13 +23,13 @@ import (
 
 // settings is the body of POST and PATCH on integrations. PATCH changes only the members in the body.
 type settings struct {
-	Name            *string                   `json:"name"`
-	Enabled         *bool                     `json:"enabled"`
-	Capabilities    *[]integration.Capability `json:"capabilities"` // the complete list
-	PostsPerMinute  *int                      `json:"postsPerMinute"`
-	NovelsPerMinute *int                      `json:"novelsPerMinute"`
-	NovelUpdates    optionalLimit             `json:"novelUpdatesPerMinute,omitzero"`
-	Review          *bool                     `json:"review"`
+	Name            *string                 `json:"name"`
+	Enabled         *bool                   `json:"enabled"`
+	Capabilities    *[]principal.Capability `json:"capabilities"` // the complete list
+	PostsPerMinute  *int                    `json:"postsPerMinute"`
+	NovelsPerMinute *int                    `json:"novelsPerMinute"`
+	NovelUpdates    optionalLimit           `json:"novelUpdatesPerMinute,omitzero"`
+	Review          *bool                   `json:"review"`
 }
 
 // optionalLimit is a limit that null switches off. The zero value means that it was not sent.
@@ -53,9 +53,9 @@ func (s *settings) read(o *httpkit.Object) {
 	if enabled, ok := o.Bool("enabled"); ok {
 		s.Enabled = &enabled
 	}
-	capabilities := []integration.Capability{}
+	capabilities := []principal.Capability{}
 	if o.Texts("capabilities", false, 0, maxCapabilities, func(_, text string) {
-		capabilities = append(capabilities, integration.Capability(text))
+		capabilities = append(capabilities, principal.Capability(text))
 	}) {
 		s.Capabilities = &capabilities
 	}
@@ -82,15 +82,15 @@ func limit(o *httpkit.Object, name string) *int {
 	return &perMinute
 }
 
-func (s settings) change() integration.Change {
-	c := integration.Change{
+func (s settings) change() principal.Change {
+	c := principal.Change{
 		Name: s.Name, Enabled: s.Enabled, Review: s.Review,
 		PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute, NovelUpdates: s.NovelUpdates.UpdateLimit,
 	}
 	if s.Capabilities == nil {
 		return c
 	}
-	c.Capabilities = map[integration.Capability]bool{integration.Novels: false, integration.Posts: false}
+	c.Capabilities = map[principal.Capability]bool{principal.Novels: false, principal.Posts: false}
 	for _, capability := range *s.Capabilities {
 		c.Capabilities[capability] = true
 	}
@@ -320,7 +320,7 @@ func revokeKey(ctx context.Context, c *call) (*output, error) {
 		return nil, err
 	}
 	_, err = c.staff.RevokeKey(ctx, id, c.query.Text("reason"))
-	if errors.Is(err, integration.ErrKeyRevoked) {
+	if errors.Is(err, principal.ErrKeyRevoked) {
 		err = nil
 	}
 	return &output{}, err

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/request"
 	"novelgate/commands/staff"
@@ -69,7 +69,7 @@ func (a *API) authenticate(r *http.Request) (*access.StaffUser, error) {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
 	caller, err := AuthenticateStaffUser(ctx, a.Keys, r.Header, "staff key", "staff")
-	if err == nil && caller.Role != staffuser.Staff {
+	if err == nil && caller.Role != principal.Staff {
 		err = problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
 	if err != nil {

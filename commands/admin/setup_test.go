@@ -15,8 +15,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/integration"
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
@@ -62,10 +61,10 @@ func newDesk(t *testing.T) *desk {
 	router.MethodNotAllowedHandler = d.api.MethodNotAllowed(router)
 	d.handler = httpkit.WithRequestID(router)
 
-	d.ada = d.person(t, staffuser.Staff, "ada", 0)
-	d.auditor = d.person(t, staffuser.Auditor, "otto", 0)
-	d.expired = d.person(t, staffuser.Staff, "eve", time.Nanosecond)
-	key, secret, err := d.staff.IssueUserKey(ctx, staffuser.Staff, "rex", 0)
+	d.ada = d.person(t, principal.Staff, "ada", 0)
+	d.auditor = d.person(t, principal.Auditor, "otto", 0)
+	d.expired = d.person(t, principal.Staff, "eve", time.Nanosecond)
+	key, secret, err := d.staff.IssueUserKey(ctx, principal.Staff, "rex", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +72,7 @@ func newDesk(t *testing.T) *desk {
 	if _, err := d.staff.RevokeUserKey(ctx, key.ID, "gone"); err != nil {
 		t.Fatal(err)
 	}
-	made, err := d.staff.CreateIntegration(ctx, "Fan Site", integration.Change{})
+	made, err := d.staff.CreateIntegration(ctx, "Fan Site", principal.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
-	"novelgate/aggregates/thread"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/events"
@@ -215,25 +214,22 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (PostResult, 
 			return PostResult{}, err
 		}
 	}
-	threadID := t.thread.ID
-	if !t.thread.Exists() {
-		threadID = events.ThreadID(t.novel.ID)
-	}
-	imported, err := j.post.Import.In(t.novel, threadID, parent)
+	imported, opens, err := j.post.Import.Into(t.novel, t.threadID, parent)
 	if err != nil {
 		return PostResult{}, err
 	}
-	for _, opened := range t.thread.Open(t.novel.ID) {
-		b.append(st, j, events.ThreadStream, threadID, 1, events.PostThreadSource(j.caller.IntegrationID), opened)
+	t.threadID = imported.ThreadID
+	if opens {
+		b.append(st, j, events.ThreadStream, t.threadID, 1, events.PostThreadSource(j.caller.IntegrationID),
+			events.ThreadOpened{NovelID: t.novel.ID})
 	}
-	t.thread = thread.Thread{ID: threadID}
-
 	postID := events.PostID(j.caller.IntegrationID, j.key.id)
 	b.append(st, j, events.PostStream, postID, 1, j.key.source, imported)
 	st.first[j.key] = j
-	st.parents[j.key] = post.Parent{PostID: postID, ThreadID: threadID}
-	return PostResult{PostID: postID, ThreadID: threadID, ParentPostID: imported.ParentPostID, NovelSlug: t.novel.Slug},
-		nil
+	st.parents[j.key] = post.Parent{PostID: postID, ThreadID: t.threadID}
+	return PostResult{
+		PostID: postID, ThreadID: t.threadID, ParentPostID: imported.ParentPostID, NovelSlug: t.novel.Slug,
+	}, nil
 }
 
 // createForPost brings the novel of a comment on an unknown title into being.

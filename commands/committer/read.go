@@ -13,7 +13,6 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
-	"novelgate/aggregates/thread"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
 	"novelgate/internal/database"
@@ -65,8 +64,8 @@ func newState(jobs int) *state {
 
 // title is a novel and its thread.
 type title struct {
-	novel  novel.Novel
-	thread thread.Thread
+	novel    novel.Novel
+	threadID uuid.UUID // uuid.Nil: not open yet
 }
 
 // delivery is a command that is on record.
@@ -152,7 +151,7 @@ func (b *batch) queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 				return fmt.Errorf("scan title: %w", err)
 			}
 			n.ID = id.Bytes
-			t := &title{novel: n, thread: thread.Thread{ID: threadID.Bytes}}
+			t := &title{novel: n, threadID: threadID.Bytes}
 			if owner.Valid {
 				t.novel.OwnerID = new(uuid.UUID(owner.Bytes))
 			}

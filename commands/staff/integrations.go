@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/events"
 )
 
@@ -36,16 +36,16 @@ type Integration struct {
 }
 
 // CreateIntegration registers an integration with the settings in change. It ignores change.Name.
-func (s *Staff) CreateIntegration(ctx context.Context, name string, change integration.Change) (Integration, error) {
+func (s *Staff) CreateIntegration(ctx context.Context, name string, change principal.Change) (Integration, error) {
 	id := uuid.Must(uuid.NewV7())
 	err := s.appendDecided(ctx, stream{events.IntegrationStream, id},
 		func(context.Context, []events.Recorded) ([]events.Event, error) {
-			registered, err := integration.Register(name, s.Now())
+			registered, err := principal.Register(name, s.Now())
 			if err != nil {
 				return nil, err
 			}
 			change.Name = nil
-			fresh := integration.Fold(id, []events.Recorded{{Event: registered[0]}})
+			fresh := principal.FoldIntegration(id, []events.Recorded{{Event: registered[0]}})
 			settings, err := fresh.Change(change)
 			return append(registered, settings...), err
 		})
@@ -59,10 +59,10 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change integ
 }
 
 // ChangeIntegration changes settings of an integration.
-func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change integration.Change) (Integration, error) {
+func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change principal.Change) (Integration, error) {
 	err := s.appendDecided(ctx, stream{events.IntegrationStream, id},
 		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return integration.Fold(id, history).Change(change)
+			return principal.FoldIntegration(id, history).Change(change)
 		})
 	if isNameTaken(err) {
 		return Integration{}, ErrNameTaken
@@ -76,10 +76,10 @@ func (s *Staff) ChangeIntegration(ctx context.Context, id uuid.UUID, change inte
 const integrationColumns = `SELECT integration_id, name, enabled, can_create_novels, can_post, posts_per_minute, novels_per_minute, novel_updates_per_minute, review, registered_at
 FROM integrations`
 
-// Integration finds an integration by its id or its name; integration.ErrNotFound when there is none.
+// Integration finds an integration by its id or its name; principal.ErrNotFound when there is none.
 func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, error) {
 	id, err := uuid.Parse(idOrName)
-	return find(ctx, s, "integration", fmt.Errorf("%w: %q", integration.ErrNotFound, idOrName), scanIntegration,
+	return find(ctx, s, "integration", fmt.Errorf("%w: %q", principal.ErrNotFound, idOrName), scanIntegration,
 		integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND lower(name) = lower($3))`, err == nil, id,
 		idOrName)
 }
@@ -109,10 +109,10 @@ func scanIntegration(row pgx.CollectableRow) (Integration, error) {
 	}
 	i.Capabilities = []string{}
 	if novels {
-		i.Capabilities = append(i.Capabilities, string(integration.Novels))
+		i.Capabilities = append(i.Capabilities, string(principal.Novels))
 	}
 	if posts {
-		i.Capabilities = append(i.Capabilities, string(integration.Posts))
+		i.Capabilities = append(i.Capabilities, string(principal.Posts))
 	}
 	return i, nil
 }

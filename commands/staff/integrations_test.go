@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/events"
@@ -19,8 +19,8 @@ import (
 func TestCreateIntegration(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	got, err := s.CreateIntegration(t.Context(), " Partner ", integration.Change{
-		Capabilities:   map[integration.Capability]bool{integration.Novels: true, integration.Posts: true},
+	got, err := s.CreateIntegration(t.Context(), " Partner ", principal.Change{
+		Capabilities:   map[principal.Capability]bool{principal.Novels: true, principal.Posts: true},
 		PostsPerMinute: new(600), Review: new(true),
 	})
 	if err != nil {
@@ -61,12 +61,12 @@ func TestUnknownIntegration(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	for _, handle := range []string{"nobody", "", uuid.NewString(), "' OR true --"} {
-		if _, err := s.Integration(t.Context(), handle); !errors.Is(err, integration.ErrNotFound) {
+		if _, err := s.Integration(t.Context(), handle); !errors.Is(err, principal.ErrNotFound) {
 			t.Errorf("%q: %v, want ErrNotFound", handle, err)
 		}
 	}
-	if _, err := s.ChangeIntegration(t.Context(), uuid.New(), integration.Change{Review: new(true)}); !errors.Is(err,
-		integration.ErrNotFound) {
+	if _, err := s.ChangeIntegration(t.Context(), uuid.New(), principal.Change{Review: new(true)}); !errors.Is(err,
+		principal.ErrNotFound) {
 		t.Errorf("change: %v, want ErrNotFound", err)
 	}
 	if list, err := s.Integrations(t.Context()); err != nil || list == nil || len(list) != 0 {
@@ -77,12 +77,12 @@ func TestUnknownIntegration(t *testing.T) {
 func TestChangeIntegrationTwice(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	made, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{})
+	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := integration.Change{
-		Enabled: new(false), NovelsPerMinute: new(0), Capabilities: map[integration.Capability]bool{integration.Posts: true},
+	change := principal.Change{
+		Enabled: new(false), NovelsPerMinute: new(0), Capabilities: map[principal.Capability]bool{principal.Posts: true},
 	}
 	for range 2 {
 		got, err := s.ChangeIntegration(t.Context(), made.ID, change)
@@ -109,19 +109,19 @@ func TestChangeIntegrationTwice(t *testing.T) {
 func TestRefusedChangesStoreNothing(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	made, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{})
+	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		change  integration.Change
+		change  principal.Change
 		refusal error
 	}{
-		{integration.Change{Enabled: new(false), PostsPerMinute: new(-1)}, integration.ErrLimit},
-		{integration.Change{PostsPerMinute: new(1 << 40)}, integration.ErrLimit},
+		{principal.Change{Enabled: new(false), PostsPerMinute: new(-1)}, principal.ErrLimit},
+		{principal.Change{PostsPerMinute: new(1 << 40)}, principal.ErrLimit},
 		{
-			integration.Change{Enabled: new(false), Capabilities: map[integration.Capability]bool{"all": true}},
-			integration.ErrCapability,
+			principal.Change{Enabled: new(false), Capabilities: map[principal.Capability]bool{"all": true}},
+			principal.ErrCapability,
 		},
 	} {
 		if _, err := s.ChangeIntegration(t.Context(), made.ID, c.change); !errors.Is(err, c.refusal) {
@@ -131,8 +131,8 @@ func TestRefusedChangesStoreNothing(t *testing.T) {
 			t.Errorf("on creation: %v, want %v", err, c.refusal)
 		}
 	}
-	if _, err := s.CreateIntegration(t.Context(), "  ", integration.Change{}); !errors.Is(err,
-		integration.ErrNameInvalid) {
+	if _, err := s.CreateIntegration(t.Context(), "  ", principal.Change{}); !errors.Is(err,
+		principal.ErrNameInvalid) {
 		t.Errorf("got %v, want ErrNameInvalid", err)
 	}
 	if got := stream(t, s, made.ID); len(got) != 1 {
@@ -144,17 +144,17 @@ func TestRefusedChangesStoreNothing(t *testing.T) {
 func TestConcurrentChangesAllHold(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	made, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{})
+	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
-	for _, change := range []integration.Change{
+	for _, change := range []principal.Change{
 		{Enabled: new(false)},
 		{Review: new(true)},
 		{PostsPerMinute: new(1)},
 		{NovelsPerMinute: new(2)},
-		{Capabilities: map[integration.Capability]bool{integration.Posts: true}},
+		{Capabilities: map[principal.Capability]bool{principal.Posts: true}},
 	} {
 		wg.Go(func() {
 			if _, err := s.ChangeIntegration(t.Context(), made.ID, change); err != nil {
@@ -207,7 +207,7 @@ func TestReplicasAreTold(t *testing.T) {
 			t.Fatalf("heard nothing on %s", want)
 		}
 	}
-	if _, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{}); err != nil {
+	if _, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	expect(eventlog.AppendedChannel)

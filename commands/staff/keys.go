@@ -9,8 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/aggregates/integration"
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/events"
 	"novelgate/internal/apikey"
 )
@@ -37,7 +36,7 @@ func (s *Staff) IssueKey(
 	}
 	err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID},
 		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return integration.Fold(integrationID, history).IssueKey(issued)
+			return principal.FoldIntegration(integrationID, history).IssueKey(issued)
 		})
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
@@ -77,7 +76,7 @@ func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Dur
 	}
 	err = s.appendDecided(ctx, stream{events.IntegrationStream, old.IntegrationID},
 		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return integration.Fold(old.IntegrationID, history).RotateKey(keyID, issued, overlap)
+			return principal.FoldIntegration(old.IntegrationID, history).RotateKey(keyID, issued, overlap)
 		})
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
@@ -97,7 +96,7 @@ func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (
 	}
 	err = s.appendDecided(ctx, stream{events.IntegrationStream, key.IntegrationID},
 		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return integration.Fold(key.IntegrationID, history).RevokeKey(keyID, reason, s.Now())
+			return principal.FoldIntegration(key.IntegrationID, history).RevokeKey(keyID, reason, s.Now())
 		})
 	if err != nil {
 		return Key{}, err
@@ -109,7 +108,7 @@ const keyColumns = `SELECT k.key_id, k.integration_id, k.prefix, k.issued_at, k.
 FROM api_keys k LEFT JOIN api_key_use u USING (key_id)`
 
 func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
-	return find(ctx, s, "key", integration.ErrKeyNotFound, scanKey, keyColumns+` WHERE k.key_id = $1`, keyID)
+	return find(ctx, s, "key", principal.ErrKeyNotFound, scanKey, keyColumns+` WHERE k.key_id = $1`, keyID)
 }
 
 // Keys lists the keys of an integration, or of all when integrationID is uuid.Nil, oldest first.
@@ -142,7 +141,7 @@ func scanKey(row pgx.CollectableRow) (Key, error) {
 // UserKey is the API key of a staff user as staff see it, without its secret.
 type UserKey struct {
 	ID         uuid.UUID  `json:"keyId"`
-	Role       string     `json:"role"` // staffuser.Staff or staffuser.Auditor
+	Role       string     `json:"role"` // principal.Staff or principal.Auditor
 	Name       string     `json:"name"`
 	Prefix     string     `json:"prefix"`
 	CreatedAt  time.Time  `json:"createdAt"`
@@ -159,7 +158,7 @@ func (k UserKey) Usable(at time.Time) bool {
 }
 
 // kinds of keys, by role.
-var kinds = map[string]apikey.Kind{staffuser.Staff: apikey.Staff, staffuser.Auditor: apikey.Auditor}
+var kinds = map[string]apikey.Kind{principal.Staff: apikey.Staff, principal.Auditor: apikey.Auditor}
 
 // IssueUserKey issues a key to a staff user. The first key creates the staff user. A key with a lifetime of 0 never
 // expires. The secret is returned and never stored.
@@ -168,7 +167,7 @@ func (s *Staff) IssueUserKey(
 ) (UserKey, apikey.Secret, error) {
 	kind, ok := kinds[role]
 	if !ok {
-		return UserKey{}, apikey.Secret{}, staffuser.ErrRole
+		return UserKey{}, apikey.Secret{}, principal.ErrRole
 	}
 	secret, err := apikey.New(kind)
 	if err != nil {
@@ -186,7 +185,7 @@ func (s *Staff) IssueUserKey(
 		issued.ExpiresAt = &expires
 	}
 	err = s.decideUser(ctx, events.PersonID(role, issued.Name),
-		func(u staffuser.User) ([]events.Event, error) { return u.Issue(issued) })
+		func(u principal.User) ([]events.Event, error) { return u.IssueKey(issued) })
 	if err != nil {
 		return UserKey{}, apikey.Secret{}, err
 	}
@@ -204,7 +203,7 @@ func (s *Staff) RevokeUserKey(ctx context.Context, keyID uuid.UUID, reason strin
 		return UserKey{}, err
 	}
 	err = s.decideUser(ctx, key.userID,
-		func(u staffuser.User) ([]events.Event, error) { return u.Revoke(keyID, reason, s.Now()) })
+		func(u principal.User) ([]events.Event, error) { return u.RevokeKey(keyID, reason, s.Now()) })
 	if err != nil {
 		return UserKey{}, err
 	}
@@ -212,11 +211,11 @@ func (s *Staff) RevokeUserKey(ctx context.Context, keyID uuid.UUID, reason strin
 }
 
 func (s *Staff) decideUser(
-	ctx context.Context, id uuid.UUID, decide func(staffuser.User) ([]events.Event, error),
+	ctx context.Context, id uuid.UUID, decide func(principal.User) ([]events.Event, error),
 ) error {
 	return s.appendDecided(ctx, stream{events.PersonStream, id},
 		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return decide(staffuser.Fold(history))
+			return decide(principal.FoldUser(history))
 		})
 }
 
@@ -224,7 +223,7 @@ const userKeyColumns = `SELECT k.key_id, k.person_id, k.role, k.name, k.prefix, 
 FROM person_keys k LEFT JOIN api_key_use u USING (key_id)`
 
 func (s *Staff) userKey(ctx context.Context, keyID uuid.UUID) (UserKey, error) {
-	return find(ctx, s, "key", staffuser.ErrKeyNotFound, scanUserKey, userKeyColumns+` WHERE k.key_id = $1`, keyID)
+	return find(ctx, s, "key", principal.ErrKeyNotFound, scanUserKey, userKeyColumns+` WHERE k.key_id = $1`, keyID)
 }
 
 // UserKeys lists the keys of a role, or of both when role is "", oldest first.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
 )
@@ -40,11 +40,11 @@ func TestIssueKey(t *testing.T) {
 func TestIssueKeyRefusals(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	if _, _, err := s.IssueKey(t.Context(), uuid.New(), 0); !errors.Is(err, integration.ErrNotFound) {
+	if _, _, err := s.IssueKey(t.Context(), uuid.New(), 0); !errors.Is(err, principal.ErrNotFound) {
 		t.Errorf("for nobody: %v", err)
 	}
 	id := newIntegration(t, s, "Partner")
-	if _, _, err := s.IssueKey(t.Context(), id, -time.Second); !errors.Is(err, integration.ErrExpiryPassed) {
+	if _, _, err := s.IssueKey(t.Context(), id, -time.Second); !errors.Is(err, principal.ErrExpiryPassed) {
 		t.Errorf("expired: %v", err)
 	}
 	if keys, err := s.Keys(t.Context(), id); err != nil || len(keys) != 0 {
@@ -67,10 +67,10 @@ func TestRevokeKey(t *testing.T) {
 	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) {
 		t.Errorf("revoked at %v", got.RevokedAt)
 	}
-	if _, err := s.RevokeKey(t.Context(), key.ID, "again"); !errors.Is(err, integration.ErrKeyRevoked) {
+	if _, err := s.RevokeKey(t.Context(), key.ID, "again"); !errors.Is(err, principal.ErrKeyRevoked) {
 		t.Errorf("a second time: %v", err)
 	}
-	if _, err := s.RevokeKey(t.Context(), uuid.New(), ""); !errors.Is(err, integration.ErrKeyNotFound) {
+	if _, err := s.RevokeKey(t.Context(), uuid.New(), ""); !errors.Is(err, principal.ErrKeyNotFound) {
 		t.Errorf("an unknown one: %v", err)
 	}
 	list := stream(t, s, id)
@@ -98,7 +98,7 @@ func TestOneRevocationWins(t *testing.T) {
 	for _, err := range outcomes {
 		if err == nil {
 			done++
-		} else if !errors.Is(err, integration.ErrKeyRevoked) {
+		} else if !errors.Is(err, principal.ErrKeyRevoked) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/author"
-	"novelgate/aggregates/integration"
 	"novelgate/aggregates/post"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -24,7 +24,7 @@ import (
 
 func newIntegration(t testing.TB, s *staff.Staff, name string) uuid.UUID {
 	t.Helper()
-	made, err := s.CreateIntegration(t.Context(), name, integration.Change{})
+	made, err := s.CreateIntegration(t.Context(), name, principal.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestAuthorLife(t *testing.T) {
 		"no member": second(s.LinkAuthor(t.Context(), who, "", "")),
 	} {
 		want := map[string]error{
-			"no integration": integration.ErrNotFound, "no reason": staff.ErrReasonRequired,
+			"no integration": principal.ErrNotFound, "no reason": staff.ErrReasonRequired,
 			"no member": author.ErrMemberInvalid,
 		}[name]
 		if want == nil {
@@ -368,7 +368,7 @@ func TestAuthorPages(t *testing.T) {
 		}
 	}
 	if _, err := s.ListAuthors(t.Context(), staff.AuthorFilter{IntegrationID: uuid.New(), Limit: 1}); !errors.Is(err,
-		integration.ErrNotFound) {
+		principal.ErrNotFound) {
 		t.Errorf("of nobody: %v", err)
 	}
 }

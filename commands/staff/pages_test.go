@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 )
 
@@ -23,7 +23,7 @@ func TestPagesAreStable(t *testing.T) {
 			if i%3 == 0 {
 				clock = clock.Add(time.Microsecond)
 			}
-			made, err := s.CreateIntegration(t.Context(), "Partner "+uuid.NewString(), integration.Change{})
+			made, err := s.CreateIntegration(t.Context(), "Partner "+uuid.NewString(), principal.Change{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -19,7 +19,7 @@ import (
 )
 
 func (b integrations) rename(id uuid.UUID, name string) error {
-	_, err := b.staff.ChangeIntegration(b.t.Context(), id, integration.Change{Name: &name})
+	_, err := b.staff.ChangeIntegration(b.t.Context(), id, principal.Change{Name: &name})
 	return err
 }
 
@@ -34,7 +34,7 @@ func withIntegrations(t *testing.T, names ...string) integrations {
 	t.Helper()
 	b := integrations{t: t, staff: setup(t)}
 	for _, name := range names {
-		made, err := b.staff.CreateIntegration(t.Context(), name, integration.Change{})
+		made, err := b.staff.CreateIntegration(t.Context(), name, principal.Change{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestRename(t *testing.T) {
 		{" Gamma\n", nil},
 		{"GAMMA", nil},
 		{"bETA", staff.ErrNameTaken},
-		{"", integration.ErrNameInvalid},
+		{"", principal.ErrNameInvalid},
 		{"Alpha", nil},
 	} {
 		if err := b.rename(b.ids[0], step.name); !errors.Is(err, step.want) {
@@ -65,7 +65,7 @@ func TestRename(t *testing.T) {
 		found.Name != "Alpha" {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if _, err := b.staff.Integration(t.Context(), "Gamma"); !errors.Is(err, integration.ErrNotFound) {
+	if _, err := b.staff.Integration(t.Context(), "Gamma"); !errors.Is(err, principal.ErrNotFound) {
 		t.Errorf("by its old name: %v", err)
 	}
 	if list := stream(t, b.staff, b.ids[0]); len(list) != 4 ||
@@ -75,7 +75,7 @@ func TestRename(t *testing.T) {
 	if err := b.rename(b.ids[1], "gamma"); err != nil {
 		t.Errorf("a name that was given up: %v", err)
 	}
-	if err := b.rename(uuid.New(), "Delta"); !errors.Is(err, integration.ErrNotFound) {
+	if err := b.rename(uuid.New(), "Delta"); !errors.Is(err, principal.ErrNotFound) {
 		t.Errorf("an unknown one: %v", err)
 	}
 }

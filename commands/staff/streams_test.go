@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/integration"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -25,7 +25,7 @@ func TestIdentifierOfSomethingElse(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	novelID := imported(t, s, "Genji", novel.Approved)
-	made, err := s.CreateIntegration(t.Context(), "Partner", integration.Change{})
+	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +42,12 @@ func TestIdentifierOfSomethingElse(t *testing.T) {
 		want error
 	}{
 		"key of a novel": {
-			func() error { _, _, err := s.IssueKey(t.Context(), novelID, 0); return err }, integration.ErrNotFound,
+			func() error { _, _, err := s.IssueKey(t.Context(), novelID, 0); return err }, principal.ErrNotFound,
 		},
 		"settings of a novel": {func() error {
-			_, err := s.ChangeIntegration(t.Context(), novelID, integration.Change{Review: new(true)})
+			_, err := s.ChangeIntegration(t.Context(), novelID, principal.Change{Review: new(true)})
 			return err
-		}, integration.ErrNotFound},
+		}, principal.ErrNotFound},
 		"hiding a novel": {
 			func() error { _, err := s.HidePost(t.Context(), novelID, "r"); return err }, post.ErrNotFound,
 		},

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/events"
@@ -27,9 +27,9 @@ func TestIssueUserKey(t *testing.T) {
 		expiresAt  *time.Time
 		kind       apikey.Kind
 	}{
-		{staffuser.Staff, "Ada", 0, nil, apikey.Staff},
-		{staffuser.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), apikey.Staff},
-		{staffuser.Auditor, "Ada", 0, nil, apikey.Auditor},
+		{principal.Staff, "Ada", 0, nil, apikey.Staff},
+		{principal.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), apikey.Staff},
+		{principal.Auditor, "Ada", 0, nil, apikey.Auditor},
 	} {
 		key, secret, err := s.IssueUserKey(t.Context(), c.role, c.name, c.lifetime)
 		if err != nil {
@@ -49,7 +49,7 @@ func TestIssueUserKey(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	if n := len(stream(t, s, events.PersonID(staffuser.Staff, "ada"))); n != 2 {
+	if n := len(stream(t, s, events.PersonID(principal.Staff, "ada"))); n != 2 {
 		t.Errorf("%d events of Ada of the staff, want 2", n)
 	}
 }
@@ -62,11 +62,11 @@ func TestIssueUserKeyRefusals(t *testing.T) {
 		lifetime   time.Duration
 		want       error
 	}{
-		"no such role": {"partner", "Ada", 0, staffuser.ErrRole},
-		"no role":      {"", "Ada", 0, staffuser.ErrRole},
-		"no name":      {staffuser.Staff, " \t", 0, staffuser.ErrNameInvalid},
-		"long name":    {staffuser.Staff, strings.Repeat("é", 101), 0, staffuser.ErrNameInvalid},
-		"expired":      {staffuser.Auditor, "Ada", -time.Second, staffuser.ErrExpiryPassed},
+		"no such role": {"partner", "Ada", 0, principal.ErrRole},
+		"no role":      {"", "Ada", 0, principal.ErrRole},
+		"no name":      {principal.Staff, " \t", 0, principal.ErrNameInvalid},
+		"long name":    {principal.Staff, strings.Repeat("é", 101), 0, principal.ErrNameInvalid},
+		"expired":      {principal.Auditor, "Ada", -time.Second, principal.ErrExpiryPassed},
 	} {
 		if _, secret, err := s.IssueUserKey(t.Context(), c.role, c.name, c.lifetime); !errors.Is(err, c.want) ||
 			secret.Reveal() != "" {
@@ -81,7 +81,7 @@ func TestIssueUserKeyRefusals(t *testing.T) {
 func TestRevokeUserKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	key, _, err := s.IssueUserKey(t.Context(), staffuser.Auditor, "Ada", 0)
+	key, _, err := s.IssueUserKey(t.Context(), principal.Auditor, "Ada", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,20 +95,20 @@ func TestRevokeUserKey(t *testing.T) {
 	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) || got.Usable(noon) {
 		t.Errorf("revoked at %v", got.RevokedAt)
 	}
-	if _, err := s.RevokeUserKey(t.Context(), key.ID, "again"); !errors.Is(err, staffuser.ErrKeyRevoked) {
+	if _, err := s.RevokeUserKey(t.Context(), key.ID, "again"); !errors.Is(err, principal.ErrKeyRevoked) {
 		t.Errorf("a second time: %v", err)
 	}
-	if _, err := s.RevokeUserKey(t.Context(), uuid.New(), ""); !errors.Is(err, staffuser.ErrKeyNotFound) {
+	if _, err := s.RevokeUserKey(t.Context(), uuid.New(), ""); !errors.Is(err, principal.ErrKeyNotFound) {
 		t.Errorf("an unknown one: %v", err)
 	}
 	partnerKey, _, err := s.IssueKey(t.Context(), newIntegration(t, s, "Partner"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RevokeUserKey(t.Context(), partnerKey.ID, ""); !errors.Is(err, staffuser.ErrKeyNotFound) {
+	if _, err := s.RevokeUserKey(t.Context(), partnerKey.ID, ""); !errors.Is(err, principal.ErrKeyNotFound) {
 		t.Errorf("a partner's: %v", err)
 	}
-	list := stream(t, s, events.PersonID(staffuser.Auditor, "Ada"))
+	list := stream(t, s, events.PersonID(principal.Auditor, "Ada"))
 	if diff := cmp.Diff(events.Event(events.PersonKeyRevoked{KeyID: key.ID, Reason: "left", RevokedAt: noon}),
 		list[len(list)-1]); diff != "" {
 		t.Errorf("last event (-want +got):\n%s", diff)
@@ -134,7 +134,7 @@ func TestPersonKeysAreAnnounced(t *testing.T) {
 			t.Fatalf("%s: %v, %v", what, n, err)
 		}
 	}
-	key, _, err := s.IssueUserKey(t.Context(), staffuser.Staff, "Ada", 0)
+	key, _, err := s.IssueUserKey(t.Context(), principal.Staff, "Ada", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

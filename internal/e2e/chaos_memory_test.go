@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/integration"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/testdb"
 )
@@ -194,7 +194,7 @@ func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
 	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 	for range partners {
 		made, err := s.CreateIntegration(t.Context(), Unique("partner"),
-			integration.Change{Capabilities: map[integration.Capability]bool{integration.Posts: true}})
+			principal.Change{Capabilities: map[principal.Capability]bool{principal.Posts: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/integration"
 	"novelgate/aggregates/novel"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/testdb"
 )
@@ -25,7 +25,7 @@ func TestFoldOfWhatStaffDo(t *testing.T) {
 	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 	fields := novel.Fields{Author: new("A"), Genres: new([]string{"a", "b"}), Language: new("ja")}
 	made, err := s.CreateIntegration(t.Context(), "One",
-		integration.Change{Capabilities: map[integration.Capability]bool{integration.Posts: true}})
+		principal.Change{Capabilities: map[principal.Capability]bool{principal.Posts: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +51,10 @@ func TestFoldOfWhatStaffDo(t *testing.T) {
 			return err
 		},
 		func() error {
-			_, err := s.ChangeIntegration(t.Context(), made.ID, integration.Change{Name: new("Two")})
+			_, err := s.ChangeIntegration(t.Context(), made.ID, principal.Change{Name: new("Two")})
 			return err
 		},
-		func() error { _, err := s.CreateIntegration(t.Context(), "ONE", integration.Change{}); return err },
+		func() error { _, err := s.CreateIntegration(t.Context(), "ONE", principal.Change{}); return err },
 	} {
 		if err := do(); err != nil {
 			t.Fatal(err)

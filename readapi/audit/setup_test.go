@@ -17,8 +17,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/integration"
-	"novelgate/aggregates/staffuser"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
@@ -97,16 +96,16 @@ func (a *archive) people(t *testing.T) {
 		}
 		return key, secret.Reveal()
 	}
-	_, a.ada = issue(staffuser.Staff, "ada", 0)
+	_, a.ada = issue(principal.Staff, "ada", 0)
 	var otto, rex staff.UserKey
-	otto, a.otto = issue(staffuser.Auditor, "otto", 0)
+	otto, a.otto = issue(principal.Auditor, "otto", 0)
 	a.ottosKeyID = otto.ID
-	_, a.expired = issue(staffuser.Auditor, "eve", time.Nanosecond)
-	rex, a.revoked = issue(staffuser.Auditor, "rex", 0)
+	_, a.expired = issue(principal.Auditor, "eve", time.Nanosecond)
+	rex, a.revoked = issue(principal.Auditor, "rex", 0)
 	if _, err := a.staff.RevokeUserKey(context.Background(), rex.ID, "gone"); err != nil {
 		t.Fatal(err)
 	}
-	made, err := a.staff.CreateIntegration(context.Background(), "Fan Site", integration.Change{})
+	made, err := a.staff.CreateIntegration(context.Background(), "Fan Site", principal.Change{})
 	if err != nil {
 		t.Fatal(err)
 	}
