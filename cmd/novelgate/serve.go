@@ -42,7 +42,7 @@ type serveCommand struct {
 	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503."`
 	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
 	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); further ones get 503 (default: ${default})."`
-	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"10000" placeholder:"N" help:"Open connections at --listen; beyond this limit, each new connection closes one without a request (default: ${default})."`
+	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Open connections at --listen; beyond this limit, each new connection closes one that waits for its client (default: ${default})."`
 	DatabaseConnections   int           `name:"database-connections" env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Most connections to the database (default: 20 with two lanes, and one more for each further lane)."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
 	Ledger                LedgerFlags   `embed:""`

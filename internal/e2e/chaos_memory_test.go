@@ -136,7 +136,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := testdb.New(t)
-			r := serve(t, database, "--allow-unsafe-durability")
+			r := serve(t, database, "--allow-unsafe-durability", "--connections", "10000")
 			p := newPartner(t, database)
 			for _, key := range issueKeys(t, database, c.partners) {
 				for range c.connections {
@@ -252,5 +252,28 @@ func TestMemoryOfOpenConnections(t *testing.T) {
 		t.Errorf("%d open connections took %d MB, at most %d are wanted", allowed, peak, most)
 	} else {
 		t.Logf("%d open connections took %d MB", allowed, peak)
+	}
+}
+
+// TestMemoryOfUnfinishedHeaders opens more connections than may be open by default, each of which sends most of a
+// header behind a complete request.
+func TestMemoryOfUnfinishedHeaders(t *testing.T) {
+	t.Parallel()
+	const connections, allowed, most = 3000, 2000, 300 // MB
+	database := testdb.New(t)
+	r := serve(t, database, "--allow-unsafe-durability")
+	p := newPartner(t, database)
+	const request = "GET /healthz HTTP/1.1\r\nHost: x\r\n"
+	for range connections {
+		stallBody(t, r.URL, request+"\r\n"+request+strings.Repeat("A: "+strings.Repeat("x", 110)+"\r\n", 60), 0)
+	}
+	wantServed(t, p, r)
+	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {
+		t.Errorf("%d connections are open, at most %d are allowed", open, allowed)
+	}
+	if peak := residentPeak(t, r.process); peak > most {
+		t.Errorf("%d unfinished headers took %d MB, at most %d are wanted", connections, peak, most)
+	} else {
+		t.Logf("%d unfinished headers took %d MB", connections, peak)
 	}
 }

@@ -15,17 +15,22 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// bounded is a server that may have four connections. Requests for /wait are answered when released is closed.
-func bounded(t *testing.T) (address string, released chan struct{}) {
+// bounded is a server that may have four connections. Requests for /wait are answered when released is closed, those
+// for /large with a megabyte; then taken has the error.
+func bounded(t *testing.T) (address string, released chan struct{}, taken chan error) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	released = make(chan struct{})
-	answer := func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
+	released, taken = make(chan struct{}), make(chan error, 100)
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/wait":
 			<-released
+		case "/large":
+			_, err := w.Write(make([]byte, 1<<20))
+			taken <- err
 		}
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(answer)}
@@ -37,7 +42,7 @@ func bounded(t *testing.T) (address string, released chan struct{}) {
 			t.Error(err)
 		}
 	})
-	return listener.Addr().String(), released
+	return listener.Addr().String(), released, taken
 }
 
 // client is a connection.
@@ -86,7 +91,7 @@ func (c *client) answered() bool {
 // waited longest for a request go first.
 func TestConnectionsThatWaitMakePlace(t *testing.T) {
 	t.Parallel()
-	address, _ := bounded(t)
+	address, _, _ := bounded(t)
 	silent := dial(t, address) // has never sent anything
 	idle := dial(t, address).send("/")
 	if !idle.answered() {
@@ -108,10 +113,32 @@ func TestConnectionsThatWaitMakePlace(t *testing.T) {
 	}
 }
 
+// TestConnectionsThatDoNotReadMakePlace: an answer that the client does not take stays in its handler, which holds a
+// slot of the readers, rather than in the kernel. A connection with such an answer makes place for a new one.
+func TestConnectionsThatDoNotReadMakePlace(t *testing.T) {
+	t.Parallel()
+	address, _, taken := bounded(t)
+	for range 4 {
+		if _, err := io.ReadFull(dial(t, address).send("/large"), make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 4 {
+		if !dial(t, address).send("/").answered() {
+			t.Error("a new connection is not answered")
+		}
+	}
+	for range 4 {
+		if err := <-taken; err == nil {
+			t.Error("a handler has written a megabyte that the client does not read")
+		}
+	}
+}
+
 // TestConnectionsWithRequestsStay: a request that is being answered is not cut off. New connections wait.
 func TestConnectionsWithRequestsStay(t *testing.T) {
 	t.Parallel()
-	address, released := bounded(t)
+	address, released, _ := bounded(t)
 	var all []*client
 	for range 12 {
 		all = append(all, dial(t, address).send("/wait"))
@@ -128,7 +155,7 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 // from connecting.
 func TestConnectionsOfBusyClientsMakePlace(t *testing.T) {
 	t.Parallel()
-	address, _ := bounded(t)
+	address, _, _ := bounded(t)
 	var busy sync.WaitGroup
 	for range 4 {
 		busy.Add(1)
@@ -169,7 +196,7 @@ func repeat(ctx context.Context, address string, answered func()) {
 // TestUnfinishedHeaders: a header with too many fields is refused before it ends, but not because of what follows it.
 func TestUnfinishedHeaders(t *testing.T) {
 	t.Parallel()
-	address, _ := bounded(t)
+	address, _, _ := bounded(t)
 	const head, lines = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n", "\r\n"
 	c := dial(t, address)
 	for range 2 {

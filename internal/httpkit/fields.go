@@ -37,6 +37,8 @@ const maxLines = maxFields + 2
 // header is to arrive.
 type headerConn struct {
 	net.Conn
+	connections *Connections
+
 	inHeader bool
 	lines    int  // of the header, complete
 	text     bool // the line that comes after them is not empty
@@ -63,6 +65,13 @@ func (c *headerConn) Read(p []byte) (int, error) {
 		n = c.count(p[:n])
 	}
 	return n, err //nolint:wrapcheck // the server knows it
+}
+
+// Write implements net.Conn. Meanwhile the connection waits for its client.
+func (c *headerConn) Write(p []byte) (int, error) {
+	c.connections.setWaiting(c, true)
+	defer c.connections.setWaiting(c, false)
+	return c.Conn.Write(p) //nolint:wrapcheck // the server knows it
 }
 
 // count counts lines to the end of the header. It returns how many bytes net/http may have.
