@@ -104,40 +104,57 @@ func (f *faults) connect(ctx context.Context, network, address string) (net.Conn
 	return w, nil
 }
 
-// wire is a connection with faults.
+// wire is a connection with faults. While a request is written slowly, pgx reads from it in another goroutine.
 type wire struct {
 	net.Conn
 	next action // begins when the statements are sent, which may have to be prepared first
-	now  action
+
+	mu  sync.Mutex
+	now action
+}
+
+func (w *wire) action() action {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
 }
 
 // Write sends messages, of which the first is a Bind or a simple query when statements are carried out.
 func (w *wire) Write(b []byte) (int, error) {
 	if b[0] == 'B' || b[0] == 'Q' {
+		w.mu.Lock()
 		w.now, w.next = max(w.now, w.next), forward
+		w.mu.Unlock()
 	}
-	if w.now == cutBefore || w.now == swallow {
+	switch w.action() {
+	case cutBefore:
+		_ = w.Close()
 		return len(b), nil
+	case swallow:
+		return len(b), nil
+	default:
+		return w.Conn.Write(b) //nolint:wrapcheck // a pipe
 	}
-	return w.Conn.Write(b) //nolint:wrapcheck // a pipe
 }
 
 func (w *wire) Read(b []byte) (int, error) {
-	switch w.now {
+	n, err := 0, error(nil)
+	if w.action() != cutAtOnce {
+		n, err = w.Conn.Read(b)
+	}
+	switch w.action() { // it may have changed while the read waited
 	case cutAfter:
-		var answer []byte
-		for { // ReadyForQuery ends it: 'Z', length 5, status
-			n, err := w.Conn.Read(b)
-			if answer = append(answer, b[:n]...); err != nil || len(answer) > 5 && answer[len(answer)-6] == 'Z' {
-				break
-			}
+		// ReadyForQuery ends the answer: 'Z', length 5, status.
+		for answer := b[:n:n]; err == nil && (len(answer) < 6 || answer[len(answer)-6] != 'Z'); {
+			n, err = w.Conn.Read(b)
+			answer = append(answer, b[:n]...)
 		}
 		fallthrough
 	case cutBefore, cutAtOnce:
 		_ = w.Close()
 		return 0, io.EOF
 	default:
-		return w.Conn.Read(b) //nolint:wrapcheck // a pipe
+		return n, err //nolint:wrapcheck // a pipe
 	}
 }
 

@@ -1,19 +1,13 @@
 package e2e_test
 
 import (
-	"flag"
 	"os"
-	"strconv"
 	"testing"
 
 	"novelgate/internal/testdb"
 )
 
 func TestMain(m *testing.M) {
-	const atOnce = 8                                                        // most tests wait for other processes
-	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil { // the command line is parsed later
-		panic(err)
-	}
 	code := testdb.Run(m)
 	if err := removeBinaries(); err != nil {
 		panic(err)

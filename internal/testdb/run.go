@@ -27,14 +27,18 @@ var shared struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 //
-// It runs the tests, leaves the shared server if a test has joined it, and fails when goroutines leak. Properties that
-// rapid checks on a database cost many statements: there are 25 checks of each, unless -rapid.checks says otherwise.
+// It runs the tests, leaves the shared server if a test has joined it, and fails when goroutines leak. Unless the
+// command line says otherwise, eight tests run at a time, because most of them wait for a server, and rapid checks a
+// property 25 times, because each check costs many statements.
 func Run(m *testing.M) int {
 	if dir := os.Getenv(holderVariable); dir != "" {
 		return hold(dir)
 	}
-	if checks := flag.Lookup("rapid.checks"); checks != nil {
-		if err := checks.Value.Set("25"); err != nil { // the command line is parsed later
+	for name, value := range map[string]string{"test.parallel": "8", "rapid.checks": "25"} {
+		if flag.Lookup(name) == nil {
+			continue // the package does not import rapid
+		}
+		if err := flag.Set(name, value); err != nil { // m.Run parses the command line later
 			panic(err)
 		}
 	}
