@@ -7,16 +7,16 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
-
-	"novelgate/internal/bench/contest"
 )
 
-// ProfileCommand is `bench profile`.
-type ProfileCommand struct {
-	ArenaFlags
+// profileCommand is `bench profile`.
+type profileCommand struct {
+	arenaFlags
 	Connections int           `default:"256" help:"Keep-alive connections."`
 	Duration    time.Duration `default:"20s" help:"Length of the profile."`
 	Output      string        `default:"cpu.pprof" placeholder:"FILE" help:"Where the profile goes; read it with go tool pprof."`
@@ -27,51 +27,53 @@ type ProfileCommand struct {
 }
 
 // Run saves the profile and prints the figures of the round and the statements.
-func (c *ProfileCommand) Run(ctx context.Context) error {
+func (c *profileCommand) Run(ctx context.Context) error {
 	var settings map[string]string
 	if c.Statements > 0 {
-		settings = contest.StatementSettings()
+		settings = map[string]string{
+			"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on",
+			"pg_stat_statements.track": "all",
+		}
 	}
-	return c.run(ctx, c.Paused, settings, func(a withService) error { return c.measure(ctx, a) })
+	return c.runService(ctx, c.Paused, settings, func(s *contestant) error { return c.profile(ctx, s) })
 }
 
-func (c *ProfileCommand) measure(ctx context.Context, a withService) error {
-	if err := a.preload(ctx, c.Preload); err != nil {
+func (c *profileCommand) profile(ctx context.Context, s *contestant) error {
+	if err := s.preload(ctx, c.Preload); err != nil {
 		return err
 	}
-	if _, err := a.Measure(ctx, a.service, c.Connections, 2*time.Second); err != nil { // warm-up
+	if _, err := s.measure(ctx, c.Connections, 2*time.Second); err != nil { // warm-up
 		return err
 	}
 	if c.Statements > 0 {
-		if err := a.ResetStatements(ctx); err != nil {
-			return err
+		const resetSQL = `CREATE EXTENSION IF NOT EXISTS pg_stat_statements; SELECT pg_stat_statements_reset()`
+		if _, err := s.admin.Exec(ctx, resetSQL); err != nil {
+			return fmt.Errorf("reset the statistics of statements: %w", err)
 		}
 	}
-	var figures contest.Figures
-	err := profiled(ctx, a.service, c.Kind, c.Duration, c.Output, func(ctx context.Context) (err error) {
-		figures, err = a.Measure(ctx, a.service, c.Connections, c.Duration+time.Second)
+	var f figures
+	err := s.profiled(ctx, c.Kind, c.Duration, c.Output, func(ctx context.Context) (err error) {
+		f, err = s.measure(ctx, c.Connections, c.Duration+time.Second)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Print(contest.Line(a.service.Name, figures), "The profile is in ", c.Output, ".\n")
+	fmt.Print(f.line(s.name), "The profile is in ", c.Output, ".\n")
 	if c.Statements == 0 {
 		return nil
 	}
-	statements, err := a.Statements(ctx, c.Statements, figures.Accepted)
-	fmt.Print(statements)
-	return err
+	return s.printStatements(ctx, c.Statements, f.accepted)
 }
 
 // profiled saves a profile of a service in a file while it works.
-func profiled(ctx context.Context, service *contest.Contestant, kind string, length time.Duration, output string,
+func (c *contestant) profiled(ctx context.Context, kind string, length time.Duration, output string,
 	work func(context.Context) error,
 ) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return work(ctx) })
 	group.Go(func() error {
-		url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", service.OpsURL, kind, int(length.Seconds()))
+		url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", c.opsURL, kind, int(length.Seconds()))
 		if err := save(ctx, url, output); err != nil {
 			return fmt.Errorf("save the profile: %w", err)
 		}
@@ -79,8 +81,6 @@ func profiled(ctx context.Context, service *contest.Contestant, kind string, len
 	})
 	return group.Wait() // wrapped above
 }
-
-var errStatus = errors.New("unexpected status")
 
 func save(ctx context.Context, url, output string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -93,7 +93,7 @@ func save(ctx context.Context, url, output string) error {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w %s", errStatus, answer.Status)
+		return fmt.Errorf("unexpected status %s", answer.Status)
 	}
 	file, err := os.Create(output)
 	if err != nil {
@@ -101,4 +101,48 @@ func save(ctx context.Context, url, output string) error {
 	}
 	_, err = io.Copy(file, answer.Body)
 	return errors.Join(err, file.Close())
+}
+
+const statementsSQL = `SELECT query, calls, total_exec_time, total_plan_time, rows, wal_bytes::float8, shared_blks_hit + shared_blks_read
+FROM pg_stat_statements JOIN pg_database d ON d.oid = dbid
+WHERE d.datname LIKE 'bench\_%' ORDER BY total_exec_time + total_plan_time DESC LIMIT $1`
+
+// printStatements shows those that took longest. Their time includes waiting, for locks or the disk. Figures per
+// comment are divided by the number of comments.
+func (a *arena) printStatements(ctx context.Context, limit, comments int) error {
+	perComment := 1 / float64(max(comments, 1))
+	var text strings.Builder
+	text.WriteString("µs/comment\tcalls\tms/call\tplan ms/call\trows/call\tblocks/row\tWAL B/comment\t  statement\n")
+	var query string
+	var calls, returned, blocks int64
+	var executing, planning, wal float64                // milliseconds, bytes
+	rows, _ := a.admin.Query(ctx, statementsSQL, limit) // ForEachRow returns its error
+	columns := []any{&query, &calls, &executing, &planning, &returned, &wal, &blocks}
+	if _, err := pgx.ForEachRow(rows, columns, func() error {
+		n := float64(max(calls, 1))
+		fmt.Fprintf(&text, "%.1f\t%d\t%.3f\t%.3f\t%.1f\t%.1f\t%.0f\t  %s\n", (executing+planning)*1e3*perComment, calls,
+			executing/n, planning/n, float64(returned)/n, float64(blocks)/float64(max(returned, 1)), wal*perComment,
+			brief(query))
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read statements: %w", err)
+	}
+	fmt.Print(align(text.String()))
+	return nil
+}
+
+// brief is the beginning of a statement without its comments, in one line.
+func brief(query string) string {
+	var words []string
+	for line := range strings.Lines(query) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			words = append(words, strings.Fields(line)...)
+		}
+	}
+	text := strings.Join(words, " ")
+	const limit = 110
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -13,14 +14,13 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/bench/contest"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
 
-// ProjectionsCommand is `bench projections`.
-type ProjectionsCommand struct {
-	ArenaFlags
+// projectionsCommand is `bench projections`.
+type projectionsCommand struct {
+	arenaFlags
 	Events  int `default:"2000000" help:"Events in the log: comments of about 300 characters."`
 	Rounds  int `default:"1" help:"Rounds, on the same log."`
 	Workers int `default:"0" help:"Connections that a rebuild loads with (default: one for each processor, and one)."`
@@ -41,40 +41,37 @@ var (
 )
 
 // Run fills a log and measures how fast it is read.
-func (c *ProjectionsCommand) Run(ctx context.Context) (err error) {
-	arena, err := c.open(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, arena.Close(context.WithoutCancel(ctx))) }()
-	database, err := arena.NewService(ctx, "bench_projections", "")
-	if err != nil {
-		return err
-	}
-	pool, err := pgxpool.New(ctx, database.URL)
-	if err != nil {
-		return fmt.Errorf("open pool: %w", err)
-	}
-	defer pool.Close()
-	debug.SetGCPercent(800) // as the service does
-	debug.SetMemoryLimit(256 << 20)
-	begun := time.Now()
-	if err := execute(ctx, pool, withoutIndexes); err != nil {
-		return err
-	}
-	if err := contest.FillLog(ctx, database, c.Titles, c.Events); err != nil {
-		return err
-	}
-	if err := execute(ctx, pool, withIndexes); err != nil {
-		return err
-	}
-	fmt.Printf("%d events generated in %v\n", c.Events, time.Since(begun).Round(time.Second))
-	for range c.Rounds {
-		if err := c.round(ctx, arena, pool); err != nil {
+func (c *projectionsCommand) Run(ctx context.Context) error {
+	return c.run(ctx, nil, func(a *arena) error {
+		s, err := a.newService(ctx, "novelgate", a.Binary, nil)
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		pool, err := pgxpool.New(ctx, s.databaseURL)
+		if err != nil {
+			return fmt.Errorf("open pool: %w", err)
+		}
+		defer pool.Close()
+		debug.SetGCPercent(800) // as the service does
+		debug.SetMemoryLimit(256 << 20)
+		begun := time.Now()
+		if err := execute(ctx, pool, withoutIndexes); err != nil {
+			return err
+		}
+		if err := s.fillLog(ctx, c.Titles, c.Events); err != nil {
+			return err
+		}
+		if err := execute(ctx, pool, withIndexes); err != nil {
+			return err
+		}
+		fmt.Printf("%d events generated in %v\n", c.Events, time.Since(begun).Round(time.Second))
+		for range c.Rounds {
+			if err := c.round(ctx, a, pool); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func execute(ctx context.Context, pool *pgxpool.Pool, statements []string) error {
@@ -93,7 +90,7 @@ func execute(ctx context.Context, pool *pgxpool.Pool, statements []string) error
 
 // round measures the ways to read the log, one after another. Processor time tells more than speed where others use the
 // machine.
-func (c *ProjectionsCommand) round(ctx context.Context, arena *contest.Arena, pool *pgxpool.Pool) error {
+func (c *projectionsCommand) round(ctx context.Context, a *arena, pool *pgxpool.Pool) error {
 	forget := []string{`DELETE FROM projections`}
 	for _, p := range projections.All() {
 		forget = append(forget, `TRUNCATE `+strings.Join(p.Tables(), ", "))
@@ -103,50 +100,40 @@ func (c *ProjectionsCommand) round(ctx context.Context, arena *contest.Arena, po
 		return err
 	}
 	var reading float64
-	type way struct {
-		name string
-		run  func() (int, error)
-	}
-	ways := []way{{"read loop, one connection", func() (int, error) { return readLoop(ctx, pool) }}}
-	for _, p := range projections.All() {
-		ways = append(ways,
-			way{p.Name() + " catches up, live", func() (int, error) { return catchUp(ctx, pool, p) }},
-			way{p.Name() + " is rebuilt beside it", func() (int, error) { return c.rebuild(ctx, pool, p) }})
-	}
-	for _, way := range ways {
-		begun := time.Now()
-		here, database, err := processorTime(arena)
+	measure := func(name string, run func() (int, error)) error {
+		before, err := a.used(os.Getpid())
 		if err != nil {
 			return err
 		}
-		n, err := way.run()
+		n, err := run()
 		if err != nil {
-			return fmt.Errorf("%s: %w", way.name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		took := time.Since(begun)
-		hereAfter, databaseAfter, err := processorTime(arena)
+		after, err := a.used(os.Getpid())
 		if err != nil {
 			return err
 		}
+		took := after.at.Sub(before.at)
 		rate := float64(n) / took.Seconds()
 		if reading == 0 {
 			reading = rate
 		}
 		const line = "%-30s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, " +
 			"%4.1f µs in the database\n"
-		fmt.Printf(line, way.name, rate, rate/reading, took.Seconds(), (hereAfter-here).Seconds()*1e6/float64(n),
-			(databaseAfter-database).Seconds()*1e6/float64(n))
+		fmt.Printf(line, name, rate, rate/reading, took.Seconds(), micros(after.service-before.service)/float64(n),
+			micros(after.database-before.database)/float64(n))
+		return nil
 	}
-	return nil
-}
-
-func processorTime(arena *contest.Arena) (here, database time.Duration, err error) {
-	here, err = contest.OwnTime()
-	if err != nil {
-		return 0, 0, err
+	err := measure("read loop, one connection", func() (int, error) { return readLoop(ctx, pool) })
+	for _, p := range projections.All() {
+		if err == nil {
+			err = measure(p.Name()+" catches up, live", func() (int, error) { return catchUp(ctx, pool, p) })
+		}
+		if err == nil {
+			err = measure(p.Name()+" is rebuilt beside it", func() (int, error) { return c.rebuild(ctx, pool, p) })
+		}
 	}
-	database, err = arena.DatabaseTime()
-	return here, database, err
+	return err
 }
 
 // readLoop reads the log with one connection, a thousand events at a time, and does nothing with them: neither catching
@@ -184,8 +171,6 @@ FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
 	}
 }
 
-var errFailed = errors.New("the projection has failed")
-
 // catchUp lets a live projection that has never run follow the whole log. It returns how many events there are.
 func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (n int, err error) {
 	runner, err := projections.NewRunner(projections.Config{
@@ -212,7 +197,7 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 			return 0, fmt.Errorf("look at the projection: %w", err)
 		}
 		if failed {
-			return 0, errFailed
+			return 0, errors.New("the projection has failed")
 		}
 	}
 	if err := pool.QueryRow(ctx, `SELECT count(*) FROM events`).Scan(&n); err != nil {
@@ -222,7 +207,7 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 }
 
 // rebuild rebuilds a projection, as projection rebuild does, and prints how long each phase takes.
-func (c *ProjectionsCommand) rebuild(
+func (c *projectionsCommand) rebuild(
 	ctx context.Context, pool *pgxpool.Pool, projection projections.Projection,
 ) (int, error) {
 	phase, entered := "", time.Now()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -15,14 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/internal/bench/contest"
 	"novelgate/internal/database"
 	"novelgate/readapi/queries"
 )
 
-// ReadCommand is `bench read`.
-type ReadCommand struct {
-	ArenaFlags
+// readCommand is `bench read`.
+type readCommand struct {
+	arenaFlags
 	Connections int           `default:"64" help:"Keep-alive connections."`
 	Comments    int           `default:"20000" help:"How many comments the discussion has."`
 	Rounds      int           `default:"5" help:"Rounds of each contestant."`
@@ -40,57 +38,49 @@ const (
 var fillSQL string
 
 // Run prints what JSON and pages of a discussion cost beside printing the rows of the same statement.
-func (c *ReadCommand) Run(ctx context.Context) error {
+func (c *readCommand) Run(ctx context.Context) error {
 	c.Titles = 1
 	c.ServeFlags = append(c.ServeFlags, "--readers", strconv.Itoa(c.Connections)) // no 503 for one too many
-	return c.run(ctx, true, nil, func(a withService) error { return c.measure(ctx, a) })
+	return c.runService(ctx, true, nil, func(s *contestant) error {
+		if _, err := s.conn.Exec(ctx, fillSQL, c.Comments); err != nil {
+			return fmt.Errorf("fill the discussion: %w", err)
+		}
+		path := "/novels/" + slug + "/discussion?limit=" + strconv.Itoa(tops)
+		ways := []*contestant{s.reading("JSON", "/api"+path), s.reading("page", path)}
+		if c.Profile != "" {
+			return s.profiled(ctx, "profile", 2*c.Duration, c.Profile, func(ctx context.Context) error {
+				_, err := takeTurns(ctx, ways, c.Connections, 0, c.Duration)
+				return err
+			})
+		}
+		peer := &contestant{
+			arena: s.arena, name: "the statement, printed", path: "/",
+			command: []string{s.self, "read-peer", "--database-url", s.databaseURL, "--slug", slug},
+		}
+		return peer.running(ctx, false, func() error { return c.compare(ctx, append(ways, peer)) })
+	})
 }
 
-func (c *ReadCommand) measure(ctx context.Context, a withService) (err error) {
-	conn, err := pgx.Connect(ctx, a.database.URL)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	_, err = conn.Exec(ctx, fillSQL, c.Comments)
-	if err := errors.Join(err, conn.Close(ctx)); err != nil {
-		return fmt.Errorf("fill the discussion: %w", err)
-	}
-	peer, err := a.StartReadPeer(ctx, a.database, slug)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, peer.Stop(context.WithoutCancel(ctx))) }()
-	path := "/novels/" + slug + "/discussion?limit=" + strconv.Itoa(tops)
-	all := []*contest.Contestant{a.service.Reading("JSON", "/api"+path), a.service.Reading("page", path), peer}
-	if c.Profile != "" {
-		return profiled(ctx, a.service, "profile", 2*c.Duration, c.Profile, func(ctx context.Context) error {
-			_, err := a.Rounds(ctx, all[:2], c.Connections, 0, c.Duration)
-			return err
-		})
-	}
-	rounds, err := a.Rounds(ctx, all, c.Connections, c.Rounds, c.Duration)
+func (c *readCommand) compare(ctx context.Context, all []*contestant) error {
+	rounds, err := takeTurns(ctx, all, c.Connections, c.Rounds, c.Duration)
 	if err != nil {
 		return err
 	}
 	for i := range 2 {
-		table, err := contest.Table([2]string{all[i].Name, peer.Name}, rounds[i], rounds[2])
-		if err != nil {
-			return err
-		}
 		fmt.Printf("\nA page of 50 comments out of %d; %d connections, %d rounds of %v\n%s", c.Comments, c.Connections,
-			c.Rounds, c.Duration, table)
+			c.Rounds, c.Duration, table([2]string{all[i].name, all[2].name}, rounds[i], rounds[2]))
 	}
 	return nil
 }
 
-// ReadPeerCommand is the process of the handler that readers are compared with.
-type ReadPeerCommand struct {
+// readPeerCommand is the process of the handler that readers are compared with.
+type readPeerCommand struct {
 	DatabaseURL string `name:"database-url" required:""`
 	Slug        string `required:""`
 }
 
 // Run serves until a signal comes, over the same pool as the service has.
-func (c *ReadPeerCommand) Run(ctx context.Context) error {
+func (c *readPeerCommand) Run(ctx context.Context) error {
 	return serve(ctx, func(string) (http.Handler, func(), error) {
 		pools, err := database.Open(ctx, c.DatabaseURL, 1, database.DefaultConnections(1))
 		if err != nil {

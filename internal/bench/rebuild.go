@@ -12,14 +12,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/internal/bench/contest"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
 
-// RebuildCommand is `bench rebuild`.
-type RebuildCommand struct {
-	ArenaFlags
+// rebuildCommand is `bench rebuild`.
+type rebuildCommand struct {
+	arenaFlags
 	Events      int           `default:"500000" help:"Comments in the log before the first round."`
 	Connections int           `default:"64" help:"Keep-alive connections."`
 	Pairs       int           `default:"6" help:"Pairs of rounds, one without and one with a rebuild of posts."`
@@ -29,43 +28,42 @@ type RebuildCommand struct {
 }
 
 // Run prints how many comments are accepted without and with a rebuild.
-func (c *RebuildCommand) Run(ctx context.Context) error {
-	return c.run(ctx, false, nil, func(a withService) error {
-		pool, err := pgxpool.New(ctx, a.database.URL)
+func (c *rebuildCommand) Run(ctx context.Context) error {
+	return c.runService(ctx, false, nil, func(s *contestant) error {
+		pool, err := pgxpool.New(ctx, s.databaseURL)
 		if err != nil {
 			return fmt.Errorf("open pool: %w", err)
 		}
 		defer pool.Close()
-		for _, step := range []func() error{
-			func() error { return a.preload(ctx, c.Events) },
-			func() error { return c.pairs(ctx, a, pool) },
-			func() error { return c.toTheEnd(ctx, a, pool) },
-			func() error { return a.service.Audit(ctx) },
-		} {
-			if err := step(); err != nil {
-				return err
-			}
+		if err := s.preload(ctx, c.Events); err != nil {
+			return err
 		}
-		return nil
+		if err := c.pairs(ctx, s, pool); err != nil {
+			return err
+		}
+		if err := c.toTheEnd(ctx, s, pool); err != nil {
+			return err
+		}
+		return s.audit(ctx)
 	})
 }
 
 // pairs alternates: without and with, with and without, …
-func (c *RebuildCommand) pairs(ctx context.Context, a withService, pool *pgxpool.Pool) error {
-	if _, err := a.Measure(ctx, a.service, c.Connections, c.Duration); err != nil { // warm-up
+func (c *rebuildCommand) pairs(ctx context.Context, s *contestant, pool *pgxpool.Pool) error {
+	if _, err := s.measure(ctx, c.Connections, c.Duration); err != nil { // warm-up
 		return err
 	}
 	var without, with, rates []float64
 	for pair := range c.Pairs {
-		var quiet, busy contest.Figures
+		var quiet, busy figures
 		var done work
 		for turn := range 2 {
 			var err error
 			if turn == pair%2 {
-				quiet, err = a.Measure(ctx, a.service, c.Connections, c.Duration)
+				quiet, err = s.measure(ctx, c.Connections, c.Duration)
 			} else {
 				err = c.rebuilding(ctx, pool, func(b *background) (err error) {
-					busy, err = a.Measure(ctx, a.service, c.Connections, c.Duration)
+					busy, err = s.measure(ctx, c.Connections, c.Duration)
 					done = b.done()
 					return err
 				})
@@ -75,34 +73,34 @@ func (c *RebuildCommand) pairs(ctx context.Context, a withService, pool *pgxpool
 			}
 		}
 		rate := float64(done.events) / done.took.Seconds()
-		without, with, rates = append(without, quiet.PerSecond), append(with, busy.PerSecond), append(rates, rate)
+		without, with, rates = append(without, quiet.perSecond), append(with, busy.perSecond), append(rates, rate)
 		// The processors that others kept busy are those of the round without: in the other one the rebuild would count among
 		// them.
 		const line = "pair %d: %6.0f comments/s without, %6.0f with (%.2f)   p99 %5.1f ms, %5.1f ms   catch-up %v, %v   " +
 			"rebuild %6.0f events/s (%s)   others: %.2f processors\n"
-		fmt.Printf(line, pair+1, quiet.PerSecond, busy.PerSecond, busy.PerSecond/quiet.PerSecond,
-			quiet.P99.Seconds()*1e3, busy.P99.Seconds()*1e3, quiet.CatchUp.Round(time.Millisecond),
-			busy.CatchUp.Round(time.Millisecond), rate, done.phase, quiet.Others)
+		fmt.Printf(line, pair+1, quiet.perSecond, busy.perSecond, busy.perSecond/quiet.perSecond,
+			millis(quiet.p99), millis(busy.p99), quiet.catchUp.Round(time.Millisecond),
+			busy.catchUp.Round(time.Millisecond), rate, done.phase, quiet.others)
 	}
-	ratios := contest.Ratios(with, without)
+	of := ratios(with, without)
 	fmt.Printf("medians: %.0f comments/s without, %.0f with a rebuild at %.0f events/s; ratio %.2f (%.2f–%.2f)\n",
-		contest.Median(without), contest.Median(with), contest.Median(rates), contest.Median(ratios), slices.Min(ratios),
-		slices.Max(ratios))
+		median(without), median(with), median(rates), median(of), slices.Min(of),
+		slices.Max(of))
 	return nil
 }
 
 // toTheEnd goes on with the rebuild until the new tables have taken over, in rounds of ingest.
-func (c *RebuildCommand) toTheEnd(ctx context.Context, a withService, pool *pgxpool.Pool) error {
+func (c *rebuildCommand) toTheEnd(ctx context.Context, s *contestant, pool *pgxpool.Pool) error {
 	return c.rebuilding(ctx, pool, func(b *background) error {
 		for b.done().switches == 0 {
 			before := b.done()
-			figures, err := a.Measure(ctx, a.service, c.Connections, c.Duration)
+			f, err := s.measure(ctx, c.Connections, c.Duration)
 			if err != nil {
 				return err
 			}
 			after := b.done()
 			fmt.Printf("to the end: %6.0f comments/s   p99 %5.1f ms   rebuild %6.0f events/s (%s, then %s)\n",
-				figures.PerSecond, figures.P99.Seconds()*1e3,
+				f.perSecond, millis(f.p99),
 				float64(after.events-before.events)/(after.took-before.took).Seconds(), before.phase, after.phase)
 		}
 		return nil
@@ -110,7 +108,7 @@ func (c *RebuildCommand) toTheEnd(ctx context.Context, a withService, pool *pgxp
 }
 
 // rebuilding rebuilds posts while do runs, and reads it.
-func (c *RebuildCommand) rebuilding(ctx context.Context, pool *pgxpool.Pool, do func(*background) error) error {
+func (c *rebuildCommand) rebuilding(ctx context.Context, pool *pgxpool.Pool, do func(*background) error) error {
 	rebuilding, stop := context.WithCancel(ctx)
 	defer stop()
 	b := &background{begun: make(chan struct{}), from: time.Now()}
@@ -120,21 +118,13 @@ func (c *RebuildCommand) rebuilding(ctx context.Context, pool *pgxpool.Pool, do 
 	if !c.Urgent {
 		config.Now = time.Now
 	}
-	ended, watched := make(chan error, 1), make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() { ended <- b.run(rebuilding, config) }()
 	select {
 	case <-b.begun:
 	case err := <-ended:
 		return err
 	}
-	watching, stopWatching := context.WithCancel(ctx)
-	defer stopWatching()
-	var reads int
-	go func() {
-		var err error
-		reads, err = watch(watching, pool)
-		watched <- err
-	}()
 	err := do(b)
 	for err == nil && b.done().phase == rebuild.Indexing { // an index that is interrupted is made again from the beginning
 		time.Sleep(50 * time.Millisecond)
@@ -145,14 +135,7 @@ func (c *RebuildCommand) rebuilding(ctx context.Context, pool *pgxpool.Pool, do 
 		}
 	}
 	stop()
-	err = errors.Join(err, <-ended)
-	stopWatching()
-	if err := errors.Join(err, <-watched); err != nil || b.done().switches == 0 {
-		return err
-	}
-	fmt.Printf("New tables took over %d times; %d reads of a discussion around that, each of one generation, "+
-		"missed nothing.\n", b.done().switches, reads)
-	return nil
+	return errors.Join(err, <-ended)
 }
 
 // background rebuilds posts again and again. What is interrupted, the next one goes on with.
@@ -196,30 +179,5 @@ func (b *background) run(ctx context.Context, config rebuild.Config) error {
 			return fmt.Errorf("rebuild in the background: %w", err)
 		}
 		b.switches.Add(1)
-	}
-}
-
-var errMixed = errors.New("an answer was not of one generation")
-
-// watch reads a discussion again and again until ctx ends, and returns how often. It fails with the first read that
-// fails, that is of two generations, or that misses what an earlier one has shown.
-func watch(ctx context.Context, pool *pgxpool.Pool) (reads int, err error) {
-	// One discussion, with the table named twice: whichever generation it is, it must be the same one in both places.
-	const watchSQL = `SELECT count(*), count(*) FILTER (WHERE p.tableoid <> q.tableoid), count(DISTINCT p.tableoid)
-FROM posts AS p JOIN posts AS q USING (post_id)
-WHERE p.thread_id = (SELECT thread_id FROM threads ORDER BY novel_id LIMIT 1) AND p.root_post_id IS NULL`
-	for seen := 0; ; time.Sleep(20 * time.Millisecond) {
-		var rows, mixed, generations int
-		err := pool.QueryRow(ctx, watchSQL).Scan(&rows, &mixed, &generations)
-		switch {
-		case ctx.Err() != nil:
-			return reads, nil //nolint:nilerr // the end
-		case err != nil:
-			return reads, fmt.Errorf("read while tables are exchanged: %w", err)
-		case mixed > 0 || generations > 1 || rows < seen:
-			return reads, fmt.Errorf("%w: %d comments after %d, %d generations", errMixed, rows, seen, generations)
-		}
-		seen = rows
-		reads++
 	}
 }

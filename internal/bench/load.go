@@ -1,4 +1,4 @@
-package contest
+package main
 
 import (
 	"bufio"
@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -30,7 +30,7 @@ type loadConfig struct {
 	Requests     int           // or after so many, all connections together; 0 for no such limit
 	Titles       int           // comments are about so many novels
 	Replies      float64       // share of comments that answer an earlier one, 0 to 1
-	Run          uint16        // makes the keys unique; 0 is prepare's own
+	Round        uint16        // makes the keys unique
 }
 
 // loadOutcome is what came of it.
@@ -49,12 +49,17 @@ const (
 	loadResult = "result "
 )
 
-// RunLoad is the process of a load, as Measure starts it.
-func RunLoad(ctx context.Context, encoded string, stdin io.Reader, stdout io.Writer) error {
+// loadCommand is the process of the load generator.
+type loadCommand struct {
+	Config string `arg:""`
+}
+
+// Run connects, waits for the start, and prints the outcome.
+func (c *loadCommand) Run(ctx context.Context) error {
 	// One processor is more than enough. Threads that wake each other would take time from those who are measured.
 	runtime.GOMAXPROCS(1)
 	var config loadConfig
-	if err := json.Unmarshal([]byte(encoded), &config); err != nil {
+	if err := json.Unmarshal([]byte(c.Config), &config); err != nil {
 		return fmt.Errorf("decode the load: %w", err)
 	}
 	l, err := openLoad(ctx, config)
@@ -62,20 +67,16 @@ func RunLoad(ctx context.Context, encoded string, stdin io.Reader, stdout io.Wri
 		return err
 	}
 	defer l.close()
-	if _, err := fmt.Fprintln(stdout, loadReady); err != nil {
-		return fmt.Errorf("say ready: %w", err)
-	}
-	if _, err := io.Copy(io.Discard, stdin); err != nil {
+	fmt.Println(loadReady)
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return fmt.Errorf("wait for the start: %w", err)
 	}
 	outcome, err := l.run()
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(stdout, loadResult); err != nil {
-		return fmt.Errorf("say the result: %w", err)
-	}
-	return json.NewEncoder(stdout).Encode(outcome)
+	fmt.Print(loadResult)
+	return json.NewEncoder(os.Stdout).Encode(outcome)
 }
 
 // load is a set of open connections.
@@ -89,13 +90,8 @@ type load struct {
 func openLoad(ctx context.Context, config loadConfig) (*load, error) {
 	l := &load{config: config, titles: make([]string, config.Titles), newest: make([]atomic.Uint64, config.Titles)}
 	for i := range l.titles {
-		l.titles[i] = Title(i)
-		l.newest[i].Store(uint64(newOrigin(0, 0, i)))
-	}
-	contents := make([]string, 512)
-	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // not a secret
-	for i := range contents {
-		contents[i] = Content(rng)
+		l.titles[i] = titleOf(i)
+		l.newest[i].Store(uint64(newOrigin(firstRound, 0, i)))
 	}
 	for i := range config.Connections {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", config.Host)
@@ -103,10 +99,9 @@ func openLoad(ctx context.Context, config loadConfig) (*load, error) {
 			l.close()
 			return nil, fmt.Errorf("connect: %w", err)
 		}
-		rng := rand.New(rand.NewPCG(uint64(config.Run), uint64(i))) //nolint:gosec // not a secret, never negative
 		l.clients = append(l.clients, &client{
 			load: l, index: i, conn: conn, reader: bufio.NewReaderSize(conn, 16<<10),
-			composer: newComposer(config, contents, rng), failed: map[string]int{},
+			composer: newComposer(config, i), failed: map[string]int{},
 		})
 	}
 	return l, nil
@@ -137,7 +132,7 @@ func (l *load) run() (loadOutcome, error) {
 	}
 	slices.Sort(latencies)
 	outcome.Accepted = len(latencies)
-	outcome.P50, outcome.P99 = Percentile(latencies, 50), Percentile(latencies, 99)
+	outcome.P50, outcome.P99 = percentile(latencies, 50), percentile(latencies, 99)
 	return outcome, err
 }
 
@@ -165,7 +160,7 @@ func prepare(ctx context.Context, config loadConfig) error {
 			return fmt.Errorf("set deadline: %w", err)
 		}
 		for i := c.index; i < len(l.titles); i += len(l.clients) {
-			status, body, err := c.exchange(c.composer.compose(newOrigin(0, 0, i), l.titles[i], false, 0, time.Now()))
+			status, body, err := c.exchange(c.composer.compose(newOrigin(firstRound, 0, i), l.titles[i], false, 0, time.Now()))
 			if err == nil && status != http.StatusCreated && status != http.StatusOK {
 				err = fmt.Errorf("%w: status %d: %s", errAnswer, status, body)
 			}
@@ -226,7 +221,7 @@ func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, er
 // comment sends the next comment.
 func (c *client) comment(now time.Time) (failure string, err error) {
 	const sampling = 32 // answers that share one look at the body
-	own := newOrigin(c.load.config.Run, c.index, c.ordinal)
+	own := newOrigin(c.load.config.Round, c.index, c.ordinal)
 	title := c.composer.rng.IntN(len(c.load.titles))
 	reply := c.composer.rng.Float64() < c.load.config.Replies
 	parent := origin(c.load.newest[title].Load())

@@ -1,4 +1,4 @@
-package contest
+package main
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// ProcessTime returns what a process has used since it began, user and system, without its children.
-func ProcessTime(pid int) (time.Duration, error) {
+// processTime returns what a process has used since it began, user and system, without its children.
+func processTime(pid int) (time.Duration, error) {
 	if used, ok := clock(pid); ok {
 		return used, nil
 	}

@@ -1,6 +1,4 @@
-//go:build linux
-
-package contest
+package main
 
 import (
 	"errors"

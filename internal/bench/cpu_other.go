@@ -1,6 +1,6 @@
 //go:build !linux
 
-package contest
+package main
 
 import "time"
 

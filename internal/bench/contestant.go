@@ -1,0 +1,286 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// contestant is an endpoint that is measured. It runs between start and stop; its database lives as long as the arena.
+type contestant struct {
+	*arena
+	name        string
+	command     []string // program and arguments
+	databaseURL string
+	integration uuid.UUID
+	apiKey      string
+	path        string // what readers ask for; "" for a contestant that takes comments in
+	storedSQL   string // returns how many comments are stored
+	fill        func(ctx context.Context, n int) error
+
+	// While it runs:
+	*process
+	url, opsURL string // opsURL serves profiles; "" for peers
+	follows     bool   // projections work after the answers
+	conn        *pgx.Conn
+	audited     struct {
+		begun    bool
+		before   int // comments stored before the first round
+		accepted int
+		unknown  int // answers that do not tell whether the comment was stored
+	}
+}
+
+// newService makes a database for a novelgate, and an integration in it. The service gets the flags.
+func (a *arena) newService(ctx context.Context, name, binary string, flags []string) (*contestant, error) {
+	const unlimited = "100000000" // per minute
+	url, err := a.createDatabase(ctx, "bench_"+strings.ReplaceAll(name, " ", "_"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := command(ctx, binary, "migrate", "--database-url", url, "--json").Output(); err != nil {
+		return nil, fmt.Errorf("novelgate migrate: %w", err)
+	}
+	out, err := command(ctx, binary, "integration", "create", "bench", "--database-url", url, "--json",
+		"--posts-per-minute", unlimited, "--novels-per-minute", unlimited,
+		"--capability", "novels", "--capability", "posts").Output()
+	if err != nil {
+		return nil, fmt.Errorf("novelgate integration create: %w", err)
+	}
+	var made struct {
+		IntegrationID uuid.UUID
+		APIKey        string
+	}
+	if err := json.Unmarshal(out, &made); err != nil {
+		return nil, fmt.Errorf("decode the integration: %w", err)
+	}
+	c := &contestant{
+		arena: a, name: name, databaseURL: url, integration: made.IntegrationID, apiKey: made.APIKey,
+		storedSQL: `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1'`,
+		command: append([]string{
+			binary, "serve", "--database-url", url, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+			"--log-level", "warn", "--data-dir", a.dir,
+		}, flags...),
+	}
+	c.fill = func(ctx context.Context, n int) error { return c.fillLog(ctx, a.Titles, n) }
+	return c, nil
+}
+
+// newPeer makes a database for a CRUD peer with a pool of connections.
+func (a *arena) newPeer(ctx context.Context, pool int) (*contestant, error) {
+	url, err := a.createDatabase(ctx, "bench_peer")
+	if err != nil {
+		return nil, err
+	}
+	c := &contestant{
+		arena: a, name: "CRUD, pool of " + strconv.Itoa(pool), databaseURL: url, integration: uuid.New(),
+		apiKey: uuid.NewString(), storedSQL: `SELECT count(*) FROM posts`,
+	}
+	c.command = []string{
+		a.self, "peer", "--database-url", url, "--key", c.apiKey, "--integration", c.integration.String(),
+		"--pool", strconv.Itoa(pool),
+	}
+	c.fill = c.fillPeer
+	return c, createPeerTables(ctx, url)
+}
+
+// reading is a running contestant as readers of a path see it.
+func (c *contestant) reading(name, path string) *contestant {
+	return &contestant{arena: c.arena, name: name, url: c.url, opsURL: c.opsURL, process: c.process, path: path}
+}
+
+// running starts the contestant, calls use, and stops it.
+func (c *contestant) running(ctx context.Context, paused bool, use func() error) (err error) {
+	if err := c.start(ctx, paused); err != nil {
+		return errors.Join(fmt.Errorf("start %s: %w", c.name, err), c.stop(ctx))
+	}
+	defer func() { err = errors.Join(err, c.stop(ctx)) }()
+	return use()
+}
+
+// start runs the process until it listens, and prepares the novels. Paused, a service does not run its asynchronous
+// projections.
+func (c *contestant) start(ctx context.Context, paused bool) (err error) {
+	c.audited.begun = false
+	isService := c.command[0] != c.self
+	args, ready := slices.Clone(c.command[1:]), peerReady
+	if isService {
+		ready = "Novelgate is listening on "
+		if c.follows = !paused; paused {
+			args = append(args, "--pause-projections")
+		}
+	}
+	if c.process, err = launch(ctx, c.command[0], args...); err != nil {
+		return err
+	}
+	if c.url, err = c.await(ready); err != nil {
+		return err
+	}
+	if isService {
+		if c.opsURL, err = c.await("Operations (metrics, health, pprof) on "); err != nil {
+			return err
+		}
+	}
+	if c.storedSQL == "" {
+		return nil // it takes no comments
+	}
+	if c.conn, err = pgx.Connect(ctx, c.databaseURL); err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	return prepare(ctx, c.load())
+}
+
+// stop ends the process.
+func (c *contestant) stop(ctx context.Context) error {
+	if c.conn != nil {
+		_ = c.conn.Close(context.WithoutCancel(ctx)) // of no more use
+	}
+	if c.process == nil {
+		return nil
+	}
+	if err := c.process.stop(); err != nil {
+		return fmt.Errorf("stop %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// preload stores n comments as if they had been delivered earlier, and waits for the projections.
+func (c *contestant) preload(ctx context.Context, n int) error {
+	if n == 0 {
+		return nil
+	}
+	begun := time.Now()
+	if err := c.fill(ctx, n); err != nil {
+		return err
+	}
+	if _, err := c.settle(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d comments stored and projected in %v\n", c.name, n, time.Since(begun).Round(time.Second))
+	return c.checkpoint(ctx)
+}
+
+const caughtUpSQL = `SELECT NOT EXISTS (
+    SELECT FROM projections p
+    WHERE (p.transaction_id, p.position) < (SELECT e.transaction_id, e.position FROM events e
+        ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1)
+)`
+
+// settle returns when the projections have caught up, and how long that took.
+func (c *contestant) settle(ctx context.Context) (time.Duration, error) {
+	if !c.follows {
+		return 0, nil
+	}
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		var done bool
+		if err := c.conn.QueryRow(ctx, caughtUpSQL).Scan(&done); err != nil {
+			return 0, fmt.Errorf("look whether %s has caught up: %w", c.name, err)
+		}
+		if done {
+			return time.Since(start), nil
+		}
+	}
+}
+
+// beginAudit counts the comments that are stored before the first round since the start.
+func (c *contestant) beginAudit(ctx context.Context) (err error) {
+	if c.audited.begun {
+		return nil
+	}
+	c.audited.begun, c.audited.accepted, c.audited.unknown = true, 0, 0
+	c.audited.before, err = c.stored(ctx)
+	return err
+}
+
+// audit fails unless the comments that were accepted in all rounds since the start are stored, and no others.
+func (c *contestant) audit(ctx context.Context) error {
+	now, err := c.stored(ctx)
+	if err != nil {
+		return err
+	}
+	if got := now - c.audited.before; got < c.audited.accepted || got > c.audited.accepted+c.audited.unknown {
+		return fmt.Errorf("%s accepted %d comments and stored %d", c.name, c.audited.accepted, got)
+	}
+	return nil
+}
+
+// stored counts the comments; a contestant for readers has none.
+func (c *contestant) stored(ctx context.Context) (n int, err error) {
+	if c.conn == nil {
+		return 0, nil
+	}
+	if err := c.conn.QueryRow(ctx, c.storedSQL).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count the comments of %s: %w", c.name, err)
+	}
+	return n, nil
+}
+
+// process is a child process that reports on its standard output, line by line.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines *bufio.Scanner
+}
+
+func launch(ctx context.Context, program string, args ...string) (*process, error) {
+	cmd := command(ctx, program, args...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open standard input: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open standard output: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s %s: %w", program, args[0], err)
+	}
+	return &process{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}, nil
+}
+
+func command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own programs
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// await reads lines until one begins with prefix, and returns the rest of it.
+func (p *process) await(prefix string) (string, error) {
+	for p.lines.Scan() {
+		if rest, ok := strings.CutPrefix(p.lines.Text(), prefix); ok {
+			return strings.TrimSpace(rest), nil
+		}
+	}
+	return "", errors.Join(fmt.Errorf("the process ended before it printed %q", prefix), p.lines.Err())
+}
+
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // the only error is that it has ended
+	return p.wait()
+}
+
+// wait drains the output and returns when the process has ended.
+func (p *process) wait() error {
+	for p.lines.Scan() {
+		continue
+	}
+	if err := p.cmd.Wait(); err != nil {
+		return fmt.Errorf("%s: %w", p.cmd.Path, err)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/commands/request"
+	"novelgate/internal/problem"
+	"novelgate/internal/title"
+)
+
+// peerCommand is the process of the peer that the service is measured against: the same comment endpoint as a plain
+// handler over tables, one transaction per request. It is meant to be as good as this shape gets: prepared statements,
+// a pool of a sensible size, one statement per step, time-ordered identifiers, and the same decoder of request bodies
+// as the service, so that only the write path differs. It counts no requests and keeps no metrics.
+type peerCommand struct {
+	DatabaseURL string    `name:"database-url" required:""`
+	Key         string    `required:"" help:"API key."`
+	Integration uuid.UUID `required:"" help:"Integration of the key."`
+	Pool        int32     `required:"" help:"Database connections."`
+}
+
+// Run serves until a signal comes.
+func (c *peerCommand) Run(ctx context.Context) error {
+	return serve(ctx, func(url string) (http.Handler, func(), error) {
+		config, err := pgxpool.ParseConfig(c.DatabaseURL)
+		if err != nil {
+			return nil, nil, fmt.Errorf("parse database URL: %w", err)
+		}
+		config.MaxConns = c.Pool
+		pool, err := pgxpool.NewWithConfig(ctx, config)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open pool: %w", err)
+		}
+		p := &peer{pool: pool, keySum: sha256.Sum256([]byte(c.Key)), integration: c.Integration, publicURL: url}
+		router := mux.NewRouter()
+		router.HandleFunc("/api/integrations/posts", p.handlePost).Methods(http.MethodPost)
+		return router, pool.Close, nil
+	})
+}
+
+//go:embed crud.sql
+var peerTablesSQL string
+
+func createPeerTables(ctx context.Context, databaseURL string) (err error) {
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	if _, err := conn.Exec(ctx, peerTablesSQL); err != nil {
+		return fmt.Errorf("create the tables of the peer: %w", err)
+	}
+	return nil
+}
+
+// peer imports the comments of one integration.
+type peer struct {
+	pool        *pgxpool.Pool
+	keySum      [sha256.Size]byte // of its API key
+	integration uuid.UUID
+	publicURL   string // prefix of the URLs in answers
+}
+
+// peerAnswer has the members of the service's own answer.
+type peerAnswer struct {
+	Created      bool       `json:"created"`
+	PostID       uuid.UUID  `json:"postId"`
+	ThreadID     uuid.UUID  `json:"threadId"`
+	ParentPostID *uuid.UUID `json:"parentPostId"`
+	URL          string     `json:"url"`
+
+	slug string
+}
+
+// handlePost handles the POST /api/integrations/posts route.
+func (p *peer) handlePost(w http.ResponseWriter, r *http.Request) {
+	answer, err := p.post(r)
+	if err != nil {
+		problem.Write(w, "", err)
+		return
+	}
+	id := answer.PostID.String()
+	answer.URL = p.publicURL + "/novels/" + answer.slug + "/discussion?post=" + id + "#post-" + id
+	encoded, err := json.Marshal(answer)
+	if err != nil {
+		problem.Write(w, "", fmt.Errorf("encode answer: %w", err))
+		return
+	}
+	status := http.StatusOK
+	if answer.Created {
+		status = http.StatusCreated
+		w.Header().Set("Location", answer.URL)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(encoded) //nolint:gosec // JSON; a failing connection is the client's affair
+}
+
+func (p *peer) post(r *http.Request) (answer peerAnswer, err error) {
+	const maxBody = 32 << 10
+	receivedAt := time.Now()
+	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || sha256.Sum256([]byte(secret)) != p.keySum {
+		return answer, problem.Unauthorized("The API key is not valid.")
+	}
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		mediaType != "application/json" {
+		return answer, problem.UnsupportedMediaType(r.Header.Get("Content-Type"))
+	}
+	if r.ContentLength < 0 || r.ContentLength > maxBody {
+		return answer, problem.PayloadTooLarge(maxBody)
+	}
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return answer, problem.MalformedBody("The request body ended early.").WithCause(err)
+	}
+	key, err := request.IdempotencyKey(r.Header)
+	if err != nil {
+		return answer, err // already a problem
+	}
+	post, err := request.DecodePost(body, receivedAt)
+	if err != nil {
+		return answer, err // already a problem
+	}
+	ctx := r.Context()
+	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		answer, err = p.importPost(ctx, tx, key, post, receivedAt)
+		return err
+	})
+	return answer, err
+}
+
+const (
+	findNovelSQL = `SELECT n.novel_id, n.slug, t.thread_id
+FROM novels n LEFT JOIN threads t ON t.novel_id = n.novel_id
+WHERE lower(n.title) = lower($1)`
+
+	insertNovelSQL = `INSERT INTO novels (novel_id, title, slug, created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (lower(title)) DO NOTHING`
+
+	insertThreadSQL = `INSERT INTO threads (thread_id, novel_id) VALUES ($1, $2) ON CONFLICT (novel_id) DO NOTHING`
+
+	findParentSQL = `SELECT post_id FROM posts WHERE integration_id = $1 AND idempotency_key = $2 AND thread_id = $3`
+
+	insertPostSQL = `INSERT INTO posts (post_id, integration_id, idempotency_key, thread_id, parent_post_id, author_uuid, username,
+                   chapter_number, content, written_at, received_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::numeric, $9, $10, $11)
+ON CONFLICT (integration_id, idempotency_key) DO NOTHING`
+
+	findPostSQL = `SELECT p.post_id, p.thread_id, p.parent_post_id, n.slug
+FROM posts p JOIN threads t USING (thread_id) JOIN novels n USING (novel_id)
+WHERE p.integration_id = $1 AND p.idempotency_key = $2`
+)
+
+// importPost carries out one command.
+func (p *peer) importPost(
+	ctx context.Context, tx pgx.Tx, key string, post request.Post, receivedAt time.Time,
+) (answer peerAnswer, err error) {
+	answer.Created, answer.PostID = true, uuid.Must(uuid.NewV7())
+	if answer.ThreadID, answer.slug, err = findThread(ctx, tx, post.Title, receivedAt); err != nil {
+		return answer, err
+	}
+	if post.ParentKey != nil {
+		var parent uuid.UUID
+		err := tx.QueryRow(ctx, findParentSQL, p.integration, *post.ParentKey, answer.ThreadID).Scan(&parent)
+		if err == nil {
+			answer.ParentPostID = &parent
+		} else if !errors.Is(err, pgx.ErrNoRows) { // an unknown parent makes a top-level comment
+			return answer, fmt.Errorf("find parent: %w", err)
+		}
+	}
+	tag, err := tx.Exec(ctx, insertPostSQL, answer.PostID, p.integration, key, answer.ThreadID, answer.ParentPostID,
+		post.AuthorUUID, post.Username, (*string)(post.Chapter), post.Content, post.WrittenAt, receivedAt)
+	if err != nil {
+		return answer, fmt.Errorf("insert post: %w", err)
+	}
+	if tag.RowsAffected() == 0 { // the key was used before
+		answer.Created = false
+		if err := tx.QueryRow(ctx, findPostSQL, p.integration, key).Scan(&answer.PostID, &answer.ThreadID,
+			&answer.ParentPostID, &answer.slug); err != nil {
+			return answer, fmt.Errorf("find post: %w", err)
+		}
+	}
+	return answer, nil
+}
+
+// findThread returns the discussion of a novel, and the novel's slug. What does not exist yet is created.
+func findThread(
+	ctx context.Context, tx pgx.Tx, spelling string, now time.Time,
+) (thread uuid.UUID, slug string, err error) {
+	var novel uuid.UUID
+	var found uuid.NullUUID
+	find := func() error { return tx.QueryRow(ctx, findNovelSQL, spelling).Scan(&novel, &slug, &found) }
+	err = find()
+	if errors.Is(err, pgx.ErrNoRows) {
+		if _, err := tx.Exec(ctx, insertNovelSQL, uuid.Must(uuid.NewV7()), spelling, title.Slug(spelling), now); err != nil {
+			return uuid.Nil, "", fmt.Errorf("insert novel: %w", err)
+		}
+		err = find()
+	}
+	if err == nil && !found.Valid {
+		if _, err := tx.Exec(ctx, insertThreadSQL, uuid.Must(uuid.NewV7()), novel); err != nil {
+			return uuid.Nil, "", fmt.Errorf("insert thread: %w", err)
+		}
+		err = find()
+	}
+	if err != nil {
+		return uuid.Nil, "", fmt.Errorf("find novel: %w", err)
+	}
+	return found.UUID, slug, nil
+}

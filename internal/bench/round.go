@@ -1,0 +1,273 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// figures are the result of one round of one contestant.
+type figures struct {
+	accepted  int
+	perSecond float64
+	p50, p99  time.Duration
+	// Processor time per accepted request, user and system, up to when the contestant had caught up.
+	service, database, generator time.Duration
+	catchUp                      time.Duration  // from the last answer to when the contestant had caught up
+	others                       float64        // processors that other processes kept busy: noise
+	bytes                        int            // of the body that every reader got
+	failed                       map[string]int // answers other than the expected one
+}
+
+// takeTurns measures contestants in a different order each time: a warm-up round each that does not count, then rounds
+// that do. It returns the rounds of each contestant.
+func takeTurns(
+	ctx context.Context, contestants []*contestant, connections, rounds int, duration time.Duration,
+) ([][]figures, error) {
+	all := make([][]figures, len(contestants))
+	for round := range rounds + 1 {
+		for i := range contestants {
+			turn := (i + round) % len(contestants)
+			f, err := contestants[turn].measure(ctx, connections, duration)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				all[turn] = append(all[turn], f)
+			}
+		}
+	}
+	return all, nil
+}
+
+// duel measures two contestants pair by pair and prints the table.
+func duel(ctx context.Context, both []*contestant, connections, pairs int, duration time.Duration) error {
+	rounds, err := takeTurns(ctx, both, connections, pairs, duration)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nConnections: %d; %d pairs of %v\n%s", connections, pairs, duration,
+		table([2]string{both[0].name, both[1].name}, rounds[0], rounds[1]))
+	return nil
+}
+
+// measure runs one round.
+func (c *contestant) measure(ctx context.Context, connections int, duration time.Duration) (figures, error) {
+	return c.round(ctx, connections, duration, 0)
+}
+
+// deliver runs one round of n requests, however long it takes.
+func (c *contestant) deliver(ctx context.Context, connections, n int) (figures, error) {
+	const noLimit = 7 * 24 * time.Hour
+	return c.round(ctx, connections, noLimit, n)
+}
+
+func (c *contestant) round(ctx context.Context, connections int, duration time.Duration, n int) (figures, error) {
+	c.rounds++
+	config := c.load()
+	config.Connections, config.Duration, config.Requests = connections, duration, n
+	f, err := c.loaded(ctx, config)
+	if err != nil {
+		return f, fmt.Errorf("measure %s: %w", c.name, err)
+	}
+	c.audited.accepted += f.accepted
+	for _, n := range f.failed {
+		c.audited.unknown += n
+	}
+	return f, nil
+}
+
+// load is the configuration of a load without what is different in each round.
+func (c *contestant) load() loadConfig {
+	return loadConfig{
+		Host: strings.TrimPrefix(c.url, "http://"), APIKey: c.apiKey, Path: c.path, Titles: c.Titles, Replies: c.Replies,
+		Round: c.rounds,
+	}
+}
+
+func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, err error) {
+	if err := c.beginAudit(ctx); err != nil {
+		return f, err
+	}
+	encoded, err := json.Marshal(config) //nolint:gosec // the key is for this run
+	if err != nil {
+		return f, fmt.Errorf("encode the load: %w", err)
+	}
+	generator, err := launch(ctx, c.self, "load", string(encoded))
+	if err != nil {
+		return f, err
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			err = errors.Join(err, generator.stop())
+		}
+	}()
+	if _, err := generator.await(loadReady); err != nil {
+		return f, err
+	}
+	before, err := c.used(c.cmd.Process.Pid)
+	if err != nil {
+		return f, err
+	}
+	if err := generator.stdin.Close(); err != nil {
+		return f, fmt.Errorf("start the load: %w", err)
+	}
+	line, err := generator.await(loadResult)
+	if err != nil {
+		return f, err
+	}
+	catchUp, err := c.settle(ctx)
+	if err != nil {
+		return f, err
+	}
+	after, err := c.used(c.cmd.Process.Pid)
+	if err != nil {
+		return f, err
+	}
+	ended = true
+	if err := generator.wait(); err != nil {
+		return f, err
+	}
+	var result loadOutcome
+	if err := json.Unmarshal([]byte(line), &result); err != nil {
+		return f, fmt.Errorf("decode the outcome of the load: %w", err)
+	}
+	own := generator.cmd.ProcessState.UserTime() + generator.cmd.ProcessState.SystemTime()
+	service, database := after.service-before.service, after.database-before.database
+	others := after.machine - before.machine - service - database - own
+	n := time.Duration(max(result.Accepted, 1))
+	return figures{
+		accepted: result.Accepted, perSecond: float64(result.Accepted) / result.Elapsed.Seconds(),
+		p50: result.P50, p99: result.P99, service: service / n, database: database / n, generator: own / n,
+		catchUp: catchUp, others: max(0, others.Seconds()/after.at.Sub(before.at).Seconds()),
+		bytes: result.Bytes, failed: result.Failed,
+	}, nil
+}
+
+// used is the processor time so far of a process, of the database server, and of the whole machine.
+type used struct {
+	service, database, machine time.Duration
+	at                         time.Time
+}
+
+func (a *arena) used(service int) (u used, err error) {
+	if u.service, err = processTime(service); err != nil {
+		return u, err
+	}
+	if u.database, err = familyTime(a.postmaster); err != nil {
+		return u, err
+	}
+	u.machine, err = machineTime()
+	u.at = time.Now()
+	return u, err
+}
+
+func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }
+func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
+
+// lines are the lines of a table.
+var lines = []struct {
+	name   string
+	format string
+	value  func(figures) float64
+	ratio  bool // of the two means something
+}{
+	{"accepted/s", "%.0f", func(f figures) float64 { return f.perSecond }, true},
+	{"p50, ms", "%.2f", func(f figures) float64 { return millis(f.p50) }, true},
+	{"p99, ms", "%.2f", func(f figures) float64 { return millis(f.p99) }, true},
+	{"CPU per request, µs: service", "%.1f", func(f figures) float64 { return micros(f.service) }, true},
+	{"CPU per request, µs: database", "%.1f", func(f figures) float64 { return micros(f.database) }, true},
+	{"CPU per request, µs: sum", "%.1f", func(f figures) float64 { return micros(f.service + f.database) }, true},
+	{"CPU per request, µs: load generator", "%.1f", func(f figures) float64 { return micros(f.generator) }, false},
+	{"caught up after, ms", "%.0f", func(f figures) float64 { return millis(f.catchUp) }, false},
+	{"bytes for a reader", "%.0f", func(f figures) float64 { return float64(f.bytes) }, false},
+	{"noise: processors busy elsewhere", "%.2f", func(f figures) float64 { return f.others }, false},
+}
+
+// table shows the rounds of two contestants: the median of each figure for both, and the median, least and most of the
+// ratios first/second of the single rounds.
+func table(names [2]string, first, second []figures) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "median of\t%s\t%s\tratio\tmin\tmax\t\n", names[0], names[1])
+	for _, line := range lines {
+		var a, b []float64
+		for i := range first {
+			a, b = append(a, line.value(first[i])), append(b, line.value(second[i]))
+		}
+		if slices.Max(a) == 0 && slices.Max(b) == 0 {
+			continue
+		}
+		fmt.Fprintf(&text, "%s\t"+line.format+"\t"+line.format+"\t", line.name, median(a), median(b))
+		if line.ratio && !slices.Contains(b, 0) {
+			of := ratios(a, b)
+			fmt.Fprintf(&text, "%.2f\t%.2f\t%.2f\t\n", median(of), slices.Min(of), slices.Max(of))
+		} else {
+			text.WriteString("\t\t\t\n")
+		}
+	}
+	return align(text.String()) + failures(names[0], first...) + failures(names[1], second...)
+}
+
+// align turns the cells of lines, each ended by a tab, into columns.
+func align(cells string) string {
+	var text strings.Builder
+	aligned := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = io.WriteString(aligned, cells) // a strings.Builder never fails
+	_ = aligned.Flush()                   // likewise
+	return text.String()
+}
+
+// line shows the figures of one round in one line; CPU is that of the service and its database, per request.
+func (f figures) line(name string) string {
+	return fmt.Sprintf("%-18s %8.0f/s   p50 %7.2f ms   p99 %7.2f ms   CPU %6.1f + %6.1f µs   noise %.2f\n", name,
+		f.perSecond, millis(f.p50), millis(f.p99), micros(f.service), micros(f.database), f.others) + failures(name, f)
+}
+
+func failures(name string, rounds ...figures) string {
+	failed := map[string]int{}
+	for _, f := range rounds {
+		for what, n := range f.failed {
+			failed[what] += n
+		}
+	}
+	var text strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(failed)) {
+		fmt.Fprintf(&text, "%s FAILED: %d × %s\n", name, failed[what], what)
+	}
+	return text.String()
+}
+
+// median of an even number of values is the mean of the middle two.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// ratios divides pair by pair.
+func ratios(dividends, divisors []float64) []float64 {
+	list := make([]float64, len(dividends))
+	for i := range list {
+		list[i] = dividends[i] / divisors[i]
+	}
+	return list
+}
+
+// percentile returns the smallest sample that at least p percent of the sorted samples do not exceed (nearest rank), or
+// 0 without samples.
+func percentile[T cmp.Ordered](sorted []T, p int) (sample T) {
+	if len(sorted) == 0 {
+		return sample
+	}
+	rank := int(math.Ceil(float64(p*len(sorted)) / 100))
+	return sorted[max(rank, 1)-1]
+}
