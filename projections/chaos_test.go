@@ -178,11 +178,7 @@ func write(t *testing.T, pool *pgxpool.Pool, wake *eventlog.Wake, writer uint64,
 func appendLate(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorded, late time.Duration) {
 	t.Helper()
 	err := pgx.BeginFunc(context.Background(), pool, func(tx pgx.Tx) error {
-		var batch pgx.Batch
-		if err := eventlog.Queue(&batch, recorded); err != nil {
-			return err
-		}
-		if err := tx.SendBatch(context.Background(), &batch).Close(); err != nil {
+		if err := projections.Append(context.Background(), tx, recorded...); err != nil {
 			return err
 		}
 		time.Sleep(late)
@@ -227,11 +223,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, comments(random, "older", 5)); err != nil {
-		t.Fatal(err)
-	}
-	if err := older.SendBatch(t.Context(), &batch).Close(); err != nil {
+	if err := projections.Append(t.Context(), older, comments(random, "older", 5)...); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {

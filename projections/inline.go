@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 )
 
 // Inline returns the projections that are written in the transaction that appends.
@@ -22,6 +23,34 @@ func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Record
 			return fmt.Errorf("queue projection %s: %w", projection.Name(), err)
 		}
 	}
+	return nil
+}
+
+// Append appends events in one transaction, with the inline projections, and notifies all processes. It is for programs
+// that append now and then; a service runs eventlog.Wake.Notify.
+func Append(ctx context.Context, db interface {
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}, recorded ...events.Recorded,
+) error {
+	var batch pgx.Batch
+	if err := QueueAppend(ctx, &batch, recorded); err != nil {
+		return err
+	}
+	if err := db.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	return nil
+}
+
+// QueueAppend adds to a batch the statements of Append.
+func QueueAppend(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error {
+	if err := eventlog.Queue(batch, recorded); err != nil {
+		return err
+	}
+	if err := QueueInline(ctx, batch, recorded); err != nil {
+		return err
+	}
+	eventlog.QueueNotification(batch)
 	return nil
 }
 

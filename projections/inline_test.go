@@ -194,7 +194,7 @@ func TestRebuildEqualsInline(t *testing.T) {
 			for range rapid.IntRange(1, 6).Draw(r, "steps") {
 				w.step(r)
 			}
-			if err := appendInline(t.Context(), pool, w.decided); err != nil {
+			if err := projections.Append(t.Context(), pool, w.decided...); err != nil {
 				r.Fatal(err)
 			}
 			w.decided = nil

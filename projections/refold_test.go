@@ -20,8 +20,8 @@ func catalogue(t *testing.T, titles ...string) *pgxpool.Pool {
 	pool := newPool(t)
 	for i, spelled := range titles {
 		slug := string(rune('a' + i))
-		err := appendInline(t.Context(), pool, history(events.NovelStream, novelNumber(i+1), 1,
-			events.NovelCreated{Title: spelled, Slug: slug, Author: "A", State: "published"}))
+		err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(i+1), 1,
+			events.NovelCreated{Title: spelled, Slug: slug, Author: "A", State: "published"})...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,12 +138,12 @@ func TestRefoldPrefersNovels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
-			if err := appendInline(t.Context(), pool, history(events.NovelStream, novelNumber(1), 1, c.first...)); err != nil {
+			if err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(1), 1, c.first...)...); err != nil {
 				t.Fatal(err)
 			}
 			builtWith(t, pool, "another table", map[int]string{1: "straße"})
-			if err := appendInline(t.Context(), pool, history(events.NovelStream, novelNumber(2), 1,
-				events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})); err != nil {
+			if err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(2), 1,
+				events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})...); err != nil {
 				t.Fatal(err)
 			}
 			merges, err := projections.RefoldTitles(t.Context(), pool)
@@ -170,8 +170,8 @@ func TestRefoldMerges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := appendInline(t.Context(), pool, history(events.NovelStream, novelNumber(4), 1,
-		events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})); err != nil {
+	if err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(4), 1,
+		events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})...); err != nil {
 		t.Fatal(err)
 	}
 	builtWith(t, pool, "another table", nil)

@@ -66,7 +66,7 @@ func (w testWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// append1 appends events in one transaction.
+// append1 appends events in one transaction, without the inline projections: generated histories may contradict them.
 func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	t.Helper()
 	var batch pgx.Batch

@@ -94,14 +94,9 @@ func skip(
 		Source: "staff/projections/" + name,
 		Event:  skipped, Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
 	}
-	var writes pgx.Batch
-	if err := eventlog.Queue(&writes, []events.Recorded{recorded}); err != nil {
-		return skipped, err
-	}
-	eventlog.QueueNotification(&writes)
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if err := tx.SendBatch(ctx, &writes).Close(); err != nil {
-			return fmt.Errorf("append: %w", err)
+		if err := Append(ctx, tx, recorded); err != nil {
+			return err
 		}
 		tag, err := tx.Exec(ctx, skipSQL, name, at.TransactionID, at.Ordinal)
 		if err == nil && tag.RowsAffected() == 0 {

@@ -1,7 +1,6 @@
 package projections_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,13 +11,11 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/novel"
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
@@ -250,13 +247,4 @@ func distinct(from rune, n int) string {
 		b.WriteRune(r)
 	}
 	return b.String()
-}
-
-// appendInline appends as the committer does: the log and the inline projections in one transaction.
-func appendInline(ctx context.Context, pool *pgxpool.Pool, recorded []events.Recorded) error {
-	var batch pgx.Batch
-	if err := errors.Join(eventlog.Queue(&batch, recorded), projections.QueueInline(ctx, &batch, recorded)); err != nil {
-		return err
-	}
-	return pool.SendBatch(ctx, &batch).Close()
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -82,21 +81,14 @@ func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event 
 		source = events.PostsSource(w.platform)
 	}
 	w.serial++
-	recorded := []events.Recorded{{
+	recorded := events.Recorded{
 		StreamType: streamType, StreamID: stream, StreamVersion: w.versions[stream], ID: key, Source: source, Event: event,
 		Metadata: events.Metadata{Actor: "test"},
-	}}
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Fatalf("queue event: %v", err)
 	}
-	if err := projections.QueueInline(context.Background(), &batch, recorded); err != nil {
-		t.Fatalf("queue projections: %v", err)
-	}
-	if err := w.General.SendBatch(context.Background(), &batch).Close(); err != nil {
+	if err := projections.Append(context.Background(), w.General, recorded); err != nil {
 		t.Fatalf("append %s: %v", event.Type(), err)
 	}
-	history, err := eventlog.ReadStream(context.Background(), w.General, recorded[0].StreamType, stream,
+	history, err := eventlog.ReadStream(context.Background(), w.General, recorded.StreamType, stream,
 		w.versions[stream]-1)
 	if err != nil || len(history) != 1 {
 		t.Fatalf("read back %s: %d events, %v", event.Type(), len(history), err)

@@ -30,7 +30,7 @@ type Parent struct {
 }
 
 // Into decides an import into the thread of a novel. The first comment opens the thread: threadID is uuid.Nil, and
-// opens is true. A comment whose parent is not in this thread is stored as a top-level comment (SPEC section 3, rule 5).
+// opens is true. A comment whose parent is not in this thread is stored as a top-level comment (SPEC 3, rule 5).
 func (cmd Import) Into(
 	n novel.Novel, threadID uuid.UUID, parent Parent,
 ) (imported events.PostImported, opens bool, err error) {

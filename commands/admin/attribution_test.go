@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -83,12 +81,7 @@ func (d *desk) importPosts(t *testing.T, external string, n int) {
 				},
 			}
 		}
-		var batch pgx.Batch
-		if err := eventlog.Queue(&batch, recorded); err != nil {
-			t.Fatal(err)
-		}
-		eventlog.QueueNotification(&batch)
-		if err := d.staff.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
+		if err := projections.Append(t.Context(), d.staff.Pool, recorded...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -149,7 +149,8 @@ func (c *titleCache) lookUp(st *state, jobs []*job) error {
 // addTitle keeps a title that was read if it takes comments without another event. A title that the check has listed
 // will be listed again until its transaction is settled.
 func (c *titleCache) addTitle(st *state, folded string, t title) {
-	if !t.novel.Open() || t.threadID == uuid.Nil || len(st.changed) >= listedChanges || slices.Contains(st.changed, folded) {
+	if !t.novel.Open() || t.threadID == uuid.Nil || len(st.changed) >= listedChanges ||
+		slices.Contains(st.changed, folded) {
 		return
 	}
 	t.novel.Title, t.novel.Details = "", novel.Details{}

@@ -16,7 +16,6 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/commands/committer"
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -49,13 +48,7 @@ func execute(t testing.TB, db writer, sql string, args ...any) {
 // record appends what another writer has decided, as the committer would.
 func record(t testing.TB, db writer, recorded events.Recorded) {
 	t.Helper()
-	var batch pgx.Batch
-	decided := []events.Recorded{recorded}
-	if err := errors.Join(eventlog.Queue(&batch, decided),
-		projections.QueueInline(t.Context(), &batch, decided)); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.SendBatch(t.Context(), &batch).Close(); err != nil {
+	if err := projections.Append(t.Context(), db, recorded); err != nil {
 		t.Fatalf("record %s: %v", recorded.Event.Type(), err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/aggregates/author"
@@ -299,11 +298,7 @@ func TestEraseWaitsForOlderTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = late.Rollback(context.Background()) }()
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, l.comments(l.name, "late", 1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := late.SendBatch(t.Context(), &batch).Close(); err != nil {
+	if err := projections.Append(t.Context(), late, l.comments(l.name, "late", 1)...); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/post"
@@ -46,12 +45,7 @@ func comment(integrationID uuid.UUID, external, key string) events.Recorded {
 // appendAll appends events in one transaction.
 func appendAll(t testing.TB, s *staff.Staff, recorded ...events.Recorded) {
 	t.Helper()
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Fatal(err)
-	}
-	eventlog.QueueNotification(&batch)
-	if err := s.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
+	if err := projections.Append(t.Context(), s.Pool, recorded...); err != nil {
 		t.Fatal(err)
 	}
 }

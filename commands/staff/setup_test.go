@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/novel"
@@ -15,7 +14,6 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/internal/title"
-	"novelgate/projections"
 )
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
@@ -57,22 +55,12 @@ var partner = uuid.MustParse("01000000-0000-7000-8000-000000000001")
 func imported(t *testing.T, s *staff.Staff, spelled string, state novel.State) uuid.UUID {
 	t.Helper()
 	id := events.NovelID(title.Fold(spelled))
-	recorded := []events.Recorded{{
+	appendAll(t, s, events.Recorded{
 		StreamType: events.NovelStream, StreamID: id, StreamVersion: 1, ID: "import of " + spelled,
 		Source: events.NovelsSource(partner),
 		Event: events.NovelCreated{
 			Title: spelled, Slug: title.Slug(spelled), Author: "Unknown", OwnerID: &partner, State: string(state),
 		},
-	}}
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Fatal(err)
-	}
-	if err := projections.QueueInline(t.Context(), &batch, recorded); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
-		t.Fatal(err)
-	}
+	})
 	return id
 }

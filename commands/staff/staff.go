@@ -139,10 +139,9 @@ func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	if slices.ContainsFunc(recorded, namesIntegration) {
 		batch.Queue(lockNamesSQL)
 	}
-	if err := errors.Join(eventlog.Queue(batch, recorded), projections.QueueInline(ctx, batch, recorded)); err != nil {
+	if err := projections.QueueAppend(ctx, batch, recorded); err != nil {
 		return err
 	}
-	eventlog.QueueNotification(batch)
 	if kind := recorded[0].StreamType; kind == events.IntegrationStream || kind == events.PersonStream {
 		batch.Queue(notifyAccessSQL, access.Channel)
 	}

@@ -16,8 +16,6 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
-	"novelgate/events/eventlog"
-	"novelgate/projections"
 )
 
 // TestIdentifierOfSomethingElse: a command on what has another kind of stream finds nothing and stores nothing.
@@ -118,14 +116,7 @@ func update(t *testing.T, s *staff.Staff, id uuid.UUID, version, count int) {
 			Event:  events.NovelUpdated{Author: new(fmt.Sprint("author ", version+i))},
 		}
 	}
-	var batch pgx.Batch
-	if err := errors.Join(eventlog.Queue(&batch, recorded),
-		projections.QueueInline(t.Context(), &batch, recorded)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
-		t.Fatal(err)
-	}
+	appendAll(t, s, recorded...)
 }
 
 // rows counts those that a pool reads one statement at a time.

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
+	"novelgate/projections"
 )
 
 const (
@@ -148,12 +147,7 @@ func (d *eraseDesk) write(t *testing.T, author string, n int) {
 			},
 		}
 	}
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Fatal(err)
-	}
-	eventlog.QueueNotification(&batch)
-	if err := d.staff.Pool.SendBatch(t.Context(), &batch).Close(); err != nil {
+	if err := projections.Append(t.Context(), d.staff.Pool, recorded...); err != nil {
 		t.Fatal(err)
 	}
 }

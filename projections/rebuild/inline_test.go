@@ -2,7 +2,6 @@ package rebuild_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -93,8 +92,7 @@ func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorde
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		var batch pgx.Batch
 		batch.Queue("SET LOCAL lock_timeout = '20ms'")
-		if err := errors.Join(eventlog.Queue(&batch, recorded),
-			projections.QueueInline(context.Background(), &batch, recorded)); err != nil {
+		if err := projections.QueueAppend(context.Background(), &batch, recorded); err != nil {
 			t.Error(err)
 			return
 		}

@@ -38,12 +38,7 @@ func newPool(t testing.TB) *pgxpool.Pool {
 // append1 appends events in one transaction.
 func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	t.Helper()
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Errorf("queue events: %v", err)
-	}
-	eventlog.QueueNotification(&batch)
-	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
+	if err := projections.Append(context.Background(), pool, recorded...); err != nil {
 		t.Errorf("append %d events: %v", len(recorded), err)
 	}
 }
