@@ -95,6 +95,23 @@ func TestDescriptionHasNoLint(t *testing.T) {
 	}
 }
 
+// TestDescriptionIsShownByRedoc compares the script of /docs with the package.
+func TestDescriptionIsShownByRedoc(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t)
+	w.run(t, "npm", "pack", "redoc@2.5.4")
+	w.run(t, "tar", "-xzf", "redoc-2.5.4.tgz")
+	packed, err := os.ReadFile("../../readapi/pages/assets/redoc.js.gz")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(string(w), "redoc.js.gz"), packed, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(t, "gzip", "-d", "redoc.js.gz")
+	w.run(t, "cmp", "redoc.js", "package/bundles/redoc.standalone.js")
+}
+
 // TestDescriptionBreaksNothing compares docs/openapi.yaml with the description of the latest release.
 func TestDescriptionBreaksNothing(t *testing.T) {
 	t.Parallel()

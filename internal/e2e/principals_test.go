@@ -31,6 +31,7 @@ var routeClasses = map[string]struct {
 	"GET /healthz":      {forAll, nil},
 	"GET /readyz":       {forAll, nil},
 	"GET /openapi.yaml": {forAll, nil},
+	"GET /docs":         {forAll, nil},
 
 	"GET /api/novels":                   {forAll, nil},
 	"GET /api/novels/{slug}":            {forAll, nil},

@@ -2,13 +2,16 @@ package pages
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"io"
 	"mime"
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -22,10 +25,10 @@ var assetFiles embed.FS
 // asset is a file whose name contains a digest of its content, so that it can be cached forever.
 type asset struct {
 	name    string // style.1a2b3c4d5e6f.css
-	content []byte
+	content func() []byte
 }
 
-// assets are the files by their names without digest.
+// assets are the files by their names without digest, and without .gz.
 var assets = loadAssets()
 
 func loadAssets() map[string]asset {
@@ -40,10 +43,27 @@ func loadAssets() map[string]asset {
 			panic(err) // likewise
 		}
 		digest := sha256.Sum256(content)
-		stem, extension, _ := strings.Cut(entry.Name(), ".")
-		loaded[entry.Name()] = asset{stem + "." + hex.EncodeToString(digest[:6]) + "." + extension, content}
+		name, packed := strings.CutSuffix(entry.Name(), ".gz")
+		stem, extension, _ := strings.Cut(name, ".")
+		a := asset{stem + "." + hex.EncodeToString(digest[:6]) + "." + extension, func() []byte { return content }}
+		if packed {
+			a.content = sync.OnceValue(func() []byte { return unpack(content) })
+		}
+		loaded[name] = a
 	}
 	return loaded
+}
+
+func unpack(packed []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		panic(err) // likewise
+	}
+	content, err := io.ReadAll(r)
+	if err != nil {
+		panic(err) // likewise
+	}
+	return content
 }
 
 // assetPath returns the path of an asset, with the digest.
@@ -70,5 +90,5 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Etag", `W/"`+known.name+`"`)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(known.content))
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(known.content()))
 }

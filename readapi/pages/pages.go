@@ -2,7 +2,8 @@
 // partners.
 //
 // Text of partners is untrusted: html/template escapes it, <bdi> and dir=auto isolate its direction, and the style
-// sheet limits its size. Pages have no scripts, and their Content-Security-Policy forbids them.
+// sheet limits its size. These pages have no scripts, and their Content-Security-Policy forbids them. A script makes the
+// API reference, which shows nothing of partners.
 package pages
 
 import (
@@ -31,6 +32,7 @@ type Pages struct {
 func (p *Pages) Register(router *mux.Router) {
 	for path, handler := range map[string]http.Handler{
 		"/":                         p.start(),
+		"/docs":                     p.reference(),
 		"/novels":                   p.handler(p.catalogue),
 		"/novels/{slug}":            p.handler(p.novel),
 		"/novels/{slug}/discussion": p.handler(p.discussion),
