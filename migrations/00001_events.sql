@@ -24,8 +24,11 @@ CREATE TABLE events (
     traceparent    text,
     data           json        NOT NULL,
     personal       json,
+    personal_digest bytea,
     CONSTRAINT events_pkey PRIMARY KEY (transaction_id, position),
     CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version),
+    CONSTRAINT events_digest_of_erased CHECK (personal_digest IS NULL
+        OR personal IS NULL AND salt IS NULL AND length(personal_digest) = 33),
     -- Makes events_stream_key refuse a second comment with the same key. Without an integration there is no such id, and NULL would pass.
     CONSTRAINT events_post_id_is_of_key CHECK (stream_type <> 'post' OR stream_version > 1 OR integration_id IS NOT NULL
         AND substring(uuid_send(stream_id) FOR 6) = substring(sha256(uuid_send(integration_id) || convert_to(event_id, 'UTF8')) FOR 6))
@@ -49,6 +52,7 @@ COMMENT ON COLUMN events.event_source IS 'CloudEvents source. With an integratio
 COMMENT ON COLUMN events.event_type IS 'Literal, versioned name such as novel.created.v1.';
 COMMENT ON COLUMN events.data IS 'What happened, as the exact bytes written; never changed.';
 COMMENT ON COLUMN events.personal IS 'What identifies or was written by a person; may be erased.';
+COMMENT ON COLUMN events.personal_digest IS 'Of an erased event, what the ledger has committed to instead of personal: a byte 1 and SHA-256 of salt and personal, or a byte 2 and SHA-256 of personal if there was no salt.';
 COMMENT ON COLUMN events.salt IS 'Random; keys the fingerprint, so that erasing it leaves nothing to guess by.';
 COMMENT ON COLUMN events.fingerprint IS '128 bits of SHA-256 over salt and normalised command, in the form of a uuid, which is the shortest.';
 COMMENT ON COLUMN events.batch_id IS 'Batch of commands that was committed together.';

@@ -23,17 +23,6 @@ COMMENT ON COLUMN ledger_seals.transaction_id IS 'Transaction that appended the 
 COMMENT ON COLUMN ledger_seals.first_log_index IS 'Log index of the event at position 0.';
 COMMENT ON COLUMN ledger_seals.event_count IS 'How many events the transaction appended. An event is sealed once its log index is below ledger_state.tree_size: the last events of a very large transaction follow a moment after this row.';
 
-CREATE TABLE ledger_entries (
-    first_log_index bigint NOT NULL PRIMARY KEY CHECK (first_log_index >= 0),
-    entries         bytea  NOT NULL CHECK (length(entries) > 2)
-);
--- Mostly hashes: compression would cost time and save little.
-ALTER TABLE ledger_entries ALTER COLUMN entries SET STORAGE EXTERNAL;
-
-COMMENT ON TABLE ledger_entries IS 'Entry bundles, in pieces: a bundle is the concatenation of the pieces from log index 256 n on, up to 256 entries.';
-COMMENT ON COLUMN ledger_entries.first_log_index IS 'Log index of the first entry of the piece. No piece crosses the end of a bundle.';
-COMMENT ON COLUMN ledger_entries.entries IS 'Entries, each behind its length as a big-endian uint16.';
-
 CREATE TABLE ledger_tiles (
     level      smallint NOT NULL CHECK (level BETWEEN 0 AND 7),
     first_node bigint   NOT NULL CHECK (first_node >= 0),
@@ -160,14 +149,12 @@ COMMENT ON COLUMN ledger_publications.tree_size IS 'Size of the last checkpoint 
 COMMENT ON COLUMN ledger_publications.published_at IS 'When it took it.';
 
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_seals FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
-CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_tiles FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_origins FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_keys FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 -- ALWAYS: session_replication_role = replica does not get around it.
 ALTER TABLE ledger_seals ENABLE ALWAYS TRIGGER ledger_append_only;
-ALTER TABLE ledger_entries ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_tiles ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_origins ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_keys ENABLE ALWAYS TRIGGER ledger_append_only;
@@ -177,7 +164,6 @@ ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_stays;
 
 -- Rows never change: an early freeze is all that vacuum ever has to do.
 ALTER TABLE ledger_seals SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
-ALTER TABLE ledger_entries SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 ALTER TABLE ledger_tiles SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- +goose Down
@@ -187,7 +173,6 @@ DROP TABLE ledger_keys;
 DROP TABLE ledger_origins;
 DROP TABLE ledger_state;
 DROP TABLE ledger_tiles;
-DROP TABLE ledger_entries;
 DROP TABLE ledger_seals;
 DROP FUNCTION ledger_state_only_grows();
 DROP FUNCTION ledger_is_append_only();

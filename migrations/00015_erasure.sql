@@ -1,6 +1,12 @@
 -- Erasing what is personal in the events of one author: the only change that the log allows.
 
 -- +goose Up
+CREATE FUNCTION personal_digest(p_salt uuid, p_personal json) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_salt IS NULL THEN '\x02'::bytea || sha256(convert_to(p_personal::text, 'UTF8'))
+                ELSE '\x01'::bytea || sha256(uuid_send(p_salt) || convert_to(p_personal::text, 'UTF8')) END
+$$;
+COMMENT ON FUNCTION personal_digest IS 'What an entry of the ledger says about the personal part of an event.';
+
 -- +goose StatementBegin
 CREATE FUNCTION events_lose_what_is_personal() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -9,6 +15,7 @@ BEGIN
     IF coalesce(author, '') = ''
        OR coalesce(OLD.integration_id::text, OLD.data ->> 'integrationId') || '/' || (OLD.personal ->> 'uuid') IS DISTINCT FROM author
        OR NEW.personal IS NOT NULL OR NEW.salt IS NOT NULL
+       OR NEW.personal_digest IS DISTINCT FROM personal_digest(OLD.salt, OLD.personal)
        OR (OLD.transaction_id, OLD.position, OLD.stream_version, OLD.recorded_at, OLD.stream_id, OLD.batch_id, OLD.integration_id, OLD.key_id,
            OLD.fingerprint, OLD.stream_type, OLD.event_type, OLD.event_source, OLD.event_id, OLD.request_id,
            OLD.actor, OLD.correlation, OLD.causation, OLD.traceparent, OLD.data::text)
@@ -19,21 +26,13 @@ BEGIN
     THEN
         RAISE EXCEPTION 'UPDATE on events is refused: the event log is append-only'
             USING ERRCODE = 'restrict_violation',
-                  HINT = 'Only erase_author_events changes a stored event, and only its personal part and salt.';
-    END IF;
-    -- The ledger must have hashed what goes.
-    IF NOT EXISTS (
-        SELECT FROM ledger_seals AS s, ledger_state AS l
-        WHERE l.the_only AND s.transaction_id = OLD.transaction_id AND s.first_log_index + OLD.position < l.tree_size)
-    THEN
-        RAISE EXCEPTION 'an event is not sealed yet' USING ERRCODE = 'object_not_in_prerequisite_state',
-            HINT = 'Erase it once the ledger has come that far.';
+                  HINT = 'Only erase_author_events changes a stored event: it replaces the personal part and the salt by their digest.';
     END IF;
     RETURN NEW;
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event but the loss of personal and salt: of a sealed event, of the author whose events are being erased.';
+COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event except the replacement of personal and salt by their digest, for the author whose events are being erased.';
 
 DROP TRIGGER events_append_only ON events;
 CREATE TRIGGER events_append_only BEFORE DELETE OR TRUNCATE ON events
@@ -58,7 +57,7 @@ DECLARE
     erased integer;
 BEGIN
     PERFORM set_config('novelgate.erasure', author, true);
-    UPDATE events AS e SET personal = NULL, salt = NULL
+    UPDATE events AS e SET personal = NULL, salt = NULL, personal_digest = personal_digest(e.salt, e.personal)
     WHERE e.stream_id = ANY (p_streams) AND e.personal IS NOT NULL
       AND coalesce(e.integration_id::text, e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid') = author
       -- What was decided after the erasure is a new beginning.
@@ -71,7 +70,7 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION erase_author_events IS 'Erases personal and salt of those events in the streams that are of the author whom integration and identifier name, and returns how many. Fails with object_not_in_prerequisite_state when one is not sealed by the ledger yet. Call it with few streams at a time: every writing transaction holds up the readers of the log.';
+COMMENT ON FUNCTION erase_author_events IS 'Erases personal and salt of those events in the streams that are of the author whom integration and identifier name, and returns how many. Call it with few streams at a time: every writing transaction holds up the readers of the log.';
 
 COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier of the user; NULL once erased, until something new is decided.';
 COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author are refused. Outlives an erasure.';
@@ -85,3 +84,4 @@ CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
 ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only;
 DROP FUNCTION events_lose_what_is_personal;
+DROP FUNCTION personal_digest;

@@ -56,7 +56,7 @@ func Problem(err error) *problem.Error {
 		return invalid("reason", err)
 	case errors.Is(err, staff.ErrTitleInvalid):
 		return invalid("novel", err)
-	case errors.Is(err, staff.ErrNotSealed):
+	case errors.Is(err, staff.ErrNotSettled):
 		return problem.Unavailable(time.Second).WithCause(err)
 	default:
 		return nil

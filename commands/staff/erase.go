@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/aggregates/author"
 	"novelgate/events"
@@ -19,10 +18,10 @@ import (
 	"novelgate/projections"
 )
 
-// ErrNotSealed is returned when the ledger has not sealed all events to erase. Part of them may be erased; repeat the
-// command to continue.
-var ErrNotSealed = errors.New(
-	"the ledger has not sealed all of it yet: repeat the command in a moment, while `novelgate serve` is running")
+// ErrNotSettled is returned when an older transaction that still runs may append events to erase. Part of them may be
+// erased; repeat the command to continue.
+var ErrNotSettled = errors.New(
+	"an older transaction is still running, and may hold more of it: repeat the command in a moment")
 
 // Erasure is the result of the erasure of an author.
 type Erasure struct {
@@ -141,13 +140,9 @@ func searchedBefore(erased events.AuthorErased, at events.Position) (events.Posi
 
 const (
 	eraseBatch = 500                   // events in one transaction: readers of the log wait for each writing transaction
-	eraseWait  = 10 * time.Second      // how long to wait for the ledger
+	eraseWait  = 10 * time.Second      // how long to wait for older transactions
 	erasePoll  = 20 * time.Millisecond // interval between attempts
 )
-
-// notSealed is the SQLSTATE object_not_in_prerequisite_state. erase_author_events raises it for events that are not
-// sealed.
-const notSealed = "55000"
 
 var (
 	//go:embed erase_posts.sql
@@ -249,11 +244,10 @@ func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
 	for some := range slices.Chunk(streams, eraseBatch) {
 		if err := e.await(ctx, func() (bool, error) {
 			_, err := e.Pool.Exec(ctx, eraseSQL, e.name.IntegrationID, e.name.ExternalUUID, some)
-			var refused *pgconn.PgError
 			switch {
 			case err == nil:
 				return true, nil
-			case eventlog.IsConflict(err), errors.As(err, &refused) && refused.Code == notSealed:
+			case eventlog.IsConflict(err):
 				return false, nil // a concurrent erasure of the same author may cause a conflict
 			default:
 				return false, fmt.Errorf("erase: %w", err)
@@ -275,7 +269,7 @@ func (e eraser) awaitSettled(ctx context.Context, at events.Position) error {
 	})
 }
 
-// await calls try until it returns true. After eraseWait it fails with ErrNotSealed.
+// await calls try until it returns true. After eraseWait it fails with ErrNotSettled.
 func (e eraser) await(ctx context.Context, try func() (bool, error)) error {
 	deadline := time.NewTimer(eraseWait)
 	defer deadline.Stop()
@@ -285,9 +279,9 @@ func (e eraser) await(ctx context.Context, try func() (bool, error)) error {
 		}
 		select {
 		case <-deadline.C:
-			return ErrNotSealed
+			return ErrNotSettled
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrNotSealed, ctx.Err())
+			return fmt.Errorf("%w: %w", ErrNotSettled, ctx.Err())
 		case <-time.After(erasePoll):
 		}
 	}

@@ -20,9 +20,9 @@ func TestInterruptedErasureMoves(t *testing.T) {
 	appendAll(t, l.Staff, l.comments(l.name, "projected", 2)...)
 	l.caughtUp(t)
 	l.stopFollowing()
-	l.stopSealing()
 	appendAll(t, l.Staff, l.comments(l.name, "behind", 3)...)
 	l.interruptErasure(t)
+	l.stopSealing()
 
 	l.moveToAnotherCluster(t)
 	l.seal(t)
@@ -64,9 +64,17 @@ func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }
 
-// interruptErasure ends the command when the erasure is on record and waits for the sealer, who does not run.
+// interruptErasure ends the command when the erasure is on record and waits for an older transaction.
 func (l *live) interruptErasure(t *testing.T) {
 	t.Helper()
+	older, err := l.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = older.Rollback(context.Background()) }()
+	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	ended := make(chan error, 1)
@@ -81,7 +89,7 @@ func (l *live) interruptErasure(t *testing.T) {
 		}
 	}
 	interrupt()
-	if err := <-ended; !errors.Is(err, staff.ErrNotSealed) && !errors.Is(err, context.Canceled) {
+	if err := <-ended; !errors.Is(err, staff.ErrNotSettled) && !errors.Is(err, context.Canceled) {
 		t.Fatalf("not interrupted: %v", err)
 	}
 	if n := l.count(t, `SELECT count(*) FROM events WHERE personal ->> 'content' IS NOT NULL`); n != 3 {

@@ -41,15 +41,15 @@ func setupLive(t testing.TB) *live {
 	return l
 }
 
-// EraseAuthor erases an author for as long as it takes: on a busy machine the ledger may not have come far enough for
-// minutes. The counts are those of all attempts.
+// EraseAuthor erases an author for as long as it takes: transactions of other tests on the server may hold the log up.
+// The counts are those of all attempts.
 func (l *live) EraseAuthor(ctx context.Context, name staff.AuthorName, reason string) (staff.Erasure, error) {
 	var before staff.Erasure
 	for deadline := time.Now().Add(testdb.UntilSettled); ; {
 		done, err := l.Staff.EraseAuthor(ctx, name, reason)
 		done.Comments += before.Comments
 		done.Decisions += before.Decisions
-		if !errors.Is(err, staff.ErrNotSealed) || ctx.Err() != nil || time.Now().After(deadline) {
+		if !errors.Is(err, staff.ErrNotSettled) || ctx.Err() != nil || time.Now().After(deadline) {
 			return done, err
 		}
 		before = done

@@ -18,16 +18,16 @@ import (
 
 // Columns are the columns of the table events that a Row holds, in the order in which it scans them.
 const Columns = columnsButMetadata + `,
-       batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent`
+       batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent, personal_digest`
 
-// columnsWithoutMetadata are Columns for readers that do not need the metadata.
+// columnsWithoutMetadata are Columns for readers that need neither the metadata nor the digest.
 const columnsWithoutMetadata = columnsButMetadata + `,
-       NULL::uuid, NULL::uuid, NULL::uuid, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text`
+       NULL::uuid, NULL::uuid, NULL::uuid, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::bytea`
 
 const columnsButMetadata = `transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
        event_type, data, personal, salt, recorded_at`
 
-const columnCount = 21
+const columnCount = 22
 
 // Row is an event as the table events holds it: its data is not decoded.
 type Row struct {
@@ -43,6 +43,9 @@ type Row struct {
 	Salt          uuid.NullUUID   // erased together with Personal
 	RecordedAt    time.Time       // to the microsecond
 	Metadata      events.Metadata // zero when it was not read
+	// PersonalDigest is what the ledger has committed to instead of Personal, see ledger.Entry; nil unless the event was
+	// erased, and when it was not read.
+	PersonalDigest []byte
 
 	integration uuid.NullUUID // that of the source
 	path        string        // the rest of the source
@@ -80,9 +83,9 @@ const postgresEpoch = 946_684_800_000_000
 var errRow = errors.New("row of the log has an unexpected form")
 
 // Scan reads the current row of a result: Columns into r, and the columns behind them into more. It takes the bytes as
-// they came, which for the types of these columns is the binary format. Data and Personal are in the buffer of the
-// connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held before
-// are not copied.
+// they came, which for the types of these columns is the binary format. Data, Personal and PersonalDigest are in the
+// buffer of the connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held
+// before are not copied.
 func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 	v := row.RawValues()
 	if len(v) != columnCount+len(more) {
@@ -116,7 +119,8 @@ func (r *Row) set(v [][]byte) error {
 	r.setSource(nullUUID(v[6]), v[7])
 	r.Data, r.Personal, r.Salt = v[9], v[10], nullUUID(v[11])
 	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec // it was sent as such
-	r.setMetadata(v[13:])
+	r.setMetadata(v[13:21])
+	r.PersonalDigest = v[21]
 	return nil
 }
 
@@ -172,6 +176,7 @@ func repeated(before string, text []byte) string {
 func (r *Row) Clone() Row {
 	kept := *r
 	kept.Data, kept.Personal = bytes.Clone(r.Data), bytes.Clone(r.Personal)
+	kept.PersonalDigest = bytes.Clone(r.PersonalDigest)
 	return kept
 }
 

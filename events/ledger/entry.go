@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"math"
 
 	"github.com/google/uuid"
@@ -58,9 +57,56 @@ var (
 	ErrEntry = errors.New("is no entry")
 )
 
-// AppendEntry appends the bytes of the entry of an event. It fails with ErrEntryTooLarge if one of the texts is longer
-// than 65,535 bytes, or the entry is.
-func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) { return newEncoder().append(dst, e) }
+// AppendEntry appends the bytes of the entry of an event. An erased event has the entry that it had before. It fails
+// with ErrEntryTooLarge if one of the texts is longer than 65,535 bytes, or the entry is.
+func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
+	start := len(dst)
+	dst = append(dst, EntryTag...)
+	for _, text := range [...]string{e.ID, e.Source, e.Type, e.StreamType} {
+		if len(text) > math.MaxUint16 {
+			return nil, fmt.Errorf("%w: a text of %d bytes", ErrEntryTooLarge, len(text))
+		}
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // it was compared
+		dst = append(dst, text...)
+	}
+	dst = append(dst, e.StreamID[:]...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(e.StreamVersion))          //nolint:gosec // the column is an integer
+	dst = binary.BigEndian.AppendUint64(dst, uint64(e.RecordedAt.UnixMicro())) // two's complement, as documented
+	dst = appendDigest(dst, e.Data)
+	switch {
+	case e.Personal != nil && e.Salt.Valid:
+		dst = appendDigest(append(dst, byte(PersonalSalted)), e.Salt.UUID[:], e.Personal)
+	case e.Personal != nil:
+		dst = appendDigest(append(dst, byte(PersonalPlain)), e.Personal)
+	case e.PersonalDigest != nil && !e.Salt.Valid: // an erasure leaves nothing beside the digest
+		dst = append(dst, e.PersonalDigest...)
+	default:
+		dst = append(dst, byte(PersonalNone))
+	}
+	metadata, err := events.EncodeMetadata(&e.Metadata)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it was doing
+	}
+	dst = appendDigest(dst, metadata)
+	if size := len(dst) - start; size > math.MaxUint16 {
+		return nil, fmt.Errorf("%w: %d bytes", ErrEntryTooLarge, size)
+	}
+	return dst, nil
+}
+
+// appendDigest appends the SHA-256 of the parts' concatenation.
+func appendDigest(dst []byte, parts ...[]byte) []byte {
+	if len(parts) == 1 {
+		sum := sha256.Sum256(parts[0])
+		return append(dst, sum[:]...)
+	}
+	end := len(dst)
+	for _, part := range parts {
+		dst = append(dst, part...)
+	}
+	sum := sha256.Sum256(dst[end:])
+	return append(dst[:end], sum[:]...)
+}
 
 // ParseEntry reads the bytes of an entry, of which it keeps parts. It fails with ErrEntry; what comes before the fault
 // is returned then.
@@ -95,89 +141,13 @@ func ParseEntry(raw []byte) (Entry, error) {
 	return e, nil
 }
 
-// encoder writes entries, many with one hash.
-type encoder struct {
-	hash hash.Hash
-}
-
-func newEncoder() *encoder { return &encoder{hash: sha256.New()} }
-
-// append appends the entry of an event to dst.
-func (c *encoder) append(dst []byte, e *eventlog.Row) ([]byte, error) {
-	start := len(dst)
-	for _, text := range texts(e) {
-		if len(text) > math.MaxUint16 {
-			return nil, fmt.Errorf("%w: a text of %d bytes", ErrEntryTooLarge, len(text))
-		}
-	}
-	dst = appendLasting(dst, e)
-	dst = c.digest(dst, e.Data)
-	switch {
-	case e.Personal == nil:
-		dst = append(dst, byte(PersonalNone))
-	case !e.Salt.Valid:
-		dst = c.digest(append(dst, byte(PersonalPlain)), e.Personal)
-	default:
-		dst = c.digest(append(dst, byte(PersonalSalted)), e.Salt.UUID[:], e.Personal)
-	}
-	metadata, err := events.EncodeMetadata(&e.Metadata)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was doing
-	}
-	dst = c.digest(dst, metadata)
-	if size := len(dst) - start; size > math.MaxUint16 {
-		return nil, fmt.Errorf("%w: %d bytes", ErrEntryTooLarge, size)
-	}
-	return dst, nil
-}
-
-func texts(e *eventlog.Row) [4]string { return [...]string{e.ID, e.Source, e.Type, e.StreamType} }
-
-// appendLasting appends the beginning of the entry: what an erasure leaves as it is, and no other event has.
-func appendLasting(dst []byte, e *eventlog.Row) []byte {
-	dst = append(dst, EntryTag...)
-	for _, text := range texts(e) {
-		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // the encoder refuses longer ones
-		dst = append(dst, text...)
-	}
-	dst = append(dst, e.StreamID[:]...)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(e.StreamVersion))           //nolint:gosec // the column is an integer
-	return binary.BigEndian.AppendUint64(dst, uint64(e.RecordedAt.UnixMicro())) // two's complement, as documented
-}
-
-// digest appends the SHA-256 of the parts' concatenation.
-func (c *encoder) digest(dst []byte, parts ...[]byte) []byte {
-	c.hash.Reset()
-	for _, part := range parts {
-		c.hash.Write(part)
-	}
-	return c.hash.Sum(dst)
-}
-
 // lengthSize is the size of the length in front of each entry of an entry bundle (C2SP tlog-tiles).
 const lengthSize = 2
 
-// appendFramed appends the entry of an event to an entry bundle, and returns both.
-func (c *encoder) appendFramed(bundle []byte, e *eventlog.Row) (longer, entry []byte, err error) {
-	from := len(bundle)
-	if longer, err = c.append(append(bundle, 0, 0), e); err != nil {
-		return nil, nil, err
-	}
-	entry = longer[from+lengthSize:]
-	binary.BigEndian.PutUint16(longer[from:], uint16(len(entry))) //nolint:gosec // the encoder refuses larger ones
-	return longer, entry, nil
-}
-
-// cutEntry takes the first entry off an entry bundle; ok is false if the bundle ends inside it.
-func cutEntry(bundle []byte) (entry, rest []byte, ok bool) {
-	if len(bundle) < lengthSize {
-		return nil, nil, false
-	}
-	end := lengthSize + int(binary.BigEndian.Uint16(bundle))
-	if len(bundle) < end {
-		return nil, nil, false
-	}
-	return bundle[lengthSize:end], bundle[end:], true
+// AppendToBundle appends an entry to an entry bundle. An empty entry stands for an event that is missing.
+func AppendToBundle(bundle, entry []byte) []byte {
+	bundle = binary.BigEndian.AppendUint16(bundle, uint16(len(entry))) //nolint:gosec // AppendEntry makes no longer ones
+	return append(bundle, entry...)
 }
 
 // SplitBundle returns the entries of an entry bundle. When it fails with ErrEntry, the entries before the fault are
@@ -185,11 +155,14 @@ func cutEntry(bundle []byte) (entry, rest []byte, ok bool) {
 func SplitBundle(bundle []byte, count int) ([][]byte, error) {
 	list := make([][]byte, 0, count)
 	for len(list) < count {
-		entry, rest, ok := cutEntry(bundle)
-		if !ok {
+		end := lengthSize
+		if len(bundle) >= lengthSize {
+			end += int(binary.BigEndian.Uint16(bundle))
+		}
+		if len(bundle) < end {
 			return list, fmt.Errorf("%w: the bundle ends in entry %d of %d", ErrEntry, len(list), count)
 		}
-		list, bundle = append(list, entry), rest
+		list, bundle = append(list, bundle[lengthSize:end]), bundle[end:]
 	}
 	if len(bundle) > 0 {
 		return list, fmt.Errorf("%w: %d bytes follow the last one", ErrEntry, len(bundle))

@@ -8,6 +8,12 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
+// The statements of EachEvent.
+const (
+	SealsSQL = sealsSQL
+	RowsSQL  = rowsSQL
+)
+
 // Piece is a run of hashes that was stored at once.
 type Piece struct {
 	Level  int

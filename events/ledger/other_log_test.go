@@ -41,6 +41,8 @@ func TestDivergedLedgerIsNotBuiltUpon(t *testing.T) {
 	for name, change := range map[string]string{
 		"lost":                       `DELETE FROM events WHERE position > 0`,
 		"another event in its place": `UPDATE events SET recorded_at = recorded_at + interval '1 microsecond'`,
+		"with other words":           `UPDATE events SET personal = '{}' WHERE personal IS NOT NULL`,
+		"erased without its digest":  `UPDATE events SET personal = NULL, salt = NULL`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +76,8 @@ func TestErasedLastEventDoesNotDiverge(t *testing.T) {
 	awaitSealed(t, pool)
 	stop()
 	if _, err := pool.Exec(t.Context(),
-		`ALTER TABLE events DISABLE TRIGGER USER; UPDATE events SET personal = NULL, salt = NULL`); err != nil {
+		`ALTER TABLE events DISABLE TRIGGER USER;
+		UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL`); err != nil {
 		t.Fatal(err)
 	}
 	appendEvents(t, pool, 3)

@@ -29,9 +29,6 @@ const insertSealsSQL = `INSERT INTO ledger_seals (transaction_id, first_log_inde
 SELECT transaction_id, first_log_index, event_count
 FROM unnest($1::xid8[], $2::bigint[], $3::integer[]) AS seal (transaction_id, first_log_index, event_count)`
 
-const insertEntriesSQL = `INSERT INTO ledger_entries (first_log_index, entries)
-SELECT first_log_index, entries FROM unnest($1::bigint[], $2::bytea[]) AS piece (first_log_index, entries)`
-
 const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
 SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
 
@@ -101,7 +98,6 @@ func (b *batch) writes() *pgx.Batch {
 		})
 	}
 	insert(len(b.transactions), insertSealsSQL, b.transactions, b.firsts, b.counts)
-	insert(len(b.bundles), insertEntriesSQL, b.bundleFirst, b.bundles)
 	tileLevels, nodes, hashes := make([]int16, len(b.pieces)), make([]int64, len(b.pieces)), make([][]byte, len(b.pieces))
 	for i, p := range b.pieces {
 		tileLevels[i], nodes[i], hashes[i] = int16(p.level), p.first, p.hashes //nolint:gosec // below 8
@@ -125,21 +121,18 @@ type batch struct {
 	firsts       []int64  // log index of the first event of each
 	counts       []int32  // and how many each has
 
-	bundles     [][]byte // pieces of entry bundles
-	bundleFirst []int64
-
 	pieces []piece
 }
 
 // builder makes one batch from events in log order. The tree grows on with every batch.
 type builder struct {
-	batch   *batch
-	grower  *grower
-	encoder *encoder
+	batch  *batch
+	grower *grower
+	entry  []byte // of the latest event
 }
 
 func newBuilder(t *tree, start state) *builder {
-	return &builder{batch: &batch{start: start, end: start}, grower: t.grow(), encoder: newEncoder()}
+	return &builder{batch: &batch{start: start, end: start}, grower: t.grow()}
 }
 
 // add appends an event, whose bytes the builder does not keep.
@@ -164,28 +157,11 @@ func (b *builder) add(e *eventlog.Row) error {
 	}
 	b.batch.events++
 
-	entry, err := b.appendEntry(index, e)
-	if err != nil {
+	var err error
+	if b.entry, err = AppendEntry(b.entry[:0], e); err != nil {
 		return fmt.Errorf("event %s: %w", *at, err)
 	}
-	return b.grower.add(tlog.RecordHash(entry))
-}
-
-// appendEntry appends an entry to the bundle that it belongs to, and returns it.
-func (b *builder) appendEntry(index int64, e *eventlog.Row) ([]byte, error) {
-	last := len(b.batch.bundles) - 1
-	if last < 0 || index%TileWidth == 0 {
-		const usual = 300 // bytes of an entry
-		b.batch.bundles = append(b.batch.bundles, make([]byte, 0, usual*(TileWidth-index%TileWidth)))
-		b.batch.bundleFirst = append(b.batch.bundleFirst, index)
-		last++
-	}
-	bundle, entry, err := b.encoder.appendFramed(b.batch.bundles[last], e)
-	if err != nil {
-		return nil, err
-	}
-	b.batch.bundles[last] = bundle
-	return entry, nil
+	return b.grower.add(tlog.RecordHash(b.entry))
 }
 
 // finish closes the batch.

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -121,34 +121,32 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 	return sealed, err
 }
 
-// ErrDiverged is returned for a ledger whose last entry is not that of an event in the log: the log was set back,
-// or is another one.
+// ErrDiverged is returned for a ledger whose last leaf is not that of an event in the log: the log was changed or set
+// back, or is another one.
 var ErrDiverged = errors.New("the log does not have the last event that was sealed")
 
-// wantInLog fails with ErrDiverged unless the log has the event of the last entry: on any other one nothing is to
-// be built.
+// wantInLog fails with ErrDiverged unless the log has the event of the last leaf: on any other one nothing is to be
+// built.
 func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	if at.size == 0 {
 		return nil
 	}
 	last := at.size - 1
-	inBundle := int(last % TileWidth)
-	bundles, err := s.store.Bundles(ctx, last/TileWidth, inBundle+1)
+	tile, err := s.store.Tile(ctx,
+		tlog.Tile{H: TileHeight, L: 0, N: last / TileWidth, W: int(last%TileWidth) + 1})
 	if err != nil {
 		return err
 	}
-	entries, err := SplitBundle(bundles[0], inBundle+1)
-	if err != nil {
-		return err
-	}
+	leaf := tlog.Hash(tile[len(tile)-tlog.HashSize:])
 	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
 	found := false
 	_, err = eventlog.ReadRows(ctx, s.config.Pool, before, at.log, eventlog.NewPortion(1), func(row *eventlog.Row) error {
-		found = row.Position == at.position && bytes.HasPrefix(entries[inBundle], appendLasting(nil, row))
+		entry, err := AppendEntry(nil, row)
+		found = err == nil && row.Position == at.position && tlog.RecordHash(entry) == leaf
 		return nil
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("%w: entry %d, at %s", ErrDiverged, last, at.position)
+		err = fmt.Errorf("%w: log index %d, at %s", ErrDiverged, last, at.position)
 	}
 	return err //nolint:wrapcheck // it says what was read
 }

@@ -9,10 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 )
 
@@ -190,7 +194,9 @@ func TestErasureKeepsTheLedger(t *testing.T) {
 	startSealer(t, ledger.SealerConfig{Pool: pool})
 	awaitSealed(t, pool)
 	leaves := wantSound(t, pool)
-	_, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; UPDATE events SET personal = NULL, salt = NULL;
+	_, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER;
+		UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
+		WHERE personal IS NOT NULL;
 		ALTER TABLE events ENABLE TRIGGER USER`)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +234,7 @@ func TestLedgerOnlyGrows(t *testing.T) {
 		`SET session_replication_role = replica; DELETE FROM ledger_state`,
 	}
 	for table, column := range map[string]string{
-		"ledger_seals": "first_log_index", "ledger_entries": "entries", "ledger_tiles": "hashes",
+		"ledger_seals": "first_log_index", "ledger_tiles": "hashes",
 		"ledger_origins": "origin", "ledger_keys": "origin", "ledger_memories": "memory", "ledger_checkpoints": "note",
 	} {
 		statements = append(statements, `UPDATE `+table+` SET `+column+` = `+column, `DELETE FROM `+table,
@@ -266,4 +272,70 @@ func TestDamageIsNoticed(t *testing.T) {
 		}
 		return status.Error != nil && strings.Contains(*status.Error, "damaged") && status.Size == 300
 	})
+}
+
+// TestBundleOfAChangedLog: an entry bundle has the events of the log, one for each leaf, or there is none.
+func TestBundleOfAChangedLog(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	appendEvents(t, pool, 300)
+	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	stop()
+	if _, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; DELETE FROM events WHERE position = 270`); err != nil {
+		t.Fatal(err)
+	}
+	store := ledger.NewStore(pool)
+	for _, want := range []struct {
+		n     int64
+		width int
+		err   error
+	}{{0, 256, nil}, {1, 14, nil}, {1, 15, ledger.ErrDamaged}, {1, 44, ledger.ErrDamaged}, {1, 45, ledger.ErrNotFound}} {
+		bundle, err := store.Tile(t.Context(), tlog.Tile{H: ledger.TileHeight, L: -1, N: want.n, W: want.width})
+		if !errors.Is(err, want.err) {
+			t.Errorf("%d entries of bundle %d: %v, want %v", want.width, want.n, err, want.err)
+		}
+		if _, err := ledger.SplitBundle(bundle, want.width); want.err == nil && err != nil {
+			t.Errorf("%d entries of bundle %d: %v", want.width, want.n, err)
+		}
+	}
+}
+
+// TestEventsAreReadByIndex: entry bundles and exports read ranges of indexes, also with plans that were made while log
+// and ledger were empty, by readers of the public and of the history.
+func TestEventsAreReadByIndex(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	history, err := database.OpenHistory(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer history.Close()
+	pools, err := database.Open(t.Context(), url, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pools.Close()
+	for name, pool := range map[string]*pgxpool.Pool{"history": history, "public": pools.Read} {
+		for _, statement := range []struct {
+			sql, index string
+			arguments  []any
+		}{
+			{ledger.SealsSQL, "Index Scan using ledger_seals_first_log_index_key", []any{256, 512}},
+			{ledger.RowsSQL, "Index Scan using events_pkey", []any{"5", 5, "7", 3}},
+		} {
+			rows, err := pool.Query(t.Context(), "EXPLAIN "+statement.sql, statement.arguments...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if plan := strings.Join(lines, "\n"); !strings.Contains(plan, statement.index) || strings.Contains(plan, "Sort") ||
+				strings.Contains(plan, "Seq Scan") {
+				t.Errorf("%s:\n%s", name, plan)
+			}
+		}
+	}
 }

@@ -255,9 +255,9 @@ func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 	_, err := pool.Exec(t.Context(), `SET session_replication_role = replica;
 		ALTER TABLE ledger_checkpoints DISABLE TRIGGER USER; ALTER TABLE ledger_state DISABLE TRIGGER USER; ALTER TABLE
 		    ledger_tiles DISABLE TRIGGER USER;
-		ALTER TABLE ledger_entries DISABLE TRIGGER USER; ALTER TABLE ledger_seals DISABLE TRIGGER USER; ALTER TABLE events
+		ALTER TABLE ledger_seals DISABLE TRIGGER USER; ALTER TABLE events
 		    DISABLE TRIGGER USER;
-		DELETE FROM ledger_checkpoints; DELETE FROM ledger_tiles; DELETE FROM ledger_entries; DELETE FROM ledger_seals;
+		DELETE FROM ledger_checkpoints; DELETE FROM ledger_tiles; DELETE FROM ledger_seals;
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1;
 		DELETE FROM events WHERE transaction_id > (SELECT transaction_id FROM events ORDER BY transaction_id, position LIMIT 1 OFFSET `+strconv.Itoa(size-1)+`);
 		ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;

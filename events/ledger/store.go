@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/transparency-dev/formats/proof"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -16,9 +15,6 @@ import (
 
 //go:embed tiles.sql
 var tilesSQL string
-
-//go:embed entries.sql
-var entriesSQL string
 
 // ErrNotFound is returned for what the ledger does not have, or not yet.
 var ErrNotFound = errors.New("not in the ledger")
@@ -37,11 +33,10 @@ func (s *Store) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	if tile.H != TileHeight || tile.W < 1 || tile.W > TileWidth || tile.L >= levels || tile.N < 0 || tile.N > 1<<47 {
 		return nil, ErrNotFound
 	}
-	read := s.tiles
 	if tile.L < 0 {
-		read = func(ctx context.Context, _ []tlog.Tile) ([][]byte, error) { return s.Bundles(ctx, tile.N, tile.W) }
+		return s.bundle(ctx, tile.N*TileWidth, tile.W)
 	}
-	tiles, err := read(ctx, []tlog.Tile{tile})
+	tiles, err := s.Tiles(ctx, []tlog.Tile{tile})
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +45,6 @@ func (s *Store) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 
 // Tiles returns the hashes of tiles in one statement, as Tile does.
 func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
-	return s.tiles(ctx, tiles)
-}
-
-// tiles returns the hashes of tiles, whole.
-func (s *Store) tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	tileLevels, nodes, widths := make([]int16, len(tiles)), make([]int64, len(tiles)), make([]int32, len(tiles))
 	data := make([][]byte, len(tiles))
 	for i, tile := range tiles {
@@ -87,51 +77,40 @@ func (s *Store) tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 	return data, nil
 }
 
-// Bundles returns so many entries in one statement, from the beginning of bundle n on: as entry bundles, of which the
-// last one may not be full. It fails with ErrNotFound if the tree does not have that many.
-func (s *Store) Bundles(ctx context.Context, n int64, entries int) ([][]byte, error) {
-	rows, err := s.db.Query(ctx, entriesSQL, n*TileWidth, entries)
-	if err != nil {
-		return nil, fmt.Errorf("read entries: %w", err)
+const sealedSQL = `SELECT tree_size >= $1 FROM ledger_state`
+
+// bundle makes an entry bundle from events. It fails with ErrNotFound if they are not sealed, and with ErrDamaged if
+// one of them is missing.
+func (s *Store) bundle(ctx context.Context, first int64, width int) ([]byte, error) {
+	next, end := first, first+int64(width)
+	var sealed bool
+	if err := s.db.QueryRow(ctx, sealedSQL, end).Scan(&sealed); err != nil {
+		return nil, fmt.Errorf("read size of the ledger: %w", err)
 	}
-	var bundles [][]byte
-	var bundle []byte
-	var first int64
-	var piece pgtype.DriverBytes
-	end, count, before := 0, 0, 0 // of the bundle so far, of all so far, of those in front of the bundle
-	_, err = pgx.ForEachRow(rows, []any{&first, &piece}, func() error {
-		if want := n*TileWidth + int64(count); first != want {
-			return fmt.Errorf("%w: bundle %d goes on with entry %d instead of %d", ErrDamaged, want/TileWidth, first, want)
+	if !sealed {
+		return nil, fmt.Errorf("entries %d to %d: %w", first, end-1, ErrNotFound)
+	}
+	const usual = 300 // bytes of an entry
+	bundle, entry := make([]byte, 0, width*usual), make([]byte, 0, usual)
+	err := EachEvent(ctx, s.db, first, width, end, func(e *Event) (err error) {
+		if e.LogIndex != next {
+			return nil
 		}
-		bundle = append(bundle, piece...)
-		full := min(before+TileWidth, entries)
-		for end < len(bundle) && count < full {
-			entry, _, ok := cutEntry(bundle[end:])
-			if !ok {
-				return fmt.Errorf("%w: entry %d is cut off", ErrDamaged, n*TileWidth+int64(count))
-			}
-			end += lengthSize + len(entry)
-			count++
-		}
-		if count == full {
-			bundles = append(bundles, bundle[:end])
-			bundle, end, before = make([]byte, 0, end), 0, count
-		}
-		return nil
+		next++
+		entry, err = AppendEntry(entry[:0], &e.Row)
+		bundle = AppendToBundle(bundle, entry)
+		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read entries: %w", err)
+	if err == nil && next < end {
+		err = fmt.Errorf("%w: the log does not have the event of log index %d", ErrDamaged, next)
 	}
-	if count < entries {
-		return nil, fmt.Errorf("bundle %d: %w", n+int64(count)/TileWidth, ErrNotFound)
-	}
-	return bundles, nil
+	return bundle, err
 }
 
 // loadTree reads the right edge of the tree in a state.
 func (s *Store) loadTree(ctx context.Context, at state) (*tree, error) {
 	edge := edgeTiles(at.size)
-	data, err := s.tiles(ctx, edge)
+	data, err := s.Tiles(ctx, edge)
 	if errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -157,7 +136,7 @@ func (tileReader) Height() int { return TileHeight }
 
 // ReadTiles implements tlog.TileReader.
 func (r tileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
-	return r.store.tiles(r.ctx, tiles)
+	return r.store.Tiles(r.ctx, tiles)
 }
 
 // SaveTiles implements tlog.TileReader. There is nothing to save: they came from the database.

@@ -116,7 +116,7 @@ func (w *work) run(ctx context.Context) error {
 	return w.exec(ctx, "drop the plan", `DROP TABLE log_rebase`)
 }
 
-const analyzeSQL = `ANALYZE events, ledger_seals, ledger_entries, ledger_tiles`
+const analyzeSQL = `ANALYZE events, ledger_seals, ledger_tiles`
 
 func (w *work) exec(ctx context.Context, doing, sql string, args ...any) error {
 	if _, err := w.tx.Exec(ctx, sql, args...); err != nil {

@@ -109,16 +109,20 @@ func TestStartIsRefused(t *testing.T) {
 		wantRefusedStart(t, 1, []string{"nosuchdatabase"}, unsafe, "--database-url",
 			strings.Replace(database, "/novelgate_test", "/nosuchdatabase", 1))
 	})
-	t.Run("the log has its unreleased form", func(t *testing.T) {
-		t.Parallel()
-		database := testdb.NewEmpty(t)
-		execute(t, database, `CREATE TABLE events (event_id text, metadata json)`)
-		wantRefusedStart(t, 1, []string{"unreleased version", "events export"}, unsafe, "--database-url", database)
-		const tables = `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace`
-		if n := value[int](t, database, tables); n != 1 {
-			t.Errorf("%d tables", n)
-		}
-	})
+	for name, columns := range map[string]string{
+		"metadata in JSON": "event_id text, metadata json", "entries in a table": "event_id text, personal json, salt uuid",
+	} {
+		t.Run("the log has an unreleased form: "+name, func(t *testing.T) {
+			t.Parallel()
+			database := testdb.NewEmpty(t)
+			execute(t, database, `CREATE TABLE events (`+columns+`)`)
+			wantRefusedStart(t, 1, []string{"unreleased version", "events export"}, unsafe, "--database-url", database)
+			const tables = `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace`
+			if n := value[int](t, database, tables); n != 1 {
+				t.Errorf("%d tables", n)
+			}
+		})
+	}
 	t.Run("the log comes from the future", func(t *testing.T) {
 		t.Parallel()
 		database := testdb.New(t)

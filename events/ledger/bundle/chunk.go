@@ -80,7 +80,8 @@ type chunkWriter struct {
 	made  *dirs
 	size  int64
 	out   *bufio.Writer
-	line  []byte // buffer of the previous line
+
+	line, entry, entries []byte // buffers of the previous ones
 }
 
 // write writes one file of events and its tiles. It returns the zero value if they exist.
@@ -102,14 +103,14 @@ func (w *chunkWriter) write(ctx context.Context, first int64) (written, error) {
 	if there, err := exists(chunk.events); there || err != nil {
 		return written{}, err
 	}
-	if err := w.tiles(ctx, &chunk, tiles, count); err != nil {
+	if err := w.tiles(ctx, &chunk, tiles); err != nil {
 		return written{}, err
 	}
 	err = w.events(ctx, &chunk, first, count)
 	return chunk, err
 }
 
-// events writes the file of events line by line, because comments may be large.
+// events writes the file of events line by line, because comments may be large, and their entry bundles.
 func (w *chunkWriter) events(ctx context.Context, chunk *written, first int64, count int) (err error) {
 	path := chunk.events + partial
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
@@ -118,15 +119,36 @@ func (w *chunkWriter) events(ctx context.Context, chunk *written, first int64, c
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	w.out.Reset(file)
-	err = eachEvent(ctx, w.db, first, count, w.size, func(e *Event) (err error) {
-		if w.line, err = e.appendLine(w.line[:0]); err != nil {
+	next, end := first, first+int64(count)
+	addEntry := func(entry []byte) error {
+		w.entries = ledger.AppendToBundle(w.entries, entry)
+		if next++; next%ledger.TileWidth > 0 && next < end {
+			return nil
+		}
+		n := (next - 1) / ledger.TileWidth
+		entries := w.entries
+		w.entries = w.entries[:0]
+		return chunk.put(w.path(tlog.Tile{N: n, W: int(next - n*ledger.TileWidth)}, -1), entries)
+	}
+	err = ledger.EachEvent(ctx, w.db, first, count, w.size, func(e *ledger.Event) (err error) {
+		if w.line, err = appendLine(w.line[:0], e); err != nil {
 			return fmt.Errorf("event %s of %s: %w", e.ID, e.Source, err)
 		}
 		if _, err := w.out.Write(w.line); err != nil {
 			return fmt.Errorf("write file: %w", err)
 		}
-		return nil
+		if e.LogIndex < next {
+			return nil // it was never sealed
+		}
+		for next < e.LogIndex {
+			err = errors.Join(err, addEntry(nil)) // its event is missing
+		}
+		w.entry, _ = ledger.AppendEntry(w.entry[:0], &e.Row) // none for an event that is too large to have been sealed
+		return errors.Join(err, addEntry(w.entry))
 	})
+	for err == nil && next < end {
+		err = addEntry(nil)
+	}
 	if err != nil {
 		return err
 	}
@@ -137,19 +159,15 @@ func (w *chunkWriter) events(ctx context.Context, chunk *written, first int64, c
 	return nil
 }
 
-// tiles writes the lowest tiles and the entry bundles of a chunk. They get their final names at once: the file of
+// tiles writes the lowest tiles of a chunk. They and the entry bundles get their final names at once: the file of
 // events, renamed later, marks them as complete.
-func (w *chunkWriter) tiles(ctx context.Context, chunk *written, tiles []tlog.Tile, count int) error {
+func (w *chunkWriter) tiles(ctx context.Context, chunk *written, tiles []tlog.Tile) error {
 	hashes, err := w.store.Tiles(ctx, tiles)
 	if err != nil {
 		return fmt.Errorf("export tiles: %w", err)
 	}
-	entries, err := w.store.Bundles(ctx, tiles[0].N, count)
-	if err != nil {
-		return fmt.Errorf("export entries: %w", err)
-	}
 	for i, tile := range tiles {
-		if err := errors.Join(chunk.put(w.path(tile, 0), hashes[i]), chunk.put(w.path(tile, -1), entries[i])); err != nil {
+		if err := chunk.put(w.path(tile, 0), hashes[i]); err != nil {
 			return err
 		}
 	}

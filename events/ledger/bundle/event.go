@@ -19,13 +19,9 @@ import (
 	"novelgate/events/ledger"
 )
 
-// NoLogIndex is the log index of an event that was inserted between sealed events and never sealed.
-const NoLogIndex = -1
-
 // Event is an event in a bundle.
 type Event struct {
-	eventlog.Row
-	LogIndex int64
+	ledger.Event
 	// Broken is the error of an unreadable line of a bundle; then all other fields are empty.
 	Broken error
 }
@@ -35,10 +31,10 @@ var errEncoding = errors.New("is not valid UTF-8")
 // timeFormat has microseconds, the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// appendLine appends the event as one line of JSON.
-func (e *Event) appendLine(dst []byte) ([]byte, error) {
+// appendLine appends an event as one line of JSON.
+func appendLine(dst []byte, e *ledger.Event) ([]byte, error) {
 	dst = append(dst, '{')
-	if e.LogIndex != NoLogIndex {
+	if e.LogIndex != ledger.NoLogIndex {
 		dst = append(strconv.AppendInt(append(dst, `"logIndex":`...), e.LogIndex, 10), ',')
 	}
 	var failed error
@@ -95,30 +91,33 @@ type line struct {
 
 var errMember = errors.New("a member is missing")
 
+func broken(err error) Event {
+	return Event{Event: ledger.Event{LogIndex: ledger.NoLogIndex}, Broken: err}
+}
+
 // parseLine parses a line. It returns a broken event for a line that is not an event.
 func parseLine(text []byte) Event {
 	var l line
 	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {
-		return Event{LogIndex: NoLogIndex, Broken: err}
+		return broken(err)
 	}
 	if l.ID == nil || l.Source == nil || l.Type == nil || l.StreamType == nil || l.StreamID == nil ||
 		l.StreamVersion == nil ||
 		l.RecordedAt == nil || l.Data == nil || l.Metadata == nil {
-		return Event{LogIndex: NoLogIndex, Broken: errMember}
+		return broken(errMember)
 	}
 	at, err := time.Parse(timeFormat, *l.RecordedAt)
 	if err != nil {
-		return Event{LogIndex: NoLogIndex, Broken: err}
+		return broken(err)
 	}
 	metadata, err := events.DecodeMetadata([]byte(*l.Metadata))
 	if err != nil {
-		return Event{LogIndex: NoLogIndex, Broken: err}
+		return broken(err)
 	}
-	e := Event{LogIndex: NoLogIndex, Row: eventlog.Row{
+	e := Event{Event: ledger.Event{LogIndex: ledger.NoLogIndex, Row: eventlog.Row{
 		ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID,
-		StreamVersion: int(*l.StreamVersion),
-		RecordedAt:    at, Data: []byte(*l.Data), Metadata: metadata,
-	}}
+		StreamVersion: int(*l.StreamVersion), RecordedAt: at, Data: []byte(*l.Data), Metadata: metadata,
+	}}}
 	if l.LogIndex != nil && *l.LogIndex >= 0 {
 		e.LogIndex = *l.LogIndex
 	}
@@ -175,7 +174,7 @@ func (d Dir) Events(first int64, count int) ([]Event, error) {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
 		e := parseLine(line)
 		if !whole && e.Broken == nil {
-			e = Event{LogIndex: NoLogIndex, Broken: errCut}
+			e = broken(errCut)
 		}
 		list, text = append(list, e), rest
 	}

@@ -195,7 +195,11 @@ func TestEventsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for first := int64(0); first < m.Size; first += bundle.EventsPerFile {
-		stored, err := bundle.ReadEvents(t.Context(), l.Pool, first, bundle.Width(first, m.Size), m.Size)
+		var stored []ledger.Event
+		err := ledger.EachEvent(t.Context(), l.Pool, first, bundle.Width(first, m.Size), m.Size, func(e *ledger.Event) error {
+			stored = append(stored, ledger.Event{Row: e.Clone(), LogIndex: e.LogIndex})
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,139 +3,314 @@ package verify
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"novelgate/events"
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/bundle"
 )
 
-// chunk is the result of the checks on up to 4096 consecutive events that need no other events.
+// chunk is the result of the checks on up to 4096 consecutive log indexes that need no other events.
 type chunk struct {
 	first, end int64
-	leaves     []tlog.Hash // of the entries before the first missing one
-	roots      []tlog.Hash // of each full entry bundle
-	streams    []version
-	names      []uint64 // hash of source and id
-	events     int      // compared with their entries
-	erased     int      // of events, without their personal part
+	leaves     [trees][]tlog.Hash // before the first missing one
+	roots      [trees][]tlog.Hash // of each full tile of these
+	entries    []entry            // that are as sealed
+	stained    bool               // entries and hash tiles differ
+	events     int                // compared with entries or hash tiles
+	erased     int                // of them, without their personal part
 	erasures   []erasure
 	faults     []Fault
 	noEvents   bool
 }
 
-// version is the stream and the stream version of an event.
-type version struct {
-	stream  [16]byte
-	version uint32
-	index   int64
+// entry is an entry and its place.
+type entry struct {
+	*ledger.Entry
+	index int64
 }
 
 // check reads and checks a chunk.
 func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	count := bundle.Width(first, v.tree.N)
-	c := &chunk{first: first, end: first + int64(count), leaves: make([]tlog.Hash, 0, count)}
-	entries := make([]*ledger.Entry, count)
-	for offset := 0; offset < count; offset += ledger.TileWidth {
-		if err := v.checkEntries(ctx, c, entries, offset, min(ledger.TileWidth, count-offset)); err != nil {
-			return nil, err
-		}
+	c := &chunk{first: first, end: first + int64(count)}
+	stored, parsed, err := v.storedEntries(ctx, first, count)
+	madeOfEvents := errors.Is(err, ErrEventsOnly)
+	if err != nil && !madeOfEvents {
+		return nil, err
+	}
+	tiles, err := v.hashes(ctx, c, count)
+	if err != nil {
+		return nil, err
 	}
 	list, err := v.source.Events(ctx, first, count, v.tree.N)
-	var seal *bundle.SealError
+	var seal *ledger.SealError
 	switch {
 	case errors.Is(err, ErrEntriesOnly):
 		c.noEvents = true
-		return c, nil
 	case errors.Is(err, ledger.ErrNotFound): // every event of it is missing
 	case errors.As(err, &seal):
-		c.fault(Seal, seal.LogIndex, nil,
-			fmt.Sprintf("%v, so that events %d to %d were not compared with their entries", err, first, c.end-1))
-		return c, nil
+		c.fault(Fault{Part: Seal, Detail: fmt.Sprintf("%v, so that events %d to %d were not compared", err, first, c.end-1)},
+			seal.LogIndex, nil)
 	case err != nil:
 		return nil, err //nolint:wrapcheck // its text is sufficient
 	}
-	c.compare(entries, list)
+	placed := c.place(parsed, list)
+	for i := range count {
+		s := slot{index: first + int64(i), stored: stored[i], entry: parsed[i], event: placed[i], tile: tiles[i]}
+		s.make(madeOfEvents)
+		if s.stored != nil && len(c.leaves[entryTree]) == i {
+			c.leaves[entryTree] = append(c.leaves[entryTree], s.leaf)
+		}
+		switch {
+		case seal != nil:
+		case c.noEvents, s.event == nil, s.event.Broken != nil:
+			// A bundle of entries that is cut off, or missing, is one fault.
+			told := s.stored == nil && i%ledger.TileWidth > 0 && stored[i-1] == nil
+			c.checkEntry(&s, told)
+		case madeOfEvents:
+			c.checkEvent(&s)
+		default:
+			c.compare(&s)
+		}
+		if s.sealed() {
+			c.entries = append(c.entries, entry{s.entry, s.index})
+		}
+	}
+	for t := range trees {
+		for n := range len(c.leaves[t]) / ledger.TileWidth {
+			leaves := c.leaves[t][n*ledger.TileWidth:][:ledger.TileWidth]
+			if same := c.roots[entryTree]; t == tileTree && n < len(same) &&
+				slices.Equal(leaves, c.leaves[entryTree][n*ledger.TileWidth:][:ledger.TileWidth]) {
+				c.roots[t] = append(c.roots[t], same[n])
+				continue
+			}
+			c.roots[t] = append(c.roots[t], rootOf(leaves))
+		}
+	}
 	return c, nil
 }
 
-// checkEntries reads one entry bundle and its hash tile.
-func (v *verification) checkEntries(ctx context.Context, c *chunk, entries []*ledger.Entry, offset, width int) error {
-	start := c.first + int64(offset)
-	tile := tlog.Tile{H: ledger.TileHeight, L: -1, N: start / ledger.TileWidth, W: width}
-	data, err := v.read(ctx, tile)
-	if err != nil {
-		return err
-	}
-	raws, splitErr := ledger.SplitBundle(data, width)
-	tile.L = 0
-	hashes, err := v.read(ctx, tile)
-	if err != nil {
-		return err
-	}
-	if len(hashes) != width*tlog.HashSize {
-		c.fault(Tile, start, nil, fmt.Sprintf("the hash tile %s has %d bytes", bundle.TilePath(tile), len(hashes)))
-		hashes = nil
-	}
-	complete := len(c.leaves) == offset // no entry was missing so far
-	for i, raw := range raws {
-		index, leaf := start+int64(i), tlog.RecordHash(raw)
-		if complete {
-			c.leaves = append(c.leaves, leaf)
+// storedEntries reads the entries of a chunk, and parses them: nil for those that are missing or no entries. It fails
+// with ErrEventsOnly if the source has none.
+func (v *verification) storedEntries(ctx context.Context, first int64, count int) (
+	stored [][]byte, parsed []*ledger.Entry, err error,
+) {
+	stored, parsed = make([][]byte, count), make([]*ledger.Entry, count)
+	for offset := 0; offset < count; offset += ledger.TileWidth {
+		tile := tileAt(-1, first+int64(offset), first+int64(count))
+		data, err := read(ctx, v.source, tile)
+		if err != nil {
+			return stored, parsed, err
 		}
-		e, err := ledger.ParseEntry(raw)
-		inTile := hashes == nil || bytes.Equal(leaf[:], hashes[i*tlog.HashSize:][:tlog.HashSize])
-		if err != nil || !inTile {
-			c.fault(Entry, index, &e, "the entry does not have the hash that its hash tile has")
+		raws, _ := ledger.SplitBundle(data, tile.W) // what follows a fault is missing
+		for i, raw := range raws {
+			if len(raw) == 0 {
+				continue // the event was missing when the bundle was exported
+			}
+			stored[offset+i] = raw
+			if e, err := ledger.ParseEntry(raw); err == nil {
+				parsed[offset+i] = &e
+			}
+		}
+	}
+	return stored, parsed, nil
+}
+
+// hashes reads the lowest hash tiles of a chunk; nil for missing hashes.
+func (v *verification) hashes(ctx context.Context, c *chunk, count int) ([]*tlog.Hash, error) {
+	hashes := make([]*tlog.Hash, count)
+	for offset := 0; offset < count; offset += ledger.TileWidth {
+		tile := tileAt(0, c.first+int64(offset), c.end)
+		data, err := read(ctx, v.source, tile)
+		if err != nil {
+			return nil, err
+		}
+		if len(data) != tile.W*tlog.HashSize {
+			c.fault(Fault{Part: Tile, Detail: fmt.Sprintf("the hash tile %s has %d bytes", bundle.TilePath(tile), len(data))},
+				c.first+int64(offset), nil)
 			continue
 		}
-		entries[offset+i] = &e
-		c.streams = append(c.streams, version{e.StreamID, e.StreamVersion, index})
-		c.names = append(c.names, v.nameOf(e.Source, e.ID))
+		for i := range tile.W {
+			hash := tlog.Hash(data[i*tlog.HashSize:][:tlog.HashSize])
+			hashes[offset+i] = &hash
+			if len(c.leaves[tileTree]) == offset+i {
+				c.leaves[tileTree] = append(c.leaves[tileTree], hash)
+			}
+		}
 	}
-	if splitErr != nil {
-		c.fault(Entry, start+int64(len(raws)), nil, splitErr.Error())
+	return hashes, nil
+}
+
+// tileAt returns the tile, or for level -1 the entry bundle, that begins with a log index of a tree of so many entries.
+func tileAt(level int, start, size int64) tlog.Tile {
+	return tlog.Tile{
+		H: ledger.TileHeight, L: level, N: start / ledger.TileWidth, W: int(min(ledger.TileWidth, size-start)),
 	}
-	if complete && len(raws) == ledger.TileWidth {
-		c.roots = append(c.roots, rootOf(c.leaves[offset:]))
-	}
-	return nil
 }
 
 // read reads a tile. It returns nil for a missing one.
-func (v *verification) read(ctx context.Context, tile tlog.Tile) ([]byte, error) {
-	data, err := v.source.Tile(ctx, tile)
+func read(ctx context.Context, source Source, tile tlog.Tile) ([]byte, error) {
+	data, err := source.Tile(ctx, tile)
 	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrDamaged) {
 		return nil, nil
 	}
 	return data, err //nolint:wrapcheck // its text is sufficient
 }
 
-func (v *verification) nameOf(source, id string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(v.seed)
-	_, _ = h.WriteString(source)
-	_ = h.WriteByte(0)
-	_, _ = h.WriteString(id)
-	return h.Sum64()
+// slot is all that a source has of one log index.
+type slot struct {
+	index  int64
+	stored []byte        // the entry; nil: missing
+	entry  *ledger.Entry // parsed; nil: missing, or no entry
+	event  *bundle.Event // nil: missing
+	tile   *tlog.Hash    // in the lowest hash tile; nil: missing
+
+	leaf tlog.Hash // of the entry
+	made []byte    // the entry of the event; nil: it has none
 }
 
-func (c *chunk) fault(part Part, index int64, e *ledger.Entry, detail string) {
-	f := Fault{Part: part, LogIndex: &index, Count: 1, Detail: detail}
+// make makes the entry of the event. An erased event has the digest of its personal part from its stored entry.
+func (s *slot) make(madeOfEvents bool) {
+	if s.event != nil && s.event.Broken == nil {
+		row := &s.event.Row
+		if s.entry != nil && s.entry.PersonalForm != ledger.PersonalNone && row.Personal == nil && !row.Salt.Valid {
+			row.PersonalDigest = append([]byte{byte(s.entry.PersonalForm)}, s.entry.Personal...)
+		}
+		s.made, _ = ledger.AppendEntry(nil, row) // it fails for an event that was never sealed
+	}
+	if madeOfEvents && s.made != nil {
+		s.stored = s.made
+		if e, err := ledger.ParseEntry(s.made); err == nil {
+			s.entry = &e
+		}
+	}
+	if s.stored != nil {
+		s.leaf = tlog.RecordHash(s.stored)
+	}
+}
+
+// sealed reports whether the entry is the one that was sealed, as far as its hash tile tells.
+func (s *slot) sealed() bool { return s.entry != nil && (s.tile == nil || *s.tile == s.leaf) }
+
+// fault adds a fault at a log index, which is that of an event or of an entry.
+func (c *chunk) fault(f Fault, index int64, e *ledger.Entry) {
+	f.LogIndex, f.Count = &index, 1
 	if e != nil {
 		f.ID, f.Source = e.ID, e.Source
 	}
 	c.faults = append(c.faults, f)
 }
 
-// compare compares events with the entries of the chunk. It skips nil entries, which were faulty.
-func (c *chunk) compare(entries []*ledger.Entry, list []bundle.Event) {
+// checkEntry compares an entry with its hash tile, without an event. told: the fault was reported before.
+func (c *chunk) checkEntry(s *slot, told bool) {
+	switch {
+	case c.noEvents:
+	case s.event == nil:
+		e := s.entry
+		if !s.sealed() {
+			e = nil
+		}
+		c.fault(Fault{Part: Missing, Detail: missing}, s.index, e)
+		if s.stored == nil {
+			return
+		}
+	default:
+		c.fault(Fault{Part: Broken, Detail: "the event cannot be read: " + s.event.Broken.Error()}, s.index, s.entry)
+	}
+	switch {
+	case s.sealed() || told:
+	case s.stored == nil:
+		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
+	default:
+		c.differs(s, Entry, "the entry does not have the hash that its hash tile has")
+	}
+}
+
+// differs adds the fault of an entry that differs from its hash tile. Which of the two was changed shows at the end.
+func (c *chunk) differs(s *slot, part Part, detail string) {
+	c.stained = true
+	f := Fault{Part: part, Detail: detail, open: true, found: s.leaf}
+	if s.tile != nil {
+		f.wanted = *s.tile
+	}
+	c.fault(f, s.index, s.entry)
+}
+
+// checkEvent compares an event, from which the entry is made, with its hash tile.
+func (c *chunk) checkEvent(s *slot) {
+	c.events++
+	if !s.sealed() {
+		c.differs(s, Event, "the event is not the one that was sealed")
+		return
+	}
+	c.note(s)
+}
+
+// compare compares an event with its stored entry, and this with its hash tile.
+func (c *chunk) compare(s *slot) {
+	same := s.stored != nil && bytes.Equal(s.made, s.stored)
+	if same {
+		c.checkEvent(s)
+		return
+	}
+	c.events++
+	isTile := s.tile != nil && s.made != nil && tlog.RecordHash(s.made) == *s.tile
+	switch {
+	case s.stored == nil && !isTile && s.tile != nil:
+		s.leaf = tlog.RecordHash(s.made)
+		c.differs(s, Event, "the event is not the one that was sealed, and its entry is missing")
+	case s.stored == nil:
+		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
+	case s.sealed():
+		c.nameDifferences(s)
+	case isTile:
+		c.differs(s, Entry, "the entry is not that of its event")
+		c.faults[len(c.faults)-1].withTile = true
+	default:
+		c.differs(s, Entry, "the entry does not have the hash that its hash tile has")
+		if s.entry != nil {
+			c.nameDifferences(s)
+		}
+	}
+}
+
+// nameDifferences reports an event that its entry does not commit to.
+func (c *chunk) nameDifferences(s *slot) {
+	want, got := s.entry, &s.event.Row
+	parts := []Part{Event}
+	if made, err := ledger.ParseEntry(s.made); err == nil {
+		parts = differences(want, &made)
+	}
+	f := Fault{
+		Part: parts[0], Detail: "not what its entry commits to: " + names(parts),
+		found: tlog.RecordHash(s.made), wanted: s.leaf,
+	}
+	if want.ID != got.ID && (want.StreamID != got.StreamID || int64(want.StreamVersion) != int64(got.StreamVersion)) {
+		f.Part, f.Detail = Replaced, fmt.Sprintf("event %q of %q is in its place", got.ID, got.Source)
+	}
+	c.fault(f, s.index, want)
+}
+
+// note notes an event that is as sealed.
+func (c *chunk) note(s *slot) {
+	erased := s.event.Personal == nil && !s.event.Salt.Valid && s.entry.PersonalForm != ledger.PersonalNone
+	if erased {
+		c.erased++
+	}
+	if x, ok := erasureOf(s.index, s.event, erased); ok {
+		c.erasures = append(c.erasures, x)
+	}
+}
+
+const missing = "the ledger has its leaf, and the event is not there"
+
+// place puts events at their log indexes, and reports those that do not belong there.
+func (c *chunk) place(entries []*ledger.Entry, list []bundle.Event) []*bundle.Event {
 	placed := make([]*bundle.Event, len(entries))
 	next, last := 0, c.first-1 // offset of the next event; log index of the last one
 	for i := range list {
@@ -166,93 +341,42 @@ func (c *chunk) compare(entries []*ledger.Entry, list []bundle.Event) {
 		default:
 			placed[at] = e
 			if e.LogIndex < last {
-				c.fault(Swapped, e.LogIndex, entries[at], fmt.Sprintf("it stands behind the event of log index %d", last))
+				c.fault(Fault{Part: Swapped, Detail: fmt.Sprintf("it stands behind the event of log index %d", last)},
+					e.LogIndex, entries[at])
 			}
 			last = max(last, e.LogIndex)
 		}
-		next = int(at) + 1
-		if next >= len(placed) {
-			next = len(placed) - 1
-		}
+		next = min(int(at)+1, len(placed)-1)
 	}
-	for i, want := range entries {
-		if want != nil {
-			c.compareOne(c.first+int64(i), want, placed[i])
-		}
-	}
+	return placed
 }
 
 func (c *chunk) extra(e *bundle.Event, index int64, detail string) {
-	c.faults = append(c.faults, Fault{Part: Extra, LogIndex: &index, ID: e.ID, Source: e.Source, Count: 1, Detail: detail})
+	c.fault(Fault{Part: Extra, ID: e.ID, Source: e.Source, Detail: detail}, index, nil)
 }
 
-func (c *chunk) compareOne(index int64, want *ledger.Entry, got *bundle.Event) {
-	if got == nil {
-		c.fault(Missing, index, want, "the ledger has its entry, and the event is not there")
-		return
-	}
-	if got.Broken != nil {
-		c.fault(Broken, index, want, "the event cannot be read: "+got.Broken.Error())
-		return
-	}
-	c.events++
-	parts, erased := differences(want, got)
-	if erased {
-		c.erased++
-	}
-	switch {
-	case len(parts) == 0:
-		if x, ok := erasureOf(index, got, erased); ok {
-			c.erasures = append(c.erasures, x)
-		}
-	case want.ID != got.ID && (want.StreamID != got.StreamID || int64(want.StreamVersion) != int64(got.StreamVersion)):
-		c.fault(Replaced, index, want, fmt.Sprintf("event %q of %q is in its place", got.ID, got.Source))
-		c.faults[len(c.faults)-1].foundID, c.faults[len(c.faults)-1].foundSource = got.ID, got.Source
-	default:
-		c.fault(parts[0], index, want, "not what its entry commits to: "+names(parts))
-	}
-}
-
-// differences returns the parts of an event that differ from its entry. erased means that the personal part and the
-// salt are absent, which is allowed: an erasure removes both. An event without a personal part may have a salt, to
-// which its entry does not commit.
-func differences(e *ledger.Entry, got *bundle.Event) (parts []Part, erased bool) {
-	differs := func(part Part, really bool) {
-		if really {
-			parts = append(parts, part)
+// differences returns the parts in which two entries differ.
+func differences(want, got *ledger.Entry) (parts []Part) {
+	for _, d := range []struct {
+		part Part
+		same bool
+	}{
+		{ID, want.ID == got.ID},
+		{EventSource, want.Source == got.Source},
+		{Type, want.Type == got.Type},
+		{StreamType, want.StreamType == got.StreamType},
+		{StreamID, want.StreamID == got.StreamID},
+		{StreamVersion, want.StreamVersion == got.StreamVersion},
+		{RecordedAt, want.RecordedAt == got.RecordedAt},
+		{Data, bytes.Equal(want.Data, got.Data)},
+		{Personal, want.PersonalForm == got.PersonalForm && bytes.Equal(want.Personal, got.Personal)},
+		{Metadata, bytes.Equal(want.Metadata, got.Metadata)},
+	} {
+		if !d.same {
+			parts = append(parts, d.part)
 		}
 	}
-	differs(ID, e.ID != got.ID)
-	differs(EventSource, e.Source != got.Source)
-	differs(Type, e.Type != got.Type)
-	differs(StreamType, e.StreamType != got.StreamType)
-	differs(StreamID, e.StreamID != got.StreamID)
-	differs(StreamVersion, int64(e.StreamVersion) != int64(got.StreamVersion))
-	differs(RecordedAt, e.RecordedAt != got.RecordedAt.UnixMicro())
-	differs(Data, !isDigest(e.Data, got.Data))
-	switch {
-	case e.PersonalForm == ledger.PersonalNone:
-		differs(Personal, got.Personal != nil)
-	case got.Personal == nil:
-		erased = !got.Salt.Valid
-		differs(Personal, !erased)
-	case e.PersonalForm == ledger.PersonalSalted:
-		differs(Personal, !got.Salt.Valid || !isDigest(e.Personal, got.Salt.UUID[:], got.Personal))
-	default:
-		differs(Personal, got.Salt.Valid || !isDigest(e.Personal, got.Personal))
-	}
-	metadata, err := events.EncodeMetadata(&got.Metadata)
-	differs(Metadata, err != nil || !isDigest(e.Metadata, metadata))
-	return parts, erased
-}
-
-func isDigest(want []byte, parts ...[]byte) bool {
-	data := parts[0]
-	if len(parts) > 1 {
-		data = bytes.Join(parts, nil)
-	}
-	sum := sha256.Sum256(data)
-	return bytes.Equal(want, sum[:])
+	return parts
 }
 
 func names(parts []Part) string {

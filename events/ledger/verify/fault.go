@@ -1,6 +1,10 @@
 package verify
 
-import "fmt"
+import (
+	"fmt"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
 
 // Part is the faulty part of the history.
 type Part string
@@ -8,11 +12,12 @@ type Part string
 // Parts, and what each means.
 const (
 	Signature  Part = "signature"  // the checkpoint has no signature of the key
-	Root       Part = "root"       // the root of the entries is not the signed one
+	Root       Part = "root"       // neither entries nor hash tiles have the signed root
 	Rewritten  Part = "rewritten"  // the history is not the one that a kept checkpoint covers
 	Lost       Part = "lost"       // events are missing that a kept checkpoint of an earlier origin covers
 	Uncompared Part = "uncompared" // a kept checkpoint ends before the first event, so it cannot be compared
-	Entry      Part = "entry"      // the entry was changed, or is missing
+	Event      Part = "event"      // the event is not the one that was sealed
+	Entry      Part = "entry"      // the stored entry was changed, or is missing
 	Tile       Part = "tile"       // a hash tile does not belong to the entries
 	Seal       Part = "seal"       // no seal assigns an event to a log index, and the events around it were not compared
 	Missing    Part = "missing"    // the event is missing
@@ -24,7 +29,7 @@ const (
 	Stream     Part = "stream"     // versions of a stream have a gap
 	Duplicate  Part = "duplicate"  // an earlier event has the same source and id
 
-	// Parts of an event that differ from its entry.
+	// Parts of an event that differ from its stored entry.
 	ID            Part = "id"
 	EventSource   Part = "source"
 	Type          Part = "type"
@@ -44,12 +49,14 @@ func Projection(name string) Part { return Part("projection " + name) }
 type Fault struct {
 	Part     Part   `json:"part"`
 	LogIndex *int64 `json:"logIndex"` // of the event; null for a fault without an event
-	ID       string `json:"id"`       // of the event in the entry, or of an extra event
+	ID       string `json:"id"`       // of the event in the entry; of the one that is there, if none is stored; of an extra one
 	Source   string `json:"source"`
 	Count    int64  `json:"count"` // of consecutive events, for missing and truncated; of rows, for projections
 	Detail   string `json:"detail"`
 
-	foundID, foundSource string // of the event found instead, for replaced
+	found, wanted tlog.Hash // leaf of what is there, and the sealed one
+	open          bool      // entry and hash tile differ: the roots tell which one was changed
+	withTile      bool      // and the event has the hash of the tile
 }
 
 // String returns the fault as one line.

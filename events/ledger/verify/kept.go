@@ -22,7 +22,8 @@ type keptTree struct {
 	origin string // of the checkpoint; may be an earlier one of the ledger
 	own    bool   // not kept by the auditor: the ledger's own checkpoint of an earlier origin
 	tree   tlog.Tree
-	agrees *bool
+	agrees *bool // with the tree that has the signed root
+	each   [trees]*bool
 }
 
 // leaver is a source that knows the earlier origins of the ledger. With other sources, only the auditor knows whether a
@@ -136,11 +137,12 @@ func (v *verification) keptInside(from, to int64) bool {
 	return slices.ContainsFunc(v.kept, func(k keptTree) bool { return k.tree.N > from && k.tree.N < to })
 }
 
-// compareKept compares the tree at its current size with the kept checkpoints of this size.
-func (v *verification) compareKept() {
+// compareKept compares a tree at its current size with the kept checkpoints of this size.
+func (v *verification) compareKept(number int) {
 	for i := range v.kept {
-		if k := &v.kept[i]; k.tree.N == v.edge.Size() && !v.broken {
-			k.agrees = new(v.edge.Root() == k.tree.Hash)
+		t := v.trees[number]
+		if k := &v.kept[i]; k.tree.N == t.edge.Size() {
+			k.each[number] = new(t.edge.Root() == k.tree.Hash)
 		}
 	}
 }
@@ -148,11 +150,16 @@ func (v *verification) compareKept() {
 // keptFaults reports on the kept checkpoints. The first rewritten entry is between the largest checkpoint that agrees
 // and the smallest that does not.
 func (v *verification) keptFaults(ctx context.Context) error {
+	compared := entryTree // unless only the other one has the signed root, or all leaves
+	if !v.hasRoot(entryTree) && (v.hasRoot(tileTree) || v.trees[entryTree].broken) {
+		compared = tileTree
+	}
 	from := int64(0)
 	told := false
 	var lost []*keptTree
 	for i := range v.kept {
 		k := &v.kept[i]
+		k.agrees = k.each[compared]
 		if k.own {
 			if k.agrees != nil && *k.agrees {
 				from = k.tree.N
@@ -223,41 +230,35 @@ func (v *verification) lostFault(from int64, first, last *keptTree) Fault {
 	return Fault{Part: Lost, LogIndex: &from, Count: last.tree.N - from, Detail: detail}
 }
 
-// locate finds the first entry that differs from that of an older bundle.
+// locate finds the first leaf that differs from that of an older bundle.
 func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
-	for n := v.Older.First() / ledger.TileWidth; n*ledger.TileWidth < size; n++ {
-		start := n * ledger.TileWidth
-		then, err := readEntries(ctx, v.Older, n, int(min(ledger.TileWidth, size-start)))
+	for start := v.Older.First(); start < size; start += ledger.TileWidth {
+		then, err := read(ctx, v.Older, tileAt(0, start, size))
 		if err != nil {
 			return err
 		}
-		now, err := readEntries(ctx, v.source, n, int(min(ledger.TileWidth, v.tree.N-start)))
+		now, err := read(ctx, v.source, tileAt(0, start, max(start, v.tree.N)))
 		if err != nil {
 			return err
 		}
-		for i, raw := range then {
-			if i < len(now) && bytes.Equal(raw, now[i]) {
+		for i := 0; i < len(then); i += tlog.HashSize {
+			if i < len(now) && bytes.Equal(then[i:][:tlog.HashSize], now[i:][:tlog.HashSize]) {
 				continue
 			}
-			index := start + int64(i)
+			index := start + int64(i/tlog.HashSize)
 			f.LogIndex, f.Detail = &index, "the entry is not that of the older bundle"
-			if e, err := ledger.ParseEntry(raw); err == nil {
-				f.ID, f.Source = e.ID, e.Source
+			entries, err := read(ctx, v.Older, tileAt(-1, start, size))
+			if err != nil {
+				return err
+			}
+			raws, _ := ledger.SplitBundle(entries, int(index-start)+1) // more of them follow
+			if n := int(index - start); n < len(raws) {
+				if e, err := ledger.ParseEntry(raws[n]); err == nil {
+					f.ID, f.Source = e.ID, e.Source
+				}
 			}
 			return nil
 		}
 	}
 	return nil
-}
-
-func readEntries(ctx context.Context, source Source, n int64, width int) ([][]byte, error) {
-	data, err := source.Tile(ctx, tlog.Tile{H: ledger.TileHeight, L: -1, N: n, W: width})
-	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrDamaged) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err //nolint:wrapcheck // its text is sufficient
-	}
-	raws, _ := ledger.SplitBundle(data, width)
-	return raws, nil
 }

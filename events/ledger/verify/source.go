@@ -22,15 +22,19 @@ type Source interface {
 	Keys(ctx context.Context) ([]string, error)
 	// First returns the log index of the first event in this source.
 	First() int64
-	// Tile returns a tile, or an entry bundle for level -1. It fails with ledger.ErrNotFound.
+	// Tile returns a tile, or an entry bundle for level -1. It fails with ledger.ErrNotFound, and with ErrEventsOnly if
+	// the source has no entries apart from its events.
 	Tile(ctx context.Context, tile tlog.Tile) ([]byte, error)
 	// Events returns the events stored for count log indexes from first on, below size. It fails with ErrEntriesOnly if
 	// the source has only entries.
 	Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error)
 }
 
-// ErrEntriesOnly is returned by a source without events.
-var ErrEntriesOnly = errors.New("the source has entries only")
+// What a source lacks.
+var (
+	ErrEntriesOnly = errors.New("the source has entries only")
+	ErrEventsOnly  = errors.New("the source has events only")
+)
 
 // Database is the database of the service. Create it with NewDatabase.
 type Database struct {
@@ -72,12 +76,20 @@ func (d *Database) Left(ctx context.Context, origin string, size int64) ([]byte,
 
 // Tile implements Source.
 func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
+	if tile.L < 0 {
+		return nil, ErrEventsOnly
+	}
 	return d.store.Tile(ctx, tile) //nolint:wrapcheck // its text is sufficient
 }
 
 // Events implements Source.
 func (d *Database) Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error) {
-	return bundle.ReadEvents(ctx, d.db, first, count, size) //nolint:wrapcheck // its text is sufficient
+	list := make([]bundle.Event, 0, count)
+	err := ledger.EachEvent(ctx, d.db, first, count, size, func(e *ledger.Event) error {
+		list = append(list, bundle.Event{Event: ledger.Event{Row: e.Clone(), LogIndex: e.LogIndex}})
+		return nil
+	})
+	return list, err //nolint:wrapcheck // its text is sufficient
 }
 
 // Bundles is a bundle and the bundles that continue it.

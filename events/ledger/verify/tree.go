@@ -14,6 +14,35 @@ import (
 	"novelgate/events/ledger/bundle"
 )
 
+// Two trees are grown: one from the entries, one from the lowest hash tiles. The one with the signed root tells, where
+// they differ, what was changed.
+const (
+	entryTree = iota
+	tileTree
+	trees
+)
+
+// tree is a Merkle tree that is grown from left to right.
+type tree struct {
+	edge   *ledger.Edge
+	upper  [8][]tlog.Hash // hashes of the last tile of each level above the lowest, while it is partial
+	broken bool           // a leaf is missing, so nothing more can be computed
+}
+
+// push adds a complete subtree.
+func (t *tree) push(root tlog.Hash, height uint) error {
+	return t.edge.Push(root, height, func(id compact.NodeID, hash []byte) { //nolint:wrapcheck // its text is sufficient
+		if level := id.Level / ledger.TileHeight; level > 0 && id.Level%ledger.TileHeight == 0 {
+			t.upper[level] = append(t.upper[level], tlog.Hash(hash))
+		}
+	})
+}
+
+// hasRoot reports whether the tree has the signed root.
+func (v *verification) hasRoot(t int) bool {
+	return !v.trees[t].broken && v.trees[t].edge.Root() == v.tree.Hash
+}
+
 // rootOf returns the root of a full tile.
 func rootOf(hashes []tlog.Hash) tlog.Hash {
 	nodes := slices.Clone(hashes)
@@ -26,76 +55,78 @@ func rootOf(hashes []tlog.Hash) tlog.Hash {
 	return nodes[0]
 }
 
-// grow adds the entries of a chunk to the tree. It compares roots at the sizes of kept checkpoints, and compares full
-// hash tiles. It adds nothing after missing entries.
+// grow adds the leaves of a chunk to both trees. It compares roots at the sizes of kept checkpoints, and compares the
+// hash tiles above the lowest level as they become full.
 func (v *verification) grow(ctx context.Context, c *chunk) error {
-	if v.broken {
-		v.stained = v.stained || c.faulty(Entry)
-		return nil
-	}
-	for offset := 0; offset < len(c.leaves); offset += ledger.TileWidth {
-		subtrees, height := c.leaves[offset:min(offset+ledger.TileWidth, len(c.leaves))], uint(0)
-		end := v.edge.Size() + int64(len(subtrees))
-		if len(subtrees) == ledger.TileWidth && !v.keptInside(v.edge.Size(), end) {
-			subtrees, height = c.roots[offset/ledger.TileWidth:][:1], ledger.TileHeight
-		}
-		for _, hash := range subtrees {
-			if err := v.edge.Push(hash, height, v.putInTile); err != nil {
-				return err //nolint:wrapcheck // its text is sufficient
-			}
-			v.compareKept()
-		}
-		for level, hashes := range v.tiles {
-			if len(hashes) < ledger.TileWidth {
-				continue
-			}
-			v.tiles[level] = nil
-			if err := v.compareTile(ctx, c, level, c.first+int64(offset), hashes); err != nil {
+	v.stained = v.stained || c.stained
+	for start := c.first; start < c.end; start += ledger.TileWidth {
+		width := int(min(ledger.TileWidth, c.end-start))
+		for t := range trees {
+			if err := v.growOne(t, c, int(start-c.first), width); err != nil {
 				return err
 			}
 		}
-	}
-	v.stained = v.stained || c.faulty(Entry)
-	v.broken = v.broken || int64(len(c.leaves)) < c.end-c.first
-	return nil
-}
-
-// putInTile adds the root of a complete subtree to its tile above the lowest level, if it has one.
-func (v *verification) putInTile(id compact.NodeID, hash []byte) {
-	if level := id.Level / ledger.TileHeight; level > 0 && id.Level%ledger.TileHeight == 0 {
-		v.tiles[level] = append(v.tiles[level], tlog.Hash(hash))
-	}
-}
-
-// compareTile compares the computed hashes of a tile with the stored ones.
-func (v *verification) compareTile(ctx context.Context, c *chunk, level int, index int64, hashes []tlog.Hash) error {
-	if v.broken || v.stained || c.faulty(Entry) {
-		return nil // it cannot match, and the cause is already reported
-	}
-	tile := tlog.Tile{H: ledger.TileHeight, L: level, N: index >> (ledger.TileHeight * (level + 1)), W: len(hashes)}
-	data, err := v.read(ctx, tile)
-	if err != nil {
-		return err
-	}
-	for i := range hashes {
-		if len(data) != len(hashes)*tlog.HashSize || !bytes.Equal(data[i*tlog.HashSize:][:tlog.HashSize], hashes[i][:]) {
-			first := (tile.N*ledger.TileWidth + int64(i)) << (ledger.TileHeight * level)
-			c.fault(Tile, first, nil, fmt.Sprintf("hash %d of the tile %s is not that of the %d entries from here on", i,
-				bundle.TilePath(tile),
-				int64(1)<<(ledger.TileHeight*level)))
-			return nil
+		if err := v.compareTiles(ctx, c, start, ledger.TileWidth); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (c *chunk) faulty(part Part) bool {
-	for i := range c.faults {
-		if c.faults[i].Part == part {
-			return true
+// growOne adds the leaves of one tile to a tree, up to the first that is missing.
+func (v *verification) growOne(number int, c *chunk, offset, width int) error {
+	t := v.trees[number]
+	if t.broken {
+		return nil
+	}
+	leaves := c.leaves[number]
+	subtrees, height := leaves[min(offset, len(leaves)):min(offset+width, len(leaves))], uint(0)
+	t.broken = len(subtrees) < width
+	if size := t.edge.Size(); len(subtrees) == ledger.TileWidth && !v.keptInside(size, size+ledger.TileWidth) {
+		subtrees, height = c.roots[number][offset/ledger.TileWidth:][:1], ledger.TileHeight
+	}
+	for _, hash := range subtrees {
+		if err := t.push(hash, height); err != nil {
+			return err
+		}
+		v.compareKept(number)
+	}
+	return nil
+}
+
+// compareTiles compares the computed tiles above the lowest level, with at least so many hashes, with the stored ones.
+// Once entries and lowest hash tiles have differed they may not match, which is reported already.
+func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, width int) error {
+	t := v.trees[tileTree]
+	if t.broken {
+		t = v.trees[entryTree]
+	}
+	for level, hashes := range t.upper {
+		if len(hashes) < width || len(hashes) == 0 {
+			continue
+		}
+		for i := range v.trees {
+			v.trees[i].upper[level] = nil
+		}
+		if t.broken || v.stained {
+			continue
+		}
+		tile := tlog.Tile{H: ledger.TileHeight, L: level, N: index >> (ledger.TileHeight * (level + 1)), W: len(hashes)}
+		data, err := read(ctx, v.source, tile)
+		if err != nil {
+			return err
+		}
+		for i := range hashes {
+			if len(data) == len(hashes)*tlog.HashSize && bytes.Equal(data[i*tlog.HashSize:][:tlog.HashSize], hashes[i][:]) {
+				continue
+			}
+			span := int64(1) << (ledger.TileHeight * level)
+			c.fault(Fault{Part: Tile, Detail: fmt.Sprintf("hash %d of the tile %s is not that of the %d entries from here on",
+				i, bundle.TilePath(tile), span)}, (tile.N*ledger.TileWidth+int64(i))*span, nil)
+			break
 		}
 	}
-	return false
+	return nil
 }
 
 var errPrefix = errors.New("the hash tiles do not tell what is in front of the first event")
@@ -104,16 +135,14 @@ var errPrefix = errors.New("the hash tiles do not tell what is in front of the f
 // they are right.
 func (v *verification) begin(ctx context.Context) error {
 	first := v.source.First()
-	for level := len(v.tiles) - 1; level >= 1; level-- {
+	for level := len(v.trees[0].upper) - 1; level >= 1; level-- {
 		nodes := first >> (ledger.TileHeight * level)
 		width := int(nodes % ledger.TileWidth)
 		if width == 0 {
 			continue
 		}
-		all := v.tree.N >> (ledger.TileHeight * level)
-		n := nodes / ledger.TileWidth
-		data, err := v.read(ctx,
-			tlog.Tile{H: ledger.TileHeight, L: level, N: n, W: int(min(ledger.TileWidth, all-n*ledger.TileWidth))})
+		start := nodes - int64(width)
+		data, err := read(ctx, v.source, tileAt(level, start, v.tree.N>>(ledger.TileHeight*level)))
 		if err != nil {
 			return err
 		}
@@ -122,8 +151,10 @@ func (v *verification) begin(ctx context.Context) error {
 		}
 		for i := range width {
 			hash := tlog.Hash(data[i*tlog.HashSize:][:tlog.HashSize])
-			if err := v.edge.Push(hash, uint(ledger.TileHeight*level), v.putInTile); err != nil {
-				return err //nolint:wrapcheck // its text is sufficient
+			for _, t := range v.trees {
+				if err := t.push(hash, uint(ledger.TileHeight*level)); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -83,14 +83,11 @@ type verification struct {
 	report *Report
 	kept   []keptTree // sorted by size
 
-	edge     *ledger.Edge
-	tiles    [8][]tlog.Hash // hashes of the last tile of each level above the lowest, while it is partial
-	broken   bool           // entries are missing, so no further root can be computed
-	stained  bool           // an entry differs from its hash tile, so the tiles above cannot match
+	trees    [trees]*tree
+	stained  bool // entries and hash tiles differ, so the tiles above may not match
 	versions map[[16]byte]uint32
 	erasures erasures
 	names    []uint64
-	run      int64 // start of the current run of missing events; -1: none
 }
 
 // Run verifies the history. Faults of the history are in the report; an error means that the verification could not be
@@ -99,8 +96,9 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
 		Config: config, source: config.Source, seed: maphash.MakeSeed(),
-		report: &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
-		edge:   ledger.NewEdge(), versions: map[[16]byte]uint32{}, erasures: newErasures(), run: -1,
+		report:   &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
+		trees:    [trees]*tree{{edge: ledger.NewEdge()}, {edge: ledger.NewEdge()}},
+		versions: map[[16]byte]uint32{}, erasures: newErasures(),
 	}
 	if first := v.source.First(); first != v.First {
 		return nil, fmt.Errorf("%w: with log index %d, and it was to be verified from log index %d on", ErrFirst, first,
@@ -109,11 +107,14 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	if err := v.open(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept() // checkpoints of size 0
-	if err := v.begin(ctx); err != nil {
-		return nil, err
+	for _, begin := range []func(context.Context) error{func(context.Context) error { return nil }, v.begin} {
+		if err := begin(ctx); err != nil {
+			return nil, err
+		}
+		for t := range trees {
+			v.compareKept(t) // checkpoints of size 0, and those that end at the first event
+		}
 	}
-	v.compareKept() // checkpoints that end at the first event
 	if err := v.chunks(ctx); err != nil {
 		return nil, err
 	}
@@ -179,15 +180,16 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 	if err := v.grow(ctx, c); err != nil {
 		return err
 	}
-	for _, s := range c.streams {
-		before, known := v.versions[s.stream]
-		// After an unreadable entry a gap is not a separate fault.
-		if s.version != before+1 && !v.stained && (known || v.source.First() == 0) {
-			c.fault(Stream, s.index, nil, fmt.Sprintf("version %d of stream %x follows %d", s.version, s.stream, before))
+	for _, e := range c.entries {
+		before, known := v.versions[e.StreamID]
+		// After an entry that is missing or not the sealed one a gap is not a separate fault.
+		if e.StreamVersion != before+1 && !v.stained && !v.trees[entryTree].broken && (known || v.source.First() == 0) {
+			c.fault(Fault{Part: Stream, Detail: fmt.Sprintf("version %d of stream %x follows %d", e.StreamVersion,
+				e.StreamID[:], before)}, e.index, nil)
 		}
-		v.versions[s.stream] = s.version
+		v.versions[e.StreamID] = e.StreamVersion
+		v.names = append(v.names, v.nameOf(e.Entry))
 	}
-	v.names = append(v.names, c.names...)
 	v.report.Entries += c.end - c.first
 	v.report.Events += int64(c.events)
 	v.report.EntriesOnly = v.report.EntriesOnly || c.noEvents
@@ -212,7 +214,7 @@ func (v *verification) add(f Fault) {
 		if last := &r.Faults[n-1]; last.Part == Missing && *last.LogIndex+last.Count == *f.LogIndex {
 			r.FaultCount += f.Count
 			last.Count++
-			last.Detail = fmt.Sprintf("the ledger has its entry and those of %d more behind it, and these events are not there",
+			last.Detail = fmt.Sprintf("the ledger has its leaf and those of %d more behind it, and these events are not there",
 				last.Count-1)
 			return
 		}
@@ -231,12 +233,8 @@ func (r *Report) Add(f Fault) {
 // end compares roots, finds duplicates, and completes the faults.
 func (v *verification) end(ctx context.Context) error {
 	last := &chunk{first: v.tree.N, end: v.tree.N}
-	for level, hashes := range v.tiles {
-		if len(hashes) > 0 {
-			if err := v.compareTile(ctx, last, level, v.tree.N-1, hashes); err != nil {
-				return err
-			}
-		}
+	if err := v.compareTiles(ctx, last, v.tree.N-1, 1); err != nil {
+		return err
 	}
 	for i := range last.faults {
 		v.add(last.faults[i])
@@ -244,24 +242,83 @@ func (v *verification) end(ctx context.Context) error {
 	if err := v.duplicates(ctx); err != nil {
 		return err
 	}
-	rootFits := !v.broken && v.edge.Root() == v.tree.Hash
-	if !rootFits {
+	if !v.hasRoot(entryTree) && !v.hasRoot(tileTree) {
 		v.add(Fault{Part: Root, Count: 1, Detail: fmt.Sprintf("the root of the %d entries is not the signed one", v.tree.N)})
 	}
+	v.blame()
+	return v.keptFaults(ctx)
+}
+
+// blame completes the faults in the report: with what the two trees tell, and with what only the end of the history
+// tells.
+func (v *verification) blame() {
+	wanted := map[tlog.Hash]*Fault{}
 	for i := range v.report.Faults {
 		f := &v.report.Faults[i]
 		switch {
-		case f.Part == Entry && rootFits:
-			// The entries have the signed root, so the tile was changed.
+		case f.open && f.withTile && v.hasRoot(entryTree):
+			f.Part, f.Detail = Event, "the event is not the one that was sealed, and its hash tile was changed with it"
+		case f.open && v.hasRoot(entryTree):
 			f.Part, f.Detail = Tile, "the lowest hash tile does not have the hash of the entry"
+			continue
+		case f.open && !v.hasRoot(tileTree):
+			f.Detail += "; either it or the tile was changed"
 		case f.Part == Missing && *f.LogIndex+f.Count == v.tree.N:
 			f.Part, f.Detail = Truncated, fmt.Sprintf("the history ends here, and the ledger has %d entries more", f.Count)
 		}
+		if f.wanted != (tlog.Hash{}) {
+			wanted[f.wanted] = f
+		}
 	}
-	if err := v.swaps(ctx); err != nil {
-		return err
+	for _, f := range wanted {
+		switch other := wanted[f.found]; {
+		case other == nil:
+		case other.found == f.wanted:
+			f.Part, f.Detail = Swapped, fmt.Sprintf("it has changed places with the event of log index %d", *other.LogIndex)
+		default:
+			f.Part, f.Detail = Replaced, fmt.Sprintf("the event of log index %d is in its place", *other.LogIndex)
+		}
 	}
-	return v.keptFaults(ctx)
+}
+
+// nameOf returns a hash of what identifies an event, with a seed of this run.
+func (v *verification) nameOf(e *ledger.Entry) uint64 {
+	return maphash.Comparable(v.seed, [2]string{e.Source, e.ID})
+}
+
+// duplicates finds pairs of source and id that occur twice. It reads the history again to exclude pairs that only have
+// the same hash.
+func (v *verification) duplicates(ctx context.Context) error {
+	slices.Sort(v.names)
+	suspects := map[uint64]bool{}
+	for i := 1; i < len(v.names); i++ {
+		if v.names[i] == v.names[i-1] {
+			suspects[v.names[i]] = true
+		}
+	}
+	v.names = nil
+	if len(suspects) == 0 {
+		return nil
+	}
+	seen := map[[2]string]int64{}
+	for first := v.source.First(); first < v.tree.N; first += bundle.EventsPerFile {
+		c, err := v.check(ctx, first)
+		if err != nil {
+			return err
+		}
+		for _, e := range c.entries {
+			name := [2]string{e.Source, e.ID}
+			if before, ok := seen[name]; ok {
+				v.add(Fault{
+					Part: Duplicate, LogIndex: &e.index, ID: e.ID, Source: e.Source, Count: 1,
+					Detail: fmt.Sprintf("log index %d has this id and source already", before),
+				})
+			} else if suspects[v.nameOf(e.Entry)] {
+				seen[name] = e.index
+			}
+		}
+	}
+	return nil
 }
 
 func (v *verification) setReport(origin string, keys []string) {

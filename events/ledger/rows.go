@@ -1,4 +1,4 @@
-package bundle
+package ledger
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/events/ledger"
 	"novelgate/internal/database"
 )
 
@@ -19,20 +18,20 @@ FROM events
 WHERE (transaction_id, position) >= ($1, $2) AND (transaction_id, position) < ($3, $4)
 ORDER BY transaction_id, position`
 
-// ReadEvents reads the events stored at the positions of count log indexes from first on, below size. It returns fewer
-// events than count if some were deleted, and more if some were inserted between them or before the next chunk. It runs
-// two statements in two short transactions. It fails with a SealError when a log index has no definite position.
-func ReadEvents(ctx context.Context, db database.Querier, first int64, count int, size int64) ([]Event, error) {
-	list := make([]Event, 0, count)
-	err := eachEvent(ctx, db, first, count, size, func(e *Event) error {
-		list = append(list, Event{Row: e.Clone(), LogIndex: e.LogIndex})
-		return nil
-	})
-	return list, err
+// NoLogIndex is the log index of an event that was inserted between sealed events and never sealed.
+const NoLogIndex = -1
+
+// Event is an event of the log and its place in the ledger.
+type Event struct {
+	eventlog.Row
+	LogIndex int64
 }
 
-// eachEvent calls do with each of these events. The bytes of an event are valid only during the call.
-func eachEvent(
+// EachEvent calls do with the events stored at the positions of count log indexes from first on, below size, in log
+// order. There are fewer than count if some were deleted, and more if some were inserted between them or before the
+// next range. The bytes of an event are valid only during the call. It runs two statements in two short transactions.
+// It fails with a SealError when a log index has no definite position.
+func EachEvent(
 	ctx context.Context, db database.Querier, first int64, count int, size int64, do func(*Event) error,
 ) error {
 	if count == 0 {
@@ -72,7 +71,7 @@ func eachEvent(
 }
 
 // SealError means that a seal is missing or wrong, so that no event can be assigned to a log index. It is a
-// ledger.ErrDamaged.
+// ErrDamaged.
 type SealError struct {
 	LogIndex int64 // the first such log index of the requested range
 	twice    bool  // two transactions have it, instead of none
@@ -81,13 +80,13 @@ type SealError struct {
 // Error implements error.
 func (e *SealError) Error() string {
 	if e.twice {
-		return fmt.Sprintf("%v: two transactions have log index %d", ledger.ErrDamaged, e.LogIndex)
+		return fmt.Sprintf("%v: two transactions have log index %d", ErrDamaged, e.LogIndex)
 	}
-	return fmt.Sprintf("%v: no transaction has log index %d", ledger.ErrDamaged, e.LogIndex)
+	return fmt.Sprintf("%v: no transaction has log index %d", ErrDamaged, e.LogIndex)
 }
 
-// Unwrap lets errors.Is find ledger.ErrDamaged.
-func (*SealError) Unwrap() error { return ledger.ErrDamaged }
+// Unwrap lets errors.Is find ErrDamaged.
+func (*SealError) Unwrap() error { return ErrDamaged }
 
 // sealsSQL reads the seals of a range of log indexes. $1, $2: first and last log index.
 const sealsSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
@@ -96,9 +95,9 @@ WHERE first_log_index >= coalesce((SELECT max(first_log_index) FROM ledger_seals
 ORDER BY first_log_index`
 
 // seals are the seals of a range, ordered by log index and therefore also by transaction.
-type seals []seal
+type seals []sealRow
 
-type seal struct {
+type sealRow struct {
 	transaction uint64
 	first       int64
 	count       int32
@@ -110,7 +109,7 @@ func readSeals(ctx context.Context, db database.Querier, first, last int64) (sea
 	if err != nil {
 		return nil, fmt.Errorf("find log index %d: %w", first, err)
 	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s seal, err error) {
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s sealRow, err error) {
 		return s, row.Scan(&s.transaction, &s.first, &s.count)
 	})
 	if err != nil {
