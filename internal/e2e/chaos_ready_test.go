@@ -37,8 +37,10 @@ func TestCommandsComeFirst(t *testing.T) {
 	}
 	database.crash(t)
 	away := time.Now()
+	awaitRefusals(t, w, away)
+	back := time.Now()
 	database.start(t)
-	measure(t, w, away, time.Now())
+	measure(t, w, away, back)
 	testdb.Eventually(t, "/readyz is 200 again", func() bool {
 		status, _ := Get(t, service.OpsURL+"/readyz")
 		return status == 200
