@@ -3,6 +3,8 @@ package docs
 
 import _ "embed"
 
+//go:generate go test -count=1 -run ^TestAnalyticsPageIsUpToDate$ . -update
+
 // OpenAPI is the OpenAPI 3.1 description of the HTTP interface, in YAML: the body of GET /openapi.yaml.
 //
 //go:embed openapi.yaml
