@@ -1,23 +1,27 @@
 package readapi
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
+	"novelgate/docs"
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/queries"
 )
 
 // API serves novels, discussions and comments to the public as JSON, without a key. The Problems of its Kit must
-// include queries.Problem.
+// include Problem.
 type API struct {
 	*httpkit.Kit
 
-	Reader    *queries.Reader
+	Reader    *Reader
 	Addresses httpkit.Addresses
 }
 
@@ -40,9 +44,235 @@ func (a *API) handler(read query) http.Handler {
 	return a.Rendered("application/json", func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
 		parameters, err := httpkit.ReadQuery(r.URL)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // already a problem
+			return nil, err
 		}
 		body, err := read(ctx, r, parameters)
 		return func(w io.Writer) error { return json.MarshalWrite(w, body) }, err
 	}, a.Refuse)
+}
+
+// novelBody is a novel with the members of SPEC 2.1 and 2.2.
+type novelBody struct {
+	NovelID       uuid.UUID `json:"novelId"`
+	Slug          string    `json:"slug"`
+	URL           string    `json:"url"`
+	DiscussionURL string    `json:"discussionUrl"`
+	Novel         string    `json:"novel"`
+	Author        string    `json:"author"`
+	Synopsis      string    `json:"synopsis"`
+	CoverURL      string    `json:"coverUrl"`
+	Genres        []string  `json:"genres"` // never null
+	Language      string    `json:"language"`
+	ReadingStatus string    `json:"readingStatus"`
+	State         string    `json:"state"`
+	Platform      *string   `json:"platform"` // null: the host platform
+}
+
+func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
+	return novelBody{
+		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title,
+		Author:   n.Author,
+		Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language, ReadingStatus: n.ReadingStatus,
+		State: string(n.State), Platform: orNull(n.Platform),
+	}
+}
+
+// novelPage is one page of a list of novels.
+type novelPage struct {
+	Items      []novelBody `json:"items"`
+	NextCursor *string     `json:"nextCursor"` // null on the last page
+}
+
+// novels handles GET /api/novels.
+func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (any, error) {
+	params, err := ParseCatalogue(q)
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.Reader.Novels(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	page := novelPage{
+		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(CatalogueCursor(found.Next)),
+	}
+	for i := range found.Novels {
+		page.Items[i] = newNovelBody(a.Addresses, &found.Novels[i])
+	}
+	return page, nil
+}
+
+// novelAsOfBody is the state of a novel at a past time.
+type novelAsOfBody struct {
+	novelBody `json:",inline"`
+
+	AsOf *time.Time `json:"asOf,omitzero"`
+}
+
+// novel handles GET /api/novels/{slug}.
+func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
+	slug := mux.Vars(r)["slug"]
+	asOf, err := ParseNovel(slug, q)
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.Reader.Novel(ctx, slug, asOf)
+	if err != nil {
+		return nil, err
+	}
+	return novelAsOfBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf)}, nil
+}
+
+func orNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func momentOrNull(moment *time.Time) *time.Time {
+	if moment == nil {
+		return nil
+	}
+	utc := moment.UTC()
+	return &utc
+}
+
+// discussionBody is a page of a discussion.
+type discussionBody struct {
+	Novel          headingBody   `json:"novel"`
+	ThreadID       uuid.NullUUID `json:"threadId"` // null without comments
+	AsOf           *time.Time    `json:"asOf,omitzero"`
+	Items          []threadBody  `json:"items"`
+	PreviousCursor *string       `json:"previousCursor"`
+	NextCursor     *string       `json:"nextCursor"`
+}
+
+// threadBody is a top-level comment with some of its replies.
+type threadBody struct {
+	postBody `json:",inline"`
+
+	Replies       []postBody `json:"replies"`
+	RepliesCursor *string    `json:"repliesCursor"` // of further replies, for use with under; null without any
+}
+
+// discussion handles GET /api/novels/{slug}/discussion.
+func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
+	params, err := ParseDiscussion(mux.Vars(r)["slug"], q)
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.Reader.Discussion(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	return newDiscussionBody(a.Addresses, page, params.AsOf), nil
+}
+
+func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discussionBody {
+	body := discussionBody{
+		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
+		Items:          make([]threadBody, len(page.Threads)),
+		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),
+	}
+	for i := range page.Threads {
+		t := &page.Threads[i]
+		item := threadBody{
+			postBody: newPostBody(a, page.Novel.Slug, &t.Post), Replies: make([]postBody, len(t.Replies)),
+			RepliesCursor: orNull(t.More),
+		}
+		for j := range t.Replies {
+			item.Replies[j] = newPostBody(a, page.Novel.Slug, &t.Replies[j])
+		}
+		body.Items[i] = item
+	}
+	return body
+}
+
+// postBody is a comment.
+type postBody struct {
+	PostID        uuid.UUID      `json:"postId"`
+	URL           string         `json:"url"`
+	ParentPostID  *uuid.UUID     `json:"parentPostId"`
+	Depth         int            `json:"depth"`
+	ChapterNumber jsontext.Value `json:"chapterNumber"` // exact decimal; null for a comment on the novel as a whole
+	Content       *string        `json:"content"`       // null when hidden or erased
+	Hidden        bool           `json:"hidden"`
+	Erased        bool           `json:"erased"`
+	Author        *authorBody    `json:"author"` // null when hidden or erased
+	WrittenAt     time.Time      `json:"writtenAt"`
+	ReceivedAt    time.Time      `json:"receivedAt"`
+}
+
+// authorBody is a member, or else a user of a partner platform.
+type authorBody struct {
+	MemberID    string `json:"memberId,omitzero"`
+	DisplayName string `json:"displayName,omitzero"`
+	Platform    string `json:"platform,omitzero"`
+}
+
+func newPostBody(a httpkit.Addresses, slug string, p *Post) postBody {
+	body := postBody{
+		PostID: p.ID, URL: a.Post(slug, p.ID), Depth: p.Depth, Hidden: p.Hidden, Erased: p.Erased, WrittenAt: p.WrittenAt,
+		ReceivedAt: p.ReceivedAt,
+	}
+	if p.ParentID.Valid {
+		body.ParentPostID = &p.ParentID.UUID
+	}
+	if p.Chapter != "" {
+		body.ChapterNumber = jsontext.Value(p.Chapter)
+	}
+	if !p.Hidden && !p.Erased {
+		body.Content = &p.Content
+		body.Author = &authorBody{p.Author.MemberID, p.Author.Name, p.Author.Platform}
+	}
+	return body
+}
+
+// headingBody is a novel, in short.
+type headingBody struct {
+	NovelID uuid.UUID `json:"novelId"`
+	Slug    string    `json:"slug"`
+	Novel   string    `json:"novel"`
+	URL     string    `json:"url"`
+}
+
+func newHeadingBody(a httpkit.Addresses, h *Heading) headingBody {
+	return headingBody{h.ID, h.Slug, h.Title, a.Novel(h.Slug)}
+}
+
+// singleBody is a comment with its novel.
+type singleBody struct {
+	postBody `json:",inline"`
+
+	ThreadID uuid.UUID   `json:"threadId"`
+	Novel    headingBody `json:"novel"`
+}
+
+// post handles GET /api/posts/{postId}.
+func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
+	id, err := ParseID(mux.Vars(r)["postId"])
+	if err != nil {
+		return nil, err
+	}
+	found, err := a.Reader.Post(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return singleBody{
+		newPostBody(a.Addresses, found.Novel.Slug, &found.Post), found.ThreadID, newHeadingBody(a.Addresses, &found.Novel),
+	}, nil
+}
+
+// RegisterOpenAPI adds the route of the interface description to router.
+func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
+	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Refuse)).Methods(http.MethodGet,
+		http.MethodHead)
+}
+
+// openAPI handles GET /openapi.yaml.
+func openAPI(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	http.ServeContent(w, r, "openapi.yaml", time.Time{}, bytes.NewReader(docs.OpenAPI))
 }

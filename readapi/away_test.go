@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 func TestTheDatabaseIsAway(t *testing.T) {
@@ -23,7 +23,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nowhere.Close)
-	reader := &queries.Reader{DB: nowhere}
+	reader := &readapi.Reader{DB: nowhere}
 	w := &world{handler: routes(slog.New(slog.DiscardHandler), reader, httpkit.NewAddresses(address))}
 	for _, path := range []string{
 		"/api/novels", "/api/novels/a", "/api/novels/a/discussion", "/api/posts/7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02",

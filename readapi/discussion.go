@@ -2,63 +2,327 @@ package readapi
 
 import (
 	"context"
-	"net/http"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
-	"novelgate/internal/httpkit"
-	"novelgate/readapi/queries"
+	"novelgate/aggregates/novel"
 )
 
-// discussionBody is a page of a discussion.
-type discussionBody struct {
-	Novel          headingBody   `json:"novel"`
-	ThreadID       uuid.NullUUID `json:"threadId"` // null without comments
-	AsOf           *time.Time    `json:"asOf,omitzero"`
-	Items          []threadBody  `json:"items"`
-	PreviousCursor *string       `json:"previousCursor"`
-	NextCursor     *string       `json:"nextCursor"`
+// FirstReplies is the number of replies of each top-level comment on a page.
+const FirstReplies = 10
+
+// NoChapter is the Chapter of comments on the novel as a whole.
+const NoChapter = "none"
+
+// DiscussionParams selects a part of a discussion. With only Slug and Limit it is the first page, oldest comments
+// first.
+type DiscussionParams struct {
+	Slug    string
+	Newest  bool          // newest comments first
+	Chapter string        // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
+	Cursor  string        // of another page with the same parameters
+	Limit   int           // number of top-level comments; with Under: of replies
+	Under   uuid.NullUUID // the replies of this top-level comment
+	Post    uuid.NullUUID // the page with this comment, regardless of Chapter
+	AsOf    *time.Time    // state at this time; nil: now
 }
 
-// threadBody is a top-level comment with some of its replies.
-type threadBody struct {
-	postBody `json:",inline"`
-
-	Replies       []postBody `json:"replies"`
-	RepliesCursor *string    `json:"repliesCursor"` // of further replies, for use with under; null without any
+// Page is one page of a discussion.
+type Page struct {
+	Novel    Heading
+	ThreadID uuid.NullUUID // null without comments
+	Threads  []Thread
+	Next     string // Cursor of the next page; "" on the last page
+	Previous string // Cursor of the previous page; "" on the first page
 }
 
-// discussion handles GET /api/novels/{slug}/discussion.
-func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
-	params, err := queries.ParseDiscussion(mux.Vars(r)["slug"], q)
+// Heading is the novel of a page of a discussion.
+type Heading struct {
+	ID                              uuid.UUID
+	Slug, Title, Language, CoverURL string
+
+	state novel.State
+}
+
+// Thread is a top-level comment with some of its replies.
+type Thread struct {
+	Post
+	// each reply after its parent; the replies to one comment in the order of writing
+	Replies []Post
+	Later   bool   // Replies do not start with the first one
+	More    string // Cursor of further replies, for use with Under; "" for none
+}
+
+// Discussion reads a page. It fails with ErrNotFound, ErrGone or ErrCursor.
+func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, error) {
+	scan, err := r.start(ctx, q)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
-	page, err := a.Reader.Discussion(ctx, params)
+	page, err := r.read(ctx, scan)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error names the operation
+		return nil, err
 	}
-	return newDiscussionBody(a.Addresses, page, params.AsOf), nil
+	if q.AsOf != nil {
+		if err := r.asOf(ctx, page, *q.AsOf); err != nil {
+			return nil, err
+		}
+	}
+	return page, nil
 }
 
-func newDiscussionBody(a httpkit.Addresses, page *queries.Page, asOf *time.Time) discussionBody {
-	body := discussionBody{
-		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
-		Items:          make([]threadBody, len(page.Threads)),
-		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),
+// start returns the scan of a page.
+func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
+	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
+	if q.Newest {
+		s.start = last
 	}
-	for i := range page.Threads {
-		t := &page.Threads[i]
-		item := threadBody{
-			postBody: newPostBody(a, page.Novel.Slug, &t.Post), Replies: make([]postBody, len(t.Replies)),
-			RepliesCursor: orNull(t.More),
+	kind, at := byte(0), place{}
+	if q.Cursor != "" {
+		var err error
+		if kind, at, err = decodeCursor(q.Cursor); err != nil || (kind == replies) != q.Under.Valid {
+			return scan{}, ErrCursor
 		}
-		for j := range t.Replies {
-			item.Replies[j] = newPostBody(a, page.Novel.Slug, &t.Replies[j])
-		}
-		body.Items[i] = item
 	}
-	return body
+	switch kind {
+	case onward:
+		s.start, s.more = at.beside(!s.descending), true
+	case backward:
+		s.descending = !s.descending
+		s.start, s.backward = at.beside(!s.descending), true
+	case replies:
+		s.repliesFrom = at.beside(true)
+	case 0:
+	default:
+		return scan{}, ErrCursor
+	}
+	if q.Under.Valid {
+		return r.under(ctx, s)
+	}
+	if q.Post.Valid && kind == 0 {
+		return r.around(ctx, s)
+	}
+	return s, nil
+}
+
+// under returns the scan of the replies to one comment.
+func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
+	found, err := r.locate(ctx, s.DiscussionParams, s.Under.UUID)
+	if errors.Is(err, errNotProjected) || err == nil && found.root != s.Under.UUID {
+		return scan{}, ErrNotFound // a reply has no replies page
+	}
+	if err != nil {
+		return scan{}, err
+	}
+	s.start, s.replies, s.window, s.Chapter = found.start(), s.Limit, s.Under.UUID, ""
+	s.Limit, s.alone = 1, true
+	return s, nil
+}
+
+// around returns the scan of the page that starts with the comment's top-level comment.
+func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
+	s.Chapter = ""
+	found, err := r.locate(ctx, s.DiscussionParams, s.Post.UUID)
+	if errors.Is(err, errNotProjected) {
+		return r.aroundRecent(ctx, s)
+	}
+	if err != nil {
+		return scan{}, err
+	}
+	s.begin(found)
+	return s, nil
+}
+
+// begin makes s start at the top-level comment of found.
+func (s *scan) begin(found located) {
+	s.start, s.window = found.start(), found.root
+	if s.more = found.older; s.Newest {
+		s.more = found.newer
+	}
+	if found.beyond {
+		s.repliesFrom = placeOf(found.at, found.depth, found.id)
+	}
+}
+
+// scan is a DiscussionParams with the derived values of the statement.
+type scan struct {
+	DiscussionParams
+	descending  bool
+	backward    bool      // a previous page: read in reverse of the requested order
+	more        bool      // there are comments before start
+	start       place     // of the first top-level comment
+	replies     int       // number of replies of each top-level comment
+	window      uuid.UUID // the top-level comment whose replies are read
+	repliesFrom place     // first reply to read
+	alone       bool      // read only one top-level comment
+
+	recent       []Post // comments that are not in the read model yet, each one a reply to the previous one
+	recentThread uuid.UUID
+}
+
+// fail wraps an error of a statement.
+func fail(err error) error { return fmt.Errorf("read discussion: %w", err) }
+
+//go:embed locate.sql
+var locateSQL string
+
+// errNotProjected means that the read model does not have the comment in this discussion, yet or at all.
+var errNotProjected = errors.New("the comment is not in the read model")
+
+// located is the place of a comment in a discussion.
+type located struct {
+	root          uuid.UUID // its top-level comment
+	rootWrittenAt time.Time
+	id            uuid.UUID
+	at            time.Time // of receipt
+	depth         int
+	beyond        bool // it comes after the first FirstReplies replies of root
+	older, newer  bool // whether there are top-level comments before and after root
+}
+
+func (l located) start() place { return placeOf(l.rootWrittenAt, 0, l.root) }
+
+// locate finds a comment in the discussion of a novel.
+func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (located, error) {
+	var state novel.State
+	found, err := one(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
+		err = row.Scan(&state, &l.root, &l.rootWrittenAt, &l.id, &l.at, &l.depth, &l.beyond, &l.older, &l.newer)
+		return l, err
+	}, locateSQL, q.Slug, id, until(q.AsOf), FirstReplies)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return located{}, errNotProjected
+	case err != nil:
+		return located{}, fail(err)
+	}
+	return found, visible(state)
+}
+
+// until returns the end of the time range of a page, inclusive.
+func until(asOf *time.Time) pgtype.Timestamptz {
+	if asOf == nil {
+		return last.at
+	}
+	return pgtype.Timestamptz{Time: *asOf, Valid: true}
+}
+
+//go:embed discussion.sql
+var discussionSQL string
+
+// statements are the variants of discussionSQL: [descending, with a chapter].
+var statements = map[[2]bool]string{
+	{false, false}: discussionStatement(ascending, allChapters),
+	{true, false}:  discussionStatement(descending, allChapters),
+	{false, true}:  discussionStatement(ascending, oneChapter),
+	{true, true}:   discussionStatement(descending, oneChapter),
+}
+
+var (
+	ascending   = strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
+	descending  = strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
+	oneChapter  = regexp.MustCompile(`[{}]`)
+	allChapters = regexp.MustCompile(`\{[^}]*\}`)
+)
+
+func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string {
+	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
+	return remove.ReplaceAllString(order.Replace("SELECT"+statement), "")
+}
+
+// Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
+func Statement(q DiscussionParams) (sql string, args []any) {
+	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
+	if q.Newest {
+		s.start = last
+	}
+	return s.statement()
+}
+
+// PageBytes limits the text on a page of a discussion. A top-level comment with its first replies always fits, because
+// a request of a partner has at most 32 KB.
+const PageBytes = 512 << 10
+
+// statement reads one more top-level comment, and one more reply of each, than the page shows, to detect whether there
+// are more.
+func (s *scan) statement() (sql string, args []any) {
+	args = []any{
+		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
+		s.window, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id, PageBytes,
+	}
+	if s.alone {
+		args[4] = 1
+	}
+	switch s.Chapter {
+	case "":
+	case NoChapter:
+		args = append(args, "-1")
+	default:
+		args = append(args, s.Chapter)
+	}
+	return statements[[2]bool{s.descending, s.Chapter != ""}], args
+}
+
+// read reads and arranges a page.
+func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
+	sql, args := s.statement()
+	rows, err := r.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fail(err)
+	}
+	page := new(Page)
+	posts, err := collect(rows, page, make([]Post, 0, s.Limit*2))
+	if err != nil {
+		return nil, fail(err)
+	}
+	if page.Novel.ID == uuid.Nil {
+		return nil, ErrNotFound
+	}
+	if err := visible(page.Novel.state); err != nil {
+		return nil, err
+	}
+	if err := s.arrange(page, posts); err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// collect reads the novel into page and appends the comments to posts.
+func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
+	defer rows.Close()
+	n := &page.Novel
+	var (
+		p                                        Post
+		id                                       uuid.NullUUID
+		depth                                    pgtype.Int4
+		hidden, cut                              pgtype.Bool
+		chapter, content, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
+		written, received                        pgtype.Timestamptz
+	)
+	comment := []any{
+		nil, nil, nil, nil, nil, nil, nil,
+		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &content, &member,
+		&name, &platform,
+	}
+	whole := append([]any{&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID}, comment[7:]...)
+	for target := whole; rows.Next(); target = comment { // the novel is the same in every row, so scan it once
+		if err := rows.Scan(target...); err != nil {
+			return nil, err
+		}
+		if !id.Valid {
+			continue // a novel without comments
+		}
+		p.ID, p.Depth, p.Chapter = id.UUID, int(depth.Int32), chapter.String
+		p.WrittenAt, p.ReceivedAt, p.cut = written.Time, received.Time, cut.Bool
+		posts = append(posts, p)
+		posts[len(posts)-1].show(hidden.Bool, content, member, name, platform)
+	}
+	return posts, rows.Err()
 }

@@ -16,7 +16,7 @@ import (
 
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // broken is a database on which every statement fails.
@@ -59,7 +59,7 @@ func TestDefectsAreNoOutages(t *testing.T) {
 		} {
 			var log diary
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-			w := &world{handler: routes(logger, &queries.Reader{DB: broken{err: c.err}}, httpkit.NewAddresses(address))}
+			w := &world{handler: routes(logger, &readapi.Reader{DB: broken{err: c.err}}, httpkit.NewAddresses(address))}
 			const times = 3
 			for range times {
 				if got := w.get(t, path); got.Code != c.status ||

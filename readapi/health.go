@@ -1,4 +1,3 @@
-// Package readapi serves the read models, the ledger and the health of the process over HTTP.
 package readapi
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // fillLarge writes a discussion of top-level comments with replies, all of 31 KB.
@@ -28,7 +28,7 @@ func fillLarge(t *testing.T, w *world, tops, replies int) {
 }
 
 // textOf returns how much text a page holds, and adds the comments on it to seen.
-func textOf(page *queries.Page, seen map[uuid.UUID]int) (size int) {
+func textOf(page *readapi.Page, seen map[uuid.UUID]int) (size int) {
 	for _, thread := range page.Threads {
 		size += len(thread.Content)
 		seen[thread.ID]++
@@ -48,8 +48,8 @@ func TestLargePagesAreCut(t *testing.T) {
 	w.novel(t, "A", nil)
 	const tops, replies = 7, 25
 	fillLarge(t, w, tops, replies)
-	reader := &queries.Reader{DB: w.Read}
-	read := func(q queries.DiscussionParams) *queries.Page {
+	reader := &readapi.Reader{DB: w.Read}
+	read := func(q readapi.DiscussionParams) *readapi.Page {
 		t.Helper()
 		page, err := reader.Discussion(t.Context(), q)
 		if err != nil {
@@ -60,22 +60,22 @@ func TestLargePagesAreCut(t *testing.T) {
 		}
 		return page
 	}
-	within := func(page *queries.Page, seen map[uuid.UUID]int) {
+	within := func(page *readapi.Page, seen map[uuid.UUID]int) {
 		t.Helper()
-		if size := textOf(page, seen); size > queries.PageBytes || size == 0 {
-			t.Errorf("a page holds %d bytes of text, at most %d are wanted", size, queries.PageBytes)
+		if size := textOf(page, seen); size > readapi.PageBytes || size == 0 {
+			t.Errorf("a page holds %d bytes of text, at most %d are wanted", size, readapi.PageBytes)
 		}
 	}
 	for _, newest := range []bool{false, true} {
 		seen := map[uuid.UUID]int{}
-		q := queries.DiscussionParams{Slug: "a", Newest: newest, Limit: 100}
+		q := readapi.DiscussionParams{Slug: "a", Newest: newest, Limit: 100}
 		var first []uuid.UUID // of each page
 		for more := true; more; more = q.Cursor != "" {
 			page := read(q)
 			within(page, seen)
 			first = append(first, page.Threads[0].ID)
 			for _, thread := range page.Threads {
-				for under := (queries.DiscussionParams{
+				for under := (readapi.DiscussionParams{
 					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.More,
 				}); under.Cursor != ""; {
 					rest := read(under)
@@ -98,9 +98,9 @@ func TestLargePagesAreCut(t *testing.T) {
 			}
 		}
 		// Back from the end: every top-level comment again, page by page.
-		last := read(queries.DiscussionParams{Slug: "a", Newest: !newest, Limit: 1})
+		last := read(readapi.DiscussionParams{Slug: "a", Newest: !newest, Limit: 1})
 		var back []uuid.UUID
-		end := read(queries.DiscussionParams{
+		end := read(readapi.DiscussionParams{
 			Slug: "a", Newest: newest, Limit: 100, Post: uuid.NullUUID{UUID: last.Threads[0].ID, Valid: true},
 		})
 		for page := end; ; {
@@ -110,7 +110,7 @@ func TestLargePagesAreCut(t *testing.T) {
 			if page.Previous == "" {
 				break
 			}
-			page = read(queries.DiscussionParams{Slug: "a", Newest: newest, Limit: 100, Cursor: page.Previous})
+			page = read(readapi.DiscussionParams{Slug: "a", Newest: newest, Limit: 100, Cursor: page.Previous})
 			within(page, map[uuid.UUID]int{})
 		}
 		if len(back) != tops || back[tops-1] != first[0] {
@@ -128,7 +128,7 @@ func TestLargePagesAreCut(t *testing.T) {
 	}
 	for _, id := range all {
 		seen := map[uuid.UUID]int{}
-		within(read(queries.DiscussionParams{Slug: "a", Limit: 20, Post: uuid.NullUUID{UUID: id, Valid: true}}), seen)
+		within(read(readapi.DiscussionParams{Slug: "a", Limit: 20, Post: uuid.NullUUID{UUID: id, Valid: true}}), seen)
 		if seen[id] != 1 {
 			t.Errorf("comment %s is not on the page that is to show it", id)
 		}
@@ -145,8 +145,8 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		w.novel(t, fmt.Sprint("Long ", i), func(e *events.NovelCreated) { e.Synopsis = strings.Repeat("界", 5000) })
 	}
 	for path, most := range map[string]int{
-		"/novels/a/discussion?limit=100":     5*queries.PageBytes + 64<<10,
-		"/api/novels/a/discussion?limit=100": queries.PageBytes + 64<<10,
+		"/novels/a/discussion?limit=100":     5*readapi.PageBytes + 64<<10,
+		"/api/novels/a/discussion?limit=100": readapi.PageBytes + 64<<10,
 		"/novels?limit=100":                  2 * 300 << 10, "/api/novels?limit=100": 300 << 10,
 	} {
 		recorder := httptest.NewRecorder()

@@ -102,14 +102,14 @@ func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
 	query, err := httpkit.ReadStrictQuery(r.URL, "logIndex")
 	if err != nil {
-		return file{}, err //nolint:wrapcheck // already a problem
+		return file{}, err
 	}
 	index := query.Index("logIndex")
 	if index == nil {
 		query.Refuse("logIndex", "is required")
 	}
 	if err := query.Err(); err != nil {
-		return file{}, err //nolint:wrapcheck // already a problem
+		return file{}, err
 	}
 	proof, err := l.Store.Proof(ctx, *index)
 	if err != nil {
@@ -139,5 +139,5 @@ func parseTile(path string) (tlog.Tile, error) {
 	} else if strings.HasPrefix(path, "data/") {
 		return tlog.Tile{}, ledger.ErrNotFound
 	}
-	return tlog.ParseTilePath("tile/" + strconv.Itoa(ledger.TileHeight) + "/" + path) //nolint:wrapcheck // the caller discards it
+	return tlog.ParseTilePath("tile/" + strconv.Itoa(ledger.TileHeight) + "/" + path)
 }

@@ -10,7 +10,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/database"
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // scales weighs what is alive while rows are read.
@@ -59,7 +59,7 @@ FROM generate_series(0, $2::int - 1) n`, novel, changes)
 	w.append(t, events.NovelStream, novel, events.NovelUpdated{Author: new("Nobody")})
 
 	db := &scales{Querier: w.Read}
-	reader := &queries.Reader{DB: db}
+	reader := &readapi.Reader{DB: db}
 	before := alive()
 	got, err := reader.Novel(t.Context(), "a", &last.RecordedAt)
 	if err != nil || got.Author != "Ida Verne" || len(got.Synopsis) != 1005 {
@@ -68,7 +68,7 @@ FROM generate_series(0, $2::int - 1) n`, novel, changes)
 	if db.rows < changes || db.most > before+4<<20 {
 		t.Errorf("%d rows: %d bytes at first, %d at most", db.rows, before, db.most)
 	}
-	if _, err := reader.Novel(t.Context(), "a", new(last.RecordedAt.Add(-time.Hour))); err != queries.ErrNotFound { //nolint:errorlint // it is returned as it is
+	if _, err := reader.Novel(t.Context(), "a", new(last.RecordedAt.Add(-time.Hour))); err != readapi.ErrNotFound { //nolint:errorlint // it is returned as it is
 		t.Errorf("before there was anything: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // overflow is by how many pixels a page is wider than its window.
@@ -79,7 +79,7 @@ func TestLook(t *testing.T) {
 
 	// The links of the pages must lead to the server under test.
 	public := &url.URL{Scheme: "http", Host: "127.0.0.1"}
-	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &queries.Reader{DB: w.Read},
+	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
 		httpkit.NewAddresses(public)))
 	defer server.Close()
 	deep := ordinary[len(ordinary)-1].String()

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/events"
+	"novelgate/readapi"
 	"novelgate/readapi/history"
-	"novelgate/readapi/queries"
 )
 
 func hosted(e *events.NovelCreated) { e.State, e.OwnerID = "published", nil }
@@ -83,9 +83,9 @@ func TestASearchIsBounded(t *testing.T) {
 	for i := range 9 {
 		w.novel(t, fmt.Sprintf("Volume %d", i), nil)
 	}
-	reader := &queries.Reader{DB: w.Read}
+	reader := &readapi.Reader{DB: w.Read}
 	got, pages := []string{}, 0
-	for c := (queries.CatalogueParams{Text: "8", Limit: 5, Look: 3}); ; pages++ {
+	for c := (readapi.CatalogueParams{Text: "8", Limit: 5, Look: 3}); ; pages++ {
 		page, err := reader.Novels(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // TestReadersProbeIndexes: nothing has ever analysed this database, and the statement is planned once, while it is
@@ -27,20 +27,20 @@ func TestReadersProbeIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	questions := map[string]queries.DiscussionParams{
+	questions := map[string]readapi.DiscussionParams{
 		"newest": {Slug: "a", Newest: true, Limit: 50}, "oldest": {Slug: "a", Limit: 50},
 		"chapter":            {Slug: "a", Limit: 50, Chapter: "7"},
-		"no chapter, newest": {Slug: "a", Limit: 50, Newest: true, Chapter: queries.NoChapter},
+		"no chapter, newest": {Slug: "a", Limit: 50, Newest: true, Chapter: readapi.NoChapter},
 		"past, newest":       {Slug: "a", Limit: 50, Newest: true, AsOf: new(time.Date(2025, 1, 3, 0, 0, 0, 0, time.UTC))},
 		"past, oldest":       {Slug: "a", Limit: 50, AsOf: new(time.Date(2025, 1, 3, 0, 0, 0, 0, time.UTC))},
 		"before everything":  {Slug: "a", Limit: 50, AsOf: new(time.Date(2024, 12, 1, 0, 0, 0, 0, time.UTC))},
 	}
 	files := map[string][]any{
-		"queries/locate.sql": {
+		"locate.sql": {
 			"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10,
 		},
-		"queries/single.sql": {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
-		"queries/novel.sql":  {"a"},
+		"single.sql": {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
+		"novel.sql":  {"a"},
 	}
 	check := func(when string, rows int) {
 		t.Helper()
@@ -59,7 +59,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 			}
 		}
 		for name, q := range questions {
-			sql, args := queries.Statement(q)
+			sql, args := readapi.Statement(q)
 			plan := explain(t, conn.Conn(), name, sql, args)
 			for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Sort", "Bitmap", "Materialize"} {
 				if strings.Contains(plan, bad) {

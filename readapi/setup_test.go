@@ -23,7 +23,6 @@ import (
 	"novelgate/projections"
 	"novelgate/readapi"
 	"novelgate/readapi/pages"
-	"novelgate/readapi/queries"
 )
 
 const public = "https://host.example/books"
@@ -52,16 +51,16 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.handler = routes(slog.New(slog.DiscardHandler), &queries.Reader{DB: pools.Read}, httpkit.NewAddresses(address))
+	w.handler = routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: pools.Read}, httpkit.NewAddresses(address))
 	w.append(t, events.IntegrationStream, w.platform,
 		events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
 	return w
 }
 
-func routes(logger *slog.Logger, reader *queries.Reader, addresses httpkit.Addresses) http.Handler {
+func routes(logger *slog.Logger, reader *readapi.Reader, addresses httpkit.Addresses) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
 	kit := &httpkit.Kit{
-		Logger: logger, Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{queries.Problem},
+		Logger: logger, Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{readapi.Problem},
 	}
 	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
 	readapi.RegisterOpenAPI(router, kit)

@@ -19,7 +19,6 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
-	"novelgate/readapi/audit"
 	"novelgate/readapi/history"
 )
 
@@ -49,9 +48,9 @@ func (f DatabaseFlags) readHistory(
 		return err
 	}
 	defer pool.Close()
-	log := &audit.AccessLog{DB: pool}
-	entry, err := log.Begin(ctx, &audit.Access{
-		Reader:    audit.Reader{Role: audit.CLI, Name: cmp.Or(userName(), "unknown")},
+	log := &history.AccessLog{DB: pool}
+	entry, err := log.Begin(ctx, &history.Access{
+		Person:    history.Person{Role: history.CLI, Name: cmp.Or(userName(), "unknown")},
 		RequestID: uuid.Must(uuid.NewV7()).String(),
 		Route:     "novelgate events " + command, Parameters: parameters,
 	})
@@ -354,9 +353,9 @@ type eventsAccessLog struct {
 	RowsFlag
 }
 
-var accessColumns = columns[audit.AccessEntry]{
+var accessColumns = columns[history.AccessEntry]{
 	[]any{"BEGAN", "ROLE", "NAME", "READ", "PARAMETERS", "ROWS", "REQUEST"},
-	func(e audit.AccessEntry) []any {
+	func(e history.AccessEntry) []any {
 		return []any{
 			moment(&e.BeganAt), e.Role, e.Name, e.Route, string(e.Parameters), orDash(e.RowsReturned), e.RequestID,
 		}
@@ -366,7 +365,7 @@ var accessColumns = columns[audit.AccessEntry]{
 func (c *eventsAccessLog) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
 	return c.readHistory(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		list, err := (&audit.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.readLimit())
+		list, err := (&history.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.readLimit())
 		list = shown(out.streams, list, c.Limit)
 		return int64(len(list)), accessColumns.printList(out, list, err)
 	})

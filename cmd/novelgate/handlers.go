@@ -19,16 +19,15 @@ import (
 	"novelgate/internal/problem"
 	"novelgate/projections"
 	"novelgate/readapi"
-	"novelgate/readapi/audit"
+	"novelgate/readapi/history"
 	"novelgate/readapi/pages"
-	"novelgate/readapi/queries"
 )
 
 // newKit returns the Kit of all public routes.
 func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers) *httpkit.Kit {
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers, Staff: staff,
-		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, queries.Problem, audit.Problem},
+		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
 	}
 }
 
@@ -38,7 +37,7 @@ func (s *service) publicHandler(
 ) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
-	reader := &queries.Reader{DB: pools.Read}
+	reader := &readapi.Reader{DB: pools.Read}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics)
@@ -49,7 +48,7 @@ func (s *service) publicHandler(
 	for _, api := range []interface{ Register(router *mux.Router) }{
 		s.partners,
 		&admin.API{Kit: kit, Keys: s.keys, Pool: pools.General},
-		&audit.API{
+		&history.API{
 			Kit: kit, DB: pools.History, Wake: s.wake, Authenticate: s.authenticateAuditor, Draining: s.draining.Load,
 			Streams: streams,
 		},
@@ -69,12 +68,12 @@ func (s *service) publicHandler(
 }
 
 // authenticateAuditor returns the staff user or auditor who reads the event history.
-func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (audit.Reader, error) {
+func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (history.Person, error) {
 	user, err := admin.AuthenticateStaffUser(ctx, s.keys, h, "auditor or staff key", "auditors and staff")
 	if err != nil {
-		return audit.Reader{}, err
+		return history.Person{}, err
 	}
-	return audit.Reader{
+	return history.Person{
 		Role: user.Role, Name: user.Name,
 		PersonID: uuid.NullUUID{UUID: user.ID, Valid: true}, KeyID: uuid.NullUUID{UUID: user.KeyID, Valid: true},
 	}, nil

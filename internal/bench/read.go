@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/database"
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // readCommand is `bench read`.
@@ -96,7 +96,7 @@ func readPeer(pool *pgxpool.Pool, slug string) http.Handler {
 	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// One less: the service reads one top-level comment more than it shows, and this handler is spared that.
-		sql, args := queries.Statement(queries.DiscussionParams{Slug: slug, Newest: true, Limit: tops - 1})
+		sql, args := readapi.Statement(readapi.DiscussionParams{Slug: slug, Newest: true, Limit: tops - 1})
 		rows, _ := pool.Query(r.Context(), sql, args...) // printRows returns its error
 		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)

@@ -2,15 +2,19 @@ package history
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 )
 
@@ -181,4 +185,52 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 		return nil, ErrElsewhere
 	}
 	return count, nil
+}
+
+// Point is a moment of the history: behind the event with a log index, or behind what was recorded at a time.
+type Point struct {
+	position *events.Position
+	time     time.Time
+}
+
+// ParsePoint reads a log index or a time (RFC 3339). It fails with ErrBeyond for a log index that no event has yet.
+func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error) {
+	if index, err := strconv.ParseInt(text, 10, 64); err == nil {
+		position, err := locate(ctx, db, index)
+		if err != nil {
+			return Point{}, fmt.Errorf("%d: %w", index, err)
+		}
+		return Point{position: &position}, nil
+	}
+	t, err := ParseTime(text)
+	if err != nil {
+		return Point{}, fmt.Errorf("%q is neither a log index nor a time: it %w", text, err)
+	}
+	return Point{time: t}, nil
+}
+
+// After reports whether a point is behind another one of its kind. What a time is to a log index only events can tell:
+// see Until.
+func (p Point) After(other Point) bool {
+	if p.position != nil && other.position != nil {
+		return p.position.Compare(*other.position) > 0
+	}
+	return p.position == nil && other.position == nil && p.time.After(other.time)
+}
+
+// Until returns those of events in log order that are not behind the point. What is kept of a stream is always its
+// beginning, also when the clock of the database was set back.
+func (p Point) Until(list []events.Recorded) []events.Recorded {
+	var kept []events.Recorded
+	ended := map[uuid.UUID]bool{}
+	for i := range list {
+		r := &list[i]
+		if p.position != nil && r.Position.Compare(*p.position) > 0 || p.position == nil && r.RecordedAt.After(p.time) {
+			ended[r.StreamID] = true
+		}
+		if !ended[r.StreamID] {
+			kept = append(kept, *r)
+		}
+	}
+	return kept
 }

@@ -1,5 +1,6 @@
-// Package history reads the event log for those who want to know what happened: in its order, filtered, page by page or
-// live, as the bytes that were stored.
+// Package history reads the event log in its order, filtered, page by page or live, as the bytes that were stored; and
+// serves it to auditors and staff: /api/events, /api/streams and /api/access-log. docs/audit.md and docs/openapi.yaml
+// describe the routes. Every read is recorded; see AccessLog.
 //
 // # Order and cursors
 //

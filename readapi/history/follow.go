@@ -14,11 +14,6 @@ const (
 	poll = 400 * time.Millisecond
 )
 
-// pacedEvents is how many events Follow takes for worth the whole pace. A read behind a new horizon counts for as many
-// even when the filter lets none of its events through: else a stream with a rare filter would read without a pause
-// while others append.
-const pacedEvents = 3
-
 // streamPage is how many events a stream holds in memory at a time.
 const streamPage = 500
 
@@ -36,7 +31,7 @@ func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error
 	w := walk{Stream: s, after: after, left: s.Limit, emit: emit, idle: idle}
 	follow := eventlog.Follow{Wake: s.Wake, Pace: pace, Poll: poll}
 	if err := follow.Each(ctx, w.step); !errors.Is(err, errEnd) {
-		return err //nolint:wrapcheck // it is one of step
+		return err
 	}
 	return nil
 }
@@ -94,5 +89,5 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if !w.more && !w.Follow {
 		return eventlog.Span{}, errEnd
 	}
-	return eventlog.Span{Read: max(len(page.Events), pacedEvents), Full: w.more, Settled: w.horizon.settled}, nil
+	return eventlog.Span{Read: page.Looked, Full: w.more, Settled: w.horizon.settled}, nil
 }

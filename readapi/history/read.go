@@ -36,6 +36,7 @@ type Reader struct {
 // Page is a part of what a filter lets through.
 type Page struct {
 	Events []Event
+	Looked int    // how many events of the log it has looked at
 	Next   Cursor // where reading goes on
 	More   bool   // whether there may be more below the horizon
 }
@@ -135,7 +136,7 @@ func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 		}
 	}
 	rows.Close()
-	return list, cut, rows.Err() //nolint:wrapcheck // the caller says what it was reading
+	return list, cut, rows.Err()
 }
 
 // Page returns up to limit events behind a cursor and below the horizon, fewer when they are large. It fails with
@@ -181,6 +182,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	if n := len(page.Events); n == limit || cut {
 		page.Next, page.More = page.Events[n-1].Cursor(), true
 	}
+	page.Looked = st.looked(&page)
 	return page, nil
 }
 
@@ -220,6 +222,18 @@ func (st *statement) count(found int64) int64 {
 		return 0
 	default:
 		return *st.base + found
+	}
+}
+
+// looked returns how many events a page has looked at. Where counts are not known, many events are not sealed yet.
+func (st *statement) looked(page *Page) int {
+	switch {
+	case st.lastSQL == "":
+		return len(page.Events)
+	case st.base == nil || page.Next.count == 0:
+		return uncounted
+	default:
+		return int(page.Next.count - *st.base)
 	}
 }
 
@@ -335,4 +349,44 @@ func one(ctx context.Context, db database.DB, sql string, args ...any) (Event, e
 		return Event{}, fmt.Errorf("read event: %w", err)
 	}
 	return e, nil
+}
+
+// Event is an event as it is stored: its data is not decoded.
+type Event struct {
+	eventlog.Row
+	LogIndex *int64 // place in the ledger; nil until it is sealed
+
+	digest digest // see Cursor
+	count  int64
+}
+
+// columns are what scan reads, in its order, of an event e; a count follows.
+const columns = eventlog.Columns + `,
+       (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + digestSQL
+
+// countedColumns are columns with the count, which may be NULL.
+var countedColumns = columns + ", " + countSQL("e.transaction_id", "e.position")
+
+// scan reads an event. It reuses the texts of row, which has the event before it, if any.
+func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
+	var e Event
+	var sum []byte
+	var count *int64
+	if err := row.Scan(result, &e.LogIndex, &sum, &count); err != nil {
+		return Event{}, err
+	}
+	if count != nil {
+		e.count = *count
+	}
+	copy(e.digest[:], sum)
+	e.Row = row.Clone()
+	return e, nil
+}
+
+// Correlation is the same for all events of one undertaking: what was recorded, or else the id of the request.
+func (e *Event) Correlation() string {
+	if e.Metadata.Correlation != "" {
+		return e.Metadata.Correlation
+	}
+	return e.Metadata.RequestID
 }

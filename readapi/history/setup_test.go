@@ -88,15 +88,11 @@ func seal(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back,
-// too.
+// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back.
 func settle(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
-	for settled := false; !settled; time.Sleep(time.Millisecond) {
-		const sql = `SELECT coalesce(max(transaction_id), '0') < pg_snapshot_xmin(pg_current_snapshot()) FROM events`
-		if err := pool.QueryRow(t.Context(), sql).Scan(&settled); err != nil {
-			t.Fatal(err)
-		}
+	if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
+		t.Fatal(err)
 	}
 }
 

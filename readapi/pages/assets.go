@@ -16,7 +16,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 //go:embed assets/*
@@ -78,7 +78,7 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(name, ".")
 	known, ok := assets[parts[0]+"."+parts[len(parts)-1]]
 	if len(parts) != 3 || !ok {
-		p.refuse(w, r, queries.ErrNotFound)
+		p.refuse(w, r, readapi.ErrNotFound)
 		return
 	}
 	h := w.Header()

@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // discussionBody is the body of a page of a discussion.
@@ -28,7 +29,7 @@ type discussionBody struct {
 	Alone                        bool   // a page of the replies of one thread
 	Empty                        bool   // no comments
 
-	page  *queries.Page
+	page  *readapi.Page
 	links links
 }
 
@@ -37,13 +38,13 @@ func (b *discussionBody) Comments() template.HTML { return comments(b.page, b.li
 
 // discussion handles GET /novels/{slug}/discussion.
 func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
-	params, err := queries.ParseDiscussion(mux.Vars(r)["slug"], q)
+	params, err := readapi.ParseDiscussion(mux.Vars(r)["slug"], q)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	page, err := p.Reader.Discussion(ctx, params)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error names the operation
+		return nil, err
 	}
 	n := &page.Novel
 	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query())
@@ -77,7 +78,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 
 // name sets the canonical address and the description of a page that is not the first one. All links to comments under
 // one top-level comment have the address of the same page, or of its continuations.
-func (p *Pages) name(d *document, page *queries.Page, params queries.DiscussionParams) {
+func (p *Pages) name(d *document, page *readapi.Page, params readapi.DiscussionParams) {
 	query := url.Values{}
 	switch {
 	case params.Post.Valid:
@@ -102,7 +103,7 @@ func (p *Pages) name(d *document, page *queries.Page, params queries.DiscussionP
 }
 
 // find returns the text of a comment on a page.
-func find(page *queries.Page, id uuid.UUID) string {
+func find(page *readapi.Page, id uuid.UUID) string {
 	for i := range page.Threads {
 		if page.Threads[i].ID == id {
 			return page.Threads[i].Content
@@ -120,7 +121,7 @@ func chapterName(chapter string) string {
 	switch chapter {
 	case "":
 		return ""
-	case queries.NoChapter:
+	case readapi.NoChapter:
 		return "The novel as a whole"
 	case "0":
 		return "Prologue"
@@ -132,3 +133,56 @@ func chapterName(chapter string) string {
 func asOfQuery(asOf time.Time) string {
 	return url.Values{"asOf": {asOf.UTC().Format(time.RFC3339Nano)}}.Encode()
 }
+
+// links builds the addresses of other parts of the discussion, with the same parameters.
+type links struct {
+	path string
+	kept url.Values // sort, chapter, limit, asOf, under
+}
+
+func newLinks(path string, query url.Values) links {
+	l := links{path, url.Values{}}
+	keep(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
+	if l.kept.Has("under") {
+		l.kept.Del("chapter")
+	}
+	return l
+}
+
+// with returns the address with one parameter changed. It keeps the parameter under only for a cursor.
+func (l links) with(name, value string) string {
+	query := maps.Clone(l.kept)
+	if name != "cursor" {
+		query.Del("under")
+	}
+	query.Set(name, value)
+	return address(l.path, query)
+}
+
+// whole returns the address of the first page.
+func (l links) whole() string {
+	query := maps.Clone(l.kept)
+	query.Del("under")
+	return address(l.path, query)
+}
+
+// post returns the address of a comment.
+func (l links) post(id string) string {
+	if asOf := l.kept.Get("asOf"); asOf != "" {
+		return address(l.path, url.Values{"asOf": {asOf}, "post": {id}}) + "#post-" + id
+	}
+	return l.path + "?post=" + id + "#post-" + id
+}
+
+// under returns the address of the replies to a top-level comment from a cursor on.
+func (l links) under(id, cursor string) string {
+	query := url.Values{"under": {id}}
+	keep(query, l.kept, "sort", "asOf")
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	return address(l.path, query)
+}
+
+// chapter returns the address of the comments on a chapter.
+func (l links) chapter(chapter string) string { return l.with("chapter", chapter) }

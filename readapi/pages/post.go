@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 // deepest is the greatest indentation. Deeper comments have the same one.
@@ -28,7 +28,7 @@ type commentWriter struct {
 const markup = 800
 
 // comments renders the comments of a page in their order on the page.
-func comments(page *queries.Page, l links) template.HTML {
+func comments(page *readapi.Page, l links) template.HTML {
 	w := commentWriter{links: l, names: map[uuid.UUID]string{}}
 	size := 0
 	for i := range page.Threads {
@@ -44,7 +44,7 @@ func comments(page *queries.Page, l links) template.HTML {
 	return template.HTML(w.String()) //nolint:gosec // all other text is escaped
 }
 
-func (w *commentWriter) thread(t *queries.Thread) {
+func (w *commentWriter) thread(t *readapi.Thread) {
 	clear(w.names)
 	w.names[t.ID] = nameOf(&t.Post)
 	for i := range t.Replies {
@@ -70,7 +70,7 @@ func (w *commentWriter) further(path, text string) {
 }
 
 // comment writes a comment. above is the comment right above it.
-func (w *commentWriter) comment(p *queries.Post, above uuid.UUID) {
+func (w *commentWriter) comment(p *readapi.Post, above uuid.UUID) {
 	id := p.ID.String()
 	w.raw(`<article class="post d`, strconv.Itoa(min(p.Depth, deepest)), `" id="post-`, id, "\">\n<header>")
 	if p.Hidden || p.Erased {
@@ -103,7 +103,7 @@ func (w *commentWriter) comment(p *queries.Post, above uuid.UUID) {
 	w.raw("\n</article>\n")
 }
 
-func (w *commentWriter) author(p *queries.Post) {
+func (w *commentWriter) author(p *readapi.Post) {
 	w.raw(`<h3><bdi>`, escape(nameOf(p)), `</bdi></h3> <span class="from">`)
 	if p.Author.MemberID != "" {
 		w.raw(`member</span>`)
@@ -142,7 +142,7 @@ func (w *commentWriter) time(t time.Time, layout string) {
 func escape(text string) string { return template.HTMLEscapeString(text) }
 
 // nameOf returns the name of a comment's author; "" when it is withheld.
-func nameOf(p *queries.Post) string {
+func nameOf(p *readapi.Post) string {
 	if p.Author.MemberID != "" {
 		return p.Author.MemberID
 	}

@@ -1,8 +1,11 @@
-package audit
+package history
 
 import (
 	"context"
 	"fmt"
+	"math"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -11,22 +14,23 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
 )
 
 // CLI is the role of a user of the command line.
 const CLI = "cli"
 
-// Reader is the staff user or the CLI user who reads.
-type Reader struct {
+// Person is the staff user, auditor or CLI user who reads.
+type Person struct {
 	Role     string // "staff", "auditor" or CLI
 	Name     string
 	PersonID uuid.NullUUID // not for CLI
 	KeyID    uuid.NullUUID // not for CLI
 }
 
-// Access is one access to the history.
+// Access is one access to the
 type Access struct {
-	Reader     Reader
+	Person     Person
 	RequestID  string
 	Route      string            // template of the path, or the command
 	Parameters map[string]string // as sent
@@ -47,7 +51,7 @@ type AccessEntry struct {
 	EndedAt      *time.Time     `json:"endedAt"`
 }
 
-// AccessLog records who read the event history, in a table that is not part of the history.
+// AccessLog records who read the event history, in a table that is not part of the
 //
 // An entry is committed before the first byte of a response; without an entry there is no response. The number of rows
 // is added at the end. It stays empty when that fails or the process dies.
@@ -63,7 +67,7 @@ func (l *AccessLog) Begin(ctx context.Context, r *Access) (int64, error) {
 		return 0, fmt.Errorf("encode parameters of a read: %w", err)
 	}
 	var id int64
-	if err := l.DB.QueryRow(ctx, beginSQL, r.Reader.Role, r.Reader.Name, r.Reader.PersonID, r.Reader.KeyID, r.RequestID,
+	if err := l.DB.QueryRow(ctx, beginSQL, r.Person.Role, r.Person.Name, r.Person.PersonID, r.Person.KeyID, r.RequestID,
 		r.Route, parameters).Scan(&id); err != nil {
 		return 0, fmt.Errorf("write access log: %w", err)
 	}
@@ -101,4 +105,43 @@ func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]Access
 		return nil, fmt.Errorf("read access log: %w", err)
 	}
 	return entries, nil
+}
+
+func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
+
+// accessPage is a page of the access log. NextCursor is null on the last page.
+type accessPage struct {
+	Items      []AccessEntry `json:"items"`
+	NextCursor *string       `json:"nextCursor"`
+}
+
+// accessLog handles GET /api/access-log, newest entries first.
+func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
+	before, limit := int64(math.MaxInt64), rd.query.Limit(defaultPage, maxPage)
+	if place := rd.query.Cursor(""); place != "" {
+		var err error
+		if before, err = strconv.ParseInt(place, 10, 64); err != nil {
+			rd.query.RefuseCursor()
+		}
+	}
+	if err := rd.query.Err(); err != nil {
+		return err
+	}
+	return a.send(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
+		entries, err := a.log().List(ctx, before, limit+1)
+		if err != nil {
+			return nil, 0, err
+		}
+		page := accessPage{Items: entries}
+		if len(entries) > limit {
+			page.Items = entries[:limit]
+			next := httpkit.EncodeCursor("", strconv.FormatInt(entries[limit-1].ID, 10))
+			page.NextCursor = &next
+		}
+		body, err := json.Marshal(page)
+		if err != nil {
+			return nil, 0, fmt.Errorf("render access log: %w", err)
+		}
+		return body, int64(len(page.Items)), nil
+	})
 }

@@ -1,4 +1,4 @@
-package audit_test
+package history_test
 
 import (
 	"bufio"
@@ -26,13 +26,13 @@ import (
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
-	"novelgate/readapi/audit"
+	"novelgate/readapi/history"
 )
 
 // archive is the history API on a database of its own, served over a real connection, with a key of every kind.
 type archive struct {
 	url                   string
-	api                   *audit.API
+	api                   *history.API
 	pool                  *pgxpool.Pool
 	staff                 *staff.Staff
 	wake                  *eventlog.Wake
@@ -54,18 +54,18 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake(),
 	}
 	keys := access.New(pool, time.Now)
-	a.api = &audit.API{
+	a.api = &history.API{
 		DB: pool, Wake: a.wake,
 		Kit: &httpkit.Kit{
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
-			Problems: []func(error) *problem.Error{audit.Problem},
+			Problems: []func(error) *problem.Error{history.Problem},
 		},
-		Authenticate: func(ctx context.Context, h http.Header) (audit.Reader, error) {
+		Authenticate: func(ctx context.Context, h http.Header) (history.Person, error) {
 			p, err := admin.AuthenticateStaffUser(ctx, keys, h, "auditor or staff key", "auditors and staff")
 			if err != nil {
-				return audit.Reader{}, err
+				return history.Person{}, err
 			}
-			return audit.Reader{
+			return history.Person{
 				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.ID, Valid: true},
 				KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
 			}, nil
@@ -128,30 +128,16 @@ func (a *archive) publish(t *testing.T, title string) staff.Novel {
 	return n
 }
 
-// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back,
-// too.
 func (a *archive) settle(t *testing.T) {
 	t.Helper()
-	for settled := false; !settled; time.Sleep(time.Millisecond) {
-		const sql = `SELECT coalesce(max(transaction_id), '0') < pg_snapshot_xmin(pg_current_snapshot()) FROM events`
-		if err := a.pool.QueryRow(t.Context(), sql).Scan(&settled); err != nil {
-			t.Fatal(err)
-		}
-	}
+	settle(t, a.pool)
 }
-
-const sealSQL = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
-SELECT transaction_id, coalesce(sum(count(*)) OVER (ORDER BY transaction_id ROWS BETWEEN UNBOUNDED PRECEDING
-    AND 1 PRECEDING), 0), count(*)
-FROM events GROUP BY transaction_id`
 
 // seal gives all events a log index, as the ledger does.
 func (a *archive) seal(t *testing.T) {
 	t.Helper()
 	a.settle(t)
-	if _, err := a.pool.Exec(t.Context(), sealSQL); err != nil {
-		t.Fatal(err)
-	}
+	seal(t, a.pool)
 }
 
 // answer is what a request came to.
@@ -249,9 +235,9 @@ func (c *connection) lines(n int) (cursors []string, blank int, err error) {
 }
 
 // entries returns the access log, oldest first.
-func (a *archive) entries(t *testing.T) []audit.AccessEntry {
+func (a *archive) entries(t *testing.T) []history.AccessEntry {
 	t.Helper()
-	list, err := (&audit.AccessLog{DB: a.pool}).List(t.Context(), 1<<62, 1000)
+	list, err := (&history.AccessLog{DB: a.pool}).List(t.Context(), 1<<62, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

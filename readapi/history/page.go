@@ -1,4 +1,4 @@
-package audit
+package history
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/internal/problem"
-	"novelgate/readapi/history"
 )
 
 // events handles GET /api/events.
@@ -49,12 +48,12 @@ func (a *API) stream(w http.ResponseWriter, rd *read) error {
 func (a *API) exists(rd *read, o *options) error {
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
-	kind, err := history.StreamType(ctx, a.DB, o.filter.Stream.UUID)
+	kind, err := StreamType(ctx, a.DB, o.filter.Stream.UUID)
 	if err != nil {
 		return err
 	}
 	if kind != o.filter.StreamType {
-		return history.ErrNotFound
+		return ErrNotFound
 	}
 	return nil
 }
@@ -73,7 +72,7 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 	}
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
-	reader, err := history.NewReader(ctx, a.DB, o.filter)
+	reader, err := NewReader(ctx, a.DB, o.filter)
 	if err != nil {
 		return err
 	}
@@ -95,14 +94,14 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 }
 
 // renderPage renders a page. nextCursor is null at the end of the log; cursor is always the place to continue.
-func renderPage(page *history.Page) ([]byte, error) {
+func renderPage(page *Page) ([]byte, error) {
 	body := []byte(`{"items":[`)
 	for i := range page.Events {
 		if i > 0 {
 			body = append(body, ',')
 		}
 		var err error
-		if body, err = history.AppendCloudEvent(body, &page.Events[i]); err != nil {
+		if body, err = AppendCloudEvent(body, &page.Events[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -123,12 +122,12 @@ func (a *API) event(w http.ResponseWriter, rd *read) error {
 	if err != nil || index < 0 {
 		return problem.NotFound()
 	}
-	return a.send(w, rd, history.MediaType, func(ctx context.Context) ([]byte, int64, error) {
-		found, err := history.At(ctx, a.DB, index)
+	return a.send(w, rd, MediaType, func(ctx context.Context) ([]byte, int64, error) {
+		found, err := At(ctx, a.DB, index)
 		if err != nil {
 			return nil, 0, err
 		}
-		body, err := history.AppendCloudEvent(nil, &found)
+		body, err := AppendCloudEvent(nil, &found)
 		return body, 1, err
 	})
 }

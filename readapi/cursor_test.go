@@ -1,4 +1,4 @@
-package queries_test
+package readapi_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"novelgate/readapi/queries"
+	"novelgate/readapi"
 )
 
 var moment = time.Date(2025, 3, 1, 12, 0, 0, 1000, time.UTC)
@@ -36,10 +36,10 @@ func TestBeside(t *testing.T) {
 			"ffffffff-ffff-ffff-ffff-ffffffffffff", 0, -time.Microsecond,
 		},
 	} {
-		if at, got := queries.Beside(moment, id(c.id), true); got != id(c.after) || !at.Equal(moment.Add(c.later)) {
+		if at, got := readapi.Beside(moment, id(c.id), true); got != id(c.after) || !at.Equal(moment.Add(c.later)) {
 			t.Errorf("behind %s is %v %s", c.id, at, got)
 		}
-		if at, got := queries.Beside(moment, id(c.id), false); got != id(c.before) || !at.Equal(moment.Add(c.earlier)) {
+		if at, got := readapi.Beside(moment, id(c.id), false); got != id(c.before) || !at.Equal(moment.Add(c.earlier)) {
 			t.Errorf("before %s is %v %s", c.id, at, got)
 		}
 	}
@@ -51,7 +51,7 @@ func TestCursorsComeBack(t *testing.T) {
 		at := time.UnixMicro(rapid.Int64Range(-62_135_596_800_000_000, 253_402_300_799_999_999).Draw(t, "at")).UTC()
 		depth := rapid.IntRange(0, 1<<30).Draw(t, "depth")
 		id := uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
-		gotAt, gotDepth, gotID, err := queries.Cursor(at, depth, id)
+		gotAt, gotDepth, gotID, err := readapi.Cursor(at, depth, id)
 		if err != nil || !gotAt.Equal(at) || gotDepth != depth || gotID != id {
 			t.Errorf("%v %d %s became %v %d %s, %v", at, depth, id, gotAt, gotDepth, gotID, err)
 		}

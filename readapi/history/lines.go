@@ -1,4 +1,4 @@
-package audit
+package history
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"novelgate/internal/problem"
-	"novelgate/readapi/history"
 )
 
 // lines sends a stream with one event per line. It ends at the end of the log at the time of the request, or, when it
@@ -15,7 +14,7 @@ import (
 func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
-	reader, err := history.NewReader(ctx, a.DB, o.filter)
+	reader, err := NewReader(ctx, a.DB, o.filter)
 	if err != nil {
 		return err
 	}
@@ -31,7 +30,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 		return err
 	}
 
-	s := &history.Stream{Reader: reader, Limit: o.limit, Follow: o.follow, Wake: a.Wake}
+	s := &Stream{Reader: reader, Limit: o.limit, Follow: o.follow, Wake: a.Wake}
 	out := &lineWriter{
 		api: a, w: w, control: http.NewResponseController(w), request: rd.Request, follow: o.follow, allowedAt: a.Now(),
 	}
@@ -89,11 +88,11 @@ func (l *lineWriter) unlimited() error {
 const flushSize = 64 << 10
 
 // events writes events and sends them.
-func (l *lineWriter) events(list []history.Event) error {
+func (l *lineWriter) events(list []Event) error {
 	sent := 0
 	for i := range list {
 		var err error
-		if l.buffer, err = history.AppendCloudEvent(l.buffer, &list[i]); err != nil {
+		if l.buffer, err = AppendCloudEvent(l.buffer, &list[i]); err != nil {
 			return err
 		}
 		l.buffer = append(l.buffer, '\n')

@@ -1,11 +1,13 @@
-// Package audit is the interface of auditors and staff to the event history over HTTP: /api/events, /api/streams and
-// /api/access-log. docs/audit.md and docs/openapi.yaml describe it. Every read is recorded; see AccessLog.
-package audit
+package history
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +18,6 @@ import (
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
-	"novelgate/readapi/history"
 )
 
 // API serves auditors and staff. The Problems of its Kit must include Problem.
@@ -26,8 +27,8 @@ type API struct {
 	DB   database.DB    // a pool with the settings of database.Pools.History
 	Wake *eventlog.Wake // signals new events to streams that follow the log
 
-	// Authenticate returns the reader of a request. An error other than *problem.Error means that the look-up failed.
-	Authenticate func(ctx context.Context, h http.Header) (Reader, error)
+	// Authenticate returns who sends a request. An error other than *problem.Error means that the look-up failed.
+	Authenticate func(ctx context.Context, h http.Header) (Person, error)
 	Draining     func() bool   // the process is shutting down, so streams end
 	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s
 	Heartbeat    time.Duration // longest pause in a stream that follows the log; default 15 s
@@ -103,27 +104,88 @@ func (a *API) authenticate(r *http.Request, route string, parameters []string) (
 	}
 	query, err := httpkit.ReadStrictQuery(r.URL, parameters...)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	sent := query.All()
 	for name, value := range mux.Vars(r) {
 		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
 	return &read{Request: r, query: query, entry: Access{
-		Reader: user, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
+		Person: user, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
 	}}, nil
 }
 
 // Problem maps the errors of the history to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
 	switch {
-	case errors.Is(err, history.ErrNotFound):
+	case errors.Is(err, ErrNotFound):
 		return problem.NotFound()
-	case errors.Is(err, history.ErrBeyond):
+	case errors.Is(err, ErrBeyond):
 		return problem.InvalidField("after", "no event has this log index yet")
-	case errors.Is(err, history.ErrElsewhere):
-		return problem.InvalidField("cursor", history.ErrElsewhere.Error())
+	case errors.Is(err, ErrElsewhere):
+		return problem.InvalidField("cursor", ErrElsewhere.Error())
 	default:
 		return nil
 	}
+}
+
+// The sizes of pages.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// lineMediaType is the media type of a stream with one event per line.
+const lineMediaType = "application/x-ndjson"
+
+// options are the parameters of a request for events.
+type options struct {
+	filter Filter
+	cursor Cursor
+	now    bool // start after the settled events, instead of at cursor
+	limit  int  // 0: not given
+	lines  bool
+	follow bool
+}
+
+// parse parses the parameters of a request for events.
+func parse(rd *read) (*options, error) {
+	q := rd.query
+	o := &options{
+		lines: httpkit.Names(rd.Request, lineMediaType),
+		filter: Filter{
+			After: q.Index("after"), Before: q.Index("before"), Stream: q.ID("stream"), StreamType: q.Text("streamType"),
+			Type: q.Text("type"), Integration: q.ID("integration"), Novel: q.ID("novel"), Correlation: q.Text("correlation"),
+			From: q.Time("from"), To: q.Time("to"),
+		},
+	}
+	if follow := q.Bool("follow"); follow != nil {
+		o.follow = *follow
+	}
+	var err error
+	if o.now = q.Text("cursor") == "now"; !o.now {
+		if o.cursor, err = ParseCursor(q.Text("cursor")); err != nil {
+			q.Refuse("cursor", err.Error())
+		}
+	}
+	if q.Given("limit") {
+		o.limit, err = strconv.Atoi(q.Text("limit"))
+		if err != nil || o.limit < 1 || !o.lines && o.limit > maxPage {
+			q.Refuse("limit", fmt.Sprintf("must be a number from 1 to %d, or from 1 on for NDJSON", maxPage))
+		}
+	}
+	switch {
+	case o.follow && !o.lines:
+		q.Refuse("follow", "needs Accept: application/x-ndjson")
+	case o.follow && (o.filter.Before != nil || o.filter.To != nil):
+		q.Refuse("follow", "has no end: it goes with neither before nor to")
+	}
+	// An empty parameter is refused, because it would act as no filter.
+	sent := q.All()
+	for _, name := range slices.Sorted(maps.Keys(sent)) {
+		if sent[name] == "" && name != "cursor" {
+			q.Refuse(name, "must not be empty")
+		}
+	}
+	return o, q.Err()
 }

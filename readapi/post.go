@@ -1,4 +1,4 @@
-package queries
+package readapi
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,91 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 )
+
+// Post is a comment as the public sees it.
+type Post struct {
+	ID         uuid.UUID
+	ParentID   uuid.NullUUID // the comment that it replies to
+	RootID     uuid.NullUUID // the top-level comment of its thread
+	Depth      int           // 0 for a top-level comment
+	Chapter    string        // decimal number; "" for a comment on the novel as a whole
+	WrittenAt  time.Time     // UTC
+	ReceivedAt time.Time     // UTC
+	Hidden     bool          // by staff
+	Erased     bool
+	Content    string // "" when hidden or erased
+	Author     Author // zero when hidden or erased
+
+	authorID uuid.NullUUID
+	cut      bool // its text does not fit on the page
+}
+
+// Author is the member of the host platform, or the user of a partner platform, to whom a comment is attributed.
+type Author struct {
+	MemberID string // "" unless staff linked the partner's user to a member
+	Name     string
+	Platform string
+}
+
+// Top returns the identifier of p's top-level comment, which may be p itself.
+func (p *Post) Top() uuid.UUID {
+	if p.RootID.Valid {
+		return p.RootID.UUID
+	}
+	return p.ID
+}
+
+// show sets the visible fields of a comment. Missing texts are null.
+func (p *Post) show(hidden bool, content, member, name, platform pgtype.Text) {
+	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
+	p.Erased = !content.Valid
+	p.Hidden = hidden && !p.Erased
+	switch {
+	case p.Erased, p.Hidden:
+		p.authorID = uuid.NullUUID{}
+	case member.Valid:
+		p.Content, p.Author = content.String, Author{MemberID: member.String}
+		p.authorID = uuid.NullUUID{} // the author's name on the partner platform is not shown
+	default:
+		p.Content, p.Author = content.String, Author{Name: name.String, Platform: platform.String}
+	}
+}
+
+//go:embed single.sql
+var singleSQL string
+
+// Single is a comment with its novel.
+type Single struct {
+	Novel    Heading
+	ThreadID uuid.UUID
+	Post     Post
+}
+
+// Post returns one comment, also before it is in the read model. It fails with ErrNotFound or ErrGone.
+func (r *Reader) Post(ctx context.Context, id uuid.UUID) (Single, error) {
+	s, err := one(ctx, r.DB, scanSingle, singleSQL, id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return r.recentPost(ctx, id)
+	case err != nil:
+		return Single{}, fmt.Errorf("read comment: %w", err)
+	}
+	return s, visible(s.Novel.state)
+}
+
+func scanSingle(row pgx.CollectableRow) (Single, error) {
+	var s Single
+	var hidden bool
+	var content, member, name, platform pgtype.Text
+	p := &s.Post
+	if err := row.Scan(&s.Novel.ID, &s.Novel.Slug, &s.Novel.Title, &s.Novel.state, &s.ThreadID,
+		&p.ID, &p.ParentID, &p.RootID, &p.Depth, &p.Chapter, &p.WrittenAt, &p.ReceivedAt, &p.authorID,
+		&hidden, &content, &member, &name, &platform); err != nil {
+		return Single{}, fmt.Errorf("scan comment: %w", err)
+	}
+	p.show(hidden, content, member, name, platform)
+	return s, nil
+}
 
 // The address of a comment is valid as soon as its 201 arrives. The read model has it about a millisecond later, or
 // much later if the projection has stopped. Until then the comment is read from its stream.
