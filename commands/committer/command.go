@@ -110,7 +110,8 @@ type job struct {
 	author    uuid.UUID // who wrote the comment
 	novel     *UpsertNovel
 	post      *ImportPost
-	deadline  time.Time // until then it may wait for a lock on its title
+	deadline  time.Time // until then it may wait for a lock
+	open      bool      // the title has a thread, as the last attempt has read it
 
 	novelResult NovelResult
 	postResult  PostResult
@@ -135,11 +136,19 @@ func (cmd *ImportPost) job() *job {
 
 func (j *job) isComment() bool { return j.post != nil }
 
-// lockGroup is the same for jobs that write the same rows of their title: its upserts, which come first, or its
-// comments, which write none once the novel and its thread exist.
+// lockGroup is the same for jobs that wait for the same lock: the upserts of a title, its comments until it has a
+// thread, and then, because they write no row of their title, the comments with the same key.
 func (j *job) lockGroup() string {
+	if j.isComment() && j.open {
+		return j.titleGroup() + j.key.source + "\x00" + j.key.id
+	}
+	return j.titleGroup()
+}
+
+// titleGroup is the same for the upserts of a title, which come first, and for its comments.
+func (j *job) titleGroup() string {
 	if j.isComment() {
-		return j.folded + "\x00comments"
+		return j.folded + "\x00comments\x00"
 	}
 	return j.folded
 }

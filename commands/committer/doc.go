@@ -27,9 +27,11 @@
 // refusal by the database, the batch is cut in halves, each in its own transaction, until a command that fails for
 // its own reason stands alone with its own error and its neighbours have succeeded.
 //
-// A lock that another session holds for longer than lock_timeout is no reason to wait: the batch is cut between
-// titles until all others are committed. The commands on the locked title are set apart and tried again between the
-// following batches, each time for one lock_timeout, until their time is up: ErrUnavailable.
+// A lock that another session holds for longer than lock_timeout is no reason to wait. The upserts of all titles with
+// locked rows are set apart together; for other locks (a creation or a key that another session has not committed) the
+// batch is cut, between titles and, on a title with a thread, between keys, until all others are committed. What was
+// set apart is tried again between the following batches, each time for one lock_timeout, until its time is up:
+// ErrUnavailable.
 //
 // When the answer to a commit is lost, the keys are read again: every attempt has a batch id of its own in the
 // metadata of its events, and events of an attempt whose answer was lost are this batch's own success. The first

@@ -9,6 +9,7 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
+	"novelgate/events"
 	"novelgate/internal/testdb"
 )
 
@@ -114,6 +115,117 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestManyLockedTitles: however many titles of a batch have locked rows, the others are committed at once.
+func TestManyLockedTitles(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	const titles = 100
+	upsert := func(synopsis string) (answers []<-chan answer) {
+		release := r.occupy(t)
+		for i := range titles {
+			answers = append(answers, r.start(p.novel(
+				fmt.Sprint(synopsis, i), fmt.Sprint("Title ", i), novel.Fields{Synopsis: &synopsis})))
+		}
+		testdb.Eventually(t, "all wait", func() bool { return r.QueueDepth() == titles })
+		release()
+		return answers
+	}
+	for _, answers := range upsert("old") {
+		if a := <-answers; a.String() != "created" {
+			t.Fatal(a)
+		}
+	}
+	holder := begin(t, pool)
+	execute(t, holder, `SELECT FROM title_lookup WHERE folded_title LIKE 'title %0' OR folded_title LIKE 'title %5' FOR UPDATE`)
+	cuts := r.bisections()
+	answers := upsert("new")
+	for i, answers := range answers {
+		if i%5 == 0 {
+			continue
+		}
+		if a := <-answers; a.String() != "updated" {
+			t.Errorf("title %d, which is not locked: %v", i, a)
+		}
+	}
+	if n := r.bisections() - cuts; n > 0 {
+		t.Errorf("the batch was cut %d times", n)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, answers := range answers {
+		if i%5 != 0 {
+			continue
+		}
+		if a := <-answers; a.String() != "updated" {
+			t.Errorf("title %d, which was locked: %v", i, a)
+		}
+	}
+	checkTruth(t, pool)
+}
+
+// TestLockedKeyDelaysNoOther: while another session holds a key, the other comments on the title are answered.
+func TestLockedKeyDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	pool := direct(t, url)
+	r := newReplica(t, url, oneLane)
+	p := newPartner()
+	if a := r.submit(t.Context(), p.post("first", "Title")); a.err != nil {
+		t.Fatal(a)
+	}
+	holder := begin(t, pool)
+	execute(t, holder, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id,
+			event_source, event_type, data, personal, salt, batch_id)
+		SELECT position, stream_type, $1, stream_version, 'locked', integration_id, event_source, event_type, data,
+			personal, salt, gen_random_uuid()
+		FROM events WHERE event_type = 'post.imported.v1'`, events.PostID(p.IntegrationID, "locked"))
+	release := r.occupy(t)
+	locked := []<-chan answer{r.start(p.post("locked", "Title")), r.start(p.post("locked", "Title"))}
+	var others []<-chan answer
+	for i := range 20 {
+		others = append(others, r.start(p.post(fmt.Sprint(i), "Title")))
+	}
+	testdb.Eventually(t, "all wait", func() bool { return r.QueueDepth() == len(others)+len(locked) })
+	release()
+	for i, other := range others {
+		if a := <-other; a.String() != "post" {
+			t.Errorf("another comment in the same batch, %d: %v", i, a)
+		}
+	}
+	locked = append(locked, r.start(p.post("locked", "Title")))
+	for i := range 20 {
+		if a := r.submit(t.Context(), p.post(fmt.Sprint("later ", i), "Title")); a.String() != "post" {
+			t.Errorf("a later comment, %d: %v", i, a)
+		}
+	}
+	for i, answers := range locked {
+		if len(answers) > 0 {
+			t.Fatalf("comment %d with the locked key, before the lock is gone: %v", i, <-answers)
+		}
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	created := 0
+	for _, answers := range locked {
+		a := <-answers
+		if a.err != nil {
+			t.Error(a)
+		}
+		if !a.post.Replayed {
+			created++
+		}
+	}
+	if created != 1 {
+		t.Errorf("%d comments with the locked key were created, want 1", created)
+	}
+	checkTruth(t, pool)
 }
 
 // TestLockedTitleIsUnavailable: a command whose title stays locked is refused, repeating it later succeeds, and

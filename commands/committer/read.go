@@ -37,6 +37,7 @@ type state struct {
 	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
 	sent    bool                   // the commit was sent
 	retried bool                   // a comment is on record already
+	hurried bool                   // see hurrySQL
 
 	relied  []string // titles that were taken from the cache
 	changed []string // titles that the check of the cache has listed
