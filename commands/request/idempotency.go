@@ -2,6 +2,7 @@ package request
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 
 	"novelgate/internal/httpkit"
@@ -39,11 +40,10 @@ func IdempotencyKey(h http.Header) (string, error) {
 func ParseKey(sent string) (key, wrong string) {
 	key = strings.Trim(sent, " \t")
 	if strings.HasPrefix(key, `"`) || strings.HasSuffix(key, `"`) {
-		unwrapped, ok := unwrap(key)
-		if !ok {
+		if !quotedString.MatchString(key) {
 			return "", `is not a complete quoted string: a quote or a backslash inside is written \" or \\`
 		}
-		key = unwrapped
+		key = unescape.Replace(key[1 : len(key)-1])
 	}
 	switch {
 	case key == "":
@@ -59,22 +59,8 @@ func ParseKey(sent string) (key, wrong string) {
 	return key, ""
 }
 
-// unwrap returns the content of s if s is a string of RFC 8941, section 4.2.5.
-func unwrap(s string) (string, bool) {
-	if len(s) < 2 || s[0] != '"' {
-		return "", false
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return b.String(), i == len(s)-1
-		case '\\':
-			if i++; i == len(s) || (s[i] != '"' && s[i] != '\\') {
-				return "", false
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return "", false
-}
+// A string of RFC 8941, section 4.2.5, and its two escapes. The bytes inside are checked after unwrapping.
+var (
+	quotedString = regexp.MustCompile(`^"(?s:[^"\\]|\\["\\])*"$`)
+	unescape     = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
+)
