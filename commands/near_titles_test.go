@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 )
 
@@ -115,7 +116,7 @@ func TestPartnersSeeMoves(t *testing.T) {
 	check("rejected", "novel_rejected", "novel_not_found")
 	do(s.staff.ApproveNovel(t.Context(), "Moby Dick", "yes"))
 	check("update", "updated", "201")
-	do(s.staff.PublishNovel(t.Context(), "Moby Dick", "ours"))
+	do(s.staff.PublishNovel(t.Context(), "Moby Dick", novel.Fields{}, "ours"))
 	check("canonical", "canonical", "201")
 	found, err := s.staff.Novel(t.Context(), "Moby Dick")
 	if err != nil || found.Title != "moby DICK" || found.Slug != "moby-dick" {

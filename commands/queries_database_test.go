@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 )
 
@@ -78,7 +79,7 @@ func TestDeliveryOfNovel(t *testing.T) {
 		want["state"], want["reason"] = "approved", nil
 		check()
 	}
-	if _, err := s.staff.PublishNovel(t.Context(), "Genji", ""); err != nil {
+	if _, err := s.staff.PublishNovel(t.Context(), "Genji", novel.Fields{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	want["state"] = "published"
@@ -189,7 +190,7 @@ func TestResolve(t *testing.T) {
 	if _, err := s.staff.RejectNovel(t.Context(), "Declined", "No."); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.staff.PublishNovel(t.Context(), "Host's", ""); err != nil {
+	if _, err := s.staff.PublishNovel(t.Context(), "Host's", novel.Fields{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	before := s.events(t)

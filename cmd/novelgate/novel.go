@@ -97,7 +97,7 @@ type novelPublish struct {
 }
 
 func (c *novelPublish) Run(ctx context.Context, out *output, fields novel.Fields, s *staff.Staff) error {
-	n, err := s.PublishNovelWith(ctx, c.Title, fields, c.Reason)
+	n, err := s.PublishNovel(ctx, c.Title, fields, c.Reason)
 	return printNovel(out, n, err)
 }
 

@@ -3,6 +3,8 @@ package access_test
 import (
 	"testing"
 	"time"
+
+	"novelgate/commands/staff"
 )
 
 func TestUsageIsWrittenDown(t *testing.T) {
@@ -57,7 +59,7 @@ func TestRefusedKeysAreNotUsed(t *testing.T) {
 	if err := b.keys.SaveUsage(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := b.staff.Keys(t.Context(), b.integration.ID)
+	keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.Place{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,19 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
+	"novelgate/commands/request"
 	"novelgate/commands/staff"
+	"novelgate/events"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -30,47 +37,137 @@ type API struct {
 	Pool *pgxpool.Pool
 }
 
-// The paths of the routes.
+// route is an operation of staff. An id in its path is named after the object: novelId.
+type route struct {
+	method, path string
+	handle       operation
+	// source is the CloudEvents source of a command with an Idempotency-Key, behind the staff user; "*" stands for the id
+	// of the object in the path.
+	source string
+	query  []string // names of the accepted parameters
+}
+
 const (
-	integrationsPath    = "/api/admin/integrations"
-	integrationPath     = integrationsPath + "/{integrationId}"
-	integrationKeysPath = integrationPath + "/keys"
-	keyPath             = "/api/admin/keys/{keyId}"
-	novelsPath          = "/api/admin/novels"
-	novelPath           = novelsPath + "/{novelId}"
-	postPath            = "/api/admin/posts/{postId}"
+	integrationPath = "/api/admin/integrations/{integrationId}"
+	keyPath         = "/api/admin/keys/{keyId}"
+	novelPath       = "/api/admin/novels/{novelId}"
+	postPath        = "/api/admin/posts/{postId}"
+	// The uuid of an author is the partner's and may contain any character, so the router matches its percent-encoded
+	// form. The operation refuses an empty one.
+	authorPath = integrationPath + "/authors/{uuid:[^/]*}"
 )
 
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
-	for _, route := range []struct {
-		method, path string
-		handle       operation
-		query        []string // names of the accepted parameters
-	}{
-		{http.MethodPost, integrationsPath, createIntegration, nil},
-		{http.MethodGet, integrationsPath, listIntegrations, []string{"limit", "cursor"}},
-		{http.MethodGet, integrationPath, showIntegration, nil},
-		{http.MethodPatch, integrationPath, changeIntegration, nil},
-		{http.MethodPost, integrationKeysPath, issueKey, nil},
-		{http.MethodGet, integrationKeysPath, listKeys, []string{"limit", "cursor"}},
-		{http.MethodDelete, keyPath, revokeKey, []string{"reason"}},
-		{http.MethodPost, keyPath + "/rotate", rotateKey, nil},
-		{http.MethodPost, novelsPath, publishTitle, nil},
-		{http.MethodPost, novelsPath + "/reject", rejectTitle, nil},
-		{http.MethodGet, novelsPath, listNovels, []string{"state", "owner", "text", "limit", "cursor"}},
-		{http.MethodGet, novelPath, showNovel, nil},
-		{http.MethodPatch, novelPath, editNovel, nil},
-		{http.MethodPost, novelPath + "/approve", moderate((*staff.Staff).ApproveByID), nil},
-		{http.MethodPost, novelPath + "/reject", moderate((*staff.Staff).RejectByID), nil},
-		{http.MethodPost, novelPath + "/publish", moderate((*staff.Staff).PublishByID), nil},
-		{http.MethodGet, postPath, showPost, nil},
-		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost), nil},
-		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost), nil},
+	// Without a prefix: mux answers 404 instead of 405 to a wrong method when another route shares a prefix.
+	encoded := router.NewRoute().Subrouter().UseEncodedPath()
+	for _, r := range []route{
+		{http.MethodPost, "/api/admin/integrations", with(createIntegration), "integrations", nil},
+		{http.MethodGet, "/api/admin/integrations", listIntegrations, "", []string{"limit", "cursor"}},
+		{http.MethodGet, integrationPath, showIntegration, "", nil},
+		{http.MethodPatch, integrationPath, with(changeIntegration), "", nil},
+		{http.MethodPost, integrationPath + "/keys", with(issueKey), "integrations/*/keys", nil},
+		{http.MethodGet, integrationPath + "/keys", listKeys, "", []string{"limit", "cursor"}},
+		{http.MethodDelete, keyPath, revokeKey, "", []string{"reason"}},
+		{http.MethodPost, keyPath + "/rotate", with(rotateKey), "keys/*/rotate", nil},
+
+		{http.MethodPost, "/api/admin/novels", publishTitle, "novels/publish", nil},
+		{http.MethodPost, "/api/admin/novels/reject", with(rejectTitle), "novels/reject", nil},
+		{http.MethodGet, "/api/admin/novels", listNovels, "", []string{"state", "owner", "text", "limit", "cursor"}},
+		{http.MethodGet, novelPath, showNovel, "", nil},
+		{http.MethodPatch, novelPath, editNovel, "", nil},
+		{http.MethodPost, novelPath + "/approve", moderateNovel((*staff.Staff).ApproveByID), "novels/*/approve", nil},
+		{http.MethodPost, novelPath + "/reject", moderateNovel((*staff.Staff).RejectByID), "novels/*/reject", nil},
+		{http.MethodPost, novelPath + "/publish", moderateNovel((*staff.Staff).PublishByID), "novels/*/publish", nil},
+
+		{http.MethodGet, postPath, showPost, "", nil},
+		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost), "posts/*/hide", nil},
+		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost), "posts/*/restore", nil},
+
+		{
+			http.MethodGet, integrationPath + "/authors", listAuthors, "", []string{"linked", "blocked", "limit", "cursor"},
+		},
+		{http.MethodGet, authorPath, showAuthor, "", nil},
+		{http.MethodDelete, authorPath, eraseAuthor, "", []string{"reason"}},
+		{http.MethodPut, authorPath + "/member", with(linkAuthor), "", nil},
+		{http.MethodDelete, authorPath + "/member", unlinkAuthor, "", []string{"reason"}},
+		{http.MethodPost, authorPath + "/block", moderateAuthor((*staff.Staff).BlockAuthor), "authors/*/block", nil},
+		{http.MethodPost, authorPath + "/unblock", moderateAuthor((*staff.Staff).UnblockAuthor), "authors/*/unblock", nil},
+		{
+			http.MethodPost, authorPath + "/hide-posts", moderateAuthor((*staff.Staff).HideAuthorPosts),
+			"authors/*/hide-posts", nil,
+		},
+		{
+			http.MethodPost, authorPath + "/restore-posts", moderateAuthor((*staff.Staff).RestoreAuthorPosts),
+			"authors/*/restore-posts", nil,
+		},
 	} {
-		router.Handle(route.path, a.handler(route.handle, route.query...)).Methods(route.method)
+		on := router
+		if strings.HasPrefix(r.path, integrationPath+"/authors") {
+			on = encoded
+		}
+		on.Handle(r.path, a.handler(r)).Methods(r.method)
 	}
-	a.registerAuthorRoutes(router)
+}
+
+// maxBody is the largest request body, in bytes.
+const maxBody = 32 << 10
+
+// call is one request of a member of staff.
+type call struct {
+	*http.Request
+	query   *httpkit.Query
+	staff   *staff.Staff
+	caller  *access.StaffUser
+	id      uuid.UUID        // of the object in the path, for an author the integration's
+	author  staff.AuthorName // in the path
+	body    []byte
+	bodyErr error // body could not be read
+}
+
+// output is a successful response. Without a body the status is 204.
+type output struct {
+	status   int
+	body     any
+	replayed bool // the request is a retry
+	mismatch bool // the key was used before for a different command
+}
+
+// operation executes a request.
+type operation func(ctx context.Context, c *call) (*output, error)
+
+// handler serves a route. The checks run in this order: key (401, 403), query, path, idempotency key, and then, in the
+// operation, the body. The body is read before all checks, so that a slow one does not take the place of another
+// request.
+func (a *API) handler(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := a.authenticate(r)
+		if err != nil {
+			a.Fail(w, r, err)
+			return
+		}
+		c := &call{caller: caller}
+		c.body, c.bodyErr = a.ReadJSON(w, r, uuid.Nil, maxBody)
+		defer a.ReleaseBody(uuid.Nil, c.body)
+		a.Staff.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c.Request = r
+			a.serve(r.Context(), w, c, rt)
+		}), a.Refuse).ServeHTTP(w, r)
+	})
+}
+
+// authenticate returns the member of staff whose key is in the request, and refuses all other keys.
+func (a *API) authenticate(r *http.Request) (*access.StaffUser, error) {
+	ctx, cancel := a.WithTimeout(r.Context())
+	defer cancel()
+	caller, err := AuthenticateStaffUser(ctx, a.Keys, r.Header, "staff key", "staff")
+	if err == nil && caller.Role != principal.Staff {
+		err = problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
+	}
+	if err != nil {
+		a.Hold(ctx, uuid.Nil, err)
+	}
+	return caller, err
 }
 
 // AuthenticateStaffUser authenticates the staff user of a request. It answers 403 to the key of an integration. key and
@@ -99,4 +196,71 @@ func AuthenticateStaffUser(
 	default:
 		return nil, err
 	}
+}
+
+// serve executes a request and sends the response.
+func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt route) {
+	ctx, cancel := a.WithTimeout(ctx)
+	defer cancel()
+	var out *output
+	var encoded []byte
+	if err := a.Staff.Make(ctx, func() (err error) {
+		if c.query, err = httpkit.ReadStrictQuery(c.URL, rt.query...); err != nil {
+			return err //nolint:wrapcheck // already a problem
+		}
+		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.caller.Name, Now: a.Now}
+		if err := c.readPath(rt.source); err != nil {
+			return err
+		}
+		if out, err = rt.handle(ctx, c); err == nil {
+			encoded, err = json.Marshal(out.body)
+		}
+		return err //nolint:wrapcheck // operations say what they did
+	}); err != nil {
+		a.Fail(w, c.Request, err)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store") // a response may contain a key
+	httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
+	if out.body == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(out.status)
+	_, _ = w.Write(encoded) // the client closed the connection
+}
+
+// readPath reads the object in the path. With a source it makes the command idempotent by its Idempotency-Key. The scope
+// of a key is the staff user, the operation and its object.
+func (c *call) readPath(source string) (err error) {
+	object := ""
+	for name, value := range mux.Vars(c.Request) {
+		if name == "uuid" {
+			if c.author.ExternalUUID, err = url.PathUnescape(value); err != nil {
+				return problem.NotFound() // unreachable: the server has parsed the path
+			}
+			continue
+		}
+		if c.id, err = httpkit.PathID(c.Request, name); err != nil {
+			return err //nolint:wrapcheck // already a problem
+		}
+		c.author.IntegrationID, object = c.id, c.id.String()
+	}
+	if source == "" {
+		return nil
+	}
+	key, err := request.IdempotencyKey(c.Header)
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	if strings.HasPrefix(source, "authors/") {
+		// A source cannot be erased, so it contains the derived id instead of the partner's identifier, which is personal
+		// data.
+		object = events.AuthorID(c.author.IntegrationID, c.author.ExternalUUID).String()
+	}
+	c.staff.Delivery = &staff.Delivery{
+		Key: key, Source: "staff/" + c.caller.ID.String() + "/" + strings.Replace(source, "*", object, 1),
+	}
+	return nil
 }

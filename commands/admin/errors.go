@@ -15,20 +15,16 @@ import (
 
 // Problem maps the errors of staff commands to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
-	var transition *novel.TransitionError
-	var edit *novel.EditError
+	var ofNovel *novel.TransitionError
 	var ofAuthor *author.TransitionError
 	var ofPost *post.TransitionError
+	var edit *novel.EditError
 	var limit *principal.LimitError
 	switch {
-	case errors.As(err, &transition):
-		return problem.InvalidTransition(string(transition.From), string(transition.To))
+	case errors.As(err, &ofNovel), errors.As(err, &ofAuthor), errors.As(err, &ofPost):
+		return problem.InvalidTransition(sentence(err))
 	case errors.As(err, &edit):
-		return problem.Conflict(sentence(edit))
-	case errors.As(err, &ofAuthor):
-		return problem.InvalidTransition(string(ofAuthor.From), string(ofAuthor.To)).WithDetail(sentence(ofAuthor))
-	case errors.As(err, &ofPost):
-		return problem.InvalidTransition(string(ofPost.From), string(ofPost.To)).WithDetail(sentence(ofPost))
+		return problem.Conflict(sentence(err))
 	case errors.Is(err, staff.ErrNameTaken):
 		return problem.Conflict("An integration of this name exists already.")
 	case errors.Is(err, principal.ErrKeyRevoked):

@@ -119,14 +119,7 @@ type created struct {
 }
 
 // createIntegration registers an integration and issues its first key. These are two commands; a retry completes them.
-func createIntegration(ctx context.Context, c *call) (*output, error) {
-	if err := c.deliver("integrations"); err != nil {
-		return nil, err
-	}
-	var body settings
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
+func createIntegration(ctx context.Context, c *call, body settings) (*output, error) {
 	if body.Name == nil {
 		return nil, problem.InvalidField("name", "is required")
 	}
@@ -142,48 +135,27 @@ func createIntegration(ctx context.Context, c *call) (*output, error) {
 	}
 	c.staff.Delivery.Source += "/key"
 	issued, secret, err := c.staff.IssueKey(ctx, made.ID, 0)
-	key, err := shownOnce(issued, secret, err)
+	out, key, err := keyOutput(issued, secret, err)
 	if err != nil {
 		return nil, err
 	}
-	out := &output{status: http.StatusCreated, body: created{made, key.KeyID, key.APIKey}}
-	if key.again() {
-		out.status, out.replayed, out.mismatch = http.StatusOK, true, mismatch
-	}
+	out.body, out.mismatch = created{made, key.KeyID, key.APIKey}, out.replayed && mismatch
 	return out, nil
 }
 
 func listIntegrations(ctx context.Context, c *call) (*output, error) {
 	limit, after := c.limit(), c.placeCursor(integrationList)
-	if err := c.query.Err(); err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
-	}
-	found, err := c.staff.ListIntegrations(ctx, after, limit+1)
-	if err != nil {
-		return nil, err
-	}
-	return paginate(integrationList, found, limit, byPlace)
+	return paginate(c, integrationList, limit, byPlace,
+		func() ([]staff.Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
 }
 
 func showIntegration(ctx context.Context, c *call) (*output, error) {
-	id, err := c.id("integrationId")
-	if err != nil {
-		return nil, err
-	}
-	found, err := c.staff.Integration(ctx, id.String())
+	found, err := c.staff.Integration(ctx, c.id.String())
 	return &output{status: http.StatusOK, body: found}, err
 }
 
-func changeIntegration(ctx context.Context, c *call) (*output, error) {
-	id, err := c.id("integrationId")
-	if err != nil {
-		return nil, err
-	}
-	var body settings
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
-	changed, err := c.staff.ChangeIntegration(ctx, id, body.change())
+func changeIntegration(ctx context.Context, c *call, body settings) (*output, error) {
+	changed, err := c.staff.ChangeIntegration(ctx, c.id, body.change())
 	return &output{status: http.StatusOK, body: changed}, err
 }
 
@@ -208,33 +180,10 @@ func lifetime(o *httpkit.Object, name string) int64 {
 	return seconds
 }
 
-// issuedKey is the response to it. apiKey is null for a retry.
-type issuedKey struct {
-	KeyID     uuid.UUID  `json:"keyId"`
-	APIKey    *string    `json:"apiKey"`
-	Prefix    string     `json:"prefix"`
-	ExpiresAt *time.Time `json:"expiresAt"`
-
-	mismatch bool // the key was used before for a different command
-}
-
-// again reports whether the request is a retry.
-func (k issuedKey) again() bool { return k.APIKey == nil }
-
-func issueKey(ctx context.Context, c *call) (*output, error) {
-	id, err := c.id("integrationId")
-	if err != nil {
-		return nil, err
-	}
-	if err := c.deliver("integrations/" + id.String() + "/keys"); err != nil {
-		return nil, err
-	}
-	var body issuing
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
-	issued, secret, err := c.staff.IssueKey(ctx, id, time.Duration(body.ExpiresInSeconds)*time.Second)
-	return keyOutput(issued, secret, err)
+func issueKey(ctx context.Context, c *call, body issuing) (*output, error) {
+	issued, secret, err := c.staff.IssueKey(ctx, c.id, time.Duration(body.ExpiresInSeconds)*time.Second)
+	out, _, err := keyOutput(issued, secret, err)
+	return out, err
 }
 
 // rotation is the body of POST on the rotation of a key.
@@ -246,80 +195,54 @@ func (*rotation) members() []string { return []string{"overlapSeconds"} }
 
 func (r *rotation) read(o *httpkit.Object) { r.OverlapSeconds = lifetime(o, "overlapSeconds") }
 
-func rotateKey(ctx context.Context, c *call) (*output, error) {
-	id, err := c.id("keyId")
-	if err != nil {
-		return nil, err
-	}
-	if err := c.deliver("keys/" + id.String() + "/rotate"); err != nil {
-		return nil, err
-	}
-	var body rotation
-	if err := c.decode(&body); err != nil {
-		return nil, err
-	}
-	issued, secret, err := c.staff.RotateKey(ctx, id, time.Duration(body.OverlapSeconds)*time.Second)
-	return keyOutput(issued, secret, err)
+func rotateKey(ctx context.Context, c *call, body rotation) (*output, error) {
+	issued, secret, err := c.staff.RotateKey(ctx, c.id, time.Duration(body.OverlapSeconds)*time.Second)
+	out, _, err := keyOutput(issued, secret, err)
+	return out, err
 }
 
-// keyOutput returns the response for a new key, or for a retry.
-func keyOutput(issued staff.Key, secret apikey.Secret, err error) (*output, error) {
-	key, err := shownOnce(issued, secret, err)
-	if err != nil {
-		return nil, err
-	}
-	out := &output{status: http.StatusCreated, body: key, replayed: key.again(), mismatch: key.mismatch}
-	if out.replayed {
-		out.status = http.StatusOK
-	}
-	return out, nil
+// issuedKey is the response with a new key. apiKey is null for a retry.
+type issuedKey struct {
+	KeyID     uuid.UUID  `json:"keyId"`
+	APIKey    *string    `json:"apiKey"`
+	Prefix    string     `json:"prefix"`
+	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-// shownOnce returns a new key with its secret. For a retry it returns the recorded key without the secret.
-func shownOnce(issued staff.Key, secret apikey.Secret, err error) (issuedKey, error) {
+// keyOutput returns the response with a new key and its secret. For a retry it returns the recorded key without the
+// secret.
+func keyOutput(issued staff.Key, secret apikey.Secret, err error) (*output, issuedKey, error) {
 	var replayed *staff.ReplayedError
-	if errors.As(err, &replayed) {
+	switch {
+	case err == nil:
+		revealed := secret.Reveal()
+		key := issuedKey{KeyID: issued.ID, APIKey: &revealed, Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt}
+		return &output{status: http.StatusCreated, body: key}, key, nil
+	case errors.As(err, &replayed):
 		before, ok := replayed.Event.(events.KeyIssued)
 		if !ok {
-			return issuedKey{}, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
+			return nil, issuedKey{}, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
 		}
-		return issuedKey{
-			KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt, mismatch: replayed.Mismatch,
-		}, nil
+		key := issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}
+		return &output{status: http.StatusOK, body: key, replayed: true, mismatch: replayed.Mismatch}, key, nil
+	default:
+		return nil, issuedKey{}, err
 	}
-	if err != nil {
-		return issuedKey{}, err
-	}
-	revealed := secret.Reveal()
-	return issuedKey{KeyID: issued.ID, APIKey: &revealed, Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt}, nil
 }
 
 func listKeys(ctx context.Context, c *call) (*output, error) {
-	id, err := c.id("integrationId")
-	if err != nil {
-		return nil, err
-	}
-	limit, after := c.limit(), c.placeCursor(keyList(id))
-	if err := c.query.Err(); err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
-	}
-	if _, err := c.staff.Integration(ctx, id.String()); err != nil {
-		return nil, err
-	}
-	keys, err := c.staff.ListKeys(ctx, id, after, limit+1)
-	if err != nil {
-		return nil, err
-	}
-	return paginate(keyList(id), keys, limit, byPlace)
+	limit, after := c.limit(), c.placeCursor(keyList(c.id))
+	return paginate(c, keyList(c.id), limit, byPlace, func() ([]staff.Key, error) {
+		if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
+			return nil, err
+		}
+		return c.staff.ListKeys(ctx, c.id, after, limit+1)
+	})
 }
 
 // revokeKey revokes a key. It is idempotent.
 func revokeKey(ctx context.Context, c *call) (*output, error) {
-	id, err := c.id("keyId")
-	if err != nil {
-		return nil, err
-	}
-	_, err = c.staff.RevokeKey(ctx, id, c.query.Text("reason"))
+	_, err := c.staff.RevokeKey(ctx, c.id, c.query.Text("reason"))
 	if errors.Is(err, principal.ErrKeyRevoked) {
 		err = nil
 	}

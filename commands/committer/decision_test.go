@@ -30,7 +30,10 @@ func newWorld() world {
 type moderation func(*staff.Staff) error
 
 func publish(spelling string) moderation {
-	return func(s *staff.Staff) error { _, err := s.PublishNovel(context.Background(), spelling, ""); return err }
+	return func(s *staff.Staff) error {
+		_, err := s.PublishNovel(context.Background(), spelling, novel.Fields{}, "")
+		return err
+	}
 }
 
 func approve(spelling string) moderation {

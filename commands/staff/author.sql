@@ -1,6 +1,7 @@
 -- One author, who may not have commented, or of whom staff may have decided nothing. $1: author.
-SELECT k.author_id, coalesce(d.integration_id, a.integration_id), coalesce(a.external_uuid, d.external_uuid), a.display_name,
-       d.member_id, coalesce(d.blocked, false), d.posts_hidden_until, a.first_seen_at
+SELECT k.author_id, coalesce(d.integration_id, a.integration_id), coalesce(a.external_uuid, d.external_uuid, ''), a.display_name,
+       d.member_id, coalesce(d.blocked, false),
+       d.posts_hidden_until IS NOT NULL, d.posts_hidden_until, a.first_seen_at
 FROM (SELECT $1::uuid AS author_id) AS k
 LEFT JOIN authors a ON a.author_id = k.author_id
 LEFT JOIN author_decisions d ON d.author_id = k.author_id

@@ -1,6 +1,7 @@
 package staff
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -42,43 +43,31 @@ type Author struct {
 // LinkAuthor attributes the past and future comments of an author to a member of the host platform. A second link to
 // the same member records nothing.
 func (s *Staff) LinkAuthor(ctx context.Context, name AuthorName, memberID, reason string) (Author, error) {
-	if err := checkReason(reason); err != nil {
-		return Author{}, err
-	}
-	return s.decideAuthor(ctx, name,
-		func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Link(memberID, reason) })
+	return s.decideAuthor(ctx, name, checkReason(reason),
+		func(a author.Author) ([]events.Event, error) { return a.Link(memberID, reason) })
 }
 
 // UnlinkAuthor attributes the comments of an author to the partner platform again.
 func (s *Staff) UnlinkAuthor(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	if err := checkReason(reason); err != nil {
-		return Author{}, err
-	}
-	return s.decideAuthor(ctx, name,
-		func(_ context.Context, a author.Author) ([]events.Event, error) { return a.Unlink(reason) })
+	return s.decideAuthor(ctx, name, checkReason(reason),
+		func(a author.Author) ([]events.Event, error) { return a.Unlink(reason) })
 }
 
 // BlockAuthor refuses further comments of an author, from the next request on.
 func (s *Staff) BlockAuthor(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	return s.moderateAuthor(ctx, name, reason, author.Author.Block)
+	return s.decideAuthor(ctx, name, requireReason(reason),
+		func(a author.Author) ([]events.Event, error) { return a.Block(reason) })
 }
 
 // UnblockAuthor lets an author comment again.
 func (s *Staff) UnblockAuthor(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	return s.moderateAuthor(ctx, name, reason, author.Author.Unblock)
-}
-
-// RestoreAuthorPosts undoes HideAuthorPosts. Posts hidden individually stay hidden.
-func (s *Staff) RestoreAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	return s.moderateAuthor(ctx, name, reason, author.Author.RestorePosts)
+	return s.decideAuthor(ctx, name, requireReason(reason),
+		func(a author.Author) ([]events.Event, error) { return a.Unblock(reason) })
 }
 
 // HideAuthorPosts hides all posts of an author received up to now, with one event.
 func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	if err := requireReason(reason); err != nil {
-		return Author{}, err
-	}
-	return s.decideAuthor(ctx, name, func(ctx context.Context, a author.Author) ([]events.Event, error) {
+	return s.decideAuthor(ctx, name, requireReason(reason), func(a author.Author) ([]events.Event, error) {
 		// It is compared with recorded_at, which is by the same clock.
 		var now time.Time
 		if err := s.Pool.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
@@ -88,31 +77,25 @@ func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason str
 	})
 }
 
-func (s *Staff) moderateAuthor(
-	ctx context.Context, name AuthorName, reason string, decide func(author.Author, string) ([]events.Event, error),
-) (Author, error) {
-	if err := requireReason(reason); err != nil {
-		return Author{}, err
-	}
-	return s.decideAuthor(ctx, name,
-		func(_ context.Context, a author.Author) ([]events.Event, error) { return decide(a, reason) })
+// RestoreAuthorPosts undoes HideAuthorPosts. Posts hidden individually stay hidden.
+func (s *Staff) RestoreAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
+	return s.decideAuthor(ctx, name, requireReason(reason),
+		func(a author.Author) ([]events.Event, error) { return a.RestorePosts(reason) })
 }
 
-// decideAuthor appends the events that decide returns for an author, who may have no comments yet.
+// decideAuthor executes a decision about an author, who may have no comments yet, unless the reason is invalid.
 func (s *Staff) decideAuthor(
-	ctx context.Context, name AuthorName, decide func(context.Context, author.Author) ([]events.Event, error),
+	ctx context.Context, name AuthorName, invalid error, decide func(author.Author) ([]events.Event, error),
 ) (Author, error) {
 	ref, err := author.Ref(name.IntegrationID, name.ExternalUUID)
-	if err != nil {
+	if err = cmp.Or(invalid, err); err != nil {
 		return Author{}, err
 	}
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Author{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()},
-		func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
-			return decide(ctx, author.Fold(ref, history))
-		})
+	err = decideOn(ctx, s, stream{events.AuthorStream, name.id()},
+		func(history []events.Recorded) author.Author { return author.Fold(ref, history) }, decide)
 	if err != nil {
 		return Author{}, err
 	}
@@ -124,7 +107,7 @@ func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
 	if _, err := author.Ref(name.IntegrationID, name.ExternalUUID); err != nil {
 		return Author{}, err
 	}
-	found, err := find(ctx, s, "author", ErrNoSuchAuthor, scanAuthor, authorSQL, name.id())
+	found, err := find(ctx, s, "author", ErrNoSuchAuthor, pgx.RowToStructByPos[Author], authorSQL, name.id())
 	if err == nil {
 		found.ID, found.IntegrationID, found.ExternalUUID = name.id(), name.IntegrationID, name.ExternalUUID
 	}
@@ -138,20 +121,6 @@ func (s *Staff) AuthorHistory(ctx context.Context, name AuthorName) ([]HistoryEn
 		return nil, err
 	}
 	return historyOf(recorded), nil
-}
-
-func scanAuthor(row pgx.CollectableRow) (Author, error) {
-	var a Author
-	var external *string
-	if err := row.Scan(&a.ID, &a.IntegrationID, &external, &a.DisplayName, &a.MemberID, &a.Blocked, &a.PostsHiddenUntil,
-		&a.FirstSeenAt); err != nil {
-		return Author{}, fmt.Errorf("scan author: %w", err)
-	}
-	if external != nil {
-		a.ExternalUUID = *external
-	}
-	a.PostsHidden = a.PostsHiddenUntil != nil
-	return a, nil
 }
 
 var (
@@ -182,5 +151,5 @@ func (s *Staff) ListAuthors(ctx context.Context, f AuthorFilter) ([]Author, erro
 	if f.Linked != nil && *f.Linked || f.Blocked != nil && *f.Blocked {
 		sql = authorsDecidedSQL // few authors have decisions
 	}
-	return list(ctx, s, "authors", scanAuthor, sql, f.IntegrationID, f.After, f.Linked, f.Blocked, f.Limit)
+	return list(ctx, s, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After, f.Linked, f.Blocked, f.Limit)
 }

@@ -1,6 +1,7 @@
 -- A page of those authors of an integration of whom staff have decided something. $1: integration; $2: identifier of the last
 -- author of the page before; $3, $4: linked, blocked, NULL for either; $5: how many. The rows that the page has are found first.
-SELECT d.author_id, d.integration_id, d.external_uuid, a.display_name, d.member_id, d.blocked, d.posts_hidden_until, a.first_seen_at
+SELECT d.author_id, d.integration_id, d.external_uuid, a.display_name, d.member_id, d.blocked, d.posts_hidden_until IS NOT NULL,
+       d.posts_hidden_until, a.first_seen_at
 FROM (
     SELECT author_id, integration_id, external_uuid, member_id, blocked, posts_hidden_until
     FROM author_decisions

@@ -40,7 +40,7 @@ func TestBar(t *testing.T) {
 		*refused != (novel.TransitionError{From: novel.Rejected, To: novel.Rejected}) {
 		t.Errorf("again: %v", err)
 	}
-	if _, err := s.PublishNovel(t.Context(), "MOBY DICK", ""); !errors.As(err, &refused) ||
+	if _, err := s.PublishNovel(t.Context(), "MOBY DICK", novel.Fields{}, ""); !errors.As(err, &refused) ||
 		*refused != (novel.TransitionError{From: novel.Rejected, To: novel.Published}) {
 		t.Errorf("publish: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestBar(t *testing.T) {
 		t.Error(err)
 	}
 	want.State, want.Title, want.Author, want.Owner = novel.Published, "MOBY DICK", "Unknown", staff.Host
-	got, err = s.PublishNovel(t.Context(), "MOBY DICK", "ours")
+	got, err = s.PublishNovel(t.Context(), "MOBY DICK", novel.Fields{}, "ours")
 	check(got, err, want)
 	if diff := cmp.Diff([]events.Event{
 		events.NovelBarred{Title: "Moby Dick", Slug: "moby-dick", Reason: "no whales"},
@@ -115,25 +115,26 @@ func TestStaffAtOnce(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	type act func(context.Context, string, string) (staff.Novel, error)
+	publish := publishing(s)
 	for name, c := range map[string]struct {
 		given     func(title string)
 		one, two  act
 		histories []int // how many events there may be behind the given ones
 	}{
 		"bar twice":       {func(string) {}, s.RejectNovel, s.RejectNovel, []int{1}},
-		"publish twice":   {func(string) {}, s.PublishNovel, s.PublishNovel, []int{1}},
-		"bar and publish": {func(string) {}, s.RejectNovel, s.PublishNovel, []int{1}},
+		"publish twice":   {func(string) {}, publish, publish, []int{1}},
+		"bar and publish": {func(string) {}, s.RejectNovel, publish, []int{1}},
 		"lift twice": {
 			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.ApproveNovel, []int{1},
 		},
 		"lift and publish": {
-			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.PublishNovel, []int{1, 2},
+			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, publish, []int{1, 2},
 		},
 		"approve and reject, pending": {
 			func(title string) { imported(t, s, title, novel.Pending) }, s.ApproveNovel, s.RejectNovel, nil,
 		},
 		"publish and reject": {
-			func(title string) { imported(t, s, title, novel.Approved) }, s.PublishNovel, s.RejectNovel, []int{1},
+			func(title string) { imported(t, s, title, novel.Approved) }, publish, s.RejectNovel, []int{1},
 		},
 	} {
 		for round := range 4 {

@@ -18,7 +18,7 @@ func TestPublishWithFields(t *testing.T) {
 		Author: new("Murasaki"), Synopsis: new("A prince."), CoverURL: new("https://example.com/c"), Language: new("ja"),
 		ReadingStatus: new("completed"), Genres: new([]string{"court"}),
 	}
-	got, err := s.PublishNovelWith(t.Context(), "Genji", fields, "ours")
+	got, err := s.PublishNovel(t.Context(), "Genji", fields, "ours")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestPublishWithFields(t *testing.T) {
 	// A partner's novel is adopted and changed in one transaction; what is so already is not recorded.
 	id := imported(t, s, "Heike", novel.Pending)
 	fields.Author = new("Unknown")
-	got, err = s.PublishNovelWith(t.Context(), "HEIKE", fields, "licensed")
+	got, err = s.PublishNovel(t.Context(), "HEIKE", fields, "licensed")
 	if err != nil || got.Title != "Heike" || got.Author != "Unknown" || got.Language != "ja" || got.Owner != staff.Host {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -55,7 +55,7 @@ func TestPublishWithFields(t *testing.T) {
 		t.Errorf("%d transactions, %v", transactions, err)
 	}
 	same := imported(t, s, "Sarashina", novel.Approved)
-	if _, err := s.PublishNovelWith(t.Context(), "Sarashina",
+	if _, err := s.PublishNovel(t.Context(), "Sarashina",
 		novel.Fields{Author: new("Unknown"), Genres: new([]string{})}, ""); err != nil {
 		t.Error(err)
 	}
@@ -67,7 +67,7 @@ func TestPublishWithFields(t *testing.T) {
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	made, err := s.PublishNovelWith(t.Context(), "Genji",
+	made, err := s.PublishNovel(t.Context(), "Genji",
 		novel.Fields{Language: new("ja"), Genres: new([]string{"court"})}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestOwnersAreListed(t *testing.T) {
 	imported(t, s, "Partner's, rejected", novel.Approved)
 	for _, do := range []func() (staff.Novel, error){
 		func() (staff.Novel, error) { return s.RejectNovel(t.Context(), "Partner's, rejected", "no") },
-		func() (staff.Novel, error) { return s.PublishNovel(t.Context(), "Host's", "") },
+		func() (staff.Novel, error) { return s.PublishNovel(t.Context(), "Host's", novel.Fields{}, "") },
 		func() (staff.Novel, error) { return s.RejectNovel(t.Context(), "Barred", "no") },
 		func() (staff.Novel, error) { return s.RejectNovel(t.Context(), "Free", "no") },
 		func() (staff.Novel, error) { return s.ApproveNovel(t.Context(), "Free", "yes") },

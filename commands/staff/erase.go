@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,30 +56,30 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	defer withdraw()
-	e := eraser{Staff: s, name: name}
+	e := eraser{s, name}
 	found, err := e.find(ctx)
 	if err != nil {
 		return Erasure{}, err
 	}
-	if found.nothing() {
-		return e.again(ctx)
-	}
 	// First complete interrupted erasures, found by their events, so that no comment is counted twice.
-	if _, err := e.again(ctx); err != nil && !errors.Is(err, ErrNoSuchAuthor) {
-		return Erasure{}, err
+	done, err := e.complete(ctx)
+	if found.nothing() || err != nil && !errors.Is(err, ErrNoSuchAuthor) {
+		return done, err
 	}
 	if err := e.erase(ctx, found.projected); err != nil {
 		return Erasure{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.AuthorStream, name.id()},
-		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return author.Fold(ref, history).Erase(reason, len(found.projected)+len(found.rest), found.decisions, found.searched)
+	comments := len(found.projected) + len(found.rest)
+	err = decideOn(ctx, s, stream{events.AuthorStream, name.id()},
+		func(history []events.Recorded) author.Author { return author.Fold(ref, history) },
+		func(a author.Author) ([]events.Event, error) {
+			return a.Erase(reason, comments, found.decisions, found.searched)
 		})
 	if err != nil {
 		return Erasure{}, err
 	}
-	done, err := e.again(ctx)
-	done.Comments, done.Decisions = len(found.projected)+len(found.rest), found.decisions
+	done, err = e.complete(ctx)
+	done.Comments, done.Decisions = comments, found.decisions
 	return done, err
 }
 
@@ -88,8 +89,91 @@ type eraser struct {
 	name AuthorName
 }
 
-// again completes every recorded erasure of the author. It fails with ErrNoSuchAuthor when there is none.
-func (e eraser) again(ctx context.Context) (Erasure, error) {
+// findings are the data to erase of an author.
+type findings struct {
+	projected []uuid.UUID     // comments in the table posts, and those that staff made it skip
+	searched  events.Position // projected is complete up to this position
+	rest      []uuid.UUID     // comments after it that are settled
+	decisions int
+	decided   bool // author_decisions has data of the author
+}
+
+func (f findings) nothing() bool { return len(f.projected)+len(f.rest) == 0 && !f.decided }
+
+var (
+	//go:embed erase_posts.sql
+	erasePostsSQL string
+	//go:embed erase_scan.sql
+	eraseScanSQL string
+	//go:embed erase_skipped.sql
+	eraseSkippedSQL string
+)
+
+const (
+	eraseCheckpointSQL = `SELECT transaction_id, position FROM projections WHERE name = 'posts'`
+	eraseDecidedSQL    = `SELECT EXISTS (SELECT FROM author_decisions WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
+)
+
+// find finds what to erase.
+func (e eraser) find(ctx context.Context) (f findings, err error) {
+	// Read the checkpoint first, so that the table, read later, has all comments up to it. A projection that never ran has
+	// no checkpoint.
+	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&f.searched.TransactionID, &f.searched.Ordinal)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return f, fmt.Errorf("read how far the posts are: %w", err)
+	}
+	if f.projected, err = e.comments(ctx, erasePostsSQL, e.name.id()); err != nil {
+		return f, err
+	}
+	skipped, err := e.skipped(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.projected = append(f.projected, skipped...)
+	end := events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
+	if f.rest, err = e.scan(ctx, f.searched, end); err != nil {
+		return f, err
+	}
+	f.rest = slices.DeleteFunc(f.rest, func(id uuid.UUID) bool { return slices.Contains(f.projected, id) })
+	if err := e.Pool.QueryRow(ctx, eraseDecidedSQL, e.name.id()).Scan(&f.decided); err != nil {
+		return f, fmt.Errorf("read decisions: %w", err)
+	}
+	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
+	for i := range history {
+		if events.Personal(history[i].Event) != nil {
+			f.decisions++
+		}
+	}
+	return f, err
+}
+
+// skipped returns the comments of the author that staff made the projection posts skip.
+func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
+	deliveries, err := projections.Skipped(ctx, e.Pool, projections.Posts{}.Name())
+	if err != nil || len(deliveries) == 0 {
+		return nil, err
+	}
+	posts := make([]uuid.UUID, 0, len(deliveries))
+	for delivery := range deliveries {
+		if delivery.Source == events.PostsSource(e.name.IntegrationID) {
+			posts = append(posts, events.PostID(e.name.IntegrationID, delivery.ID))
+		}
+	}
+	return e.comments(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
+}
+
+// scan reads the log between two positions and returns the comments of the author.
+func (e eraser) scan(ctx context.Context, after, before events.Position) ([]uuid.UUID, error) {
+	return e.comments(ctx, eraseScanSQL, after.TransactionID, after.Ordinal, before.TransactionID, before.Ordinal,
+		e.name.IntegrationID, e.name.ExternalUUID)
+}
+
+func (e eraser) comments(ctx context.Context, sql string, args ...any) ([]uuid.UUID, error) {
+	return list(ctx, e.Staff, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
+}
+
+// complete completes every recorded erasure of the author. It fails with ErrNoSuchAuthor when there is none.
+func (e eraser) complete(ctx context.Context) (Erasure, error) {
 	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
 	if err != nil {
 		return Erasure{}, err
@@ -142,107 +226,15 @@ const (
 	eraseBatch = 500                   // events in one transaction: readers of the log wait for each writing transaction
 	eraseWait  = 10 * time.Second      // how long to wait for older transactions
 	erasePoll  = 20 * time.Millisecond // interval between attempts
+
+	eraseSQL   = `SELECT erase_author_events($1, $2, $3)`
+	settledSQL = `SELECT $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())`
 )
-
-var (
-	//go:embed erase_posts.sql
-	erasePostsSQL string
-	//go:embed erase_scan.sql
-	eraseScanSQL string
-	//go:embed erase_skipped.sql
-	eraseSkippedSQL string
-)
-
-const (
-	eraseCheckpointSQL = `SELECT transaction_id, position FROM projections WHERE name = 'posts'`
-	eraseDecidedSQL    = `SELECT EXISTS (SELECT FROM author_decisions WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
-	eraseSQL           = `SELECT erase_author_events($1, $2, $3)`
-	settledSQL         = `SELECT $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())`
-)
-
-// findings are the data to erase of an author.
-type findings struct {
-	projected []uuid.UUID     // comments in the table posts, and those that staff made it skip
-	searched  events.Position // complete up to this position
-	rest      []uuid.UUID     // comments after it that are settled
-	decisions int
-	decided   bool // author_decisions has data of the author
-}
-
-func (f findings) nothing() bool { return len(f.projected)+len(f.rest) == 0 && !f.decided }
-
-func (e eraser) find(ctx context.Context) (findings, error) {
-	var f findings
-	// Read the checkpoint first, so that the table, read later, has all comments up to it. A projection that never ran has
-	// no checkpoint.
-	err := e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&f.searched.TransactionID, &f.searched.Ordinal)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return f, fmt.Errorf("read how far the posts are: %w", err)
-	}
-	if f.projected, err = e.ids(ctx, erasePostsSQL, e.name.id()); err != nil {
-		return f, err
-	}
-	skipped, err := e.skipped(ctx)
-	if err != nil {
-		return f, err
-	}
-	f.projected = append(f.projected, skipped...)
-	if f.rest, err = e.scan(ctx, f.searched, events.Position{
-		TransactionID: math.MaxInt64,
-		Ordinal:       math.MaxInt32,
-	}); err != nil {
-		return f, err
-	}
-	f.rest = slices.DeleteFunc(f.rest, func(id uuid.UUID) bool { return slices.Contains(f.projected, id) })
-	if err := e.Pool.QueryRow(ctx, eraseDecidedSQL, e.name.id()).Scan(&f.decided); err != nil {
-		return f, fmt.Errorf("read decisions: %w", err)
-	}
-	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
-	for i := range history {
-		if events.Personal(history[i].Event) != nil {
-			f.decisions++
-		}
-	}
-	return f, err
-}
-
-// skipped returns the comments of the author that staff made the projection posts skip.
-func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
-	deliveries, err := projections.Skipped(ctx, e.Pool, projections.Posts{}.Name())
-	if err != nil || len(deliveries) == 0 {
-		return nil, err
-	}
-	posts := make([]uuid.UUID, 0, len(deliveries))
-	for delivery := range deliveries {
-		if delivery.Source == events.PostsSource(e.name.IntegrationID) {
-			posts = append(posts, events.PostID(e.name.IntegrationID, delivery.ID))
-		}
-	}
-	return e.ids(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
-}
-
-// scan reads the log between two positions and returns the comments of the author.
-func (e eraser) scan(ctx context.Context, after, before events.Position) ([]uuid.UUID, error) {
-	return e.ids(ctx, eraseScanSQL, after.TransactionID, after.Ordinal, before.TransactionID, before.Ordinal,
-		e.name.IntegrationID, e.name.ExternalUUID)
-}
-
-func (e eraser) ids(ctx context.Context, sql string, args ...any) ([]uuid.UUID, error) {
-	rows, err := e.Pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("find comments: %w", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return nil, fmt.Errorf("find comments: %w", err)
-	}
-	return ids, nil
-}
 
 // erase erases the author's data from these streams, eraseBatch in each transaction.
 func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
 	for some := range slices.Chunk(streams, eraseBatch) {
-		if err := e.await(ctx, func() (bool, error) {
+		if err := await(ctx, func() (bool, error) {
 			_, err := e.Pool.Exec(ctx, eraseSQL, e.name.IntegrationID, e.name.ExternalUUID, some)
 			switch {
 			case err == nil:
@@ -261,7 +253,7 @@ func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
 
 // awaitSettled waits until the events before a position are settled.
 func (e eraser) awaitSettled(ctx context.Context, at events.Position) error {
-	return e.await(ctx, func() (settled bool, err error) {
+	return await(ctx, func() (settled bool, err error) {
 		if err := e.Pool.QueryRow(ctx, settledSQL, at.TransactionID).Scan(&settled); err != nil {
 			return false, fmt.Errorf("check whether the log is settled: %w", err)
 		}
@@ -270,7 +262,7 @@ func (e eraser) awaitSettled(ctx context.Context, at events.Position) error {
 }
 
 // await calls try until it returns true. After eraseWait it fails with ErrNotSettled.
-func (e eraser) await(ctx context.Context, try func() (bool, error)) error {
+func await(ctx context.Context, try func() (bool, error)) error {
 	deadline := time.NewTimer(eraseWait)
 	defer deadline.Stop()
 	for {
@@ -285,4 +277,79 @@ func (e eraser) await(ctx context.Context, try func() (bool, error)) error {
 		case <-time.After(erasePoll):
 		}
 	}
+}
+
+// followsAuthors names the asynchronous projections with data of authors.
+func followsAuthors() []string {
+	return []string{projections.Posts{}.Name(), projections.Authors{}.Name(), projections.Activity{}.Name()}
+}
+
+// NotAppliedError names the projections that have not applied an erasure.
+type NotAppliedError struct{ Projections []string }
+
+func (e *NotAppliedError) Error() string {
+	return "not applied yet by " + strings.Join(e.Projections, ", ")
+}
+
+// AwaitErased waits until the asynchronous projections have applied the latest erasure of an author. It fails with a
+// *NotAppliedError when ctx ends first, or when only stopped projections are left.
+func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
+	var notApplied *NotAppliedError
+	for {
+		pending, err := s.pendingErasure(ctx, authorID)
+		switch {
+		case err != nil && ctx.Err() != nil && notApplied != nil:
+			return notApplied
+		case err != nil:
+			return err
+		case len(pending) == 0:
+			return nil
+		}
+		notApplied = &NotAppliedError{}
+		for _, p := range pending {
+			notApplied.Projections = append(notApplied.Projections, p.Name)
+		}
+		if !slices.ContainsFunc(pending, func(p pendingProjection) bool { return !p.Stopped }) {
+			return notApplied
+		}
+		select {
+		case <-ctx.Done():
+			return notApplied
+		case <-time.After(erasePoll):
+		}
+	}
+}
+
+// StoppedBefore names the projections that stopped before the latest erasure of an author. Their tables keep the
+// author's data until they continue.
+func (s *Staff) StoppedBefore(ctx context.Context, authorID uuid.UUID) (names []string, err error) {
+	pending, err := s.pendingErasure(ctx, authorID)
+	for _, p := range pending {
+		if p.Stopped {
+			names = append(names, p.Name)
+		}
+	}
+	return names, err
+}
+
+// pendingProjection is a projection that has not applied an erasure.
+type pendingProjection struct {
+	Name    string
+	Stopped bool
+}
+
+//go:embed erase_pending.sql
+var erasePendingSQL string
+
+func (s *Staff) pendingErasure(ctx context.Context, authorID uuid.UUID) ([]pendingProjection, error) {
+	return list(ctx, s, "pending projections", pgx.RowToStructByPos[pendingProjection], erasePendingSQL, followsAuthors(),
+		authorID)
+}
+
+// UnfinishedRebuilds returns the projections with data of authors that have an unfinished rebuild. The rebuilt tables
+// keep erased authors until the rebuild continues and applies the erasure, or is discarded.
+func (s *Staff) UnfinishedRebuilds(ctx context.Context) ([]string, error) {
+	names := append(followsAuthors(), projections.AuthorDecisions{}.Name())
+	return list(ctx, s, "unfinished rebuilds", pgx.RowTo[string],
+		`SELECT name FROM projection_rebuilds WHERE phase <> 'finished' AND name = ANY ($1) ORDER BY name`, names)
 }

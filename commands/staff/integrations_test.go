@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
@@ -69,7 +70,7 @@ func TestUnknownIntegration(t *testing.T) {
 		principal.ErrNotFound) {
 		t.Errorf("change: %v, want ErrNotFound", err)
 	}
-	if list, err := s.Integrations(t.Context()); err != nil || list == nil || len(list) != 0 {
+	if list, err := s.ListIntegrations(t.Context(), staff.Place{}, 0); err != nil || list == nil || len(list) != 0 {
 		t.Errorf("list %#v, %v; want an empty one", list, err)
 	}
 }
@@ -212,7 +213,7 @@ func TestReplicasAreTold(t *testing.T) {
 	}
 	expect(eventlog.AppendedChannel)
 	expect(access.Channel)
-	if _, err := s.PublishNovel(t.Context(), "Genji", ""); err != nil {
+	if _, err := s.PublishNovel(t.Context(), "Genji", novel.Fields{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	expect(eventlog.AppendedChannel)

@@ -14,7 +14,7 @@ import (
 	"novelgate/internal/apikey"
 )
 
-// Key is an API key as staff see it, without its secret.
+// Key is an API key of an integration as staff see it, without its secret.
 type Key struct {
 	ID            uuid.UUID  `json:"keyId"`
 	IntegrationID uuid.UUID  `json:"integrationId"`
@@ -25,19 +25,40 @@ type Key struct {
 	LastUsedAt    *time.Time `json:"lastUsedAt"`
 }
 
+// Place returns the key's place in the list.
+func (k Key) Place() Place { return Place{k.CreatedAt, k.ID} }
+
 // IssueKey gives an integration one more key. A key with a lifetime of 0 never expires. The secret is returned and
 // never stored.
 func (s *Staff) IssueKey(
 	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
 ) (Key, apikey.Secret, error) {
-	issued, secret, err := s.newKey(lifetime)
+	return s.issueKey(ctx, integrationID, lifetime, principal.Integration.IssueKey)
+}
+
+// RotateKey replaces a key with a new one. The old key expires after the overlap.
+func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Duration) (Key, apikey.Secret, error) {
+	old, err := s.key(ctx, keyID)
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.IntegrationStream, integrationID},
-		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return principal.FoldIntegration(integrationID, history).IssueKey(issued)
+	return s.issueKey(ctx, old.IntegrationID, 0,
+		func(i principal.Integration, issued events.KeyIssued) ([]events.Event, error) {
+			return i.RotateKey(keyID, issued, overlap)
 		})
+}
+
+// issueKey makes a key and executes the decision to issue it.
+func (s *Staff) issueKey(
+	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
+	decide func(principal.Integration, events.KeyIssued) ([]events.Event, error),
+) (Key, apikey.Secret, error) {
+	issued, secret, err := s.newKey(apikey.Partner, lifetime)
+	if err != nil {
+		return Key{}, apikey.Secret{}, err
+	}
+	_, err = s.decideIntegration(ctx, integrationID,
+		func(i principal.Integration) ([]events.Event, error) { return decide(i, issued) })
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
 	}
@@ -46,8 +67,8 @@ func (s *Staff) IssueKey(
 }
 
 // newKey returns a new key, which is not issued yet.
-func (s *Staff) newKey(lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
-	secret, err := apikey.New(apikey.Partner)
+func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
+	secret, err := apikey.New(kind)
 	if err != nil {
 		return events.KeyIssued{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
 	}
@@ -64,27 +85,6 @@ func (s *Staff) newKey(lifetime time.Duration) (events.KeyIssued, apikey.Secret,
 	return issued, secret, nil
 }
 
-// RotateKey replaces a key with a new one. The old key expires after the overlap.
-func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Duration) (Key, apikey.Secret, error) {
-	old, err := s.key(ctx, keyID)
-	if err != nil {
-		return Key{}, apikey.Secret{}, err
-	}
-	issued, secret, err := s.newKey(0)
-	if err != nil {
-		return Key{}, apikey.Secret{}, err
-	}
-	err = s.appendDecided(ctx, stream{events.IntegrationStream, old.IntegrationID},
-		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return principal.FoldIntegration(old.IntegrationID, history).RotateKey(keyID, issued, overlap)
-		})
-	if err != nil {
-		return Key{}, apikey.Secret{}, err
-	}
-	key, err := s.key(ctx, issued.KeyID)
-	return key, secret, err
-}
-
 // RevokeKey revokes a key. Every replica rejects it within a second.
 func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (Key, error) {
 	if err := checkReason(reason); err != nil {
@@ -94,10 +94,8 @@ func (s *Staff) RevokeKey(ctx context.Context, keyID uuid.UUID, reason string) (
 	if err != nil {
 		return Key{}, err
 	}
-	err = s.appendDecided(ctx, stream{events.IntegrationStream, key.IntegrationID},
-		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return principal.FoldIntegration(key.IntegrationID, history).RevokeKey(keyID, reason, s.Now())
-		})
+	_, err = s.decideIntegration(ctx, key.IntegrationID,
+		func(i principal.Integration) ([]events.Event, error) { return i.RevokeKey(keyID, reason, s.Now()) })
 	if err != nil {
 		return Key{}, err
 	}
@@ -108,34 +106,17 @@ const keyColumns = `SELECT k.key_id, k.integration_id, k.prefix, k.issued_at, k.
 FROM api_keys k LEFT JOIN api_key_use u USING (key_id)`
 
 func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
-	return find(ctx, s, "key", principal.ErrKeyNotFound, scanKey, keyColumns+` WHERE k.key_id = $1`, keyID)
+	return find(ctx, s, "key", principal.ErrKeyNotFound, pgx.RowToStructByPos[Key], keyColumns+` WHERE k.key_id = $1`,
+		keyID)
 }
 
-// Keys lists the keys of an integration, or of all when integrationID is uuid.Nil, oldest first.
-func (s *Staff) Keys(ctx context.Context, integrationID uuid.UUID) ([]Key, error) {
-	return s.ListKeys(ctx, integrationID, Place{}, 0)
-}
-
-const listKeysSQL = keyColumns + `
+// ListKeys lists up to limit keys after a place, of one integration or, with uuid.Nil, of all, oldest first. A limit of
+// 0 lists all.
+func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after Place, limit int) ([]Key, error) {
+	return list(ctx, s, "keys", pgx.RowToStructByPos[Key], keyColumns+`
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1)
     AND (k.issued_at, k.key_id) > ($2, $3)
-ORDER BY k.issued_at, k.key_id LIMIT nullif($4::int, 0)`
-
-// ListKeys lists up to limit keys after a place, of one integration or of all, like Keys. A limit of 0 lists all.
-func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after Place, limit int) ([]Key, error) {
-	return list(ctx, s, "keys", scanKey, listKeysSQL, integrationID, after.At, after.ID, limit)
-}
-
-// Place returns the key's place in the list.
-func (k Key) Place() Place { return Place{k.CreatedAt, k.ID} }
-
-func scanKey(row pgx.CollectableRow) (Key, error) {
-	var k Key
-	if err := row.Scan(&k.ID, &k.IntegrationID, &k.Prefix, &k.CreatedAt, &k.ExpiresAt, &k.RevokedAt,
-		&k.LastUsedAt); err != nil {
-		return Key{}, fmt.Errorf("scan key: %w", err)
-	}
-	return k, nil
+ORDER BY k.issued_at, k.key_id LIMIT nullif($4::int, 0)`, integrationID, after.At, after.ID, limit)
 }
 
 // UserKey is the API key of a staff user as staff see it, without its secret.
@@ -148,8 +129,6 @@ type UserKey struct {
 	ExpiresAt  *time.Time `json:"expiresAt"`
 	RevokedAt  *time.Time `json:"revokedAt"`
 	LastUsedAt *time.Time `json:"lastUsedAt"`
-
-	userID uuid.UUID
 }
 
 // Usable reports whether the key is valid at a time.
@@ -169,28 +148,21 @@ func (s *Staff) IssueUserKey(
 	if !ok {
 		return UserKey{}, apikey.Secret{}, principal.ErrRole
 	}
-	secret, err := apikey.New(kind)
+	key, secret, err := s.newKey(kind, lifetime)
 	if err != nil {
-		return UserKey{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
+		return UserKey{}, apikey.Secret{}, err
 	}
-	hash := secret.Hash()
 	issued := events.PersonKeyIssued{
 		Name: strings.TrimSpace(name), Role: role,
-		KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:],
-		IssuedAt: s.Now().Truncate(time.Microsecond),
+		KeyID: key.KeyID, Prefix: key.Prefix, SHA256: key.SHA256, IssuedAt: key.IssuedAt, ExpiresAt: key.ExpiresAt,
 	}
-	if lifetime != 0 {
-		// Rounded up to whole microseconds, like the columns
-		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond)
-		issued.ExpiresAt = &expires
-	}
-	err = s.decideUser(ctx, events.PersonID(role, issued.Name),
+	err = decideOn(ctx, s, stream{events.PersonStream, events.PersonID(role, issued.Name)}, principal.FoldUser,
 		func(u principal.User) ([]events.Event, error) { return u.IssueKey(issued) })
 	if err != nil {
 		return UserKey{}, apikey.Secret{}, err
 	}
-	key, err := s.userKey(ctx, issued.KeyID)
-	return key, secret, err
+	made, err := s.userKey(ctx, issued.KeyID)
+	return made, secret, err
 }
 
 // RevokeUserKey revokes a key of a staff user. Every replica rejects it within a second.
@@ -202,7 +174,7 @@ func (s *Staff) RevokeUserKey(ctx context.Context, keyID uuid.UUID, reason strin
 	if err != nil {
 		return UserKey{}, err
 	}
-	err = s.decideUser(ctx, key.userID,
+	err = decideOn(ctx, s, stream{events.PersonStream, events.PersonID(key.Role, key.Name)}, principal.FoldUser,
 		func(u principal.User) ([]events.Event, error) { return u.RevokeKey(keyID, reason, s.Now()) })
 	if err != nil {
 		return UserKey{}, err
@@ -210,33 +182,16 @@ func (s *Staff) RevokeUserKey(ctx context.Context, keyID uuid.UUID, reason strin
 	return s.userKey(ctx, keyID)
 }
 
-func (s *Staff) decideUser(
-	ctx context.Context, id uuid.UUID, decide func(principal.User) ([]events.Event, error),
-) error {
-	return s.appendDecided(ctx, stream{events.PersonStream, id},
-		func(_ context.Context, history []events.Recorded) ([]events.Event, error) {
-			return decide(principal.FoldUser(history))
-		})
-}
-
-const userKeyColumns = `SELECT k.key_id, k.person_id, k.role, k.name, k.prefix, k.issued_at, k.expires_at, k.revoked_at, u.last_used_at
+const userKeyColumns = `SELECT k.key_id, k.role, k.name, k.prefix, k.issued_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM person_keys k LEFT JOIN api_key_use u USING (key_id)`
 
 func (s *Staff) userKey(ctx context.Context, keyID uuid.UUID) (UserKey, error) {
-	return find(ctx, s, "key", principal.ErrKeyNotFound, scanUserKey, userKeyColumns+` WHERE k.key_id = $1`, keyID)
+	return find(ctx, s, "key", principal.ErrKeyNotFound, pgx.RowToStructByPos[UserKey],
+		userKeyColumns+` WHERE k.key_id = $1`, keyID)
 }
 
 // UserKeys lists the keys of a role, or of both when role is "", oldest first.
 func (s *Staff) UserKeys(ctx context.Context, role string) ([]UserKey, error) {
-	return list(ctx, s, "keys", scanUserKey,
+	return list(ctx, s, "keys", pgx.RowToStructByPos[UserKey],
 		userKeyColumns+` WHERE $1 = '' OR k.role = $1 ORDER BY k.issued_at, k.key_id`, role)
-}
-
-func scanUserKey(row pgx.CollectableRow) (UserKey, error) {
-	var k UserKey
-	if err := row.Scan(&k.ID, &k.userID, &k.Role, &k.Name, &k.Prefix, &k.CreatedAt, &k.ExpiresAt, &k.RevokedAt,
-		&k.LastUsedAt); err != nil {
-		return UserKey{}, fmt.Errorf("scan key: %w", err)
-	}
-	return k, nil
 }

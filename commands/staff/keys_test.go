@@ -47,7 +47,7 @@ func TestIssueKeyRefusals(t *testing.T) {
 	if _, _, err := s.IssueKey(t.Context(), id, -time.Second); !errors.Is(err, principal.ErrExpiryPassed) {
 		t.Errorf("expired: %v", err)
 	}
-	if keys, err := s.Keys(t.Context(), id); err != nil || len(keys) != 0 {
+	if keys, err := s.ListKeys(t.Context(), id, staff.Place{}, 0); err != nil || len(keys) != 0 {
 		t.Errorf("keys %+v, %v", keys, err)
 	}
 }
@@ -129,7 +129,7 @@ func TestKeysAreListed(t *testing.T) {
 		"all": {uuid.Nil, issued}, "one": {one, []uuid.UUID{issued[0], issued[2]}}, "two": {two, issued[1:2]},
 		"nobody's": {uuid.New(), nil},
 	} {
-		keys, err := s.Keys(t.Context(), c.owner)
+		keys, err := s.ListKeys(t.Context(), c.owner, staff.Place{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/title"
 )
 
@@ -23,60 +24,77 @@ var (
 	ErrTitleInvalid  = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 )
 
-// PublishNovel makes a title canonical. It creates an unknown novel and takes over a partner's novel.
-func (s *Staff) PublishNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	return s.PublishNovelWith(ctx, spelling, novel.Fields{}, reason)
+// PublishNovel makes a title canonical and sets fields of the novel, in one transaction. It creates an unknown novel and
+// takes over a partner's novel. The fields must be valid.
+func (s *Staff) PublishNovel(ctx context.Context, spelling string, fields novel.Fields, reason string) (Novel, error) {
+	return s.moderateTitle(ctx, spelling, checkReason(reason), s.publish(ctx, fields, reason))
 }
 
-// PublishNovelWith publishes a title and sets fields of the novel, in one transaction. The fields must be valid.
-func (s *Staff) PublishNovelWith(
-	ctx context.Context, spelling string, fields novel.Fields, reason string,
-) (Novel, error) {
-	return s.moderateTitle(ctx, spelling, reason,
-		func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
-			cmd := novel.Publication{Title: cleaned, Fields: fields, Reason: reason}
-			var err error
-			if cmd.Slug, err = s.freeSlug(ctx, n, cleaned); err != nil {
-				return nil, err
-			}
-			return n.Publish(cmd)
-		})
+// PublishByID publishes the novel with an id; ErrNoSuchNovel when there is none.
+func (s *Staff) PublishByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
+	return s.moderateID(ctx, id, checkReason(reason), s.publish(ctx, novel.Fields{}, reason))
 }
 
-// ApproveNovel approves a pending or rejected novel. A barred title becomes free.
+// ApproveNovel approves a pending or rejected novel. A barred title becomes free. It fails with ErrNovelNotFound when
+// the title is unknown.
 func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	if err := requireReason(reason); err != nil {
-		return Novel{}, err
-	}
-	return s.moderateTitle(ctx, spelling, reason,
-		func(_ context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
-			if n.Version == 0 {
-				return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, cleaned)
-			}
-			return one(n.Approve(reason))
-		})
+	return s.moderateTitle(ctx, spelling, requireReason(reason), approve(reason))
+}
+
+// ApproveByID approves the novel with an id, as ApproveNovel does; ErrNoSuchNovel when there is none.
+func (s *Staff) ApproveByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
+	return s.moderateID(ctx, id, requireReason(reason), approve(reason))
 }
 
 // RejectNovel rejects a pending or approved novel, or bars a title without a novel.
 func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	if err := requireReason(reason); err != nil {
-		return Novel{}, err
-	}
-	return s.moderateTitle(ctx, spelling, reason,
-		func(ctx context.Context, n novel.Novel, cleaned string) ([]events.Event, error) {
-			return s.reject(ctx, n, cleaned, reason)
-		})
+	return s.moderateTitle(ctx, spelling, requireReason(reason), s.reject(ctx, reason))
 }
 
-func (s *Staff) reject(ctx context.Context, n novel.Novel, cleaned, reason string) ([]events.Event, error) {
-	if n.Exists() {
-		return one(n.Reject(reason))
+// RejectByID rejects the novel with an id, or bars a free title; ErrNoSuchNovel when there is none.
+func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
+	return s.moderateID(ctx, id, requireReason(reason), s.reject(ctx, reason))
+}
+
+// EditNovel changes fields of a canonical novel. The fields are valid. It fails with a *novel.EditError on any other.
+func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (Novel, error) {
+	return s.moderateID(ctx, id, checkReason(reason),
+		func(n novel.Novel, _ string) ([]events.Event, error) { return one(n.Edit(fields, reason)) })
+}
+
+// novelDecision decides on a novel. The spelling is that of the command, or of the novel when an id names it.
+type novelDecision func(n novel.Novel, spelling string) ([]events.Event, error)
+
+func (s *Staff) publish(ctx context.Context, fields novel.Fields, reason string) novelDecision {
+	return func(n novel.Novel, spelling string) ([]events.Event, error) {
+		slug, err := s.freeSlug(ctx, n, spelling)
+		if err != nil {
+			return nil, err
+		}
+		return n.Publish(novel.Publication{Title: spelling, Slug: slug, Fields: fields, Reason: reason})
 	}
-	slug, err := s.freeSlug(ctx, n, cleaned)
-	if err != nil {
-		return nil, err
+}
+
+func approve(reason string) novelDecision {
+	return func(n novel.Novel, spelling string) ([]events.Event, error) {
+		if n.Version == 0 {
+			return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, spelling)
+		}
+		return one(n.Approve(reason))
 	}
-	return one(n.Bar(cleaned, slug, reason))
+}
+
+func (s *Staff) reject(ctx context.Context, reason string) novelDecision {
+	return func(n novel.Novel, spelling string) ([]events.Event, error) {
+		if n.Exists() {
+			return one(n.Reject(reason))
+		}
+		slug, err := s.freeSlug(ctx, n, spelling)
+		if err != nil {
+			return nil, err
+		}
+		return one(n.Bar(spelling, slug, reason))
+	}
 }
 
 // one returns a decision of at most one event as a list.
@@ -87,17 +105,14 @@ func one(event events.Event, err error) ([]events.Event, error) {
 	return []events.Event{event}, nil
 }
 
-// moderateTitle finds the novel with a title, or mints an id for it, and appends the events that decide returns.
-func (s *Staff) moderateTitle(
-	ctx context.Context, spelling, reason string,
-	decide func(_ context.Context, _ novel.Novel, cleaned string) ([]events.Event, error),
-) (Novel, error) {
-	cleaned := title.Clean(spelling)
-	if n := utf8.RuneCountInString(cleaned); n < 1 || n > title.MaxLen || !utf8.ValidString(cleaned) ||
-		strings.ContainsRune(cleaned, 0) {
+// moderateTitle executes a decision on the novel with a title, which may be unknown.
+func (s *Staff) moderateTitle(ctx context.Context, spelling string, invalid error, decide novelDecision) (Novel, error) {
+	spelling = title.Clean(spelling)
+	if n := utf8.RuneCountInString(spelling); n < 1 || n > title.MaxLen || !utf8.ValidString(spelling) ||
+		strings.ContainsRune(spelling, 0) {
 		return Novel{}, ErrTitleInvalid
 	}
-	folded := title.Fold(cleaned)
+	folded := title.Fold(spelling)
 	var id uuid.UUID
 	err := s.Pool.QueryRow(ctx, `SELECT novel_id FROM title_lookup WHERE folded_title = $1`, folded).Scan(&id)
 	switch {
@@ -106,22 +121,32 @@ func (s *Staff) moderateTitle(
 	case err != nil:
 		return Novel{}, fmt.Errorf("look up title: %w", err)
 	}
-	return s.moderate(ctx, id, reason,
-		func(ctx context.Context, n novel.Novel) ([]events.Event, error) { return decide(ctx, n, cleaned) })
+	return s.moderate(ctx, id, invalid,
+		func(n novel.Novel) ([]events.Event, error) { return decide(n, spelling) })
 }
 
-// moderate appends the events that decide returns to the stream of a novel, and returns the novel's new state.
-func (s *Staff) moderate(
-	ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error),
-) (Novel, error) {
-	if err := checkReason(reason); err != nil {
-		return Novel{}, err
-	}
-	// Decide on the projection, like partners' commands: the stream is long, with an event for each update.
-	err := s.appendAfter(ctx, stream{events.NovelStream, id}, func(ctx context.Context) (int, decision, error) {
-		n, err := s.decidedOn(ctx, id)
-		return n.Version, func(ctx context.Context) ([]events.Event, error) { return decide(ctx, n) }, err
+// moderateID executes a decision on the novel with an id.
+func (s *Staff) moderateID(ctx context.Context, id uuid.UUID, invalid error, decide novelDecision) (Novel, error) {
+	return s.moderate(ctx, id, invalid, func(n novel.Novel) ([]events.Event, error) {
+		if n.Version == 0 {
+			return nil, fmt.Errorf("%w: %s", ErrNoSuchNovel, id)
+		}
+		return decide(n, n.Title)
 	})
+}
+
+// moderate executes a decision on a novel, unless the reason is invalid, and returns the new state of the novel. It
+// decides on the projection, like partners' commands: the stream is long, with an event for each update.
+func (s *Staff) moderate(
+	ctx context.Context, id uuid.UUID, invalid error, decide func(novel.Novel) ([]events.Event, error),
+) (Novel, error) {
+	if invalid != nil {
+		return Novel{}, invalid
+	}
+	err := execute(ctx, s, stream{events.NovelStream, id}, func() (novel.Novel, int, error) {
+		n, err := s.decidedOn(ctx, id)
+		return n, n.Version, err
+	}, decide)
 	if err != nil {
 		return Novel{}, err
 	}
@@ -153,13 +178,10 @@ func (s *Staff) freeSlug(ctx context.Context, n novel.Novel, spelling string) (s
 		return "", nil
 	}
 	candidates := novel.SlugCandidates(title.Slug(spelling), n.ID)
-	rows, err := s.Pool.Query(ctx, `SELECT slug FROM title_lookup WHERE slug = ANY ($1::text[])`, candidates)
+	found, err := list(ctx, s, "slugs", pgx.RowTo[string],
+		`SELECT slug FROM title_lookup WHERE slug = ANY ($1::text[])`, candidates)
 	if err != nil {
-		return "", fmt.Errorf("read slugs: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return "", fmt.Errorf("read slugs: %w", err)
+		return "", err
 	}
 	taken := make(map[string]struct{}, len(found))
 	for _, slug := range found {
@@ -168,45 +190,107 @@ func (s *Staff) freeSlug(ctx context.Context, n novel.Novel, spelling string) (s
 	return novel.PickSlug(candidates, taken), nil
 }
 
-// PublishByID publishes the novel with an id; ErrNoSuchNovel when there is none.
-func (s *Staff) PublishByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	return s.moderateKnown(ctx, id, reason, func(_ context.Context, n novel.Novel) ([]events.Event, error) {
-		return n.Publish(novel.Publication{Title: n.Title, Reason: reason})
-	})
+// Owners other than integrations.
+const (
+	Host    = "host" // the host platform, for a published novel
+	NoOwner = "none" // for a title that was barred
+)
+
+// Novel is a novel as staff see it, with the members of SPEC 2.1 and 2.2.
+type Novel struct {
+	NovelID       uuid.UUID   `json:"novelId"`
+	Slug          string      `json:"slug"`
+	Title         string      `json:"novel"`
+	Author        string      `json:"author"`
+	Synopsis      string      `json:"synopsis"`
+	CoverURL      string      `json:"coverUrl"`
+	Genres        []string    `json:"genres"`
+	Language      string      `json:"language"`
+	ReadingStatus string      `json:"readingStatus"`
+	Owner         string      `json:"owner"` // an integration's id, Host or NoOwner
+	State         novel.State `json:"state"`
+	FoldedTitle   string      `json:"-"` // sort key of lists
 }
 
-// ApproveByID approves the novel with an id, as ApproveNovel does; ErrNoSuchNovel when there is none.
-func (s *Staff) ApproveByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	if err := requireReason(reason); err != nil {
-		return Novel{}, err
+const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details, folded_title FROM title_lookup`
+
+// Novel finds a novel by its title; ErrNovelNotFound when there is none.
+func (s *Staff) Novel(ctx context.Context, spelling string) (Novel, error) {
+	return find(ctx, s, "novel", fmt.Errorf("%w: %q", ErrNovelNotFound, title.Clean(spelling)), scanNovel,
+		novelColumns+` WHERE folded_title = $1`, title.Fold(spelling))
+}
+
+// NovelByID finds a novel by its id; ErrNoSuchNovel when there is none.
+func (s *Staff) NovelByID(ctx context.Context, id uuid.UUID) (Novel, error) {
+	return find(ctx, s, "novel", fmt.Errorf("%w: %s", ErrNoSuchNovel, id), scanNovel, novelColumns+` WHERE novel_id = $1`,
+		id)
+}
+
+// NovelFilter selects novels. The zero value selects all.
+type NovelFilter struct {
+	State novel.State // "" for every state
+	Owner string      // the id of an integration, Host or NoOwner; "" for every owner
+	Text  string      // in the title, ignoring case
+	After string      // folded title of the previous page's last novel
+	Limit int         // 1 or more
+}
+
+const listNovelsSQL = novelColumns + `
+WHERE ($1 = '' OR state = $1)
+  AND CASE $2 WHEN '' THEN true WHEN 'host' THEN state = 'published' WHEN 'none' THEN owner_id IS NULL
+      AND state <> 'published' ELSE owner_id::text = $2 END
+  AND ($3 = '' OR strpos(folded_title, $3) > 0) AND folded_title > $4
+ORDER BY folded_title LIMIT $5`
+
+// ListNovels lists novels and barred titles, sorted by folded title.
+func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
+	return list(ctx, s, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner, title.Fold(f.Text), f.After, f.Limit)
+}
+
+func scanNovel(row pgx.CollectableRow) (Novel, error) {
+	var n Novel
+	var owner uuid.NullUUID
+	var encoded []byte
+	if err := row.Scan(&n.NovelID, &n.Slug, &n.Title, &n.State, &owner, &encoded, &n.FoldedTitle); err != nil {
+		return Novel{}, fmt.Errorf("scan novel: %w", err)
 	}
-	return s.moderateKnown(ctx, id, reason,
-		func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Approve(reason)) })
-}
-
-// RejectByID rejects the novel with an id, or bars a free title; ErrNoSuchNovel when there is none.
-func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	if err := requireReason(reason); err != nil {
-		return Novel{}, err
+	switch {
+	case owner.Valid:
+		n.Owner = owner.UUID.String()
+	case n.State == novel.Published:
+		n.Owner = Host
+	default:
+		n.Owner = NoOwner
 	}
-	return s.moderateKnown(ctx, id, reason, func(ctx context.Context, n novel.Novel) ([]events.Event, error) {
-		return s.reject(ctx, n, n.Title, reason)
-	})
+	var d novel.Details
+	if err := json.Unmarshal(encoded, &d); err != nil {
+		return Novel{}, fmt.Errorf("decode details of novel %s: %w", n.NovelID, err)
+	}
+	n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus = d.Author, d.Synopsis, d.CoverURL, d.Language,
+		d.ReadingStatus
+	n.Genres = append([]string{}, d.Genres...) // never nil
+	return n, nil
 }
 
-// EditNovel changes fields of a canonical novel. The fields are valid. It fails with a *novel.EditError on any other.
-func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (Novel, error) {
-	return s.moderateKnown(ctx, id, reason,
-		func(_ context.Context, n novel.Novel) ([]events.Event, error) { return one(n.Edit(fields, reason)) })
-}
+// latestEvents limits the history of a novel: each update by a partner is an event.
+const latestEvents = 1000
 
-func (s *Staff) moderateKnown(
-	ctx context.Context, id uuid.UUID, reason string, decide func(context.Context, novel.Novel) ([]events.Event, error),
-) (Novel, error) {
-	return s.moderate(ctx, id, reason, func(ctx context.Context, n novel.Novel) ([]events.Event, error) {
-		if n.Version == 0 {
-			return nil, fmt.Errorf("%w: %s", ErrNoSuchNovel, id)
+// historyBytes is the size as JSON at which a history takes no older events.
+const historyBytes = 512 << 10
+
+// NovelHistory returns the latest thousand events of a novel, oldest first, fewer if they are large.
+func (s *Staff) NovelHistory(ctx context.Context, id uuid.UUID) ([]HistoryEntry, error) {
+	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, latestEvents)
+	if err != nil {
+		return nil, err
+	}
+	size, first := 0, len(recorded)
+	for ; first > 0 && size < historyBytes; first-- {
+		data, err := json.Marshal(recorded[first-1].Event)
+		if err != nil {
+			return nil, fmt.Errorf("measure event of novel %s: %w", id, err)
 		}
-		return decide(ctx, n)
-	})
+		size += len(data)
+	}
+	return historyOf(recorded[first:]), nil
 }

@@ -63,7 +63,7 @@ func TestPagesAreStable(t *testing.T) {
 			t.Errorf("keys by %d (-want +got):\n%s", size, diff)
 		}
 	}
-	all, err := s.Integrations(t.Context())
+	all, err := s.ListIntegrations(t.Context(), staff.Place{}, 0)
 	if err != nil || len(all) <= len(wantIntegrations) {
 		t.Errorf("%d in all, %v", len(all), err)
 	}

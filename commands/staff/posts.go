@@ -42,38 +42,32 @@ type PostAuthor struct {
 
 // HidePost hides a post from readers.
 func (s *Staff) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason,
-		func(p post.Post, _ author.Author) (events.Event, error) { return p.Hide(reason) })
+	return s.moderatePost(ctx, id, reason, func(p post.Post) (events.Event, error) { return p.Hide(reason) })
 }
 
 // RestorePost makes a post visible again, also one that was hidden with all posts of its author.
 func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason,
-		func(p post.Post, by author.Author) (events.Event, error) { return p.Restore(by, reason) })
+	return s.moderatePost(ctx, id, reason, func(p post.Post) (events.Event, error) {
+		by, err := s.authorOf(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		return p.Restore(by, reason)
+	})
 }
 
 func (s *Staff) moderatePost(
-	ctx context.Context, id uuid.UUID, reason string, decide func(post.Post, author.Author) (events.Event, error),
+	ctx context.Context, id uuid.UUID, reason string, decide func(post.Post) (events.Event, error),
 ) (Post, error) {
 	if err := requireReason(reason); err != nil {
 		return Post{}, err
 	}
-	err := s.appendDecided(ctx, stream{events.PostStream, id},
-		func(ctx context.Context, history []events.Recorded) ([]events.Event, error) {
-			p := post.Fold(history)
-			if !p.Exists() {
-				return nil, post.ErrNotFound
-			}
-			by, err := s.authorOf(ctx, p)
-			if err != nil {
-				return nil, err
-			}
-			event, err := decide(p, by)
-			if err != nil {
-				return nil, err
-			}
-			return []events.Event{event}, nil
-		})
+	err := decideOn(ctx, s, stream{events.PostStream, id}, post.Fold, func(p post.Post) ([]events.Event, error) {
+		if !p.Exists() {
+			return nil, post.ErrNotFound
+		}
+		return one(decide(p))
+	})
 	if err != nil {
 		return Post{}, err
 	}

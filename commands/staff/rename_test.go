@@ -100,7 +100,7 @@ func TestNamesAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	list, err := b.staff.Integrations(t.Context())
+	list, err := b.staff.ListIntegrations(t.Context(), staff.Place{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestNamesAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatalf("rebuild from %d events: %v", len(recorded), err)
 	}
-	rebuilt, err := b.staff.Integrations(t.Context())
+	rebuilt, err := b.staff.ListIntegrations(t.Context(), staff.Place{}, 0)
 	if err != nil || len(rebuilt) != len(list) {
 		t.Fatalf("%+v, %v", rebuilt, err)
 	}

@@ -1,6 +1,7 @@
 package staff_test
 
 import (
+	"context"
 	"os"
 	"testing"
 	"time"
@@ -63,4 +64,11 @@ func imported(t *testing.T, s *staff.Staff, spelled string, state novel.State) u
 		},
 	})
 	return id
+}
+
+// publishing returns PublishNovel without fields.
+func publishing(s *staff.Staff) func(ctx context.Context, title, reason string) (staff.Novel, error) {
+	return func(ctx context.Context, title, reason string) (staff.Novel, error) {
+		return s.PublishNovel(ctx, title, novel.Fields{}, reason)
+	}
 }

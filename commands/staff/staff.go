@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/access"
@@ -22,9 +23,6 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/projections"
 )
-
-// attempts is the number of decisions of a command that has conflicts.
-const attempts = 10
 
 // Staff executes commands for one actor.
 type Staff struct {
@@ -36,35 +34,76 @@ type Staff struct {
 	Delivery *Delivery
 }
 
+// Delivery identifies a command, so that a retry is recognised. (Key, Source) is unique.
+type Delivery struct {
+	Key    string // the Idempotency-Key, which becomes the id of the event
+	Source string // CloudEvents source of the command's first event
+	// Canonical is the normalised command. Its fingerprint is stored; nil: no fingerprint.
+	Canonical []byte
+}
+
+// ReplayedError means that the command is a retry. It has the first event of the original command.
+type ReplayedError struct {
+	StreamID uuid.UUID
+	Event    events.Event
+	Mismatch bool // the recorded command was different
+}
+
+func (e *ReplayedError) Error() string { return "the command was carried out before" }
+
+// Refusals of reasons.
+var (
+	ErrReasonRequired = errors.New("a reason is required")
+	ErrReasonInvalid  = errors.New("a reason must be valid UTF-8 without the character NUL")
+)
+
+// checkReason refuses an invalid reason with ErrReasonInvalid. PostgreSQL cannot parse JSON with the character NUL.
+func checkReason(reason string) error {
+	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
+		return ErrReasonInvalid
+	}
+	return nil
+}
+
+// requireReason is checkReason for decisions with a required reason. It refuses a blank one with ErrReasonRequired.
+func requireReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return ErrReasonRequired
+	}
+	return checkReason(reason)
+}
+
 // stream is the stream of an aggregate.
 type stream struct {
 	kind string
 	id   uuid.UUID
 }
 
-// decision returns the events to append to an aggregate that was read.
-type decision func(context.Context) ([]events.Event, error)
-
-// appendDecided reads a stream and appends the events that decide returns. It repeats both after a conflict.
-func (s *Staff) appendDecided(
-	ctx context.Context, st stream, decide func(ctx context.Context, history []events.Recorded) ([]events.Event, error),
+// decideOn folds the stream of an aggregate and executes a decision on it.
+func decideOn[A any](
+	ctx context.Context, s *Staff, st stream, fold func(history []events.Recorded) A,
+	decide func(A) ([]events.Event, error),
 ) error {
-	return s.appendAfter(ctx, st, func(ctx context.Context) (int, decision, error) {
+	return execute(ctx, s, st, func() (A, int, error) {
 		history, err := eventlog.ReadStream(ctx, s.Pool, st.kind, st.id, 0)
-		return len(history), func(ctx context.Context) ([]events.Event, error) { return decide(ctx, history) }, err
-	})
+		return fold(history), len(history), err
+	}, decide)
 }
 
-// appendAfter reads an aggregate with its version, decides, and appends the decided events. It repeats all steps after
-// a conflict.
-func (s *Staff) appendAfter(
-	ctx context.Context, st stream, read func(context.Context) (version int, decide decision, err error),
+// attempts is the number of decisions of a command that has conflicts.
+const attempts = 10
+
+// execute reads an aggregate and its version, decides, and appends the decided events. It repeats all steps after a
+// conflict.
+func execute[A any](
+	ctx context.Context, s *Staff, st stream, read func() (aggregate A, version int, err error),
+	decide func(A) ([]events.Event, error),
 ) error {
 	commandID := uuid.Must(uuid.NewV7()).String()
 	if s.Delivery != nil {
 		commandID = s.Delivery.Key
 	}
-	var err error
+	var conflict error
 	for attempt := range attempts {
 		if attempt > 0 {
 			// Jitter, so that two writers do not collide again.
@@ -72,25 +111,49 @@ func (s *Staff) appendAfter(
 		}
 		// Read the aggregate before the delivery. If the same command commits in between, replayed finds its delivery. In the
 		// other order the command would be decided on its own outcome, and refused.
-		version, decide, readErr := read(ctx)
-		if readErr != nil {
-			return readErr
-		}
-		if readErr := s.replayed(ctx); readErr != nil {
-			return readErr
-		}
-		decided, refusal := decide(ctx)
-		if refusal != nil || len(decided) == 0 {
-			return refusal
-		}
-		if err = s.append(ctx, s.record(st, version, commandID, decided)); err == nil {
-			return nil
-		}
-		if !eventlog.IsConflict(err) || isNameTaken(err) {
+		aggregate, version, err := read()
+		if err != nil {
 			return err
 		}
+		if err := s.replayed(ctx); err != nil {
+			return err
+		}
+		decided, err := decide(aggregate)
+		if err != nil || len(decided) == 0 {
+			return err
+		}
+		if conflict = s.append(ctx, s.record(st, version, commandID, decided)); !eventlog.IsConflict(conflict) {
+			return conflict
+		}
 	}
-	return fmt.Errorf("gave up after %d conflicts: %w", attempts, err)
+	return fmt.Errorf("gave up after %d conflicts: %w", attempts, conflict)
+}
+
+const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events
+WHERE event_id = $1 AND event_source = $2 AND integration_id IS NULL AND (stream_type <> 'post' OR stream_version > 1)`
+
+// replayed fails with a ReplayedError when the delivery is on record.
+func (s *Staff) replayed(ctx context.Context) error {
+	if s.Delivery == nil {
+		return nil
+	}
+	found := &ReplayedError{}
+	var stored events.Stored
+	var salt, fingerprint uuid.NullUUID
+	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type,
+		&stored.Data, &salt, &fingerprint)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("find delivery: %w", err)
+	}
+	if found.Event, err = events.Decode(stored); err != nil {
+		return fmt.Errorf("decode delivery: %w", err)
+	}
+	found.Mismatch = s.Delivery.Canonical != nil &&
+		events.Fingerprint(fingerprint.UUID).Differs(salt, s.Delivery.Canonical)
+	return found
 }
 
 func (s *Staff) record(st stream, version int, commandID string, decided []events.Event) []events.Recorded {
@@ -125,15 +188,7 @@ const notifyAccessSQL = `SELECT pg_notify($1, '')`
 // assigns no transaction id, so the append is still the first write.
 const lockNamesSQL = `SELECT pg_advisory_xact_lock(5282390713694157)`
 
-func namesIntegration(recorded events.Recorded) bool {
-	switch recorded.Event.(type) {
-	case events.IntegrationRegistered, events.IntegrationRenamed:
-		return true
-	default:
-		return false
-	}
-}
-
+// append appends events. It fails with ErrNameTaken when they name an integration as another one is named.
 func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	batch := &pgx.Batch{}
 	if slices.ContainsFunc(recorded, namesIntegration) {
@@ -145,77 +200,25 @@ func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	if kind := recorded[0].StreamType; kind == events.IntegrationStream || kind == events.PersonStream {
 		batch.Queue(notifyAccessSQL, access.Channel)
 	}
-	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+	err := s.Pool.SendBatch(ctx, batch).Close()
+	var refused *pgconn.PgError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused) && refused.ConstraintName == "integrations_name_key":
+		return ErrNameTaken
+	default:
 		return fmt.Errorf("append: %w", err)
 	}
-	return nil
 }
 
-// Delivery identifies a command, so that a retry is recognised. (Key, Source) is unique.
-type Delivery struct {
-	Key    string // the Idempotency-Key, which becomes the id of the event
-	Source string // CloudEvents source of the command's first event
-	// Canonical is the normalised command. Its fingerprint is stored; nil: no fingerprint.
-	Canonical []byte
-}
-
-// ReplayedError means that the command is a retry. It has the first event of the original command.
-type ReplayedError struct {
-	StreamID uuid.UUID
-	Event    events.Event
-	Mismatch bool // the recorded command was different
-}
-
-func (e *ReplayedError) Error() string { return "the command was carried out before" }
-
-const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events
-WHERE event_id = $1 AND event_source = $2 AND integration_id IS NULL AND (stream_type <> 'post' OR stream_version > 1)`
-
-// replayed fails with a ReplayedError when the delivery is on record.
-func (s *Staff) replayed(ctx context.Context) error {
-	if s.Delivery == nil {
-		return nil
+func namesIntegration(recorded events.Recorded) bool {
+	switch recorded.Event.(type) {
+	case events.IntegrationRegistered, events.IntegrationRenamed:
+		return true
+	default:
+		return false
 	}
-	found := &ReplayedError{}
-	var stored events.Stored
-	var salt uuid.NullUUID
-	var fingerprint uuid.NullUUID
-	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type,
-		&stored.Data, &salt, &fingerprint)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil
-	case err != nil:
-		return fmt.Errorf("find delivery: %w", err)
-	}
-	if found.Event, err = events.Decode(stored); err != nil {
-		return fmt.Errorf("decode delivery: %w", err)
-	}
-	found.Mismatch = s.Delivery.Canonical != nil &&
-		events.Fingerprint(fingerprint.UUID).Differs(salt, s.Delivery.Canonical)
-	return found
-}
-
-// Refusals of reasons.
-var (
-	ErrReasonRequired = errors.New("a reason is required")
-	ErrReasonInvalid  = errors.New("a reason must be valid UTF-8 without the character NUL")
-)
-
-// checkReason refuses an invalid reason with ErrReasonInvalid. PostgreSQL cannot parse JSON with the character NUL.
-func checkReason(reason string) error {
-	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
-		return ErrReasonInvalid
-	}
-	return nil
-}
-
-// requireReason is checkReason for decisions with a required reason. It refuses a blank one with ErrReasonRequired.
-func requireReason(reason string) error {
-	if strings.TrimSpace(reason) == "" {
-		return ErrReasonRequired
-	}
-	return checkReason(reason)
 }
 
 // Place is the place of a row in a list sorted by time and id. Neither changes, so new rows do not move it. The zero
@@ -228,20 +231,15 @@ type Place struct {
 // find reads the one row of a query. It fails with notFound when there is none. what names the object in errors.
 func find[T any](
 	ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any,
-) (T, error) {
-	var none T
-	rows, err := s.Pool.Query(ctx, sql, args...)
+) (found T, err error) {
+	rows, err := list(ctx, s, what, scan, sql, args...)
 	if err != nil {
-		return none, fmt.Errorf("find %s: %w", what, err)
+		return found, err
 	}
-	found, err := pgx.CollectExactlyOneRow(rows, scan)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return none, notFound
+	if len(rows) == 0 {
+		return found, notFound
 	}
-	if err != nil {
-		return none, fmt.Errorf("find %s: %w", what, err)
-	}
-	return found, nil
+	return rows[0], nil
 }
 
 // list reads all rows of a query. what names the objects in errors.
@@ -250,11 +248,31 @@ func list[T any](
 ) ([]T, error) {
 	rows, err := s.Pool.Query(ctx, sql, args...)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", what, err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	found, err := pgx.CollectRows(rows, scan)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", what, err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	return found, nil
+}
+
+// HistoryEntry is one event of a novel, a post or an author.
+type HistoryEntry struct {
+	Version    int       `json:"version"`
+	Type       string    `json:"type"`
+	Actor      string    `json:"actor"`
+	RecordedAt time.Time `json:"recordedAt"`
+	Data       any       `json:"data"`
+	Personal   any       `json:"personal,omitzero"` // personal data; absent after erasure
+}
+
+func historyOf(recorded []events.Recorded) []HistoryEntry {
+	history := make([]HistoryEntry, len(recorded))
+	for i, r := range recorded {
+		history[i] = HistoryEntry{
+			r.StreamVersion, r.Event.Type(), r.Metadata.Actor, r.RecordedAt, r.Event, events.Personal(r.Event),
+		}
+	}
+	return history
 }

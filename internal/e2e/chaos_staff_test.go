@@ -32,7 +32,7 @@ func TestFoldOfWhatStaffDo(t *testing.T) {
 	reject := func(title string) error { _, err := s.RejectNovel(t.Context(), title, "no"); return err }
 	approve := func(title string) error { _, err := s.ApproveNovel(t.Context(), title, "yes"); return err }
 	publish := func(title string) error {
-		_, err := s.PublishNovelWith(t.Context(), title, fields, "ours")
+		_, err := s.PublishNovel(t.Context(), title, fields, "ours")
 		return err
 	}
 	for _, do := range []func() error{

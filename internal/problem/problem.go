@@ -169,9 +169,9 @@ func Forbidden(detail string) *Error {
 	return &Error{Code: CodeForbidden, Detail: detail}
 }
 
-// InvalidTransition means that a novel cannot move between these states.
-func InvalidTransition(from, to string) *Error {
-	return &Error{Code: CodeInvalidTransition, Detail: fmt.Sprintf("A novel that is %s cannot become %s.", from, to)}
+// InvalidTransition means that a novel, a post or an author cannot move to this state.
+func InvalidTransition(detail string) *Error {
+	return &Error{Code: CodeInvalidTransition, Detail: detail}
 }
 
 // Conflict means that the request conflicts with the current state.

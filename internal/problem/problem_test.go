@@ -61,7 +61,7 @@ func TestWrite(t *testing.T) {
 		{problem.PayloadTooLarge(32_768), 413, "Content Too Large", false, nil},
 		{problem.UnsupportedMediaType("text/plain"), 415, "Unsupported Media Type", false, nil},
 		{problem.Forbidden("No."), 403, "Forbidden", false, nil},
-		{problem.InvalidTransition("published", "rejected"), 409, "Conflict", false, nil},
+		{problem.InvalidTransition("A novel that is published cannot become rejected."), 409, "Conflict", false, nil},
 		{problem.Conflict("No."), 409, "Conflict", false, nil},
 		{problem.RateLimited(1500 * time.Millisecond), 429, "Too Many Requests", true, map[string]string{"Retry-After": "2"}},
 		{problem.Unavailable(0), 503, "Service Unavailable", true, map[string]string{"Retry-After": "1"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
@@ -120,7 +121,7 @@ func (a *archive) people(t *testing.T) {
 // publish appends one event and says so.
 func (a *archive) publish(t *testing.T, title string) staff.Novel {
 	t.Helper()
-	n, err := a.staff.PublishNovel(context.Background(), title, "")
+	n, err := a.staff.PublishNovel(context.Background(), title, novel.Fields{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
