@@ -25,15 +25,6 @@ COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author ar
 COMMENT ON COLUMN author_decisions.posts_hidden_until IS 'Comments of the author that were received up to then are hidden, except those restored since; NULL when none are. See post_is_hidden.';
 COMMENT ON COLUMN author_decisions.stream_version IS 'Version of the author''s stream that the row reflects.';
 
-ALTER TABLE posts
-    ADD COLUMN hidden boolean NOT NULL DEFAULT false,
-    ADD COLUMN moderated_at timestamptz,
-    ADD COLUMN moderated_version integer;
-
-COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment by itself. Whether readers see it: post_is_hidden.';
-COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment by itself; NULL when they never did.';
-COMMENT ON COLUMN posts.moderated_version IS 'Version of the post''s stream that hidden and moderated_at reflect; NULL when staff never decided.';
-
 COMMENT ON COLUMN events.stream_type IS 'Kind of aggregate: novel, thread, post, author, integration, person.';
 
 -- The one definition for all readers. SQL and of one expression, so that it becomes a part of the query.
@@ -49,38 +40,52 @@ $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION post_is_hidden IS 'Whether readers must not see a comment: hidden, moderated_at and recorded_at from posts, posts_hidden_until from author_decisions (NULL without a row). The latest decision holds.';
 
-CREATE OR REPLACE VIEW analytics.posts AS
+-- The join is left out of queries that ask for neither text nor key, because the event is at most one.
+CREATE VIEW analytics.posts AS
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number,
-       CASE WHEN NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) THEN p.content END AS content,
-       p.written_at, p.recorded_at AS received_at, p.event_id AS idempotency_key,
-       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id
+       CASE WHEN p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)
+            THEN e.personal ->> 'content' END AS content,
+       p.written_at, p.recorded_at AS received_at, e.event_id AS idempotency_key,
+       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth
 FROM posts p
-LEFT JOIN author_decisions d ON d.author_id = p.author_id;
+LEFT JOIN author_decisions d ON d.author_id = p.author_id
+LEFT JOIN events e ON e.stream_id = p.post_id AND e.stream_version = 1;
 
+COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
+COMMENT ON COLUMN analytics.posts.post_id IS 'The comment, as the API returned it (postId).';
+COMMENT ON COLUMN analytics.posts.thread_id IS 'Discussion thread that the comment is in.';
+COMMENT ON COLUMN analytics.posts.novel_id IS 'Novel that the thread discusses.';
+COMMENT ON COLUMN analytics.posts.integration_id IS 'Partner integration that delivered the comment.';
+COMMENT ON COLUMN analytics.posts.author_id IS 'Who wrote it: analytics.authors.author_id. NULL once the comment was erased.';
+COMMENT ON COLUMN analytics.posts.parent_post_id IS 'Comment that this one replies to; NULL when top-level.';
+COMMENT ON COLUMN analytics.posts.chapter_number IS 'Chapter, exact decimal; 0 is the prologue; NULL for a comment on the novel as a whole.';
+COMMENT ON COLUMN analytics.posts.written_at IS 'When the comment was written, according to the partner; time of receipt if the partner did not say.';
+COMMENT ON COLUMN analytics.posts.received_at IS 'When the comment was received.';
+COMMENT ON COLUMN analytics.posts.idempotency_key IS 'Idempotency-Key of the delivery: the partner''s own identifier of the comment.';
 COMMENT ON COLUMN analytics.posts.content IS 'Plain text as delivered; NULL while staff hide the comment, and once it was erased.';
 COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment from readers, by itself or with all of its author''s.';
 COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom the comment is attributed; NULL while it is attributed to the partner platform. Follows the author''s link at once, for old comments too.';
+COMMENT ON COLUMN analytics.posts.depth IS 'How many replies up the top-level comment is: 0 for that itself, 1 for an answer to it.';
 
-CREATE OR REPLACE VIEW analytics.authors AS
+CREATE VIEW analytics.authors AS
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at, a.first_seen_at,
        d.member_id, coalesce(d.blocked, false) AS blocked
 FROM authors a
 LEFT JOIN author_decisions d ON d.author_id = a.author_id;
 
+COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: authors.';
+COMMENT ON COLUMN analytics.authors.author_id IS 'The author; derived from integration_id and external_uuid.';
+COMMENT ON COLUMN analytics.authors.integration_id IS 'Partner integration whose user the author is.';
+COMMENT ON COLUMN analytics.authors.external_uuid IS 'The partner''s identifier of the user (uuid).';
+COMMENT ON COLUMN analytics.authors.display_name IS 'User name on the comment that was written last.';
+COMMENT ON COLUMN analytics.authors.display_name_at IS 'When that comment was written.';
+COMMENT ON COLUMN analytics.authors.first_seen_at IS 'When the first comment of the author was received, however old it was then.';
 COMMENT ON COLUMN analytics.authors.member_id IS 'Member of the host platform to whom staff linked the author; NULL when not linked.';
 COMMENT ON COLUMN analytics.authors.blocked IS 'Whether comments of the author are refused.';
 
 -- +goose Down
 DROP VIEW analytics.authors;
 DROP VIEW analytics.posts;
-CREATE VIEW analytics.posts AS
-SELECT post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content, written_at,
-       recorded_at AS received_at, event_id AS idempotency_key
-FROM posts;
-CREATE VIEW analytics.authors AS
-SELECT author_id, integration_id, external_uuid, display_name, display_name_at, first_seen_at
-FROM authors;
 DROP FUNCTION post_is_hidden;
-ALTER TABLE posts DROP COLUMN hidden, DROP COLUMN moderated_at, DROP COLUMN moderated_version;
 DROP INDEX authors_external_idx;
 DROP TABLE author_decisions;

@@ -42,23 +42,11 @@ CREATE TABLE activity_applied (
 
 COMMENT ON TABLE activity_applied IS 'Projection activity: the last event that its tables have counted. Events up to it are not counted again.';
 
-CREATE TABLE daily_authors (
-    author_id      uuid NOT NULL,
-    novel_id       uuid NOT NULL,
-    day            date NOT NULL,
-    integration_id uuid NOT NULL,
-    -- In this order: whether an author is new at all, new to a novel, or new that day is one probe of this index each.
-    CONSTRAINT daily_authors_pkey PRIMARY KEY (author_id, novel_id, day)
-);
-
-COMMENT ON TABLE daily_authors IS 'Projection activity: who wrote comments on which novel on which UTC day. The set behind all counts of distinct authors. Rebuildable from events.';
-
 CREATE TABLE daily_facts (
     day            date    NOT NULL,
     integration_id uuid    NOT NULL,
     novel_id       uuid    NOT NULL,
     posts          integer NOT NULL,
-    authors        integer NOT NULL,
     novels_created integer NOT NULL,
     novels_updated integer NOT NULL,
     CONSTRAINT daily_facts_pkey PRIMARY KEY (day, integration_id, novel_id)
@@ -71,7 +59,6 @@ CREATE TABLE thread_activity (
     novel_id          uuid        NOT NULL,
     posts             bigint      NOT NULL,
     replies           bigint      NOT NULL,
-    participants      bigint      NOT NULL,
     first_post_id     uuid        NOT NULL,
     first_post_at     timestamptz NOT NULL,
     last_post_id      uuid        NOT NULL,
@@ -87,7 +74,6 @@ CREATE TABLE integration_activity (
     integration_id    uuid        NOT NULL,
     posts             bigint      NOT NULL,
     replies           bigint      NOT NULL,
-    authors           bigint      NOT NULL,
     novels_created    bigint      NOT NULL,
     novels_updated    bigint      NOT NULL,
     first_activity_at timestamptz NOT NULL,
@@ -96,9 +82,6 @@ CREATE TABLE integration_activity (
 ) WITH (fillfactor = 20);
 
 COMMENT ON TABLE integration_activity IS 'Projection activity: what each integration delivered. Rebuildable from events.';
-
-COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
-COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: authors.';
 
 CREATE VIEW analytics.novels AS
 SELECT novel_id, title, slug, author, nullif(synopsis, '') AS synopsis, nullif(cover_url, '') AS cover_url, genres,
@@ -126,17 +109,23 @@ COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, re
 COMMENT ON COLUMN analytics.novels.moderations IS 'How often staff approved, rejected or published it since it was created.';
 COMMENT ON COLUMN analytics.novels.version IS 'Number of events in the history of its title.';
 
+-- Distinct authors are counted when they are asked for: to keep the counts took as much processor time as to keep the table posts. Each
+-- subquery has one row at most for a row of its view, so the planner leaves it out of queries that do not ask.
 CREATE VIEW analytics.thread_activity AS
-SELECT thread_id, novel_id, posts, replies, participants, first_post_id, first_post_at, last_post_id, last_post_at,
-       first_received_at, last_received_at
-FROM thread_activity;
+SELECT t.thread_id, t.novel_id, t.posts, t.replies, coalesce(p.participants, 0) AS participants, t.first_post_id, t.first_post_at,
+       t.last_post_id, t.last_post_at, t.first_received_at, t.last_received_at
+FROM thread_activity AS t
+LEFT JOIN (
+    SELECT thread_id, count(*) AS participants
+    FROM (SELECT DISTINCT thread_id, author_id FROM posts WHERE author_id IS NOT NULL) AS distinct_authors GROUP BY thread_id
+) AS p USING (thread_id);
 
 COMMENT ON VIEW analytics.thread_activity IS 'One row per thread with comments: how many, by how many, from when to when. What staff hid and what was erased counts: it was imported. Projection: activity.';
 COMMENT ON COLUMN analytics.thread_activity.thread_id IS 'Discussion thread, as the API returned it (threadId).';
 COMMENT ON COLUMN analytics.thread_activity.novel_id IS 'Novel that the thread discusses; a novel has one thread.';
 COMMENT ON COLUMN analytics.thread_activity.posts IS 'Imported comments, replies, hidden and erased ones included.';
 COMMENT ON COLUMN analytics.thread_activity.replies IS 'Those of them that reply to another comment.';
-COMMENT ON COLUMN analytics.thread_activity.participants IS 'Distinct authors of the comments. A person who writes on two partner platforms is two authors.';
+COMMENT ON COLUMN analytics.thread_activity.participants IS 'Distinct authors of the comments, counted in analytics.posts when they are asked for. A person who writes on two partner platforms is two authors.';
 COMMENT ON COLUMN analytics.thread_activity.first_post_id IS 'Comment that was written first; of several at the same instant, the one received first.';
 COMMENT ON COLUMN analytics.thread_activity.first_post_at IS 'When it was written, according to the partner.';
 COMMENT ON COLUMN analytics.thread_activity.last_post_id IS 'Comment that was written last; of several at the same instant, the one received last.';
@@ -145,41 +134,46 @@ COMMENT ON COLUMN analytics.thread_activity.first_received_at IS 'When the first
 COMMENT ON COLUMN analytics.thread_activity.last_received_at IS 'When the latest comment was received, whenever it was written.';
 
 CREATE VIEW analytics.integration_activity AS
-SELECT integration_id, posts, replies, authors, novels_created, novels_updated, first_activity_at, last_activity_at
-FROM integration_activity;
+SELECT i.integration_id, i.posts, i.replies, coalesce(a.authors, 0) AS authors, i.novels_created, i.novels_updated, i.first_activity_at,
+       i.last_activity_at
+FROM integration_activity AS i
+LEFT JOIN (SELECT integration_id, count(*) AS authors FROM authors GROUP BY integration_id) AS a USING (integration_id);
 
 COMMENT ON VIEW analytics.integration_activity IS 'One row per partner integration that has delivered something: how much, from when to when. What staff hid, rejected or erased later counts: it was delivered. Projection: activity.';
 COMMENT ON COLUMN analytics.integration_activity.integration_id IS 'Partner integration: analytics.integrations has its name.';
 COMMENT ON COLUMN analytics.integration_activity.posts IS 'Imported comments, replies, hidden and erased ones included.';
 COMMENT ON COLUMN analytics.integration_activity.replies IS 'Those of them that reply to another comment.';
-COMMENT ON COLUMN analytics.integration_activity.authors IS 'Distinct users of the partner who have commented.';
+COMMENT ON COLUMN analytics.integration_activity.authors IS 'Distinct users of the partner who have commented, counted in analytics.authors when they are asked for.';
 COMMENT ON COLUMN analytics.integration_activity.novels_created IS 'Novels that the integration created, those included that came into being with a comment.';
 COMMENT ON COLUMN analytics.integration_activity.novels_updated IS 'Updates of novels by the integration, those included that changed nothing.';
 COMMENT ON COLUMN analytics.integration_activity.first_activity_at IS 'When the first of all this was received.';
 COMMENT ON COLUMN analytics.integration_activity.last_activity_at IS 'When the latest of all this was received.';
 
+CREATE VIEW analytics.daily_authors AS
+SELECT DISTINCT (written_at AT TIME ZONE 'UTC')::date AS day, integration_id, novel_id, author_id
+FROM posts WHERE author_id IS NOT NULL;
+
+COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC day on which the author wrote at least one comment on the novel: the set to count distinct authors in, over any span of days. Projection: posts.';
+COMMENT ON COLUMN analytics.daily_authors.day IS 'UTC day on which the comments were written.';
+COMMENT ON COLUMN analytics.daily_authors.integration_id IS 'Partner integration whose user the author is.';
+COMMENT ON COLUMN analytics.daily_authors.novel_id IS 'Novel that the comments are about.';
+COMMENT ON COLUMN analytics.daily_authors.author_id IS 'The author: analytics.authors.author_id. An author who is erased is gone from here, too.';
+
 CREATE VIEW analytics.daily_facts AS
-SELECT day, integration_id, novel_id, posts, authors, novels_created, novels_updated
-FROM daily_facts;
+SELECT f.day, f.integration_id, f.novel_id, f.posts, coalesce(a.authors, 0)::integer AS authors, f.novels_created, f.novels_updated
+FROM daily_facts AS f
+LEFT JOIN (
+    SELECT day, integration_id, novel_id, count(*) AS authors FROM analytics.daily_authors GROUP BY day, integration_id, novel_id
+) AS a USING (day, integration_id, novel_id);
 
 COMMENT ON VIEW analytics.daily_facts IS 'One row per UTC day, partner integration and novel with anything to count. A comment counts on the day on which it was written, according to the partner: one that is delivered late or backdated adds to a day long past, so no day is ever final. What staff hid and what was erased counts. Projection: activity.';
 COMMENT ON COLUMN analytics.daily_facts.day IS 'UTC day on which the comments were written, and on which creations and updates of novels were received.';
 COMMENT ON COLUMN analytics.daily_facts.integration_id IS 'Partner integration that delivered them. What staff do to novels is not counted here.';
 COMMENT ON COLUMN analytics.daily_facts.novel_id IS 'Novel that they are about.';
 COMMENT ON COLUMN analytics.daily_facts.posts IS 'Comments written that day, replies, hidden and erased ones included.';
-COMMENT ON COLUMN analytics.daily_facts.authors IS 'Distinct authors of these comments. Not to be added up over days or novels: count analytics.daily_authors instead.';
+COMMENT ON COLUMN analytics.daily_facts.authors IS 'Distinct authors of these comments, counted in analytics.daily_authors when they are asked for. Not to be added up over days or novels: count those instead.';
 COMMENT ON COLUMN analytics.daily_facts.novels_created IS '1 when the integration created the novel that day, else 0.';
 COMMENT ON COLUMN analytics.daily_facts.novels_updated IS 'Updates of the novel by the integration that day, those included that changed nothing.';
-
-CREATE VIEW analytics.daily_authors AS
-SELECT day, integration_id, novel_id, author_id
-FROM daily_authors;
-
-COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC day on which the author wrote at least one comment on the novel: the set to count distinct authors in, over any span of days. Projection: activity.';
-COMMENT ON COLUMN analytics.daily_authors.day IS 'UTC day on which the comments were written.';
-COMMENT ON COLUMN analytics.daily_authors.integration_id IS 'Partner integration whose user the author is.';
-COMMENT ON COLUMN analytics.daily_authors.novel_id IS 'Novel that the comments are about.';
-COMMENT ON COLUMN analytics.daily_authors.author_id IS 'The author: analytics.authors.author_id. An author who is erased is gone from here, too.';
 
 CREATE VIEW analytics.integrations AS
 SELECT integration_id, name, enabled, can_create_novels, can_post, review, registered_at
@@ -213,12 +207,12 @@ LEFT JOIN LATERAL (
 
 COMMENT ON VIEW analytics.freshness IS 'One row per projection: how far behind the events the views are that it feeds. The description of each view names its projection.';
 COMMENT ON COLUMN analytics.freshness.projection IS 'Name of the projection.';
-COMMENT ON COLUMN analytics.freshness.generation IS 'Which build of its tables the views show; a rebuild makes the next one.';
+COMMENT ON COLUMN analytics.freshness.generation IS 'Generation of the code that its tables were built with; a program with a later one builds them anew.';
 COMMENT ON COLUMN analytics.freshness.state IS 'running, or why not: failed means that it has stopped before an event that it cannot apply, until an operator intervenes.';
 COMMENT ON COLUMN analytics.freshness.position IS 'Last event that it has applied, transaction/ordinal in the event log; 0/0 before the first.';
 COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded and not applied yet, at most 100000.';
 COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of them; 0 when there are none.';
-COMMENT ON COLUMN analytics.freshness.as_of IS 'What was received before this moment is in the views.';
+COMMENT ON COLUMN analytics.freshness.as_of IS 'What was committed before this moment is in the views. What was being stored at that moment is not, and may have a received_at of before it.';
 
 -- The role of analysts: reads schema analytics, and nothing else. Roles belong to the whole cluster, and other databases may be
 -- migrated at this very moment. Without the right to make one, or to change what everybody may do, this step says so and
@@ -290,6 +284,6 @@ END
 $$;
 -- +goose StatementEnd
 ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON ROUTINES TO PUBLIC;
-DROP VIEW analytics.freshness, analytics.integrations, analytics.daily_authors, analytics.daily_facts,
+DROP VIEW analytics.freshness, analytics.integrations, analytics.daily_facts, analytics.daily_authors,
           analytics.integration_activity, analytics.thread_activity, analytics.novels;
-DROP TABLE integration_activity, thread_activity, daily_facts, daily_authors, activity_applied, novels;
+DROP TABLE integration_activity, thread_activity, daily_facts, activity_applied, novels;

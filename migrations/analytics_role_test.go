@@ -90,8 +90,8 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 		`ALTER VIEW analytics.posts RENAME TO mine`, `DROP VIEW analytics.posts`,
 		`COMMENT ON VIEW analytics.posts IS ''`, `CREATE ROLE novelgate_mine`, `COPY (SELECT 1) TO PROGRAM 'true'`,
 		// Views that could be written through.
-		`INSERT INTO analytics.daily_authors (day, integration_id, novel_id, author_id) VALUES (now(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid())`,
-		`UPDATE analytics.daily_facts SET posts = 0`, `DELETE FROM analytics.daily_facts`,
+		`INSERT INTO analytics.integrations (integration_id, name) VALUES (gen_random_uuid(), 'Mallory')`,
+		`UPDATE analytics.novels SET title = ''`, `DELETE FROM analytics.novels`,
 		`SELECT FROM analytics.daily_facts FOR UPDATE`,
 	}
 	for _, table := range tables {

@@ -1,27 +1,32 @@
 package projections
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 	"novelgate/internal/database"
 )
 
-var (
-	//go:embed activity.sql
-	activitySQL string
-	//go:embed activity_erase.sql
-	activityEraseSQL string
-)
+//go:embed activity.sql
+var activitySQL string
 
 // Activity is the projection activity: counts of what partners deliver, per thread (thread_activity), per integration
-// (integration_activity) and per UTC day, integration and novel (daily_facts, daily_authors). Whatever was imported
-// counts, also when it was hidden, rejected or erased later. What staff do to novels does not.
+// (integration_activity) and per UTC day, integration and novel (daily_facts). Whatever was imported counts, also when
+// it was hidden, rejected or erased later. What staff do to novels does not. Distinct authors are not counted here: the
+// views count them in posts and authors.
 //
-// The four tables are one projection because the same events make them: reading and decoding the log costs more than
-// counting. They stop together, and so they agree with one another at every moment. Batches are summed up here, so that
+// The three tables are one projection because the same events make them: reading and decoding the log costs more than
+// counting. They stop together, so they agree with one another at every moment. Batches are summed up here, so that
 // the database adds one row per thread and day rather than one per comment. A count cannot tell by itself what it has
 // counted; activity_applied holds the position up to which everything was.
 type Activity struct{}
@@ -29,29 +34,24 @@ type Activity struct{}
 // Name implements Projection.
 func (Activity) Name() string { return "activity" }
 
-// Generation is the generation of this code: a change that makes other rows of the same events raises it. Since 2:
-// authors are erased.
-func (Activity) Generation() int { return 2 }
+// Generation implements Projection. Since 2: authors are erased; since 3: no distinct authors.
+func (Activity) Generation() int { return 3 }
 
-// Tables names what the projection writes.
+// Tables implements Projection.
 func (Activity) Tables() []string {
-	return []string{"activity_applied", "daily_authors", "daily_facts", "thread_activity", "integration_activity"}
+	return []string{"activity_applied", "daily_facts", "thread_activity", "integration_activity"}
 }
 
-// Streams names the kinds of stream that the projection looks at.
-func (Activity) Streams() []string {
-	return []string{events.NovelStream, events.PostStream, events.AuthorStream}
-}
+// Streams implements Selective.
+func (Activity) Streams() []string { return []string{events.NovelStream, events.PostStream} }
 
 // Apply implements Projection. Of a batch that comes again nothing is counted; one of which a part was counted before
 // is refused.
 func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
-	return applyBetweenErasures(ctx, tx, batch, activityEraseSQL, countActivity)
-}
-
-// countActivity applies events none of which erases an author.
-func countActivity(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
-	counted := newActivityCount()
+	counted := activityCount{
+		days: map[dayOfNovel]*dayCount{}, threads: map[uuid.UUID]*threadCount{},
+		integrations: map[uuid.UUID]*integrationCount{},
+	}
 	for i := range batch {
 		counted.add(&batch[i])
 	}
@@ -63,3 +63,175 @@ func countActivity(ctx context.Context, tx database.Execer, batch []events.Recor
 	}
 	return nil
 }
+
+// activityCount is what a batch of events comes to.
+type activityCount struct {
+	first, last  events.Position // of the events that count; zero when there are none
+	days         map[dayOfNovel]*dayCount
+	threads      map[uuid.UUID]*threadCount
+	integrations map[uuid.UUID]*integrationCount
+}
+
+type (
+	dayOfNovel struct {
+		day                int64 // UTC, in days since 1970
+		integration, novel uuid.UUID
+	}
+	dayCount    struct{ posts, created, updated int32 }
+	threadCount struct {
+		novel                                            uuid.UUID
+		posts, replies                                   int32
+		firstPost, lastPost                              uuid.UUID
+		firstPostAt, lastPostAt, firstReceived, received time.Time
+	}
+	integrationCount struct {
+		posts, replies, created, updated int32
+		first, last                      time.Time
+	}
+)
+
+// add counts an event, if it is one that counts. Events come in log order.
+func (c *activityCount) add(recorded *events.Recorded) {
+	switch e := recorded.Event.(type) {
+	case events.PostImported:
+		c.comment(recorded, &e)
+	case events.NovelCreated, events.NovelUpdated:
+		integration, _ := events.SplitSource(recorded.Source)
+		if !integration.Valid {
+			return // staff did it
+		}
+		of := c.integration(integration.UUID, recorded.RecordedAt)
+		on := c.day(recorded.RecordedAt, integration.UUID, recorded.StreamID)
+		if _, created := e.(events.NovelCreated); created {
+			of.created++
+			on.created++
+		} else {
+			of.updated++
+			on.updated++
+		}
+	default: // nothing to count
+		return
+	}
+	if c.first == (events.Position{}) {
+		c.first = recorded.Position
+	}
+	c.last = recorded.Position
+}
+
+func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImported) {
+	// Two instants within what the database tells apart are one.
+	at := e.WrittenAt.Truncate(time.Microsecond)
+	of, in := c.integration(e.IntegrationID, recorded.RecordedAt), c.threads[e.ThreadID]
+	if in == nil {
+		in = &threadCount{novel: e.NovelID, firstPost: recorded.StreamID, firstPostAt: at, firstReceived: recorded.RecordedAt}
+		c.threads[e.ThreadID] = in
+	}
+	c.day(at, e.IntegrationID, e.NovelID).posts++
+	of.posts++
+	in.posts++
+	if e.ParentPostID != nil {
+		of.replies++
+		in.replies++
+	}
+	in.received = latest(in.received, recorded.RecordedAt)
+	in.firstReceived = earliest(in.firstReceived, recorded.RecordedAt)
+	if at.Before(in.firstPostAt) {
+		in.firstPost, in.firstPostAt = recorded.StreamID, at
+	}
+	if !at.Before(in.lastPostAt) {
+		in.lastPost, in.lastPostAt = recorded.StreamID, at
+	}
+}
+
+func (c *activityCount) integration(id uuid.UUID, at time.Time) *integrationCount {
+	i := c.integrations[id]
+	if i == nil {
+		i = &integrationCount{first: at, last: at}
+		c.integrations[id] = i
+	}
+	i.first, i.last = earliest(i.first, at), latest(i.last, at)
+	return i
+}
+
+const secondsPerDay = 24 * 60 * 60
+
+func (c *activityCount) day(at time.Time, integration, novel uuid.UUID) *dayCount {
+	day := at.Unix() / secondsPerDay
+	if at.Unix()%secondsPerDay < 0 {
+		day--
+	}
+	key := dayOfNovel{day, integration, novel}
+	d := c.days[key]
+	if d == nil {
+		d = &dayCount{}
+		c.days[key] = d
+	}
+	return d
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// arguments are the parameters of activitySQL, rows in the order of their keys: neighbours in an index are touched one
+// after another.
+func (c *activityCount) arguments() []any {
+	type (
+		uuids = pgtype.FlatArray[pgtype.UUID]
+		times = pgtype.FlatArray[time.Time]
+		ints  = pgtype.FlatArray[int32]
+	)
+	n := len(c.days)
+	on, of, about := make(pgtype.FlatArray[pgtype.Date], n), make(uuids, n), make(uuids, n)
+	posts, created, updated := make(ints, n), make(ints, n), make(ints, n)
+	for i, key := range slices.SortedFunc(maps.Keys(c.days), func(a, b dayOfNovel) int {
+		return cmp.Or(cmp.Compare(a.day, b.day), compareIDs(a.integration, b.integration), compareIDs(a.novel, b.novel))
+	}) {
+		on[i] = pgtype.Date{Time: time.Unix(key.day*secondsPerDay, 0).UTC(), Valid: true}
+		of[i], about[i] = present(key.integration), present(key.novel)
+		d := c.days[key]
+		posts[i], created[i], updated[i] = d.posts, d.created, d.updated
+	}
+	arguments := []any{
+		pgtype.Uint64{Uint64: c.first.TransactionID, Valid: true},
+		c.first.Ordinal,
+		pgtype.Uint64{Uint64: c.last.TransactionID, Valid: true},
+		c.last.Ordinal,
+		on, of, about, posts, created, updated,
+	}
+
+	n = len(c.threads)
+	threads, novels, first, last := make(uuids, n), make(uuids, n), make(uuids, n), make(uuids, n)
+	imported, replies := make(ints, n), make(ints, n)
+	firstAt, lastAt, firstReceived, received := make(times, n), make(times, n), make(times, n), make(times, n)
+	for i, id := range slices.SortedFunc(maps.Keys(c.threads), compareIDs) {
+		t := c.threads[id]
+		threads[i], novels[i], imported[i], replies[i] = present(id), present(t.novel), t.posts, t.replies
+		first[i], firstAt[i], last[i], lastAt[i] = present(t.firstPost), t.firstPostAt, present(t.lastPost), t.lastPostAt
+		firstReceived[i], received[i] = t.firstReceived, t.received
+	}
+	arguments = append(arguments,
+		threads, novels, imported, replies, first, firstAt, last, lastAt, firstReceived, received)
+
+	n = len(c.integrations)
+	ids, begun, ended := make(uuids, n), make(times, n), make(times, n)
+	delivered, answers, made, changed := make(ints, n), make(ints, n), make(ints, n), make(ints, n)
+	for i, id := range slices.SortedFunc(maps.Keys(c.integrations), compareIDs) {
+		of := c.integrations[id]
+		ids[i], delivered[i], answers[i], made[i], changed[i] = present(id), of.posts, of.replies, of.created, of.updated
+		begun[i], ended[i] = of.first, of.last
+	}
+	return append(arguments, ids, delivered, answers, made, changed, begun, ended)
+}
+
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }

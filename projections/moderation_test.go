@@ -128,6 +128,7 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 		c.RecordedAt = at.Add(time.Duration(i) * time.Hour)
 		log = append(log, c)
 	}
+	append1(t, pool, log...)
 	applyAsync(t, pool, log)
 	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "u"}}
 	applyBatch(t, pool, projections.AuthorDecisions{}, history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
@@ -136,11 +137,14 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 
 	want := referencePosts(log)
 	first, last := want[log[0].StreamID], want[log[2].StreamID]
-	first.Hidden, first.Content, first.MemberID, last.MemberID = true, nil, new("m"), new("m")
+	first.Hidden, first.MemberID, last.MemberID = true, new("m"), new("m")
 	want[log[0].StreamID], want[log[2].StreamID] = first, last
 	posts, _ := readTables(t, pool)
 	if diff := cmp.Diff(want, posts); diff != "" {
 		t.Errorf("posts (-want +got):\n%s", diff)
+	}
+	if texts := readTexts(t, pool); len(texts) != 2 || texts[log[0].StreamID] != "" {
+		t.Errorf("analysts read %v", texts)
 	}
 	var blocked, linked int
 	if err := pool.QueryRow(t.Context(),

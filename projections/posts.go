@@ -25,16 +25,17 @@ var (
 	postsEraseSQL string
 )
 
-// Posts is the projection posts: one row per imported comment. A comment that was erased keeps its row, without author
-// and content, whether its event was read before or after that: what was imported before its author was erased is
-// emptied at that event. A comment that staff hid keeps them.
+// Posts is the projection posts: one row per imported comment, without its text, which readers take from the event. A
+// comment that was erased keeps its row, without author and length, whether its event was read before or after that:
+// what was imported before its author was erased is emptied at that event. A comment that staff hid keeps them.
 type Posts struct{}
 
 // Name implements Projection.
 func (Posts) Name() string { return "posts" }
 
-// Generation implements Projection. Since 2: where a reply stands; since 3: authors are erased.
-func (Posts) Generation() int { return 3 }
+// Generation implements Projection. Since 2: where a reply stands; since 3: authors are erased; since 4: the length of
+// the text in place of the text.
+func (Posts) Generation() int { return 4 }
 
 // Tables implements Projection.
 func (Posts) Tables() []string { return []string{"posts"} }
@@ -54,7 +55,7 @@ func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recor
 	}
 	if len(rows.posts) > 0 {
 		if _, err := tx.Exec(ctx, postsSQL, rows.posts, rows.threads, rows.novels, rows.integrations, rows.authors,
-			rows.parents, rows.chapters, rows.contents, rows.written, rows.recorded, rows.eventIDs, rows.tops, rows.anchors,
+			rows.parents, rows.chapters, rows.lengths, rows.written, rows.recorded, rows.tops, rows.anchors,
 			rows.steps); err != nil {
 			return fmt.Errorf("insert posts: %w", err)
 		}
@@ -116,9 +117,9 @@ func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recor
 // than they are made in, that costs less than a slice per column.
 type postRow struct {
 	post, thread, novel, integration, author, parent pgtype.UUID
-	chapter, content                                 pgtype.Text
+	chapter                                          pgtype.Text
+	length                                           pgtype.Int4 // of the text, in bytes
 	written, recorded                                time.Time
-	eventID                                          string
 }
 
 func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
@@ -126,14 +127,14 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 		post: present(recorded.StreamID), thread: present(e.ThreadID), novel: present(e.NovelID),
 		integration: present(e.IntegrationID),
 		chapter:     pgtype.Text{String: string(e.ChapterNumber), Valid: e.ChapterNumber != nil},
-		written:     e.WrittenAt, recorded: recorded.RecordedAt, eventID: recorded.ID,
+		written:     e.WrittenAt, recorded: recorded.RecordedAt,
 	}
 	if e.ParentPostID != nil {
 		row.parent = present(*e.ParentPostID)
 	}
 	if e.Comment != nil {
 		row.author = present(events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID))
-		row.content = pgtype.Text{String: e.Comment.Content, Valid: true}
+		row.length = pgtype.Int4{Int32: int32(len(e.Comment.Content)), Valid: true} //nolint:gosec // a request has 32 KB
 	}
 	return row
 }
@@ -141,21 +142,20 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 // postRows are the parameters of postsSQL, a slice per column.
 type postRows struct {
 	posts, threads, novels, integrations, authors, parents pgtype.FlatArray[pgtype.UUID]
-	chapters, contents                                     pgtype.FlatArray[pgtype.Text]
+	chapters                                               pgtype.FlatArray[pgtype.Text]
+	lengths                                                pgtype.FlatArray[pgtype.Int4]
 	written, recorded                                      pgtype.FlatArray[time.Time]
-	eventIDs                                               []string
 	tops, anchors                                          pgtype.FlatArray[pgtype.UUID]
 	steps                                                  []int32
 }
 
 func newPostRows(capacity int) *postRows {
 	ids := func() pgtype.FlatArray[pgtype.UUID] { return make(pgtype.FlatArray[pgtype.UUID], 0, capacity) }
-	texts := func() pgtype.FlatArray[pgtype.Text] { return make(pgtype.FlatArray[pgtype.Text], 0, capacity) }
 	times := func() pgtype.FlatArray[time.Time] { return make(pgtype.FlatArray[time.Time], 0, capacity) }
 	return &postRows{
 		posts: ids(), threads: ids(), novels: ids(), integrations: ids(), authors: ids(), parents: ids(),
-		chapters: texts(), contents: texts(), written: times(), recorded: times(),
-		eventIDs: make([]string, 0, capacity), tops: ids(), anchors: ids(), steps: make([]int32, 0, capacity),
+		chapters: make(pgtype.FlatArray[pgtype.Text], 0, capacity), lengths: make(pgtype.FlatArray[pgtype.Int4], 0, capacity),
+		written: times(), recorded: times(), tops: ids(), anchors: ids(), steps: make([]int32, 0, capacity),
 	}
 }
 
@@ -163,9 +163,8 @@ func (r *postRows) add(row *postRow, at place) {
 	r.posts, r.threads, r.novels = append(r.posts, row.post), append(r.threads, row.thread), append(r.novels, row.novel)
 	r.integrations, r.authors, r.parents = append(r.integrations, row.integration), append(r.authors, row.author),
 		append(r.parents, row.parent)
-	r.chapters, r.contents = append(r.chapters, row.chapter), append(r.contents, row.content)
+	r.chapters, r.lengths = append(r.chapters, row.chapter), append(r.lengths, row.length)
 	r.written, r.recorded = append(r.written, row.written), append(r.recorded, row.recorded)
-	r.eventIDs = append(r.eventIDs, row.eventID)
 	r.tops, r.anchors, r.steps = append(r.tops, present(at.top)), append(r.anchors, at.anchor), append(r.steps, at.steps)
 }
 

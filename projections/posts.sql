@@ -1,16 +1,16 @@
 -- Adds comments. A post is imported once, so a conflict is a second application of the same event; it only matters
 -- if the comment was erased since. Table names are unqualified: search_path decides which generation is written.
--- $12, $13, $14: where each stands in the tree, as far as the batch knows it; see places.go.
-INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content,
-                   written_at, recorded_at, event_id, root_post_id, depth)
-SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number::numeric, p.content,
-       p.written_at, p.recorded_at, p.event_id,
+-- $11, $12, $13: where each stands in the tree, as far as the batch knows it; see type place.
+INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
+                   written_at, recorded_at, root_post_id, depth)
+SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number::numeric, p.content_bytes,
+       p.written_at, p.recorded_at,
        coalesce(a.root_post_id, a.post_id, CASE WHEN p.steps > 0 THEN p.top_id END), p.steps + coalesce(a.depth + 1, 0)
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::text[], $8::text[],
-            $9::timestamptz[], $10::timestamptz[], $11::text[], $12::uuid[], $13::uuid[], $14::integer[])
-     AS p (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content,
-           written_at, recorded_at, event_id, top_id, anchor_id, steps)
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::text[], $8::integer[],
+            $9::timestamptz[], $10::timestamptz[], $11::uuid[], $12::uuid[], $13::integer[])
+     AS p (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
+           written_at, recorded_at, top_id, anchor_id, steps)
 -- With its LIMIT a probe of the index for each, never a join that reads the table.
 LEFT JOIN LATERAL (SELECT q.post_id, q.root_post_id, q.depth FROM posts q WHERE q.post_id = p.anchor_id LIMIT 1) AS a ON true
-ON CONFLICT (post_id) DO UPDATE SET author_id = NULL, content = NULL
-WHERE EXCLUDED.content IS NULL AND posts.content IS NOT NULL
+ON CONFLICT (post_id) DO UPDATE SET author_id = NULL, content_bytes = NULL
+WHERE EXCLUDED.author_id IS NULL AND posts.author_id IS NOT NULL

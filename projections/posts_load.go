@@ -16,8 +16,8 @@ import (
 )
 
 var postColumns = []string{
-	"post_id", "thread_id", "novel_id", "integration_id", "author_id", "parent_post_id", "chapter_number", "content",
-	"written_at", "recorded_at", "event_id", "root_post_id", "depth",
+	"post_id", "thread_id", "novel_id", "integration_id", "author_id", "parent_post_id", "chapter_number",
+	"content_bytes", "written_at", "recorded_at", "root_post_id", "depth",
 }
 
 // NewLoader implements Bulk.
@@ -58,9 +58,8 @@ func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, 
 		r := &rows[order[place]]
 		// Pointers: a value would be copied into an interface each time.
 		next[0], next[1], next[2], next[3] = &r.post, &r.thread, &r.novel, &r.integration
-		next[4], next[5], next[6], next[7] = &r.author, &r.parent, &r.number, &r.content
-		next[8], next[9], next[10] = &r.written, &r.recorded, &r.eventID
-		next[11], next[12] = &r.root, &r.depth
+		next[4], next[5], next[6], next[7] = &r.author, &r.parent, &r.number, &r.length
+		next[8], next[9], next[10], next[11] = &r.written, &r.recorded, &r.root, &r.depth
 		return next, nil
 	})
 	return []Rows{{Table: "posts", Columns: postColumns, Values: values}}, rest, nil

@@ -19,9 +19,9 @@ type (
 	postRow struct {
 		PostID, ThreadID, NovelID, IntegrationID uuid.UUID
 		AuthorID, ParentPostID                   uuid.NullUUID
-		ChapterNumber, Content                   *string
+		ChapterNumber                            *string
+		Bytes                                    *int // of the text
 		WrittenAt, ReceivedAt                    time.Time
-		Key                                      string
 		Hidden                                   bool
 		MemberID                                 *string
 	}
@@ -50,7 +50,7 @@ func referencePosts(log []events.Recorded) map[uuid.UUID]postRow {
 		}
 		row := postRow{
 			PostID: recorded.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID,
-			WrittenAt: e.WrittenAt, ReceivedAt: recorded.RecordedAt.UTC(), Key: recorded.ID,
+			WrittenAt: e.WrittenAt, ReceivedAt: recorded.RecordedAt.UTC(),
 		}
 		if e.ParentPostID != nil {
 			row.ParentPostID = uuid.NullUUID{UUID: *e.ParentPostID, Valid: true}
@@ -61,15 +61,13 @@ func referencePosts(log []events.Recorded) map[uuid.UUID]postRow {
 		}
 		if e.Comment != nil {
 			row.AuthorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
-			row.Content = &e.Comment.Content
+			row.Bytes = new(len(e.Comment.Content))
 		}
 		rows[row.PostID] = row
 	}
 	for id, row := range rows {
-		if row.Hidden = hidden[id]; row.Hidden {
-			row.Content = nil
-			rows[id] = row
-		}
+		row.Hidden = hidden[id]
+		rows[id] = row
 	}
 	return rows
 }
@@ -102,14 +100,15 @@ func readTables(t testing.TB, pool *pgxpool.Pool) (posts map[uuid.UUID]postRow, 
 	t.Helper()
 	posts, authors = map[uuid.UUID]postRow{}, map[uuid.UUID]authorRow{}
 	rows, err := pool.Query(context.Background(), `SELECT post_id, thread_id, novel_id, integration_id, author_id, parent_post_id,
-		chapter_number::text, content, written_at, received_at, idempotency_key, hidden, member_id FROM analytics.posts`)
+		chapter_number::text, content_bytes, written_at, received_at, hidden, member_id
+		FROM (SELECT v.*, p.content_bytes FROM analytics.posts AS v JOIN posts AS p USING (post_id)) AS v`)
 	if err != nil {
 		t.Fatalf("read posts: %v", err)
 	}
 	var p postRow
 	_, err = pgx.ForEachRow(rows, []any{
 		&p.PostID, &p.ThreadID, &p.NovelID, &p.IntegrationID, &p.AuthorID, &p.ParentPostID,
-		&p.ChapterNumber, &p.Content, &p.WrittenAt, &p.ReceivedAt, &p.Key, &p.Hidden, &p.MemberID,
+		&p.ChapterNumber, &p.Bytes, &p.WrittenAt, &p.ReceivedAt, &p.Hidden, &p.MemberID,
 	}, func() error {
 		p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 		posts[p.PostID] = p
@@ -147,6 +146,35 @@ func assertTables(t testing.TB, pool *pgxpool.Pool) {
 	if diff := difference(referenceAuthors(log), authors); diff != "" {
 		t.Errorf("authors differ (-log +table):\n%.2000s", diff)
 	}
+	want := map[uuid.UUID]string{}
+	for _, recorded := range log {
+		if e, ok := recorded.Event.(events.PostImported); ok && e.Comment != nil && !posts[recorded.StreamID].Hidden {
+			want[recorded.StreamID] = recorded.ID + ": " + e.Comment.Content
+		}
+	}
+	if diff := difference(want, readTexts(t, pool)); diff != "" {
+		t.Errorf("texts differ (-log +view):\n%.2000s", diff)
+	}
+}
+
+// readTexts returns the keys and texts that analysts see.
+func readTexts(t testing.TB, pool *pgxpool.Pool) map[uuid.UUID]string {
+	t.Helper()
+	rows, err := pool.Query(context.Background(),
+		`SELECT post_id, idempotency_key || ': ' || content FROM analytics.posts WHERE content IS NOT NULL`)
+	if err != nil {
+		t.Fatalf("read texts: %v", err)
+	}
+	texts := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var text string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &text}, func() error {
+		texts[id] = text
+		return nil
+	}); err != nil {
+		t.Fatalf("read texts: %v", err)
+	}
+	return texts
 }
 
 // difference is cmp.Diff for tens of thousands of rows, which it would take its time for although they are equal.

@@ -2,19 +2,21 @@
 -- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: moment after which nothing counts. Nobody says to have
 -- written a comment more than minutes after it was received: with a day for clocks that differ, the index leads past later ones. $5: how many
 -- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id; $11: how many
--- bytes of text. Behind those the first comment, and every top-level one, is there without its text: cut.
+-- bytes of text. Behind those the first comment, and every top-level one, is there without its text: cut. A text is in the event of the
+-- comment: a scalar subquery is a probe of the index for each that is shown.
 -- :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $12:
 -- written as a range, because an order behind an equation would be read from either index, and the other one holds all chapters.
 SELECT c.novel_id, c.slug, c.title, c.state, c.language, c.cover_url, c.thread_id,
        c.post_id, c.parent_post_id, c.root_post_id, c.depth, c.chapter_number::text, c.written_at, c.recorded_at, c.author_id,
        post_is_hidden(c.hidden, c.moderated_at, c.recorded_at, d.posts_hidden_until), c.through > $11,
-       CASE WHEN c.through <= $11 THEN c.content END, d.member_id, a.display_name, i.name
+       CASE WHEN c.author_id IS NOT NULL AND c.through <= $11
+            THEN (SELECT e.personal ->> 'content' FROM events e WHERE e.stream_id = c.post_id AND e.stream_version = 1) END, d.member_id, a.display_name, i.name
 FROM (
 SELECT n.*, t.thread_id,
        s.post_id, s.parent_post_id, s.root_post_id, s.depth, s.chapter_number, s.written_at, s.recorded_at, s.author_id,
-       s.hidden, s.moderated_at, s.content, s.integration_id, coalesce(octet_length(s.content), 0) AS size,
-       -- In the order in which the joins yield them: each top-level comment with its replies behind it. To sort them would fetch their texts.
-       sum(coalesce(octet_length(s.content), 0)) OVER (ROWS UNBOUNDED PRECEDING) AS through
+       s.hidden, s.moderated_at, s.integration_id, coalesce(s.content_bytes, 0) AS size,
+       -- In the order in which the joins yield them: each top-level comment with its replies behind it.
+       sum(coalesce(s.content_bytes, 0)) OVER (ROWS UNBOUNDED PRECEDING) AS through
 FROM (
     -- OFFSET keeps the details from being unpacked for every row.
     SELECT l.novel_id, l.slug, l.title, l.state, coalesce(l.details->>'language', '') AS language, coalesce(l.details->>'coverUrl', '') AS cover_url
@@ -23,7 +25,7 @@ FROM (
 LEFT JOIN threads t ON t.novel_id = n.novel_id
 LEFT JOIN LATERAL (
     SELECT p.post_id, p.parent_post_id, p.root_post_id, p.depth, p.chapter_number, p.written_at, p.recorded_at, p.author_id,
-           p.hidden, p.moderated_at, p.content, p.integration_id
+           p.hidden, p.moderated_at, p.content_bytes, p.integration_id
     FROM posts p
     WHERE p.thread_id = t.thread_id AND p.root_post_id IS NULL AND p.recorded_at <= $4 AND p.written_at <= $4 + interval '1 day'
       AND ({coalesce(p.chapter_number, -1), }p.written_at, p.post_id) :compare ({$12::text::numeric, }$2::timestamptz, $3::uuid)
@@ -32,10 +34,10 @@ LEFT JOIN LATERAL (
 ) AS r ON true
 LEFT JOIN LATERAL (
     SELECT r.post_id, r.parent_post_id, r.root_post_id, r.depth, r.chapter_number, r.written_at, r.recorded_at, r.author_id,
-           r.hidden, r.moderated_at, r.content, r.integration_id
+           r.hidden, r.moderated_at, r.content_bytes, r.integration_id
     UNION ALL
     (SELECT q.post_id, q.parent_post_id, q.root_post_id, q.depth, q.chapter_number, q.written_at, q.recorded_at, q.author_id,
-            q.hidden, q.moderated_at, q.content, q.integration_id
+            q.hidden, q.moderated_at, q.content_bytes, q.integration_id
      FROM posts q
      WHERE q.root_post_id = r.post_id AND q.recorded_at <= $4
        AND (q.recorded_at, q.depth, q.post_id) >= (CASE WHEN r.post_id = $7 THEN $8 ELSE timestamptz '-infinity' END,

@@ -18,13 +18,27 @@ import (
 // fillLarge writes a discussion of top-level comments with replies, all of 31 KB.
 func fillLarge(t *testing.T, w *world, tops, replies int) {
 	t.Helper()
-	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, written_at, recorded_at, event_id, parent_post_id, root_post_id, depth)
-		SELECT md5(n || '/' || r)::uuid, t.thread_id, t.novel_id, $1, md5('author')::uuid, repeat('&', 31000),
+	w.exec(t, `WITH keys AS (
+			SELECT n, r, n || '/' || r AS key, CASE WHEN r > 0 THEN n || '/0' END AS top
+			FROM generate_series(1, $2) n, generate_series(0, $3) r
+		), written AS (
+			SELECT n, r, key, encode(substring(sha256(uuid_send($1) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid AS id,
+				encode(substring(sha256(uuid_send($1) || convert_to(top, 'UTF8')) FOR 16), 'hex')::uuid AS top_id
+			FROM keys
+		), logged AS (
+			INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+				event_type, data, personal, batch_id)
+			SELECT row_number() OVER () - 1, 'post', id, 1, key, $1, 'posts', 'post.imported.v1', '{}',
+				json_build_object('content', repeat('&', 31000)), id
+			FROM written
+		)
+		INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content_bytes, written_at, recorded_at,
+			parent_post_id, root_post_id, depth)
+		SELECT id, t.thread_id, t.novel_id, $1, md5('author')::uuid, 31000,
 			timestamptz '2025-01-01' + n * interval '1 minute',
-			    timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second', n || '/' || r,
-			CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN 1
-			    ELSE 0 END
-		FROM threads t, generate_series(1, $2) n, generate_series(0, $3) r`, w.platform, tops, replies)
+			timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second',
+			top_id, top_id, CASE WHEN r > 0 THEN 1 ELSE 0 END
+		FROM threads t, written`, w.platform, tops, replies)
 }
 
 // textOf returns how much text a page holds, and adds the comments on it to seen.

@@ -90,7 +90,7 @@ func TestPages(t *testing.T) {
 	w.append(t, events.NovelStream, w.novel(t, "Rejected", nil), events.NovelRejected{Reason: "no"})
 	w.project(t)
 	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = ANY ($1)`, []uuid.UUID{all[31], all[33]})
-	w.exec(t, `UPDATE posts SET author_id = NULL, content = NULL WHERE post_id = $1`, all[30])
+	w.exec(t, `UPDATE posts SET author_id = NULL, content_bytes = NULL WHERE post_id = $1`, all[30])
 	for _, path := range []string{
 		"/novels", "/novels?limit=1", "/novels?limit=1&q=e&state=published", "/novels?q=nothing", "/novels?owner=Fan+Site",
 		"/novels/a", "/novels/empty",

@@ -72,7 +72,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 			}
 			for _, used := range []string{
 				index, "posts_replies", "title_lookup_slug_key", "threads_pkey", "authors_pkey", "integrations_pkey",
-				"author_decisions_pkey",
+				"author_decisions_pkey", "events_stream_key",
 			} {
 				if !strings.Contains(plan, "using "+used+" on ") && !strings.Contains(plan, "using "+used+"\n") {
 					t.Errorf("%s, %s: index %s is not probed:\n%s", name, when, used, plan)
@@ -89,10 +89,10 @@ func TestReadersProbeIndexes(t *testing.T) {
 		}
 	}
 	check("empty", 0)
-	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, chapter_number, written_at, recorded_at, event_id, root_post_id, depth)
-		SELECT md5(n::text)::uuid, t.thread_id, t.novel_id, $1, md5('a' || n % 99)::uuid, 'text', CASE WHEN n % 2 = 0
+	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content_bytes, chapter_number, written_at, recorded_at, root_post_id, depth)
+		SELECT md5(n::text)::uuid, t.thread_id, t.novel_id, $1, md5('a' || n % 99)::uuid, 4, CASE WHEN n % 2 = 0
 		    THEN 7 END,
-			timestamptz '2025-01-01' + n * interval '1 minute', timestamptz '2025-01-01' + n * interval '1 minute', n::text,
+			timestamptz '2025-01-01' + n * interval '1 minute', timestamptz '2025-01-01' + n * interval '1 minute',
 			CASE WHEN n % 5 = 0 THEN md5('1')::uuid END, CASE WHEN n % 5 = 0 THEN 1 ELSE 0 END
 		FROM threads t, generate_series(1, 20000) n`, w.platform)
 	check("grown, planned while empty", 20_000)

@@ -1,7 +1,10 @@
 -- One comment with its novel. $1: comment.
 SELECT n.novel_id, n.slug, n.title, n.state, p.thread_id,
        p.post_id, p.parent_post_id, p.root_post_id, p.depth, coalesce(p.chapter_number::text, ''), p.written_at, p.recorded_at, p.author_id,
-       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until), p.content, d.member_id, a.display_name, i.name
+       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until),
+       CASE WHEN p.author_id IS NOT NULL
+            THEN (SELECT e.personal ->> 'content' FROM events e WHERE e.stream_id = p.post_id AND e.stream_version = 1) END,
+       d.member_id, a.display_name, i.name
 FROM posts p
 JOIN title_lookup n ON n.novel_id = p.novel_id
 LEFT JOIN author_decisions d ON d.author_id = p.author_id

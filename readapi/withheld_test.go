@@ -85,7 +85,7 @@ func TestErasedComment(t *testing.T) {
 	t.Parallel()
 	w, _, id, child := spam(t)
 	w.project(t)
-	w.exec(t, `UPDATE posts SET author_id = NULL, content = NULL WHERE post_id = $1`, id)
+	w.exec(t, `UPDATE posts SET author_id = NULL, content_bytes = NULL WHERE post_id = $1`, id)
 	withheld(t, w, id, child, false)
 }
 

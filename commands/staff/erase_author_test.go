@@ -46,10 +46,10 @@ func TestEraseAuthor(t *testing.T) {
 	}
 	l.caughtUp(t)
 	wantHeld := []string{
-		"public.authors.display_name", "public.author_decisions.member_id", "public.events.personal", "public.posts.content",
+		"public.authors.display_name", "public.author_decisions.member_id", "public.events.personal",
 	}
 	if _, ok := testdb.Dump(t, l.Pool.Config().ConnString()); ok {
-		wantHeld = append(wantHeld, "pg_dump of public.authors", "pg_dump of public.events", "pg_dump of public.posts")
+		wantHeld = append(wantHeld, "pg_dump of public.authors", "pg_dump of public.events")
 	}
 	held := l.holding(t, planted)
 	for _, place := range wantHeld {
@@ -198,8 +198,8 @@ func TestErasedAuthorBeginsAnew(t *testing.T) {
 	for _, when := range []string{"followed", "rebuilt"} {
 		l.caughtUp(t)
 		got := []int{
-			l.count(t, `SELECT count(*) FROM posts WHERE content IS NULL`),
-			l.count(t, `SELECT count(*) FROM posts WHERE content IS NOT NULL`),
+			l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NULL`),
+			l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NOT NULL`),
 			l.count(t, `SELECT count(*) FROM authors WHERE external_uuid = $1`, l.name.ExternalUUID),
 			l.count(t, `SELECT count(*) FROM author_decisions WHERE external_uuid = $1 AND blocked`, l.name.ExternalUUID),
 		}
@@ -331,7 +331,7 @@ func TestInterruptedErasureGoesOn(t *testing.T) {
 	// A success may have been one that found nothing left to do but what was on record: the last word has the tables.
 	l.caughtUp(t)
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-	if n := l.count(t, `SELECT count(*) FROM posts WHERE content IS NULL`); n != 1800 {
+	if n := l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NULL`); n != 1800 {
 		t.Errorf("%d of 1800 posts are in place", n)
 	}
 }
@@ -378,7 +378,7 @@ func TestErasureRaces(t *testing.T) {
 	// What came after the last erasure is there, and nothing else: in the log, in the tables, and after a rebuild.
 	for _, when := range []string{"followed", "rebuilt"} {
 		left := l.count(t, `SELECT count(*) FROM events WHERE personal ->> 'content' IS NOT NULL`)
-		if n := l.count(t, `SELECT count(*) FROM posts WHERE content IS NOT NULL`); n != left {
+		if n := l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NOT NULL`); n != left {
 			t.Errorf("%s: %d posts show words, %d events hold some", when, n, left)
 		}
 		if n := l.count(t, `SELECT count(*) FROM authors`); n != min(left, 1) {

@@ -79,7 +79,7 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.caughtUp(t)
-	if n := l.count(t, `SELECT count(*) FROM daily_authors WHERE author_id NOT IN (SELECT author_id FROM authors)`); n != 0 {
+	if n := l.count(t, `SELECT count(*) FROM analytics.daily_authors WHERE author_id NOT IN (SELECT author_id FROM authors)`); n != 0 {
 		t.Errorf("%d rows of erased authors are kept", n)
 	}
 	for name, found := range l.compareAll(t) {
@@ -90,19 +90,16 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	for name, found := range l.compareAll(t) {
 		t.Errorf("begun anew: %s: %s", name, found)
 	}
-	for table, column := range map[string]string{
-		"daily_facts": "authors", "thread_activity": "participants", "integration_activity": "authors",
-	} {
+	for table, column := range map[string]string{"posts": "depth", "daily_facts": "posts"} {
 		if _, err := l.Pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = `+column+` + 1`); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Pool.Exec(t.Context(),
-		`DELETE FROM daily_authors WHERE author_id IN (SELECT author_id FROM authors WHERE external_uuid = $1)`, other.ExternalUUID); err != nil {
+	if _, err := l.Pool.Exec(t.Context(), `DELETE FROM authors WHERE external_uuid = $1`, other.ExternalUUID); err != nil {
 		t.Fatal(err)
 	}
 	found := l.compareAll(t)
-	for _, table := range []string{"daily_facts", "thread_activity", "integration_activity", "daily_authors"} {
+	for _, table := range []string{"posts", "daily_facts", "authors"} {
 		if found[table] == "" {
 			t.Errorf("what was changed in %s is not found", table)
 		}
@@ -124,7 +121,7 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := l.compare(projections.Activity{}); !errors.Is(err, rebuild.ErrNotComparable) ||
+	if c, err := l.compare(projections.Posts{}); !errors.Is(err, rebuild.ErrNotComparable) ||
 		!strings.Contains(err.Error(), "erasure") {
 		t.Errorf("nobody applies it: %+v, %v", c, err)
 	}
@@ -219,7 +216,7 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 			break
 		}
 	}
-	want := []string{"authors", "daily_authors", "daily_facts", "integration_activity", "posts", "thread_activity"}
+	want := []string{"authors", "posts"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(l.compareAll(t)))); diff != "" {
 		t.Errorf("interrupted: tables that differ (-want +got)\n%s", diff)
 	}

@@ -25,8 +25,8 @@ var (
 	ErrPooled = errors.New(
 		"a pooler lets connections share sessions of the database server: set it to session mode, or connect directly")
 	ErrElsewhere = errors.New("the tables are not in schema public")
-	// ErrOldForm means that the event log has the form of an unreleased version: with metadata in JSON, or with entries of
-	// the ledger in a table.
+	// ErrOldForm means that a table has the form of an unreleased version: the log with metadata in JSON, entries of the
+	// ledger in a table, or texts in posts.
 	ErrOldForm = errors.New("the database was made by an unreleased version that stored events in another form: this " +
 		"version does not change it; `novelgate events export` of the version that made it exports the history")
 	ErrNoRight = errors.New("the role of the service lacks a right")
@@ -37,12 +37,14 @@ const serverSQL = `SELECT current_setting('server_version_num')::int, current_se
        (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'), current_setting('full_page_writes'),
        current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// schemaSQL returns whether the tables are in schema public, whether the log has an unreleased form, in which other
-// schema a migration created them, and what the role may create.
+// schemaSQL returns whether the tables are in schema public, whether one has an unreleased form, in which other schema a
+// migration created them, and what the role may create.
 const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
        to_regclass('public.events') IS NOT NULL
            AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('public.events')
-               AND attname = 'personal_digest' AND NOT attisdropped),
+               AND attname = 'personal_digest' AND NOT attisdropped)
+           OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('public.posts')
+               AND attname = 'content' AND NOT attisdropped),
        coalesce((SELECT min(n.nspname) FROM pg_namespace AS n
                  WHERE n.nspname <> 'public' AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid
                      AND c.relname = 'events')
@@ -92,7 +94,7 @@ func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 }
 
 // CheckSchema refuses a database with tables in another schema than public, created by a role with its own search_path
-// (ErrElsewhere), a log in an unreleased form (ErrOldForm), and an empty database in which the role may not create
+// (ErrElsewhere), tables in an unreleased form (ErrOldForm), and an empty database in which the role may not create
 // schemas or tables (ErrNoRight).
 func CheckSchema(ctx context.Context, db Querier) error {
 	var made, oldForm, mayMakeTables, mayMakeSchemas bool

@@ -86,9 +86,9 @@ func TestKilledErasure(t *testing.T) {
 	}
 	awaitProjections(t, d.url, d.settled(t))
 	for what, sql := range map[string]string{
-		"posts show words": `SELECT count(*) FROM posts WHERE content LIKE '%` + planted +
+		"posts show words": `SELECT count(*) FROM analytics.posts WHERE content LIKE '%` + planted +
 			`/%' OR author_id IN (SELECT author_id FROM authors WHERE external_uuid <> 'neighbour')`,
-		"words of the neighbour": `SELECT 20 - count(*) FROM posts AS p JOIN authors AS a USING (author_id) WHERE a.external_uuid = 'neighbour' AND p.content IS NOT NULL`,
+		"words of the neighbour": `SELECT 20 - count(*) FROM posts AS p JOIN authors AS a USING (author_id) WHERE a.external_uuid = 'neighbour' AND p.content_bytes IS NOT NULL`,
 		"posts out of place":     fmt.Sprintf(`SELECT %d - count(*) FROM posts`, rounds*ownComments+20),
 	} {
 		if n := value[int](t, d.url, sql); n != 0 {

@@ -77,7 +77,7 @@ func TestFailoverLosesEvents(t *testing.T) {
 			SELECT FROM events AS e WHERE e.stream_id = p.post_id AND e.recorded_at = p.recorded_at)`); found != 0 {
 			t.Errorf("run %d: %d comments that are not in the log", run, found)
 		}
-		if found := value[int](t, primary.url(), `SELECT count(*) FROM posts WHERE event_id LIKE $1`,
+		if found := value[int](t, primary.url(), `SELECT count(*) FROM analytics.posts WHERE idempotency_key LIKE $1`,
 			name+"-new-%"); found != 6 {
 			t.Errorf("run %d: %d of 6 acknowledged comments are in the read models", run, found)
 		}

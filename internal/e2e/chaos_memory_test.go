@@ -80,12 +80,25 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 		false); a.status != http.StatusCreated {
 		t.Fatalf("the first comment is answered %d %v", a.status, a.err)
 	}
-	execute(t, database, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content, written_at, recorded_at, event_id, parent_post_id, root_post_id, depth)
-		SELECT md5(n || '/' || r)::uuid, t.thread_id, t.novel_id, gen_random_uuid(), gen_random_uuid(), repeat('&', 31000),
-		    now() - n * interval '1 minute', now(),
-			n || '/' || r, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE WHEN r > 0 THEN md5(n || '/0')::uuid END, CASE
-			    WHEN r > 0 THEN 1 ELSE 0 END
-		FROM threads AS t, generate_series(1, 100) AS n, generate_series(0, 11) AS r`)
+	execute(t, database, `WITH keys AS (
+			SELECT n, r, n || '/' || r AS key, CASE WHEN r > 0 THEN n || '/0' END AS top, integration_id
+			FROM integrations, generate_series(1, 100) AS n, generate_series(0, 11) AS r
+		), written AS (
+			SELECT n, r, key, integration_id,
+				encode(substring(sha256(uuid_send(integration_id) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid AS id,
+				encode(substring(sha256(uuid_send(integration_id) || convert_to(top, 'UTF8')) FOR 16), 'hex')::uuid AS top_id
+			FROM keys
+		)
+		INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+			event_type, data, personal, batch_id)
+		SELECT row_number() OVER (ORDER BY n, r) - 1, 'post', id, 1, key, integration_id, 'posts', 'post.imported.v1',
+			json_strip_nulls(json_build_object('novelId', t.novel_id, 'threadId', t.thread_id, 'parentPostId', top_id,
+				'writtenAt', now() - n * interval '1 minute')),
+			json_build_object('uuid', key, 'username', 'x', 'content', repeat('&', 31000)), id
+		FROM written, threads AS t`)
+	testdb.Eventually(t, "the comments are in the discussion", func() bool {
+		return value[int](t, database, `SELECT count(*) FROM posts`) == 1201
+	})
 	address := strings.TrimPrefix(r.URL, "http://")
 	for range connections {
 		c, err := net.Dial("tcp", address)

@@ -8,7 +8,7 @@ import (
 	"novelgate/events"
 )
 
-// activity counts with sets for all that is distinct.
+// activity counts what partners deliver.
 type activity struct {
 	applied      *appliedRow
 	days         map[dayKey]*dayCount
@@ -23,25 +23,21 @@ func newActivity() activity {
 }
 
 type (
-	set    map[uuid.UUID]bool
 	dayKey struct {
 		day                string
 		integration, novel uuid.UUID
 	}
 	dayCount struct {
 		posts, created, updated int
-		authors                 set
 	}
 	threadCount struct {
 		novel                                        uuid.UUID
 		posts, replies                               int
-		authors                                      set
 		first, last                                  uuid.UUID
 		firstAt, lastAt, firstReceived, lastReceived time.Time
 	}
 	integrationCount struct {
 		posts, replies, created, updated int
-		authors                          set
 		first, last                      time.Time
 	}
 )
@@ -53,7 +49,7 @@ func (a *activity) counted(r *events.Recorded) {
 func (a *activity) day(when time.Time, integration, novel uuid.UUID) *dayCount {
 	key := dayKey{when.UTC().Format(time.DateOnly), integration, novel}
 	if a.days[key] == nil {
-		a.days[key] = &dayCount{authors: set{}}
+		a.days[key] = &dayCount{}
 	}
 	return a.days[key]
 }
@@ -61,7 +57,7 @@ func (a *activity) day(when time.Time, integration, novel uuid.UUID) *dayCount {
 func (a *activity) integration(id uuid.UUID, when time.Time) *integrationCount {
 	i := a.integrations[id]
 	if i == nil {
-		i = &integrationCount{authors: set{}, first: when}
+		i = &integrationCount{first: when}
 		a.integrations[id] = i
 	}
 	if when.Before(i.first) {
@@ -98,7 +94,7 @@ func (a *activity) post(r *events.Recorded, e events.PostImported) {
 	t := a.threads[e.ThreadID]
 	if t == nil {
 		t = &threadCount{
-			novel: e.NovelID, authors: set{}, first: r.StreamID, firstAt: e.WrittenAt, lastAt: e.WrittenAt,
+			novel: e.NovelID, first: r.StreamID, firstAt: e.WrittenAt, lastAt: e.WrittenAt,
 			firstReceived: r.RecordedAt,
 		}
 		a.threads[e.ThreadID] = t
@@ -110,10 +106,6 @@ func (a *activity) post(r *events.Recorded, e events.PostImported) {
 	if e.ParentPostID != nil {
 		t.replies++
 		i.replies++
-	}
-	if e.Comment != nil {
-		author := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
-		t.authors[author], i.authors[author], d.authors[author] = true, true, true
 	}
 	if e.WrittenAt.Before(t.firstAt) {
 		t.first, t.firstAt = r.StreamID, e.WrittenAt
@@ -129,15 +121,66 @@ func (a *activity) post(r *events.Recorded, e events.PostImported) {
 	}
 }
 
-func (a *activity) erase(r *events.Recorded) {
-	a.counted(r)
-	for _, d := range a.days {
-		delete(d.authors, r.StreamID)
+type appliedRow struct {
+	OneRow        bool   `json:"one_row"`
+	TransactionID string `json:"transaction_id"`
+	Position      int32  `json:"position"`
+}
+
+type dailyFactsRow struct {
+	Day           string    `json:"day"`
+	IntegrationID uuid.UUID `json:"integration_id"`
+	NovelID       uuid.UUID `json:"novel_id"`
+	Posts         int       `json:"posts"`
+	NovelsCreated int       `json:"novels_created"`
+	NovelsUpdated int       `json:"novels_updated"`
+}
+
+type threadActivityRow struct {
+	ThreadID        uuid.UUID `json:"thread_id"`
+	NovelID         uuid.UUID `json:"novel_id"`
+	Posts           int       `json:"posts"`
+	Replies         int       `json:"replies"`
+	FirstPostID     uuid.UUID `json:"first_post_id"`
+	FirstPostAt     *moment   `json:"first_post_at"`
+	LastPostID      uuid.UUID `json:"last_post_id"`
+	LastPostAt      *moment   `json:"last_post_at"`
+	FirstReceivedAt *moment   `json:"first_received_at"`
+	LastReceivedAt  *moment   `json:"last_received_at"`
+}
+
+type integrationActivityRow struct {
+	IntegrationID   uuid.UUID `json:"integration_id"`
+	Posts           int       `json:"posts"`
+	Replies         int       `json:"replies"`
+	NovelsCreated   int       `json:"novels_created"`
+	NovelsUpdated   int       `json:"novels_updated"`
+	FirstActivityAt *moment   `json:"first_activity_at"`
+	LastActivityAt  *moment   `json:"last_activity_at"`
+}
+
+func (a *activity) write(w *writer) {
+	for _, table := range []string{
+		"activity_applied", "daily_facts", "thread_activity", "integration_activity",
+	} {
+		w.begin(table)
 	}
-	for _, t := range a.threads {
-		delete(t.authors, r.StreamID)
+	if a.applied != nil {
+		w.add("activity_applied", a.applied)
 	}
-	for _, i := range a.integrations {
-		delete(i.authors, r.StreamID)
+	for key, d := range a.days {
+		w.add("daily_facts",
+			dailyFactsRow{key.day, key.integration, key.novel, d.posts, d.created, d.updated})
+	}
+	for id, t := range a.threads {
+		w.add("thread_activity", threadActivityRow{
+			id, t.novel, t.posts, t.replies, t.first, at(t.firstAt), t.last, at(t.lastAt), at(t.firstReceived),
+			at(t.lastReceived),
+		})
+	}
+	for id, i := range a.integrations {
+		w.add("integration_activity", integrationActivityRow{
+			id, i.posts, i.replies, i.created, i.updated, at(i.first), at(i.last),
+		})
 	}
 }

@@ -76,11 +76,10 @@ func (f *Fold) Add(r *events.Recorded) {
 func (f *Fold) erase(r *events.Recorded) {
 	for _, p := range f.posts {
 		if p.AuthorID != nil && *p.AuthorID == r.StreamID {
-			p.AuthorID, p.Content = nil, nil
+			p.AuthorID, p.ContentBytes = nil, nil
 		}
 	}
 	delete(f.authors, r.StreamID)
-	f.activity.erase(r)
 }
 
 // Tables returns the rows of every table, by its name.

@@ -20,10 +20,9 @@ type postRow struct {
 	AuthorID         *uuid.UUID     `json:"author_id"`
 	ParentPostID     *uuid.UUID     `json:"parent_post_id"`
 	ChapterNumber    jsontext.Value `json:"chapter_number"`
-	Content          *string        `json:"content"`
+	ContentBytes     *int           `json:"content_bytes"`
 	WrittenAt        *moment        `json:"written_at"`
 	RecordedAt       *moment        `json:"recorded_at"`
-	EventID          string         `json:"event_id"`
 	Hidden           bool           `json:"hidden"`
 	ModeratedAt      *moment        `json:"moderated_at"`
 	ModeratedVersion *int           `json:"moderated_version"`
@@ -48,11 +47,11 @@ func (f *Fold) post(r *events.Recorded, e events.PostImported) {
 	p := &postRow{
 		PostID: r.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID,
 		ParentPostID:  e.ParentPostID,
-		ChapterNumber: numeric(e.ChapterNumber), WrittenAt: at(e.WrittenAt), RecordedAt: at(r.RecordedAt), EventID: r.ID,
+		ChapterNumber: numeric(e.ChapterNumber), WrittenAt: at(e.WrittenAt), RecordedAt: at(r.RecordedAt),
 	}
 	if e.Comment != nil {
 		author := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
-		p.AuthorID, p.Content = &author, &e.Comment.Content
+		p.AuthorID, p.ContentBytes = &author, new(len(e.Comment.Content))
 	}
 	if e.ParentPostID != nil {
 		if above := f.posts[*e.ParentPostID]; above != nil {
