@@ -1,12 +1,20 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	formats "github.com/transparency-dev/formats/log"
 
 	"novelgate/internal/testdb"
 )
@@ -89,4 +97,310 @@ func TestFailoverLosesEvents(t *testing.T) {
 		t.Error("no failover has lost an event: this test has shown nothing")
 	}
 	t.Logf("%d failovers have lost an event", lost)
+}
+
+// auditor keeps every checkpoint that it is shown.
+type auditor struct {
+	t     *testing.T
+	mu    sync.Mutex
+	kept  map[uint64]formats.Checkpoint
+	size  uint64 // of the largest
+	note  []byte // the largest
+	shown int
+}
+
+// watch asks replicas for their newest checkpoint, in turn, until ctx ends.
+func (a *auditor) watch(ctx context.Context, replicas ...*Service) {
+	for n := 0; ctx.Err() == nil; n++ {
+		url := replicas[n%len(replicas)].URL + "/ledger/checkpoint"
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			a.t.Error(err)
+			return
+		}
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			text, err := io.ReadAll(response.Body)
+			if closed := response.Body.Close(); closed == nil && err == nil && response.StatusCode == http.StatusOK {
+				a.keep(text)
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // a guest, and not a load
+	}
+}
+
+func (a *auditor) keep(text []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var c formats.Checkpoint
+	if _, err := c.Unmarshal(text); err != nil {
+		a.t.Errorf("%v: %q", err, text)
+		return
+	}
+	a.shown++
+	if before, ok := a.kept[c.Size]; ok && (before.Origin != c.Origin || string(before.Hash) != string(c.Hash)) {
+		a.t.Errorf("a fork: %+v and %+v", before, c)
+	}
+	if a.kept[c.Size] = c; c.Size >= a.size {
+		a.size, a.note = c.Size, text
+	}
+}
+
+func (a *auditor) largest() (uint64, []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.size, a.note
+}
+
+// TestFailoverForksNoLedger: an asynchronous standby that lacks signed events is promoted under two replicas, which
+// share the memory of the ledger, or of which one has it. Neither signs another history, and what an auditor has
+// kept says what was lost.
+func TestFailoverForksNoLedger(t *testing.T) {
+	t.Parallel()
+	for round := range failovers(t, 2) {
+		memory := []string{"shared", "one"}[round%2]
+		t.Run(fmt.Sprint(memory, round), func(t *testing.T) { failOver(t, memory == "shared") })
+	}
+}
+
+func failOver(t *testing.T, shared bool) {
+	t.Helper()
+	primary := startServer(t, nil)
+	first, second := t.TempDir(), t.TempDir()
+	key := filepath.Join(first, "ledger.key")
+	before := serve(t, primary.url(), "--data-dir", first) // makes the key and the memory, and the schema
+	standby := startStandby(t, primary)
+	before.kill()
+	both := primaryOf(t, primary, standby) + "&connect_timeout=30" // all connect at once, on a machine that is busy
+	copied, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(second, "ledger.key"), copied, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--data-dir", second}
+	if shared {
+		flags = append(flags, "--ledger-memory", key+".memory")
+	}
+	replicas := []*Service{serve(t, both, "--data-dir", first), serve(t, both, flags...)}
+
+	a := &auditor{t: t, kept: map[uint64]formats.Checkpoint{}}
+	watching, stop := context.WithCancel(t.Context())
+	watched := make(chan struct{})
+	go func() { defer close(watched); a.watch(watching, replicas...) }()
+	defer func() { stop(); <-watched }()
+	p := newPartner(t, primary.url())
+	primary.awaitStandby(t, standby)
+	l := newLoad(t, p)
+	l.aim(replicas...)
+	l.start(2)
+	l.book.await(20)
+	time.Sleep(rand.N(1500 * time.Millisecond)) // the moment of the cut, within and between signatures
+	standby.cut(t)
+	surviving := value[int64](t, standby.url(), `SELECT max(tree_size) FROM ledger_checkpoints`)
+	seen, _ := a.largest()
+	testdb.Eventually(t, "a checkpoint is kept that the standby lacks", func() bool {
+		size, _ := a.largest()
+		return size > seen && int64(size) > surviving
+	})
+	l.stop()
+	primary.crash(t)
+	standby.promote(t)
+	l = newLoad(t, p)
+	l.aim(replicas...)
+	l.start(2)
+	l.book.await(50)
+	signers := 1
+	if shared {
+		signers = 2
+	}
+	testdb.Eventually(t, "the ledger has outgrown what was signed, and no signer signs", func() bool {
+		size, _ := a.largest()
+		refusing := 0
+		for _, r := range replicas {
+			refusing += strings.Count(r.metrics(t), "\nnovelgate_ledger_signing_refused 1\n")
+		}
+		return refusing == signers && value[int64](t, standby.url(), `SELECT tree_size FROM ledger_state`) > int64(size)
+	})
+	l.stop()
+	if now := value[int64](t, standby.url(), `SELECT max(tree_size) FROM ledger_checkpoints`); now != surviving {
+		t.Errorf("checkpoints over up to %d entries after the failover, and %d before", now, surviving)
+	}
+	size, note := a.largest()
+	kept := filepath.Join(t.TempDir(), "kept")
+	if err := os.WriteFile(kept, note, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantLost := func(says string) {
+		t.Helper()
+		p := launch(t, "events", "verify", "--no-projections", "--against", kept, "--database-url", standby.url())
+		if code := p.wait(t); code != 1 || !strings.Contains(p.stdout.String(), says) {
+			t.Errorf("verify: exit code %d, without %q\n%s%s", code, says, p.stdout, p.stderr)
+		}
+	}
+	wantLost(fmt.Sprintf("covers %d entries, and the history has %d", size, surviving))
+	for _, r := range replicas {
+		r.kill()
+	}
+	stop()
+	<-watched
+	next := serve(t, both, "--data-dir", first, "--ledger-origin", "ledger.example/second")
+	testdb.Eventually(t, "the new origin is signed", func() bool {
+		status, text := Get(t, next.URL+"/ledger/checkpoint")
+		return status == http.StatusOK && strings.HasPrefix(text, "ledger.example/second\n")
+	})
+	wantLost(fmt.Sprintf("lost at log index %d: %s covers %d entries", surviving, kept, size))
+	t.Logf("%d checkpoints were shown; lost from %d to %d", a.shown, surviving, size)
+}
+
+// TestOldPrimaryGetsNothing: a primary that was replaced starts again while connections come and go. All commands go to
+// the server that was promoted.
+func TestOldPrimaryGetsNothing(t *testing.T) {
+	t.Parallel()
+	primary := startServer(t, nil)
+	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
+		t.Fatal(out.Stderr)
+	}
+	p := newPartner(t, primary.url())
+	standby := startStandby(t, primary)
+	both := primaryOf(t, primary, standby)
+	r := serve(t, both+"&connect_timeout=10")
+	send := func(key string) bool {
+		return p.send(t, r.URL, PostsPath, key, encode(comment("Fenced", "reader", key)), false).status < 300
+	}
+	testdb.Eventually(t, "a comment is accepted", func() bool { return send("before") })
+	primary.awaitStandby(t, standby)
+	standby.cut(t)
+	primary.crash(t)
+	standby.promote(t)
+	testdb.Eventually(t, "a comment is accepted after the failover", func() bool { return send("after") })
+	primary.start(t) // a moment before somebody fences it
+	const count = `SELECT count(*) FROM events`
+	old, accepted := value[int](t, primary.url(), count), 0
+	for i := range 12 {
+		execute(t, standby.url(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'novelgate-%'`)
+		if send(fmt.Sprint("k-", i)) {
+			accepted++
+		}
+	}
+	if n := value[int](t, primary.url(), count); n != old {
+		t.Errorf("the old primary got %d events", n-old)
+	}
+	if n := value[int](t, standby.url(), `SELECT count(*) FROM events WHERE event_id LIKE 'k-%'`); accepted == 0 || n < accepted {
+		t.Errorf("of %d accepted comments the new primary has %d", accepted, n)
+	}
+}
+
+// TestReplaysWaitForTheSynchronousStandby: a command whose commit waits for a standby in vain is visible on the primary
+// once its time is up. Neither a retry nor a query must be told that it is on record, because a failover would lose
+// it.
+func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	primary := startServer(t, nil)
+	r := serve(t, primary.url())
+	standby := startStandby(t, primary)
+	p := newPartner(t, primary.url())
+	send := func(key string) int {
+		return p.send(t, r.URL, PostsPath, key, encode(comment("Waiting", "reader", key)), false).status
+	}
+	execute(t, primary.url(), `ALTER SYSTEM SET synchronous_standby_names = '*'`, `SELECT pg_reload_conf()`)
+	testdb.Eventually(t, "the standby is synchronous", func() bool {
+		return value[int](t, primary.url(), `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
+	})
+	testdb.Eventually(t, "a comment is accepted", func() bool { return send("k-0") < 300 })
+	standby.cut(t)
+	testdb.Eventually(t, "a comment is on the primary only", func() bool {
+		status := send("k-1")
+		if status != 503 {
+			t.Fatalf("a comment that the standby lacks is answered %d", status)
+		}
+		return value[bool](t, primary.url(), `SELECT EXISTS (SELECT FROM events WHERE event_id = 'k-1')`)
+	})
+	for range 3 {
+		if status := send("k-1"); status != 503 {
+			t.Errorf("its retry is answered %d", status)
+		}
+	}
+	ask := func(want int) {
+		t.Helper()
+		const deliveries = "/api/integrations/deliveries/"
+		for _, query := range []struct{ method, path, body string }{
+			{http.MethodGet, deliveries + "k-1?operation=posts", ""},
+			{http.MethodPost, deliveries + "reconcile", `{"operation":"posts","idempotencyKeys":["k-1"]}`},
+		} {
+			if got := r.Send(t, Request{
+				Method: query.method, Path: query.path, Bearer: p.APIKey, ContentType: "application/json", Body: []byte(query.body),
+			}); got.Status != want {
+				t.Errorf("%s %s is answered %d, want %d", query.method, query.path, got.Status, want)
+			}
+		}
+	}
+	ask(http.StatusServiceUnavailable)
+	execute(t, primary.url(), `ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`)
+	testdb.Eventually(t, "the retry is answered", func() bool { return send("k-1") == 200 })
+	ask(http.StatusOK)
+}
+
+// TestOldPrimaryBesidePromotedStandby: a standby is promoted while the service has connections open to the primary,
+// which lives on. From the first command in the new log on, all commands go there, and none refers to what only the old
+// log has.
+func TestOldPrimaryBesidePromotedStandby(t *testing.T) {
+	t.Parallel()
+	primary := startServer(t, nil)
+	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
+		t.Fatal(out.Stderr)
+	}
+	p := newPartner(t, primary.url())
+	standby := startStandby(t, primary)
+	// New connections go to the promoted server, the first that can be written.
+	r := serve(t, primaryOf(t, standby, primary)+"&connect_timeout=10")
+	send := func(title, key string) answer {
+		return p.send(t, r.URL, PostsPath, key, encode(comment(title, "reader", "name")), false)
+	}
+	accepted := func(title, key string) bool { return send(title, key).status < 300 }
+	testdb.Eventually(t, "a comment is accepted", func() bool { return accepted("Both", "before") })
+	primary.awaitStandby(t, standby)
+	standby.cut(t)
+	// Titles that only the old log has, in the cache of the service.
+	const titles = 8
+	for i := range titles {
+		title, key := fmt.Sprint("Lost ", i), fmt.Sprint("lost-", i)
+		testdb.Eventually(t, "a comment is accepted", func() bool { return accepted(title, key) })
+	}
+	standby.promote(t)
+	// Connections open and close, so that the service comes to use the promoted server. Those to the old one live.
+	testdb.Eventually(t, "a command is in the new log", func() bool {
+		execute(t, primary.url(), `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+			WHERE application_name LIKE 'novelgate-%' ORDER BY random() LIMIT 1) AS one`)
+		accepted("Both", Key())
+		return value[bool](t, standby.url(), `SELECT count(*) > 0 FROM events
+			WHERE recorded_at > (SELECT max(recorded_at) FROM events WHERE event_id = 'before')`)
+	})
+	const count = `SELECT count(*) FROM events`
+	old := value[int](t, primary.url(), count)
+	var keys []string
+	for round := range 4 {
+		for i := range titles {
+			key := fmt.Sprint("after-", round, "-", i)
+			testdb.Eventually(t, "a comment is accepted", func() bool { return accepted(fmt.Sprint("Lost ", i), key) })
+			keys = append(keys, key)
+		}
+	}
+	if n := value[int](t, primary.url(), count); n != old {
+		t.Errorf("the old primary got %d events", n-old)
+	}
+	if n := value[int](t, standby.url(), `SELECT count(*) FROM events
+		WHERE event_type = 'post.imported.v1' AND event_id = ANY($1)`, keys); n != len(keys) {
+		t.Errorf("of %d accepted comments the new primary has %d", len(keys), n)
+	}
+	if n := value[int](t, standby.url(), `SELECT count(*) FROM events AS p
+		WHERE event_type = 'post.imported.v1' AND NOT EXISTS (SELECT FROM events AS n
+			WHERE n.event_type = 'novel.created.v1' AND n.stream_id = (p.data->>'novelId')::uuid)`); n > 0 {
+		t.Errorf("%d comments in the new log are on novels that it does not have", n)
+	}
+	if n := value[int](t, standby.url(), `SELECT count(*) FROM events AS p
+		WHERE event_type = 'post.imported.v1' AND NOT EXISTS (SELECT FROM events AS t
+			WHERE t.event_type = 'thread.opened.v1' AND t.stream_id = (p.data->>'threadId')::uuid)`); n > 0 {
+		t.Errorf("%d comments in the new log are in threads that it does not have", n)
+	}
 }

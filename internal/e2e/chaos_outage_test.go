@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -154,4 +156,263 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	t.Logf("silent for %v: %d requests refused, the slowest after %v; first success %v after the return, last refusal %v",
 		back.Sub(away), o.refused, o.slowest, o.firstAfter, o.lastRefusal)
 	l.settle(t, service, database.url())
+}
+
+// cutSQL makes a function that ends all connections of the service once one of them at least is in the middle of an
+// append, and says how many of those there were.
+const cutSQL = `CREATE FUNCTION pg_temp.cut() RETURNS int LANGUAGE plpgsql AS $$
+DECLARE appends int := 0;
+BEGIN
+    WHILE appends = 0 LOOP
+        PERFORM pg_stat_clear_snapshot();
+        WITH service AS MATERIALIZED (
+            SELECT pid, application_name = 'novelgate-append' AND backend_xid IS NOT NULL AS appending
+                FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'
+        ), cut AS MATERIALIZED (
+            SELECT s.appending, pg_terminate_backend(s.pid) FROM service AS s
+                WHERE (SELECT bool_or(t.appending) FROM service AS t)
+        )
+        SELECT count(*) FILTER (WHERE appending) INTO appends FROM cut;
+    END LOOP;
+    RETURN appends;
+END $$`
+
+// TestConnectionsAreCut ends all connections of the service, again and again, wherever their transactions are: many a
+// commit succeeds and its answer is lost.
+func TestConnectionsAreCut(t *testing.T) {
+	began := time.Now()
+	database, service, l, w := underLoad(t, 0)
+	connection := connect(t, database.url())
+	defer func() { _ = connection.Close(context.Background()) }()
+	if _, err := connection.Exec(t.Context(), cutSQL); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const cuts = 3
+	appends := 0 // that a cut has met
+	for range cuts {
+		l.book.await(3)
+		var met int
+		if err := connection.QueryRow(ctx, `SELECT pg_temp.cut()`).Scan(&met); err != nil {
+			t.Fatal(err)
+		}
+		appends += met
+	}
+	l.book.await(100)
+	l.settle(t, service, database.url())
+	wantPromptAnswers(t, w, began)
+	t.Logf("%d cuts, of %d appends", cuts, appends)
+}
+
+// TestWritersGetStuck stops the processes of the database that the service writes through, in the middle of their
+// transactions, so that those keep their locks and hide what came after them from readers. The service can still
+// connect.
+func TestWritersGetStuck(t *testing.T) {
+	began := time.Now()
+	database, service, l, w := underLoad(t, 0)
+	l.book.await(200)
+	thaw := database.freezeWriters(t)
+	awaitRefusals(t, w, time.Now())
+	thaw()
+	l.book.await(100)
+	l.settle(t, service, database.url())
+	wantPromptAnswers(t, w, began)
+}
+
+// wantPromptAnswers wants an answer to every request within the time promised.
+func wantPromptAnswers(t testing.TB, w *witness, began time.Time) {
+	t.Helper()
+	var slowest answer
+	for _, a := range w.between(began, time.Now()) {
+		if a.took > slowest.took {
+			slowest = a
+		}
+		if w.late(a) {
+			t.Errorf("a request was answered with %d after %v, the promise is %v", a.status, a.took, promised)
+		}
+	}
+	t.Logf("the slowest answer was a %d after %v", slowest.status, slowest.took)
+}
+
+// TestCommandsComeFirst: on a server with few connections no command is refused for lack of one, whatever the
+// background does, and it stays so when the server has lost all of them.
+func TestCommandsComeFirst(t *testing.T) {
+	database := startEmptyServer(t, map[string]string{"max_connections": "10"})
+	execute(t, database.url(), `CREATE ROLE plain LOGIN`, `ALTER DATABASE novelgate OWNER TO plain`)
+	plain := inDatabase(t, database.url(), "novelgate", "plain") // superusers have three more, by which this looks on
+	l := newLoad(t, newPartner(t, migrated(t, plain)))
+	w := &witness{stalls: watchStalls(t)}
+	l.watch = w.see
+	service := serve(t, plain, "--lanes", "2")
+	l.aim(service)
+	l.start(8)
+	l.book.await(200)
+	if status, body := Get(t, service.OpsURL+"/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %s", status, body)
+	}
+	// Somebody reads at the same time, who needs connections, too.
+	for range 30 {
+		Get(t, service.URL+"/novels")
+	}
+	l.book.await(200)
+	for _, a := range w.between(time.Time{}, time.Now()) {
+		if !a.succeeded() {
+			t.Fatalf("a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
+		}
+	}
+	database.crash(t)
+	away := time.Now()
+	awaitRefusals(t, w, away)
+	back := time.Now()
+	database.start(t)
+	measure(t, w, away, back)
+	testdb.Eventually(t, "/readyz is 200 again", func() bool {
+		status, _ := Get(t, service.OpsURL+"/readyz")
+		return status == 200
+	})
+	settled := time.Now()
+	l.book.await(400)
+	for _, a := range w.between(settled, time.Now()) {
+		if !a.succeeded() {
+			t.Errorf("once the service is ready again, a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
+			break
+		}
+	}
+	l.stop()
+	l.book.reconcile(t, l.Partner, service, database.url())
+}
+
+// migrated brings a database to the newest schema.
+func migrated(t *testing.T, databaseURL string) string {
+	t.Helper()
+	if out := RunCLI(t, databaseURL, "migrate"); out.Code != 0 {
+		t.Fatalf("migrate: %s", out.Stderr)
+	}
+	return databaseURL
+}
+
+// TestReadinessSaysWhatCommandsMeet makes a primary read-only while the service runs on it, in two ways, and writable
+// again: commands are refused with 503, /readyz and the metric say so and why, and all of it mends by itself.
+func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
+	t.Parallel()
+	database := startServer(t, nil)
+	service := serve(t, database.url())
+	p := newPartner(t, database.url())
+	sent := 0
+	send := func() answer {
+		sent++
+		return p.send(t, service.URL, PostsPath, fmt.Sprint("k-", sent), encode(comment("Title", "reader", "word")),
+			false)
+	}
+	if a := send(); !a.succeeded() {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	name := value[string](t, database.url(), `SELECT current_database()`)
+	for how, statements := range map[string]struct{ on, off []string }{
+		"for running sessions": {
+			[]string{`ALTER SYSTEM SET default_transaction_read_only = on`, `SELECT pg_reload_conf()`},
+			[]string{`ALTER SYSTEM RESET default_transaction_read_only`, `SELECT pg_reload_conf()`},
+		},
+		"for new sessions": {
+			[]string{
+				`ALTER DATABASE ` + name + ` SET default_transaction_read_only = on`,
+				`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`,
+			},
+			[]string{`ALTER DATABASE ` + name + ` RESET default_transaction_read_only`},
+		},
+	} {
+		execute(t, database.url(), statements.on...)
+		testdb.Eventually(t, how+": /readyz says that the database is read-only", func() bool {
+			status, body := Get(t, service.OpsURL+"/readyz")
+			return status == 503 && strings.Contains(body, "read-only") && strings.Contains(body, `"append"`) &&
+				strings.Contains(body, `"limits"`)
+		})
+		if a := send(); !a.unavailable() {
+			t.Errorf("%s: a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)
+		}
+		if metrics := service.metrics(t); !strings.Contains(metrics, `novelgate_ready{pool="append"} 0`) {
+			t.Errorf("%s: the metric does not say that commands cannot be carried out", how)
+		}
+		execute(t, database.url(), append([]string{`SET default_transaction_read_only = off`}, statements.off...)...)
+		testdb.Eventually(t, how+": /readyz is 200 again", func() bool {
+			status, _ := Get(t, service.OpsURL+"/readyz")
+			return status == 200
+		})
+		if a := send(); !a.succeeded() {
+			t.Errorf("%s: after it was ready again, a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)
+		}
+		if metrics := service.metrics(t); !strings.Contains(metrics, `novelgate_ready{pool="append"} 1`) {
+			t.Errorf("%s: the metric does not say that commands can be carried out", how)
+		}
+	}
+	wantComments(t, database.url(), 3)
+}
+
+// wantComments wants so many comments in the log, and projected.
+func wantComments(t *testing.T, databaseURL string, comments int) {
+	t.Helper()
+	testdb.Eventually(t, "the comments are projected", func() bool {
+		return value[int](t, databaseURL, `SELECT count(*) FROM posts`) == comments
+	})
+	if n := value[int](t, databaseURL, `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1'`); n != comments {
+		t.Errorf("%d comments in the log, want %d", n, comments)
+	}
+}
+
+// stalls are times for which this process, and so most likely everything else, stood still. What is promised of a
+// service cannot be wanted of that time.
+type stalls struct {
+	mu   sync.Mutex
+	list []stall
+}
+
+type stall struct {
+	from time.Time
+	took time.Duration
+}
+
+// watchStalls notes every stall until the test ends.
+func watchStalls(t testing.TB) *stalls {
+	t.Helper()
+	const (
+		pause       = 5 * time.Millisecond
+		worthNoting = 50 * time.Millisecond // goroutines wait as long for one another in any case
+	)
+	s, stop, stopped := &stalls{}, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				return
+			case <-time.After(pause):
+			}
+			now := time.Now()
+			if took := now.Sub(last) - pause; took > worthNoting {
+				s.mu.Lock()
+				s.list = append(s.list, stall{last, took})
+				s.mu.Unlock()
+			}
+			last = now
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-stopped })
+	return s
+}
+
+// late reports whether an answer came later than promised, without what the machine stood still.
+func (s *stalls) late(a answer) bool { return s.exceeds(promised, a.sent, a.took) }
+
+// exceeds reports whether something took longer than a promise, without what the machine stood still.
+func (s *stalls) exceeds(promise time.Duration, from time.Time, took time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	allowed, end := promise+busy, from.Add(took)
+	for _, stall := range s.list {
+		if stall.from.Before(end) && stall.from.Add(stall.took).After(from) {
+			allowed += stall.took
+		}
+	}
+	return took > allowed
 }

@@ -2,13 +2,17 @@ package e2e_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"novelgate/internal/testdb"
 )
 
 // pair is one command, sent to both replicas at once, and what came of it.
@@ -183,4 +187,144 @@ func metric(text, name string) string {
 		}
 	}
 	return "absent"
+}
+
+// TestKilledBesideAnother kills one of two replicas at a time, while both are used and either of them projects.
+func TestKilledBesideAnother(t *testing.T) {
+	t.Parallel()
+	database := startServer(t, nil)
+	replicas := startTwo(t, database.url())
+	wantChain := watchCheckpoints(t, database.url())
+	l := newLoad(t, newPartner(t, database.url()))
+	l.aim(replicas[:]...)
+	l.start(16)
+	kills, all := 2, replicas[:]
+	for kill := range kills {
+		l.book.await(150 + rand.IntN(200))
+		replicas[kill%2].kill()
+		l.book.await(100)
+		replicas[kill%2] = servePatiently(t, database.url())
+		all = append(all, replicas[kill%2])
+		l.aim(replicas[:]...)
+	}
+	l.book.await(100)
+	testdb.Eventually(t, "a replica meets another one at a checkpoint",
+		func() bool { return competed(all...) })
+	if seen := l.settle(t, replicas[0], database.url()); seen.unknown == 0 {
+		t.Error("no kill met a command on its way: this test has shown nothing")
+	}
+	t.Logf("%d kills, %d moves of checkpoints", kills, wantChain())
+}
+
+// TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. What it has accepted it answers;
+// what it refuses, by taking no connection, it has not carried out: the other replica does so, as if for the first
+// time.
+func TestDrainHandsOver(t *testing.T) {
+	t.Parallel()
+	database := startServer(t, nil)
+	replicas := startTwo(t, database.url())
+	l := newLoad(t, newPartner(t, database.url()))
+	var answered, refused atomic.Int64
+	var ended atomic.Bool
+	for sender := range 16 {
+		l.all.Go(func() {
+			var comments []*command
+			for n := 0; !ended.Load(); n++ {
+				c := l.next(fmt.Sprintf("%d-%d", sender, n), comments)
+				closing := sender%2 == 0 // the others use connections that stay open
+				a := l.send(l.book.t, replicas[0].URL, c.path, c.key, c.body, closing)
+				if a.refused() {
+					refused.Add(1)
+					// Not even by accident has the first replica carried it out.
+					if a = l.send(l.book.t, replicas[1].URL, c.path, c.key, c.body, true); a.header.Get("Idempotent-Replayed") != "" {
+						t.Errorf("%s %s was carried out by a replica that did not answer", c.path, c.key)
+					}
+				} else {
+					answered.Add(1)
+				}
+				l.book.enter(c, a)
+				if !a.succeeded() {
+					t.Errorf("%s %s: %d %v\n%s", c.path, c.key, a.status, a.err, a.body)
+					return
+				}
+			}
+		})
+	}
+	l.book.await(300)
+	began := time.Now()
+	replicas[0].signal(t, syscall.SIGTERM)
+	var again sync.WaitGroup
+	again.Go(func() {
+		for range 3 { // supervisors repeat it
+			time.Sleep(2 * time.Millisecond)
+			_ = replicas[0].cmd.Process.Signal(syscall.SIGTERM) // it may have ended by now
+		}
+	})
+	if code := replicas[0].wait(t); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	took := time.Since(began)
+	again.Wait()
+	handed := refused.Load()
+	testdb.Eventually(t, "commands go to the other replica",
+		func() bool { return refused.Load() >= handed+100 })
+	ended.Store(true)
+	l.all.Wait()
+	seen := l.book.reconcile(t, l.Partner, replicas[1], database.url())
+	if seen.unknown > 0 || answered.Load() == 0 {
+		t.Errorf("%d commands have no answer and %d were answered by the first replica, want none and some", seen.unknown,
+			answered.Load())
+	}
+	count := wantSoundLog(t, database.url())
+	replicas[1].metrics(t)
+	replicas[1].Stop(t)
+	t.Logf("drained in %v: %d answered by the first replica, %d handed over; %d events", took, answered.Load(),
+		refused.Load(), count)
+}
+
+// TestConnectionsStayBelowTheLimit: a replica under load, with readers, and with a projection that is rebuilt for newer
+// code, opens no more connections than it may, and gets everything done with them.
+func TestConnectionsStayBelowTheLimit(t *testing.T) {
+	t.Parallel()
+	for flags, limit := range map[string]int{"": 20, "--database-connections=15": 15} {
+		t.Run(flags, func(t *testing.T) {
+			t.Parallel()
+			database := startServer(t, nil)
+			l := newLoad(t, newPartner(t, database.url()))
+			arguments := []string{"--lanes", "2"}
+			if flags != "" {
+				arguments = append(arguments, flags)
+			}
+			service := serve(t, database.url(), arguments...)
+			l.aim(service)
+			l.start(16)
+			l.book.await(200)
+			execute(t, database.url(), `UPDATE projections SET generation = generation - 1 WHERE name = 'posts'`)
+			var readers sync.WaitGroup
+			for range 8 {
+				readers.Go(func() {
+					for range 40 {
+						if status, body := Get(t, service.URL+"/novels"); status != 200 {
+							t.Errorf("a page is answered with %d %s", status, body)
+							return
+						}
+					}
+				})
+			}
+			most := 0
+			testdb.Eventually(t, "the projection is rebuilt", func() bool {
+				most = max(most, value[int](t, database.url(),
+					`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`))
+				return value[bool](t, database.url(),
+					`SELECT EXISTS (SELECT FROM projection_rebuilds WHERE name = 'posts' AND phase = 'finished')`)
+			})
+			readers.Wait()
+			l.book.await(200)
+			l.stop()
+			if most > limit || most < limit/2 {
+				t.Errorf("%d connections, at most %d", most, limit)
+			}
+			l.book.reconcile(t, l.Partner, service, database.url())
+		})
+	}
 }

@@ -1,64 +1,294 @@
 package e2e_test
 
 import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"novelgate/internal/testdb"
+	"novelgate/internal/verifier"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
 )
 
-// TestErasedAuthor follows an erasure from the request of staff to what readers, the partner and the log of the service
-// show.
-func TestErasedAuthor(t *testing.T) {
-	t.Parallel()
-	s := Start(t, testdb.New(t), "--log-level", "debug")
-	ada := s.NewStaff(t)
-	d := newDesk(t, ada)
-	key := Key()
-	comment := Comment(d.hosted).With(Fields{"uuid": d.linked, "content": acceptedWords})
-	first := d.partner.Import(t, key, comment).WantPost(t, 201)
-	authors := "/api/admin/integrations/" + d.partner.IntegrationID + "/authors/"
+// What is planted about one author, and what is not about them.
+const (
+	plantedUUID    = "planted/uuid/7"
+	plantedName    = "PlantedName"
+	plantedWords   = "PlantedWords of the first, "
+	plantedMember  = "planted-member"
+	neighboursWord = "NeighboursWords"
+)
 
-	ada.Delete(t, authors+d.linked).WantInvalid(t, "reason")
-	ada.Delete(t, authors+"nobody?reason=r").WantProblem(t, 404, "not_found")
+// TestErasedForGood: what an author wrote is in no table and no dump afterwards, and no rebuild brings it back, while
+// pages keep the place, and histories that were exported before and after both verify, with our own tool and with that
+// of the independent verifier.
+func TestErasedForGood(t *testing.T) {
+	t.Parallel()
+	s := Start(t, testdb.New(t))
+	ada := s.NewStaff(t)
+	p := s.NewPartner(t)
+	title := Unique("Erased")
+	comment := Comment(title).With(Fields{"uuid": plantedUUID, "username": plantedName})
+	var posts []string
+	for _, number := range []string{"one", "two", "three"} {
+		posts = append(posts,
+			p.Import(t, Key(), comment.With(Fields{"content": plantedWords + number})).WantPost(t, 201).PostID)
+	}
+	p.Import(t, Key(), Comment(title).With(Fields{"content": neighboursWord})).WantPost(t, 201)
+	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/" + strings.ReplaceAll(plantedUUID, "/", "%2F")
+	ada.Put(t, author+"/member", Fields{"memberId": plantedMember}).WantJSON(t, 200, &struct{}{})
+	page := "/novels/" + strings.ReplaceAll(strings.ToLower(title), " ", "-") + "/discussion"
+	testdb.Eventually(t, "the page shows all comments", func() bool {
+		status, shown := Get(t, s.URL+page)
+		return status == 200 && strings.Count(shown, plantedWords) == len(posts) && strings.Contains(shown, neighboursWord) &&
+			strings.Contains(shown, plantedMember)
+	})
+
+	personal := []string{plantedUUID, plantedName, plantedWords, plantedMember}
+	dir := t.TempDir()
+	before, after := filepath.Join(dir, "before"), filepath.Join(dir, "after")
+	exportSigned(t, s, before)
+	held := testdb.Holding(t, s.DatabaseURL, personal...)
+	if len(held) < 4 {
+		t.Fatalf("the search finds what is planted in %v only", held)
+	}
+
 	var erased struct{ Comments, Decisions int }
-	awaitSealed(t, s.DatabaseURL)
-	ada.Delete(t, authors+d.linked+"?reason=asked").WantJSON(t, 200, &erased)
-	if erased.Comments != 2 || erased.Decisions != 1 {
+	ada.Delete(t, author+"?reason=asked").WantJSON(t, 200, &erased)
+	if erased.Comments != len(posts) || erased.Decisions != 1 {
 		t.Errorf("erased %+v", erased)
 	}
-	awaitSealed(t, s.DatabaseURL)
-	ada.Delete(t, authors+d.linked+"?reason=again").WantJSON(t, 200, &erased)
-	if erased.Comments != 0 || erased.Decisions != 0 {
-		t.Errorf("erased again: %+v", erased)
-	}
-	for _, id := range []string{d.post, first.PostID} {
-		testdb.Eventually(t, "readers see that the comment is erased", func() bool {
-			var seen struct {
-				Erased          bool
-				Content, Author any
-			}
-			ada.Get(t, "/api/posts/"+id).WantJSON(t, 200, &seen)
-			return seen.Erased && seen.Content == nil && seen.Author == nil
+	wantErased := func(when string) {
+		t.Helper()
+		testdb.Eventually(t, "the page shows, "+when+", that the comments are erased", func() bool {
+			status, shown := Get(t, s.URL+page)
+			return status == 200 && strings.Count(shown, "This comment was erased.") == len(posts) &&
+				strings.Contains(shown, neighboursWord) &&
+				!strings.Contains(shown, plantedWords) && !strings.Contains(shown, plantedName) &&
+				!strings.Contains(shown, plantedMember)
 		})
-	}
-	// A retry is answered as ever, and nothing is left to compare it with.
-	again := d.partner.Import(t, key, comment.With(Fields{"content": "Something else"}))
-	again.WantReplayed(t, true, false)
-	if got := again.WantPost(t, 200); got.PostID != first.PostID || got.ThreadID != first.ThreadID {
-		t.Errorf("a retry is answered with %+v", got)
-	}
-	// Whoever is blocked stays blocked.
-	awaitSealed(t, s.DatabaseURL)
-	out := s.CLI(t, "author", "erase", d.partner.Name, d.blocked, "--reason", "asked", "--vacuum", "--json")
-	if out.Code != 0 || !strings.Contains(out.Stdout, `"comments"`) {
-		t.Errorf("the command line: %+v", out)
-	}
-	d.partner.Import(t, Key(), Comment(d.hosted).With(Fields{"uuid": d.blocked})).WantProblem(t,
-		403, "author_blocked")
-	for _, planted := range []string{acceptedWords, d.linked, d.blocked} {
-		if strings.Contains(s.stdout.String()+s.stderr.String(), planted) {
-			t.Errorf("the log of the service names %s", planted)
+		for _, id := range posts {
+			if status, shown := Get(t, s.URL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {
+				t.Errorf("%s: the address of a comment answers %d", when, status)
+			}
+		}
+		if held := testdb.Holding(t, s.DatabaseURL, personal...); len(held) > 0 {
+			t.Errorf("%s: what was erased is still in %v", when, held)
 		}
 	}
+	wantErased("after the erasure")
+	for _, projection := range append(projections.All(), projections.Inline()...) {
+		if out := s.CLI(t, "projection", "rebuild", projection.Name()); out.Code != 0 {
+			t.Errorf("rebuild %s: %d\n%s", projection.Name(), out.Code, out.Stderr)
+		}
+	}
+	wantErased("after a rebuild of everything")
+	if held := testdb.Holding(t, s.DatabaseURL, neighboursWord); len(held) < 2 {
+		t.Errorf("what a neighbour wrote is in %v only", held)
+	}
+
+	exportSigned(t, s, after)
+	for bundle, want := range map[string]bool{before: true, after: false} {
+		if out := s.CLI(t, "events", "verify", bundle); out.Code != 0 || strings.Contains(out.Stdout, "WITHOUT A RECORD") {
+			t.Errorf("verify the bundle from %s the erasure: %d\n%s%s", filepath.Base(bundle), out.Code, out.Stdout, out.Stderr)
+		}
+		if _, err := verifier.Verify(bundle, ledgerStatus(t, s).VerifierKeys[0]); err != nil {
+			t.Errorf("the independent verifier rejects the bundle from %s the erasure: %v", filepath.Base(bundle), err)
+		}
+		if got := bundleHolds(t, bundle, plantedWords); got != want {
+			t.Errorf("the bundle from %s the erasure holds what was written: %v, want %v", filepath.Base(bundle), got, want)
+		}
+	}
+	if out := s.CLI(t, "events", "verify", after, "--against", before); out.Code != 0 {
+		t.Errorf("verify the newer bundle against the older: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
+	}
+}
+
+// exportSigned exports the history once a checkpoint covers all of it.
+func exportSigned(t *testing.T, s *Service, dir string) {
+	t.Helper()
+	awaitSigned(t, s)
+	if out := s.CLI(t, "events", "export", dir); out.Code != 0 {
+		t.Fatalf("export: %d\n%s", out.Code, out.Stderr)
+	}
+}
+
+// bundleHolds reports whether a file of a bundle holds a text.
+func bundleHolds(t *testing.T, dir, text string) (held bool) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		held = held || strings.Contains(string(content), text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+// TestEraseBesideAnUnfinishedRebuild: what a rebuild that was interrupted has built keeps what an erased author wrote.
+// The command says so, and with which commands that goes.
+func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
+	t.Parallel()
+	s := Start(t, testdb.New(t))
+	p := s.NewPartner(t)
+	comment := Comment(Unique("Erased")).With(Fields{
+		"uuid": plantedUUID, "username": plantedName, "content": plantedWords,
+	})
+	p.Import(t, Key(), comment).WantPost(t, 201)
+	testdb.Eventually(t, "the author is in authors", func() bool {
+		return slices.Contains(testdb.Holding(t, s.DatabaseURL, plantedName), "public.authors.display_name")
+	})
+	interruptRebuild(t, s.DatabaseURL)
+	holds := func() bool {
+		return slices.Contains(testdb.Holding(t, s.DatabaseURL, plantedName), "authors_2.authors.display_name")
+	}
+	if !holds() {
+		t.Fatal("the interrupted rebuild has left nothing")
+	}
+
+	out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked")
+	if out.Code != 0 || strings.Count(out.Stderr, "\n") != 1 ||
+		!strings.Contains(out.Stderr, "novelgate projection rebuild authors") ||
+		!strings.Contains(out.Stderr, "novelgate projection discard authors") {
+		t.Errorf("beside an unfinished rebuild: %+v", out)
+	}
+	if !holds() {
+		t.Error("the warning is wrong: nothing is kept")
+	}
+	if out := s.CLI(t, "projection", "rebuild", "authors"); out.Code != 0 {
+		t.Errorf("go on with the rebuild: %+v", out)
+	}
+	testdb.Eventually(t, "nothing is kept any more",
+		func() bool { return len(testdb.Holding(t, s.DatabaseURL, plantedName)) == 0 })
+	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "again"); out.Code != 0 || out.Stderr != "" {
+		t.Errorf("without an unfinished rebuild: %+v", out)
+	}
+}
+
+// interruptRebuild begins to rebuild authors and ends once it has written rows.
+func interruptRebuild(t *testing.T, databaseURL string) {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	_, err = rebuild.Run(ctx, rebuild.Config{
+		Pool: pool, Projection: projections.Authors{}, Logger: slog.New(slog.DiscardHandler),
+		Progress: func(at rebuild.Progress) {
+			if at.Done > 0 {
+				interrupt()
+			}
+		},
+	})
+	if err == nil {
+		t.Fatal("the rebuild was not interrupted")
+	}
+}
+
+// TestVacuumAfterErasure: --vacuum waits for the tables to forget, says so when they do not, and leaves nothing in them
+// nor in the statistics that were made of them before.
+func TestVacuumAfterErasure(t *testing.T) {
+	t.Parallel()
+	s, p := writtenAndAnalysed(t, Fields{"uuid": "neighbour", "username": neighboursWord, "content": "text"},
+		Fields{"uuid": "another", "username": "Another", "content": "text"})
+	tables := func() []string {
+		return slices.DeleteFunc(testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords),
+			func(place string) bool {
+				return strings.HasPrefix(place, "pg_dump of ")
+			})
+	}
+	want := []string{
+		"public.authors.display_name", "public.authors.external_uuid", "public.events.personal",
+		"statistics of public.authors.display_name", "statistics of public.authors.external_uuid",
+	}
+	if diff := cmp.Diff(want, tables()); diff != "" {
+		t.Fatalf("before the erasure (-want +got)\n%s", diff)
+	}
+
+	execute(t, s.DatabaseURL,
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
+	testdb.Eventually(t, "a projection that has failed is the only one that is behind", func() bool {
+		refused := s.Refused(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked", "--vacuum")
+		return strings.Contains(refused.Stderr,
+			"the author is erased, but the files were not freed, because these projections have not applied it "+
+				"yet: authors. ") &&
+			strings.Contains(refused.Stderr, "--vacuum once `novelgate projection list`") &&
+			strings.Contains(refused.Stderr, "`novelgate projection retry authors`")
+	})
+	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked"); out.Code != 0 ||
+		!strings.Contains(out.Stderr, "authors has stopped and shows what was erased") {
+		t.Errorf("without --vacuum: %+v", out)
+	}
+	if out := s.CLI(t, "projection", "retry", "authors"); out.Code != 0 {
+		t.Fatalf("retry: %+v", out)
+	}
+	testdb.Eventually(t, "the repetition frees what is left", func() bool {
+		return s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked", "--vacuum").Code == 0
+	})
+	if held := tables(); len(held) > 0 {
+		t.Errorf("what was erased is still in %v", held)
+	}
+	if held := testdb.Holding(t, s.DatabaseURL, neighboursWord); !slices.Contains(held,
+		"statistics of public.authors.display_name") {
+		t.Errorf("what a neighbour wrote is in %v only", held)
+	}
+}
+
+// TestVacuumOfAnEmptyTable: of a table that an erasure has left empty PostgreSQL keeps the statistics. A rebuild makes
+// a table without.
+func TestVacuumOfAnEmptyTable(t *testing.T) {
+	t.Parallel()
+	another := plantedUUID + "/another"
+	s, p := writtenAndAnalysed(t, Fields{"uuid": another, "username": plantedName, "content": plantedWords})
+	for _, erase := range [][]string{{another}, {plantedUUID, "--vacuum"}} {
+		testdb.Eventually(t, erase[0]+" is erased", func() bool {
+			return s.CLI(t, append([]string{"author", "erase", p.Name, "--reason", "asked"}, erase...)...).Code == 0
+		})
+	}
+	want := []string{"statistics of public.authors.display_name", "statistics of public.authors.external_uuid"}
+	if diff := cmp.Diff(want, testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords)); diff != "" {
+		t.Errorf("after the erasure (-want +got)\n%s", diff)
+	}
+	if out := s.CLI(t, "projection", "rebuild", "authors"); out.Code != 0 {
+		t.Errorf("rebuild: %+v", out)
+	}
+	if held := testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords); len(held) > 0 {
+		t.Errorf("after the rebuild what was erased is still in %v", held)
+	}
+}
+
+// writtenAndAnalysed starts a service with comments of the planted author and of others, of which the database has made
+// statistics.
+func writtenAndAnalysed(t *testing.T, others ...Fields) (*Service, *Partner) {
+	t.Helper()
+	s := Start(t, testdb.New(t))
+	p := s.NewPartner(t)
+	comment := Comment(Unique("Erased"))
+	planted := Fields{"uuid": plantedUUID, "username": plantedName, "content": plantedWords}
+	for _, fields := range append(others, planted) {
+		for range 2 { // what is there more than once is a common value
+			p.Import(t, Key(), comment.With(fields)).WantPost(t, 201)
+		}
+	}
+	s.Projected(t, []any{new(int)},
+		`SELECT 1 FROM projections HAVING bool_and((transaction_id, position) = (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`)
+	execute(t, s.DatabaseURL, `ANALYZE`)
+	return s, p
 }

@@ -1,15 +1,207 @@
 package e2e_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/internal/testdb"
 )
+
+// newPartner takes a partner on, with both capabilities and limits out of the way. flags are added.
+func newPartner(t testing.TB, databaseURL string, flags ...string) *Partner {
+	t.Helper()
+	staff := Attach("")
+	staff.DatabaseURL = databaseURL
+	made := staff.CreateIntegration(t, Unique("partner"), append([]string{
+		"--capability", "novels", "--capability", "posts", "--posts-per-minute", "10000000", "--novels-per-minute",
+		"10000000",
+	}, flags...)...)
+	t.Cleanup(staff.http.CloseIdleConnections)
+	return &Partner{NewIntegration: made, Service: staff}
+}
+
+// answer is what came of one request.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	err    error // no whole answer came
+	sent   time.Time
+	took   time.Duration
+}
+
+// send sends a command to the service at base, once, and fails no test when no answer comes. An error may hold no
+// secret.
+func (p *Partner) send(t testing.TB, base, path, key string, body []byte, closing bool) (a answer) {
+	a.sent = time.Now()
+	defer func() { a.took = time.Since(a.sent) }()
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+path, bytes.NewReader(body))
+	if err != nil {
+		a.err = err
+		return a
+	}
+	request.GetBody = nil // so that the client does not repeat it by itself
+	request.Close = closing
+	request.Header.Set("Authorization", "Bearer "+p.APIKey)
+	request.Header.Set("Idempotency-Key", key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := p.Service.http.Do(request)
+	if err != nil {
+		a.err = err
+		return a
+	}
+	defer func() { _ = response.Body.Close() }()
+	a.status, a.header = response.StatusCode, response.Header
+	a.body, a.err = io.ReadAll(response.Body)
+	if a.status >= http.StatusBadRequest {
+		wantNoSecret(t, "an error", a.body)
+	}
+	return a
+}
+
+// succeeded reports whether the command was acknowledged.
+func (a answer) succeeded() bool {
+	return a.err == nil && (a.status == http.StatusCreated || a.status == http.StatusOK)
+}
+
+// unavailable reports whether the answer is the one for a database that is away, as it has to be: 503 with Retry-After.
+func (a answer) unavailable() bool {
+	return a.err == nil && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "" &&
+		bytes.Contains(a.body, []byte(`"code":"unavailable"`))
+}
+
+// refused reports whether the connection was not taken: nothing listens there any more, or one that was open has ended
+// before an answer.
+func (a answer) refused() bool {
+	return a.status == 0 && errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNREFUSED) ||
+		errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
+}
+
+// command is one command and what is known of its fate.
+type command struct {
+	path, key string
+	title     string
+	body      []byte
+	parent    *command // the comment that this one replies to
+
+	tries    int
+	created  bool         // one of the answers was 201
+	answered *identifiers // nil while nothing was acknowledged
+}
+
+// identifiers are what an answer names, whichever operation it is about.
+type identifiers struct {
+	NovelID      uuid.UUID  `json:"novelId"`
+	Slug         string     `json:"slug"`
+	PostID       uuid.UUID  `json:"postId"`
+	ThreadID     uuid.UUID  `json:"threadId"`
+	ParentPostID *uuid.UUID `json:"parentPostId"`
+	URL          string     `json:"url"`
+}
+
+// stream is the stream that holds the command's own event.
+func (i *identifiers) stream() uuid.UUID {
+	if i.PostID != uuid.Nil {
+		return i.PostID
+	}
+	return i.NovelID
+}
+
+func (i *identifiers) equal(other *identifiers) bool {
+	a, b := *i, *other
+	parents := a.ParentPostID == nil && b.ParentPostID == nil ||
+		a.ParentPostID != nil && b.ParentPostID != nil && *a.ParentPostID == *b.ParentPostID
+	a.ParentPostID, b.ParentPostID = nil, nil
+	return parents && a == b
+}
+
+// deliveryBook is a partner's own record of what it has sent and what it was told.
+type deliveryBook struct {
+	t testing.TB
+
+	mu           sync.Mutex
+	commands     []*command
+	acknowledged int
+	statuses     map[int]int // 0: no answer
+	surprises    int
+}
+
+func newDeliveryBook(t testing.TB) *deliveryBook { return &deliveryBook{t: t, statuses: map[int]int{}} }
+
+// enter records an answer.
+func (l *deliveryBook) enter(c *command, a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.tries++; c.tries == 1 {
+		l.commands = append(l.commands, c)
+	}
+	if a.err != nil {
+		a.status = 0
+	}
+	l.statuses[a.status]++
+	if !a.succeeded() {
+		if a.err == nil && !a.unavailable() {
+			l.surprise("%s %s is answered with %d, want 200, 201 or 503 unavailable\n%s", c.path, c.key, a.status, a.body)
+		}
+		return
+	}
+	var got identifiers
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		l.surprise("%s %s: %v\n%s", c.path, c.key, err, a.body)
+		return
+	}
+	if a.status == http.StatusCreated {
+		if c.created {
+			l.surprise("%s %s is created twice", c.path, c.key)
+		}
+		c.created = true
+	}
+	if c.answered == nil {
+		c.answered = &got
+		l.acknowledged++
+		return
+	}
+	if !c.answered.equal(&got) {
+		l.surprise("%s %s is answered with %+v, and before with %+v", c.path, c.key, got, *c.answered)
+	}
+}
+
+// surprise fails the test, loudly a few times only.
+func (l *deliveryBook) surprise(format string, args ...any) {
+	if l.surprises++; l.surprises <= 10 {
+		l.t.Errorf(format, args...)
+	}
+}
+
+// await waits until n more commands are acknowledged.
+func (l *deliveryBook) await(n int) {
+	l.t.Helper()
+	_, before := l.count()
+	testdb.Eventually(l.t, "commands are acknowledged", func() bool {
+		_, acknowledged := l.count()
+		return acknowledged >= before+n
+	})
+}
+
+func (l *deliveryBook) count() (sent, acknowledged int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.commands), l.acknowledged
+}
 
 // load is a partner platform with some connections: comments on known novels and on new ones, replies, upserts. What
 // gets no answer is repeated with the same key half of the time, and left in the dark otherwise.

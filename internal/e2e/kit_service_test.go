@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/testdb"
 )
@@ -221,4 +224,103 @@ func (s *Service) metrics(t testing.TB) string {
 	}
 	wantNoSecret(t, "/metrics", []byte(body))
 	return body
+}
+
+// lease is the service that the tests of this process share. The first test that asks starts it and the last one that
+// leaves stops it, so that nothing outlives the tests, also when only one of them is run.
+var lease struct {
+	mu      sync.Mutex
+	users   int
+	life    *lifetime
+	service *Service
+}
+
+// Shared returns a service on a database of its own, shared with all other tests that call Shared. Isolation comes from
+// an integration per test, titles that are used once, and limits high enough to stay out of the way.
+func Shared(t testing.TB) *Service {
+	t.Helper()
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	if lease.users == 0 {
+		lease.life = &lifetime{TB: t}
+		defer func() {
+			if lease.service == nil { // Start has failed and is unwinding
+				lease.life.end(t)
+			}
+		}()
+		lease.service = Start(lease.life, testdb.New(lease.life))
+	}
+	lease.users++
+	service := lease.service
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the newest lines of the shared service's log:\n%s", service.said())
+		}
+		leave(t)
+	})
+	return service
+}
+
+func leave(t testing.TB) {
+	lease.mu.Lock()
+	defer lease.mu.Unlock()
+	lease.users--
+	if lease.users == 0 {
+		lease.service = nil
+		lease.life.end(t)
+	}
+}
+
+// lifetime is a testing.TB whose cleanups run when end is called, not when the test ends that began it.
+type lifetime struct {
+	testing.TB
+	cleanups []func()
+}
+
+// Cleanup registers f to run at end, last one first.
+func (l *lifetime) Cleanup(f func()) { l.cleanups = append(l.cleanups, f) }
+
+// end runs the cleanups on behalf of t.
+func (l *lifetime) end(t testing.TB) {
+	l.TB = t
+	for len(l.cleanups) > 0 {
+		last := len(l.cleanups) - 1
+		f := l.cleanups[last]
+		l.cleanups = l.cleanups[:last]
+		f()
+	}
+}
+
+// awaitSealed waits until the ledger has signed all that is on record.
+func awaitSealed(t testing.TB, databaseURL string) {
+	t.Helper()
+	testdb.Eventually(t, "everything is sealed and signed", func() bool {
+		return value[bool](t, databaseURL, `SELECT (SELECT count(*) FROM public.events) =
+			(SELECT coalesce(max(tree_size), 0) FROM public.ledger_checkpoints)`)
+	})
+}
+
+// Projected polls the analytics tables with the query until it returns a row, scans that row into into, and returns.
+// Asynchronous projections get a generous time: this is about what they hold, not how fast, and a transaction that
+// another test holds open in the same PostgreSQL delays them.
+func (s *Service) Projected(t testing.TB, into []any, query string, args ...any) {
+	t.Helper()
+	ctx := context.Background()
+	connection, err := pgx.Connect(ctx, s.DatabaseURL)
+	if err != nil {
+		t.Fatalf("connect to the database: %v", err)
+	}
+	defer func() { _ = connection.Close(ctx) }()
+	testdb.Eventually(t, query, func() bool {
+		err := connection.QueryRow(ctx, query, args...).Scan(into...)
+		switch {
+		case err == nil:
+			return true
+		case errors.Is(err, pgx.ErrNoRows):
+			return false
+		default:
+			t.Fatalf("query the analytics tables: %v\n%s", err, query)
+			return false
+		}
+	})
 }

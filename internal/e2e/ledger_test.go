@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
+	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/testdb"
 )
 
@@ -213,4 +216,131 @@ func TestExportAndVerify(t *testing.T) {
 	verify(1, `"kind": "changed"`, "--json")
 	verify(0, `"projections": []`, "--json", "--no-projections")
 	verify(0, "everything agrees", "--no-projections")
+}
+
+// TestVerifyContinuingBundle: where verification begins is said by whoever verifies, and not by the bundle; what was
+// not verified is said, too.
+func TestVerifyContinuingBundle(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(5000)
+	dir := t.TempDir()
+	older, newer := filepath.Join(dir, "older"), filepath.Join(dir, "newer")
+	novelgate := func(code int, want []string, args ...string) {
+		t.Helper()
+		out := RunCLI(t, l.URL, append([]string{"events"}, args...)...)
+		if out.Code != code {
+			t.Errorf("events %v ended with %d, want %d", args, out.Code, code)
+		}
+		for _, want := range want {
+			if !strings.Contains(out.Stdout+out.Stderr, want) {
+				t.Errorf("events %v does not say %q:\n%s%s", args, want, out.Stdout, out.Stderr)
+			}
+		}
+	}
+	novelgate(0, nil, "export", older)
+	l.Append(100)
+	novelgate(0, []string{"1004 events from log index 4096 on"}, "export", newer, "--since", older)
+	novelgate(0, []string{"everything agrees\n"}, "verify", older, newer)
+	novelgate(1, []string{
+		"begins elsewhere: with log index 4096", "from log index 0 on", "bundles in front of it", "--first-log-index 4096",
+	}, "verify", newer)
+	novelgate(1, []string{"begins elsewhere: with log index 4096", "from log index 8192 on"}, "verify", newer,
+		"--first-log-index", "8192")
+	novelgate(1, []string{"begins elsewhere: with log index 0", "leave --first-log-index out"}, "verify", older,
+		"--first-log-index", "4096")
+	novelgate(0, []string{"everything agrees from log index 4096 on", "4096 entries in front of log index 4096"}, "verify",
+		newer, "--first-log-index", "4096")
+	novelgate(0, []string{`"unverified": 4096`}, "verify", newer, "--first-log-index", "4096", "--json")
+
+	manifest := filepath.Join(older, "manifest.json")
+	text, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(manifest,
+		[]byte(strings.Replace(string(text), `"firstLogIndex": 0`, `"firstLogIndex": 4096`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	novelgate(1, []string{"begins elsewhere: with log index 4096"}, "verify", older)
+}
+
+// TestVerifyErasedWithoutRecord: words that are gone without a record of it are no fault, and are said to be gone.
+func TestVerifyErasedWithoutRecord(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(50)
+	l.Exec(`ALTER TABLE events DISABLE TRIGGER USER`)
+	l.Exec(`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
+		WHERE position IN (11, 12) AND personal IS NOT NULL`)
+	l.Exec(`ALTER TABLE events ENABLE TRIGGER USER`)
+	out := RunCLI(t, l.URL, "events", "verify", "--no-projections")
+	if out.Code != 0 || !strings.Contains(out.Stdout, "WITHOUT A RECORD") ||
+		!strings.Contains(out.Stdout, "2 erased events, the first at log index 11,") {
+		t.Errorf("it ends with %d: %s%s", out.Code, out.Stdout, out.Stderr)
+	}
+	out = RunCLI(t, l.URL, "events", "verify", "--no-projections", "--json")
+	if out.Code != 0 || !strings.Contains(out.Stdout, `"erasedWithoutRecord": 2`) ||
+		!strings.Contains(out.Stdout, `"firstErasedWithoutRecord": 11`) {
+		t.Errorf("it ends with %d: %s%s", out.Code, out.Stdout, out.Stderr)
+	}
+}
+
+// TestEventsTail follows the log from another process until it is interrupted, which is how it ends well.
+func TestEventsTail(t *testing.T) {
+	t.Parallel()
+	database := testdb.New(t)
+	publish := func(title string) {
+		if out := RunCLI(t, database, "novel", "publish", title); out.Code != 0 {
+			t.Fatal(out.Stderr)
+		}
+	}
+	publish("Before")
+	cmd := exec.CommandContext(t.Context(), Binary(t), "events", "tail", "--json", "--from",
+		"2000-01-01T00:00:00Z", "--type", "novel.created.v1")
+	cmd.Env = append(cmd.Environ(), "NOVELGATE_DATABASE_URL="+database)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	for _, want := range []string{"Before", "After"} {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			t.Fatalf("%v: %s", err, stderr.String())
+		}
+		var event struct {
+			Type string
+			Data struct{ Title string }
+		}
+		if err := json.Unmarshal(line, &event); err != nil || event.Type != "novel.created.v1" || event.Data.Title != want {
+			t.Errorf("got %s, %v; want the novel %q", line, err, want)
+		}
+		if want == "Before" {
+			publish("After")
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after an interrupt: %v: %s", err, stderr.String())
+	}
+	var entries []struct {
+		Route        string
+		RowsReturned *int
+	}
+	out := RunCLI(t, database, "events", "access-log", "--json")
+	if err := json.Unmarshal([]byte(out.Stdout), &entries); err != nil {
+		t.Fatalf("%v: %s", err, out.Stdout)
+	}
+	if tail := entries[len(entries)-1]; tail.Route != "novelgate events tail" || tail.RowsReturned == nil ||
+		*tail.RowsReturned != 2 {
+		t.Errorf("on record: %+v", tail)
+	}
 }

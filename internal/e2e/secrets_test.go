@@ -2,12 +2,16 @@ package e2e_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"novelgate/docs"
 	"novelgate/internal/apikey"
@@ -362,4 +366,90 @@ func (s *spy) crash(partner *Partner) {
 	}
 	s.service.kill()
 	all.Wait()
+}
+
+// mayHoldWords are the places that people's words may be in: `personal` of the log, which can be erased, and the read
+// models of comments and their authors.
+var mayHoldWords = []string{"public.events.personal.", "pg_dump of public.events.", "public.posts.", "public.authors."}
+
+// wantTablesClean looks wherever the database may keep something: keys are nowhere, refused words neither, and accepted
+// words only where they belong.
+func wantTablesClean(t *testing.T, databaseURL string, s *spy) {
+	t.Helper()
+	if held := testdb.Holding(t, databaseURL, append(s.secrets(), refusedWords, headerWords)...); len(held) > 0 {
+		t.Errorf("a key or refused words are in %v", held)
+	}
+	holding := testdb.Holding(t, databaseURL, acceptedWords)
+	for _, name := range holding {
+		if !slices.ContainsFunc(mayHoldWords, func(place string) bool { return strings.Contains(name+".", place) }) {
+			t.Errorf("%s holds what a comment says", name)
+		}
+	}
+	if !slices.Contains(holding, "public.events.personal") {
+		t.Errorf("the search does not find the comments in public.events.personal, only in %v", holding)
+	}
+	// Of each key that was issued there is the SHA-256, and of no guess.
+	var wanted []string
+	for _, key := range s.keys {
+		wanted = append(wanted, fmt.Sprintf("%x", sha256.Sum256([]byte(key))))
+	}
+	slices.Sort(wanted)
+	stored := value[[]string](t, databaseURL, `SELECT array_agg(hash ORDER BY hash COLLATE "C") FROM (SELECT encode(key_hash, 'hex') AS hash
+		FROM (SELECT key_hash FROM api_keys UNION ALL SELECT key_hash FROM person_keys) AS keys) AS hashes`)
+	if diff := cmp.Diff(wanted, stored); diff != "" {
+		t.Errorf("stored hashes (-keys +tables)\n%s", diff)
+	}
+}
+
+// planted marks everything that a person wrote or is: the tests put it into every comment, user name and external uuid.
+const planted = "PLANTED-WORDS-OF-A-PERSON"
+
+// secret matches what must appear nowhere but in its own place.
+var secret = regexp.MustCompile(planted + `|` + apikey.Pattern + `|(?i:bearer)\s+ng[a-z]_|PLANTED-DATABASE-PASSWORD`)
+
+// wantNoSecret fails the test when a log, a metric or an error gives something away. where names it.
+func wantNoSecret(t testing.TB, where string, text []byte) {
+	t.Helper()
+	if found := secret.FindIndex(text); found != nil {
+		line := text[bytes.LastIndexByte(text[:found[0]], '\n')+1:]
+		if end := bytes.IndexByte(line, '\n'); end >= 0 {
+			line = line[:end]
+		}
+		t.Errorf("%s gives away %q in\n%.600s", where, text[found[0]:found[1]], line)
+	}
+}
+
+func TestSecretsAreRecognised(t *testing.T) {
+	t.Parallel()
+	key, err := apikey.New(apikey.Partner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"key=" + key.Reveal(), "Authorization: Bearer ngp_short", "content: " + planted} {
+		if !secret.MatchString(text) {
+			t.Errorf("%q passes", text)
+		}
+	}
+	if secret.MatchString("Send the API key as Authorization: Bearer <API key>. " + key.String()) {
+		t.Error("a redacted key does not pass")
+	}
+}
+
+func newKey(t *testing.T, kind apikey.Kind) string {
+	t.Helper()
+	secret, err := apikey.New(kind)
+	if err != nil {
+		t.Fatalf("make key: %v", err)
+	}
+	return secret.Reveal()
+}
+
+// tamper changes one character in the middle of the key.
+func tamper(key string) string {
+	i := len(key) / 2
+	replacement := "A"
+	if key[i] == 'A' {
+		replacement = "B"
+	}
+	return key[:i] + replacement + key[i+1:]
 }

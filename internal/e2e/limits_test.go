@@ -1,7 +1,10 @@
 package e2e_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -129,67 +132,6 @@ func TestWhatCountsAsAPost(t *testing.T) {
 	}
 }
 
-func TestWhatCountsAsACreation(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	foreign, canonical := Unique("Foreign"), Unique("Canonical")
-	s.NewPartner(t).Upsert(t, Key(), Fields{"novel": foreign}).WantNovel(t, 201)
-	s.Moderate(t, "publish", canonical)
-
-	p, _ := limited(t, s, Fields{"novelsPerMinute": 2, "postsPerMinute": 1000})
-	first, byComment, refused := Unique("First"), Unique("By a comment"), Unique("Refused")
-	p.Upsert(t, "first", Fields{"novel": first}).WantNovel(t, 201)
-	free := func() { // none of these is a creation
-		t.Helper()
-		p.Upsert(t, "first", Fields{"novel": first}).WantNovel(t, 200)
-		p.Upsert(t, Key(), everything(first)).WantNovel(t, 200)
-		p.Upsert(t, Key(), everything(foreign)).WantNovel(t, 200)
-		p.Upsert(t, Key(), everything(canonical)).WantNovel(t, 200)
-		p.Upsert(t, Key(), Fields{"novel": ""}).WantInvalid(t, "novel")
-		p.Import(t, Key(), Comment(canonical)).WantPost(t, 201)
-	}
-	free()
-	free()
-	p.Import(t, "k", Comment(byComment)).WantPost(t, 201)
-
-	wantLimited(t, p.Upsert(t, "later", Fields{"novel": refused}), "novels")
-	p.Import(t, "later", Comment(refused)).WantProblem(t, 429, "rate_limited")
-	s.Refused(t, "novel", "show", refused)
-	free()
-	p.Import(t, "k", Comment(byComment)).WantPost(t, 200)
-	p.Import(t, Key(), Comment(byComment)).WantPost(t, 201)
-
-	// The refusals have not used their keys.
-	s.Integration(t, "limit", p.IntegrationID, "--novels-per-minute", "1000")
-	testdb.Eventually(t, "the raised limit is effective", func() bool {
-		return p.Import(t, "later", Comment(refused)).Status == http.StatusCreated
-	})
-	response := p.Upsert(t, "later", Fields{"novel": refused})
-	response.WantReplayed(t, false, false)
-	response.WantNovel(t, 200)
-}
-
-func TestLimitsBelongToTheIntegration(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	p, title := limited(t, s, Fields{"postsPerMinute": 2, "novelsPerMinute": 1})
-	other, _ := limited(t, s, Fields{"postsPerMinute": 2, "novelsPerMinute": 1})
-	second := &Partner{NewIntegration: p.NewIntegration, Service: s}
-	second.APIKey = s.IssueKey(t, p.IntegrationID).APIKey
-
-	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
-	second.Import(t, Key(), Comment(title)).WantPost(t, 201)
-	wantLimited(t, p.Import(t, Key(), Comment(title)), "posts")
-	wantLimited(t, second.Import(t, Key(), Comment(title)), "posts")
-
-	// the other operation is free
-	p.Upsert(t, Key(), Fields{"novel": Unique("One")}).WantNovel(t, 201)
-	wantLimited(t, second.Upsert(t, Key(), Fields{"novel": Unique("Two")}), "novels")
-
-	other.Import(t, Key(), Comment(title)).WantPost(t, 201)
-	other.Upsert(t, Key(), Fields{"novel": Unique("Three")}).WantNovel(t, 201)
-}
-
 func TestUpdatesCanBeLimited(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
@@ -226,14 +168,126 @@ func TestUpdatesCanBeLimited(t *testing.T) {
 	}
 }
 
-func TestLimitIsSharedByReplicas(t *testing.T) {
+const maxBody = 32_768
+
+// padded returns the body made exactly so many bytes long by white space, at its end or at its beginning.
+func padded(t *testing.T, body []byte, length int, before bool) []byte {
+	t.Helper()
+	space := bytes.Repeat([]byte(" "), length-len(body))
+	if before {
+		return append(space, body...)
+	}
+	return append(body, space...)
+}
+
+func TestBodyOfExactlyTheLimitPasses(t *testing.T) {
 	t.Parallel()
-	database := testdb.New(t)
-	replicas := []*Service{Start(t, database), Start(t, database)}
-	p, title := limited(t, replicas[0], Fields{"postsPerMinute": 10})
-	answers := together(40, func(i int) Response {
-		at := &Partner{NewIntegration: p.NewIntegration, Service: replicas[i%2]}
-		return at.Import(t, Key(), Comment(title))
-	})
-	wantStatuses(t, map[int]int{201: 10, 429: 30}, answers)
+	p := Shared(t).NewPartner(t)
+	for _, path := range []string{NovelsPath, PostsPath} {
+		for _, before := range []bool{false, true} {
+			for _, chunked := range []bool{false, true} {
+				body := Comment(Unique("Exactly")).JSON(t)
+				request := p.Request(path, Key(), padded(t, body, maxBody, before))
+				request.Chunked = chunked
+				if response := p.Service.Send(t, request); response.Status != 201 {
+					t.Errorf("%s: status %d, want 201\n%s", path, response.Status, response.Body)
+				}
+				body = Comment(Unique("One more")).JSON(t)
+				request = p.Request(path, Key(), padded(t, body, maxBody+1, before))
+				request.Chunked = chunked
+				p.Service.Send(t, request).WantProblem(t, 413, "payload_too_large")
+			}
+		}
+	}
+}
+
+// TestHeaderLimits: the longest headers that partners send through proxies are accepted, larger ones refused.
+func TestHeaderLimits(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewPartner(t)
+	title := Unique("Headers")
+	usual := http.Header{
+		"Traceparent":     {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+		"Tracestate":      {strings.Repeat("t", 512)},
+		"X-Request-Id":    {strings.Repeat("r", 128)},
+		"X-Forwarded-For": {strings.Repeat("2001:db8:85a3:8d3:1319:8a2e:370:7348, ", 5) + "192.0.2.1"},
+		"User-Agent":      {strings.Repeat("u", 300)},
+		"Cookie":          {"session=" + strings.Repeat("c", 4096)},
+	}
+	for i := range 40 {
+		usual.Set(fmt.Sprintf("X-Proxy-%d", i), "value")
+	}
+	many := http.Header{}
+	for i := range 65 {
+		many.Set(fmt.Sprintf("A%d", i), "")
+	}
+	send := func(header http.Header) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Service.URL+PostsPath,
+			bytes.NewReader(Comment(title).JSON(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = header.Clone()
+		request.Header.Set("Authorization", "Bearer "+p.APIKey)
+		request.Header.Set("Idempotency-Key", Key()+strings.Repeat("k", 255-len(Key())))
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if status := send(usual); status != http.StatusCreated {
+		t.Errorf("usual headers: status %d, want 201", status)
+	}
+	for name, header := range map[string]http.Header{
+		"fields": many, "bytes": {"Cookie": {strings.Repeat("c", 8<<10)}},
+	} {
+		if status := send(header); status != http.StatusRequestHeaderFieldsTooLarge {
+			t.Errorf("too many %s: status %d, want 431", name, status)
+		}
+	}
+}
+
+// TestUnreadBodiesHoldNoConnection: a connection whose request has a body that no route reads, and that does not
+// arrive, is answered and closed long before the 15 s that a body may take. Otherwise clients without a key would hold
+// all connections.
+func TestUnreadBodiesHoldNoConnection(t *testing.T) {
+	t.Parallel()
+	const wait = 10 * time.Second
+	service := Start(t, testdb.New(t))
+	address := strings.TrimPrefix(service.URL, "http://")
+	stream := "Accept: application/x-ndjson\r\nAuthorization: Bearer " + service.NewAuditor(t).APIKey + "\r\n"
+	for _, line := range []string{
+		"GET /healthz", "HEAD /readyz", "GET /novels", "GET /novels/none", "GET /assets/none", "GET /ledger/checkpoint",
+		"GET /openapi.yaml", "GET /api/events", "GET /api/events?limit=1", "GET /none", "OPTIONS *",
+		"OPTIONS /novels", "POST /healthz", "POST /none", "POST /api/integrations/posts", "POST /api/admin/integrations",
+	} {
+		for _, field := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
+			t.Run(line+" "+field, func(t *testing.T) {
+				t.Parallel()
+				conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close() //nolint:errcheck // it has been read
+				if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
+					t.Fatal(err)
+				}
+				head := line + " HTTP/1.1\r\nHost: x\r\n" + field + "\r\n"
+				if strings.Contains(line, "limit=1") {
+					head += stream
+				}
+				if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(conn)
+				if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
+					line, _, _ := strings.Cut(string(answer), "\r\n")
+					t.Errorf("the answer is %q, and the connection open after %s: %v", line, wait, err)
+				}
+			})
+		}
+	}
 }

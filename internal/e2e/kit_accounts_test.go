@@ -1,0 +1,314 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Fields is a JSON object under construction.
+type Fields map[string]any
+
+// With returns a copy with the other fields added or replaced.
+func (f Fields) With(other Fields) Fields {
+	joined := make(Fields, len(f)+len(other))
+	for _, part := range []Fields{f, other} {
+		for name, value := range part {
+			joined[name] = value
+		}
+	}
+	return joined
+}
+
+// JSON returns the object's text, with characters as they are instead of escapes.
+func (f Fields) JSON(t testing.TB) []byte {
+	t.Helper()
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(f); err != nil {
+		t.Fatalf("encode body: %v", err)
+	}
+	return []byte(strings.TrimSuffix(text.String(), "\n"))
+}
+
+// Partner is an integration with one of its API keys.
+type Partner struct {
+	NewIntegration
+	Service *Service
+}
+
+// NewPartner registers an integration with both capabilities, limits out of the way, and further settings.
+func (s *Service) NewPartner(t testing.TB, settings ...Fields) *Partner {
+	t.Helper()
+	all := Fields{"capabilities": []string{"novels", "posts"}, "postsPerMinute": 100_000, "novelsPerMinute": 100_000}
+	for _, further := range settings {
+		all = all.With(further)
+	}
+	return s.NewPartnerWith(t, all)
+}
+
+// NewPartnerWith registers an integration with exactly the settings.
+func (s *Service) NewPartnerWith(t testing.TB, settings Fields) *Partner {
+	t.Helper()
+	s.registrar.Do(func() { s.registers = s.NewStaff(t) })
+	p := &Partner{Service: s}
+	wanted := Fields{"name": Unique("partner")}.With(settings)
+	s.registers.Post(t, "/api/admin/integrations", Key(), wanted).WantJSON(t, 201, &p.NewIntegration)
+	return p
+}
+
+// Unique returns the name followed by a suffix in lower-case hexadecimal that no other call returns.
+func Unique(name string) string {
+	id := uuid.New()
+	return name + " " + strings.ReplaceAll(id.String(), "-", "")[:16]
+}
+
+// Key returns an Idempotency-Key that was never used before.
+func Key() string { return "key-" + uuid.NewString() }
+
+// Request returns a complete request for the operation, to be changed and sent.
+func (p *Partner) Request(path, key string, body []byte) Request {
+	return Request{
+		Method: http.MethodPost, Path: path, Bearer: p.APIKey, Key: key, ContentType: "application/json", Body: body,
+	}
+}
+
+// Upsert sends the novel.
+func (p *Partner) Upsert(t testing.TB, key string, novel Fields) Response {
+	t.Helper()
+	return p.Service.Send(t, p.Request(NovelsPath, key, novel.JSON(t)))
+}
+
+// Import sends the comment.
+func (p *Partner) Import(t testing.TB, key string, post Fields) Response {
+	t.Helper()
+	return p.Service.Send(t, p.Request(PostsPath, key, post.JSON(t)))
+}
+
+// Comment returns the fields of a valid comment on the novel.
+func Comment(novel string) Fields {
+	return Fields{"uuid": "member-1", "username": "Marlow", "novel": novel, "content": "A comment."}
+}
+
+// Inquire asks for what is at the path.
+func (p *Partner) Inquire(t testing.TB, path string) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{Method: http.MethodGet, Path: path, Bearer: p.APIKey})
+}
+
+// Person is a member of staff or an auditor with one of their keys.
+type Person struct {
+	KeyID     string     `json:"keyId"`
+	Role      string     `json:"role"`
+	Name      string     `json:"name"`
+	APIKey    string     `json:"apiKey"`
+	Prefix    string     `json:"prefix"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+
+	Service *Service `json:"-"`
+}
+
+// NewStaff runs `staff create`.
+func (s *Service) NewStaff(t testing.TB, flags ...string) *Person {
+	t.Helper()
+	return s.newPerson(t, "staff", flags...)
+}
+
+// NewAuditor runs `auditor create`.
+func (s *Service) NewAuditor(t testing.TB, flags ...string) *Person {
+	t.Helper()
+	return s.newPerson(t, "auditor", flags...)
+}
+
+func (s *Service) newPerson(t testing.TB, role string, flags ...string) *Person {
+	t.Helper()
+	created := &Person{Service: s}
+	s.runJSON(t, created, append([]string{role, "create", Unique(role)}, flags...)...)
+	return created
+}
+
+// Revoke runs `staff revoke` or `auditor revoke` with the person's key.
+func (p *Person) Revoke(t testing.TB) {
+	t.Helper()
+	var revoked struct {
+		KeyID     string     `json:"keyId"`
+		RevokedAt *time.Time `json:"revokedAt"`
+	}
+	p.Service.runJSON(t, &revoked, p.Role, "revoke", p.KeyID, "--reason", "test")
+	if revoked.KeyID != p.KeyID || revoked.RevokedAt == nil {
+		t.Errorf("revoked %+v, want key %s with a time", revoked, p.KeyID)
+	}
+}
+
+// Get asks for what is at the path.
+func (p *Person) Get(t testing.TB, path string) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{Method: http.MethodGet, Path: path, Bearer: p.APIKey})
+}
+
+// Post sends a command.
+func (p *Person) Post(t testing.TB, path, key string, body Fields) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{
+		Method: http.MethodPost, Path: path, Bearer: p.APIKey, Key: key, ContentType: "application/json", Body: body.JSON(t),
+	})
+}
+
+// Put sends a PUT.
+func (p *Person) Put(t testing.TB, path string, body Fields) Response {
+	t.Helper()
+	return p.Service.Send(t,
+		Request{Method: http.MethodPut, Path: path, Bearer: p.APIKey, ContentType: "application/json", Body: body.JSON(t)})
+}
+
+// Delete sends a DELETE.
+func (p *Person) Delete(t testing.TB, path string) Response {
+	t.Helper()
+	return p.Service.Send(t, Request{Method: http.MethodDelete, Path: path, Bearer: p.APIKey})
+}
+
+// Do sends a command of staff, wants the status, and returns the answer. A POST gets a key of its own.
+func (p *Person) Do(t testing.TB, status int, method, path string, body Fields) map[string]any {
+	t.Helper()
+	request := Request{Method: method, Path: "/api/admin/" + path, Bearer: p.APIKey}
+	if body != nil {
+		request.ContentType, request.Body = "application/json", body.JSON(t)
+	}
+	if method == http.MethodPost {
+		request.Key = Key()
+	}
+	response := p.Service.Send(t, request)
+	var answer map[string]any
+	if response.Status == http.StatusNoContent && status == response.Status {
+		return nil
+	}
+	response.WantJSON(t, status, &answer)
+	return answer
+}
+
+// Integration is what `integration show --json` prints.
+type Integration struct {
+	IntegrationID   string    `json:"integrationId"`
+	Name            string    `json:"name"`
+	Enabled         bool      `json:"enabled"`
+	Capabilities    []string  `json:"capabilities"`
+	PostsPerMinute  int       `json:"postsPerMinute"`
+	NovelsPerMinute int       `json:"novelsPerMinute"`
+	NovelUpdates    *int      `json:"novelUpdatesPerMinute"`
+	Review          bool      `json:"review"`
+	CreatedAt       time.Time `json:"createdAt"`
+}
+
+// NewIntegration is what `integration create --json` prints.
+type NewIntegration struct {
+	IntegrationID string `json:"integrationId"`
+	Name          string `json:"name"`
+	KeyID         string `json:"keyId"`
+	APIKey        string `json:"apiKey"`
+}
+
+// IssuedKey is what `key issue --json` prints.
+type IssuedKey struct {
+	KeyID         string     `json:"keyId"`
+	IntegrationID string     `json:"integrationId"`
+	APIKey        string     `json:"apiKey"`
+	Prefix        string     `json:"prefix"`
+	ExpiresAt     *time.Time `json:"expiresAt"`
+}
+
+// ListedKey is one element of what `key list --json` prints.
+type ListedKey struct {
+	KeyID         string     `json:"keyId"`
+	IntegrationID string     `json:"integrationId"`
+	Prefix        string     `json:"prefix"`
+	CreatedAt     time.Time  `json:"createdAt"`
+	ExpiresAt     *time.Time `json:"expiresAt"`
+	RevokedAt     *time.Time `json:"revokedAt"`
+	LastUsedAt    *time.Time `json:"lastUsedAt"`
+}
+
+// StoredNovel is what `novel show --json` prints.
+type StoredNovel struct {
+	NovelID       string   `json:"novelId"`
+	Slug          string   `json:"slug"`
+	Novel         string   `json:"novel"`
+	Author        string   `json:"author"`
+	Synopsis      string   `json:"synopsis"`
+	CoverURL      string   `json:"coverUrl"`
+	Genres        []string `json:"genres"`
+	Language      string   `json:"language"`
+	ReadingStatus string   `json:"readingStatus"`
+	Owner         string   `json:"owner"` // an integration's ID, "host" or "none"
+	State         string   `json:"state"` // approved, published, rejected, pending or free
+}
+
+// CreateIntegration runs `integration create`.
+func (s *Service) CreateIntegration(t testing.TB, name string, flags ...string) NewIntegration {
+	t.Helper()
+	var created NewIntegration
+	s.runJSON(t, &created, append([]string{"integration", "create", name}, flags...)...)
+	return created
+}
+
+// Integration runs `integration VERB NAME` with the verbs that print an integration: show, enable, disable, limit,
+// capability, review.
+func (s *Service) Integration(t testing.TB, verb, name string, flags ...string) Integration {
+	t.Helper()
+	var shown Integration
+	s.runJSON(t, &shown, append([]string{"integration", verb, name}, flags...)...)
+	return shown
+}
+
+// IssueKey runs `key issue`.
+func (s *Service) IssueKey(t testing.TB, integration string, flags ...string) IssuedKey {
+	t.Helper()
+	var issued IssuedKey
+	s.runJSON(t, &issued, append([]string{"key", "issue", integration}, flags...)...)
+	return issued
+}
+
+// RevokeKey runs `key revoke`.
+func (s *Service) RevokeKey(t testing.TB, keyID string) ListedKey {
+	t.Helper()
+	var revoked ListedKey
+	s.runJSON(t, &revoked, "key", "revoke", keyID, "--reason", "test")
+	return revoked
+}
+
+// Moderate runs `novel VERB TITLE` with the verbs publish, approve and reject.
+func (s *Service) Moderate(t testing.TB, verb, title string) StoredNovel {
+	t.Helper()
+	var novel StoredNovel
+	s.runJSON(t, &novel, "novel", verb, title, "--reason", "test")
+	return novel
+}
+
+// Novel runs `novel show`.
+func (s *Service) Novel(t testing.TB, title string) StoredNovel {
+	t.Helper()
+	var novel StoredNovel
+	s.runJSON(t, &novel, "novel", "show", title)
+	return novel
+}
+
+// Projection is one element of what `projection list --json` prints.
+type Projection struct {
+	Name       string  `json:"name"`
+	State      string  `json:"state"` // running, failed or paused
+	LagEvents  int64   `json:"lagEvents"`
+	LagSeconds float64 `json:"lagSeconds"`
+	Error      *string `json:"error"`
+}
+
+// Projections runs `projection list`.
+func (s *Service) Projections(t testing.TB) []Projection {
+	t.Helper()
+	var listed []Projection
+	s.runJSON(t, &listed, "projection", "list")
+	return listed
+}
