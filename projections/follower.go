@@ -17,6 +17,10 @@ import (
 const (
 	// transientLog is how many failures in a row go by before one that may be an event's is logged and put on record.
 	transientLog = 3
+	// fullReads is how many full chunks in a row begin a catch-up.
+	fullReads = 2
+	// fewEvents are applied one by one: to copy their rows takes two round trips more.
+	fewEvents = 50
 	// defaultPatience is how many of them there are before an event is blamed: a quarter of an hour.
 	defaultPatience = 200
 )
@@ -37,6 +41,8 @@ type follower struct {
 	identity eventlog.Identity // of that log
 	left     bool              // the live tables are known to be those of other code
 	doubts   int               // failures in a row that may be an event's
+	full     int               // full chunks in a row
+	loader   Loader            // of a Bulk projection; nil: knows of no events
 
 	mu      sync.Mutex
 	trouble events.Position // end of the chunk that could not be applied as a whole: up to it, batch by batch
@@ -64,9 +70,13 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 				return chunk.Span, err
 			}
 			progress, f.position = true, chunk.End
-			if chunk.Full && f.position.Compare(f.trouble) >= 0 && f.extra.TryAcquire(1) {
+			if f.full++; !chunk.Full {
+				f.full = 0
+			}
+			if f.full >= fullReads && f.position.Compare(f.trouble) >= 0 && f.extra.TryAcquire(1) {
 				f.catchUp(ctx)
 				f.extra.Release(1)
+				f.full = 0
 			}
 			return chunk.Span, nil
 		})
@@ -99,7 +109,7 @@ func (f *follower) load(ctx context.Context) error {
 			"The database was restarted or is another one; the projection goes on from its checkpoint there",
 			slog.Any("before", f.identity), slog.Any("now", c.identity), slog.Any("position", c.position))
 	}
-	f.position, f.identity = c.position, c.identity
+	f.position, f.identity, f.loader = c.position, c.identity, nil
 	f.tail.Forget()
 	return nil
 }
@@ -122,12 +132,46 @@ func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 // handle applies a chunk as far as it goes.
 func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	ctx = context.WithoutCancel(ctx) // a transaction that has begun is finished even if the subscriber closes
-	at, err := f.apply(ctx, part{chunk.Identity, chunk.Start, chunk.End, chunk.Events})
+	p := part{identity: chunk.Identity, start: chunk.Start, end: chunk.End, events: chunk.Events}
+	at := p.start
+	copied, err := f.copyRows(ctx, p)
+	switch {
+	case copied:
+		at = p.end
+	case err == nil:
+		at, err = f.apply(ctx, p)
+	}
 	if err == nil && len(chunk.Undecodable) > 0 {
 		err = f.refuse(ctx, chunk.Identity, at, chunk.Undecodable[0])
 	}
 	f.doubt(ctx, at, err)
 	return err
+}
+
+// copyRows applies a part as a catch-up does, which costs less than to apply its events, if the projection is Bulk. If
+// an event may be in the way, the part is left to apply.
+func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) {
+	bulk, ok := f.projection.(Bulk)
+	if !ok || len(p.events) < fewEvents || p.start.Compare(f.trouble) < 0 {
+		return false, nil
+	}
+	if f.loader == nil {
+		f.loader = bulk.NewLoader()
+	}
+	var poison poisonError
+	var doubt doubtError
+	rows, rest, err := loadRows(f.loader, p.events)
+	if err == nil {
+		p.events, p.rows = rest, rows
+		if err = attempt(ctx, f.pool, f.projection, p); err == nil {
+			return true, nil
+		}
+	}
+	f.loader = nil // it knows of comments that are not in the table
+	if rows == nil || errors.As(err, &poison) || errors.As(err, &doubt) {
+		return false, nil
+	}
+	return false, err
 }
 
 // doubt counts errors that may be an event's, and puts them on record for everybody to see.
@@ -169,11 +213,11 @@ func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 		return p.start, f.stop(ctx, p.identity, p.start, p.events[0].Position, err)
 	}
 	half := len(p.events) / 2
-	middle, err := f.apply(ctx, part{p.identity, p.start, p.events[half-1].Position, p.events[:half]})
+	middle, err := f.apply(ctx, part{identity: p.identity, start: p.start, end: p.events[half-1].Position, events: p.events[:half]})
 	if err != nil {
 		return middle, err
 	}
-	return f.apply(ctx, part{p.identity, middle, p.end, p.events[half:]})
+	return f.apply(ctx, part{identity: p.identity, start: middle, end: p.end, events: p.events[half:]})
 }
 
 // gaveUp reports whether an error that may be an event's has lasted so long that the event is to blame.

@@ -7,7 +7,7 @@ import (
 
 // keepPlaces is how many of the latest posts places remembers at least; twice as many at most, 60 bytes or so each.
 // Most replies are to recent comments.
-const keepPlaces = 250_000
+const keepPlaces = 100_000
 
 // place says where a post stands in its discussion: so many steps below the top, which is as far up as is known. What
 // the top replies to, the anchor, is in the table, or was never imported; NULL when the top is a top-level comment.

@@ -40,6 +40,7 @@ func (p poisonError) Unwrap() error { return p.error }
 type part struct {
 	identity   eventlog.Identity // of the log that it was read from
 	start, end events.Position
+	rows       []Rows // that were made of events already
 	events     []events.Recorded
 }
 
@@ -72,7 +73,15 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p p
 	if err := lockAt(ctx, conn, lockIdleCheckpointSQL, projection, p.identity, p.start, "begin"); err != nil {
 		return err
 	}
-	if err := conn.SendBatch(ctx, writes).Close(); err != nil {
+	for _, of := range p.rows {
+		if _, err = conn.CopyFrom(ctx, pgx.Identifier{"public", of.Table}, of.Columns, of.Values); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = conn.SendBatch(ctx, writes).Close()
+	}
+	if err != nil {
 		err = fmt.Errorf("apply events after %s: %w", p.start, err)
 		switch {
 		case ctx.Err() != nil || conn.Conn().IsClosed():

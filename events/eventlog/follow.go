@@ -37,7 +37,8 @@ type Follow struct {
 	// Wake tells of appends. Default: none.
 	Wake *Wake
 	// Pace is the longest pause after a read that found events and was not full, so that under load few large reads are
-	// made rather than many small ones. A read of n events is followed by a pause of n × 2 ms. Default: DefaultPace.
+	// made rather than many small ones. A read of n events is followed by a pause of n × 2 ms, or until Pace after its
+	// beginning: followers with different work then keep reading at about the same time. Default: DefaultPace.
 	Pace time.Duration
 	// Poll is the longest time between two reads. Default: DefaultPoll.
 	Poll time.Duration
@@ -113,11 +114,12 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 	w.signals, stop = f.Wake.signals()
 	defer stop()
 	for {
+		paced := time.NewTimer(w.pace)
 		found, err := read(ctx)
 		if err != nil {
 			return err
 		}
-		w.wait(ctx, found)
+		w.wait(ctx, found, paced.C)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -132,16 +134,22 @@ type waits struct {
 	deaf       time.Duration // like repeat, but signals do not reset it
 }
 
-// wait returns when the next read is due.
-func (w *waits) wait(ctx context.Context, found Span) {
+// wait returns when the next read is due. paced fires a pace after the latest one began.
+func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	if found.Read > 0 || found.Full || found.Settled {
 		w.repeat, w.deaf = 0, 0
 	}
 	if found.Full {
 		return
 	}
-	if found.Read > 0 {
-		Sleep(ctx, min(w.pace, time.Duration(found.Read)*pacePerEvent))
+	switch pause := time.Duration(found.Read) * pacePerEvent; {
+	case pause < w.pace:
+		Sleep(ctx, pause)
+	default:
+		select {
+		case <-paced:
+		case <-ctx.Done():
+		}
 	}
 	next := w.poll
 	if !found.Settled {

@@ -79,6 +79,7 @@ func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, str
 		if part.Identity == of && after.Compare(part.Start) >= 0 && after.Compare(part.End) < 0 {
 			found := part.from(after, streams)
 			found.Settled = false // nobody knows what came since, and its signal may have been taken already
+			found.Full = found.Full || i < len(t.parts)-1
 			return found, nil
 		}
 	}
