@@ -43,8 +43,8 @@ type batch struct {
 	jobs    []*job
 	permits *permits // creations and updates of novels that the batch may make
 	hurried bool     // it has met a lock: see hurrySQL
-	// lost are the attempts whose answer was lost, by the batch id of their events, and the permits that each used.
-	// At most one attempt at a command is ever committed.
+	// lost are the attempts whose answer was lost, by the batch id of their events, and the permits that each used; nil
+	// once these are charged. At most one attempt at a command is ever committed.
 	lost map[uuid.UUID]map[window]int
 }
 
@@ -225,13 +225,27 @@ func (b *batch) conclude(st *state) {
 	if st.retried {
 		b.plain = plainBatches
 	}
-	for id := range st.found {
-		b.lost[id] = nil // what it used has been charged
-	}
-	if len(st.decided)+len(st.found) > 0 {
+	if len(st.decided) > 0 {
 		b.config.Committed()
 	}
 	b.config.Metrics.grew(st)
+}
+
+// recognise finds out which attempts whose answers were lost have been committed, and charges their permits before
+// anything else is decided.
+func (b *batch) recognise(st *state, jobs []*job) {
+	for _, j := range jobs {
+		if d, ok := st.deliveries[j.key]; ok && b.lost[d.batch] != nil {
+			b.charge(d.batch)
+			b.config.Committed()
+		}
+	}
+}
+
+// charge charges the permits of an attempt whose answer was lost.
+func (b *batch) charge(id uuid.UUID) {
+	b.permits.charge(b.lost[id])
+	b.lost[id] = nil
 }
 
 // giveUp returns the answer when the database stays away. Permits of a transaction that may have been committed stay
@@ -240,9 +254,8 @@ func (b *batch) giveUp(err error) error {
 	if len(b.lost) == 0 {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	for id, spent := range b.lost {
-		b.permits.charge(spent)
-		b.lost[id] = nil
+	for id := range b.lost {
+		b.charge(id)
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 }

@@ -68,28 +68,6 @@ func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation 
 	return nil
 }
 
-// recognise finds out which earlier attempts, whose answers were lost, have been committed after all, and charges
-// the permits that they used before anything else is decided.
-func (b *batch) recognise(st *state, jobs []*job) {
-	if len(b.lost) == 0 {
-		return
-	}
-	for _, j := range jobs {
-		d, ok := st.deliveries[j.key]
-		if !ok {
-			continue
-		}
-		spent, ours := b.lost[d.batch]
-		if _, found := st.found[d.batch]; !ours || found {
-			continue
-		}
-		st.found[d.batch] = struct{}{}
-		for w, n := range b.permits.charge(spent) {
-			st.spent[w] += n
-		}
-	}
-}
-
 // own reports whether a job is the delivery on record itself: it was written by an earlier attempt at this very batch,
 // whose answer was lost. The first job of the batch with the key is the delivery, any other is its retry.
 func (b *batch) own(j *job, d *delivery) bool {

@@ -100,14 +100,11 @@ func (p *permits) unspend(spent map[window]int) {
 	}
 }
 
-// charge uses permits that were taken back too early, as far as they are still at hand, and returns those.
-func (p *permits) charge(spent map[window]int) map[window]int {
-	charged := make(map[window]int, len(spent))
+// charge uses permits that were taken back too early, as far as they are still at hand.
+func (p *permits) charge(spent map[window]int) {
 	for w, n := range spent {
-		charged[w] = min(n, p.holding[w].unused)
-		p.holding[w].unused -= charged[w]
+		p.holding[w].unused -= min(n, p.holding[w].unused)
 	}
-	return charged
 }
 
 // returnUnused gives back what the batch did not need.

@@ -32,31 +32,30 @@ var (
 
 // state is one attempt at a batch: what was read, and what its own commands have added.
 type state struct {
-	id      uuid.UUID              // in the metadata of every event
-	spent   map[window]int         // permits that it uses
-	found   map[uuid.UUID]struct{} // earlier attempts whose answer was lost and that have been committed
-	sent    bool                   // the commit was sent
-	retried bool                   // a comment is on record already
-	hurried bool                   // see hurrySQL
+	id      uuid.UUID      // in the metadata of every event
+	spent   map[window]int // permits that it uses
+	sent    bool           // the commit was sent
+	retried bool           // a comment is on record already
+	hurried bool           // see hurrySQL
 
-	relied  []string // titles that were taken from the cache
+	relied  []string // titles from the cache
 	changed []string // titles that the check of the cache has listed
 
-	// by folded title; an unknown one has a zero novel, a free one has an identifier and a slug
+	// by folded title; an unknown title has a zero novel, a free one has an identifier and a slug
 	titles     map[string]*title
 	deliveries map[deliveryKey]*delivery   // on record, of commands and of parents
-	first      map[deliveryKey]*job        // commands of this batch that were accepted
-	blocked    map[uuid.UUID]bool          // authors, of those who wrote comments of this batch
-	parents    map[deliveryKey]post.Parent // posts of this batch, and what else is known of parents
-	slugs      map[string]struct{}         // taken ones among the candidates
+	first      map[deliveryKey]*job        // accepted commands of this batch
+	blocked    map[uuid.UUID]bool          // blocked authors of comments of this batch
+	parents    map[deliveryKey]post.Parent // posts of this batch, and known parents
+	slugs      map[string]struct{}         // taken slugs among the candidates
 	decided    []events.Recorded           // in decision order
-	senders    []uuid.UUID                 // the integration that each of them is of
-	bytes      []int                       // that each of them takes
+	senders    []uuid.UUID                 // the integration of each of them
+	bytes      []int                       // the size of each of them
 }
 
 func newState(jobs int) *state {
 	return &state{
-		id: uuid.New(), spent: map[window]int{}, found: map[uuid.UUID]struct{}{},
+		id: uuid.New(), spent: map[window]int{},
 		titles: make(map[string]*title, jobs), deliveries: map[deliveryKey]*delivery{},
 		first: make(map[deliveryKey]*job, jobs), blocked: map[uuid.UUID]bool{},
 		parents: make(map[deliveryKey]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),
