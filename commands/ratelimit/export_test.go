@@ -2,13 +2,6 @@ package ratelimit
 
 import "github.com/google/uuid"
 
-// Windows tells how many windows are in memory.
-func (l *Limiter) Windows() int {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return len(l.windows)
-}
-
 // Waiting returns how many requests on a window wait for the next call.
 func (l *Limiter) Waiting(integration uuid.UUID, operation Operation) int {
 	l.mu.RLock()

@@ -51,8 +51,6 @@ func refusal() Decision {
 var ErrClosed = errors.New("rate limiter is closed")
 
 const (
-	idleTime  = 5 * time.Minute // an unused window is dropped after this time
-	sweepTime = time.Minute     // interval between searches for idle windows
 	closeTime = 2 * time.Second // how long Close waits for running calls
 	giveTime  = 5 * time.Second // time-out of a call without waiting requests
 )
@@ -68,7 +66,6 @@ type Limiter struct {
 
 	mu      sync.RWMutex
 	windows map[key]*window
-	swept   time.Time
 	closed  bool
 }
 
@@ -78,7 +75,7 @@ type Limiter struct {
 // monotonic clock such as time.Now; it only measures leases.
 func New(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 	base, cancel := context.WithCancel(context.Background())
-	return &Limiter{pool: pool, now: now, base: base, cancel: cancel, windows: map[key]*window{}, swept: now()}
+	return &Limiter{pool: pool, now: now, base: base, cancel: cancel, windows: map[key]*window{}}
 }
 
 // Take takes up to n permits of at most limit in any 60 seconds. It grants 0 to n permits, as many as are free. A limit
@@ -169,62 +166,26 @@ func (l *Limiter) Close() {
 	l.cancel()
 }
 
-// lock returns the locked window of k. It creates the window if necessary.
+// lock returns the locked window of k. It creates the window if necessary. Windows stay in memory: there are as many as
+// integrations have used.
 func (l *Limiter) lock(k key) (*window, error) {
-	for {
-		l.mu.RLock()
-		w, closed := l.windows[k], l.closed
-		l.mu.RUnlock()
-		if closed {
-			return nil, ErrClosed
-		}
-		if w == nil {
-			w = l.open(k)
-		}
-		w.mu.Lock()
-		switch {
-		case w.closing:
-			w.mu.Unlock()
-			return nil, ErrClosed
-		case w.dropped: // by sweep, after open returned it
-			w.mu.Unlock()
-		default:
-			return w, nil
-		}
-	}
-}
-
-// open returns the window of k. It creates the window if there is still none.
-func (l *Limiter) open(k key) *window {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu.RLock()
 	w := l.windows[k]
+	l.mu.RUnlock()
 	if w == nil {
-		w = newWindow()
-		w.closing = l.closed
-		l.windows[k] = w
-	}
-	return w
-}
-
-// sweep drops windows that are idle for longer than idleTime. It does nothing until sweepTime has passed since the last
-// sweep.
-func (l *Limiter) sweep() {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.swept) < sweepTime {
-		return
-	}
-	l.swept = now
-	for k, w := range l.windows {
-		w.mu.Lock()
-		if !w.working && now.Sub(w.takenAt) >= idleTime {
-			w.dropped = true
-			delete(l.windows, k)
+		l.mu.Lock()
+		if w = l.windows[k]; w == nil {
+			w = &window{wake: make(chan struct{}, 1), closing: l.closed}
+			l.windows[k] = w
 		}
-		w.mu.Unlock()
+		l.mu.Unlock()
 	}
+	w.mu.Lock()
+	if w.closing {
+		w.mu.Unlock()
+		return nil, ErrClosed
+	}
+	return w, nil
 }
 
 // submit queues a request on the locked window, unlocks it, and waits for the decision.

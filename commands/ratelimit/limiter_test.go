@@ -391,36 +391,3 @@ func TestCloseGivesLeasesBack(t *testing.T) {
 		t.Errorf("take of a new window: error %v, want ErrClosed", err)
 	}
 }
-
-func TestIdleWindowsLeaveMemory(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 0)
-	var late atomic.Int64
-	start := time.Now()
-	limiter := ratelimit.New(b.pool, func() time.Time { return start.Add(time.Duration(late.Load())) })
-	t.Cleanup(limiter.Close)
-	use := func() {
-		if _, err := limiter.Take(t.Context(), uuid.New(), ratelimit.Posts, 60, 1); err != nil {
-			t.Fatalf("take: %v", err)
-		}
-	}
-	for range 20 {
-		use()
-	}
-	take := func() {
-		if _, err := limiter.Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); err != nil {
-			t.Errorf("take: %v", err)
-		}
-	}
-	take()
-	release := b.block(t)
-	var waiting sync.WaitGroup
-	waiting.Go(take)
-	eventually(t, "a call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
-	late.Store(int64(6 * time.Minute))
-	use()
-	eventually(t, "all windows are dropped but the newest and the one that a call is for",
-		func() bool { return limiter.Windows() == 2 })
-	release()
-	waiting.Wait()
-}

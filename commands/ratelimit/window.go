@@ -19,10 +19,8 @@ type window struct {
 	working bool          // a worker is running
 	wake    chan struct{} // wakes the worker
 	closing bool
-	dropped bool // no longer in the Limiter's map
 
 	limit    int       // of the newest take
-	takenAt  time.Time // of the newest take
 	calledAt time.Time // when the newest call with a take returned
 
 	lease   lease
@@ -61,10 +59,6 @@ type request struct {
 	err      error
 }
 
-func newWindow() *window {
-	return &window{wake: make(chan struct{}, 1)}
-}
-
 // rouse wakes the window's worker, if it has one.
 func (w *window) rouse() {
 	select {
@@ -75,7 +69,6 @@ func (w *window) rouse() {
 
 // takeFromMemory decides a take from the lease or from a cached refusal. It returns false when neither applies.
 func (w *window) takeFromMemory(now time.Time, limit, n int) (Decision, bool) {
-	w.takenAt = now
 	if limit != w.limit {
 		w.endLease()
 		w.limit, w.refuseUntil = limit, time.Time{}

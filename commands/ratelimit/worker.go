@@ -30,7 +30,6 @@ func (l *Limiter) rouse(k key, w *window) {
 
 // work makes calls for one window until no request waits and no permits have to be returned.
 func (l *Limiter) work(k key, w *window) {
-	defer l.sweep()
 	for {
 		g, wait := w.next(l.now())
 		switch {
