@@ -29,7 +29,7 @@ import (
 
 // Authenticator authenticates the key of an integration.
 type Authenticator interface {
-	Authenticate(ctx context.Context, key string) (*access.Principal, error)
+	Authenticate(ctx context.Context, key string) (*access.Integration, error)
 }
 
 // Committer executes commands.
@@ -92,17 +92,17 @@ func (a *API) Register(router *mux.Router) {
 // of commands.
 type route struct {
 	method, path string
-	command      ratelimit.Operation          // "" for a query
-	limits       []ratelimit.Operation        // of a command, in its response headers
-	allowed      func(*access.Principal) bool // checks the capability; nil: none needed
-	missing      string                       // detail of the 403 without it
-	maxBody      int64                        // in bytes; 0 for a route without a body
+	command      ratelimit.Operation            // "" for a query
+	limits       []ratelimit.Operation          // of a command, in its response headers
+	allowed      func(*access.Integration) bool // checks the capability; nil: none needed
+	missing      string                         // detail of the 403 without it
+	maxBody      int64                          // in bytes; 0 for a route without a body
 	handle       func(ctx context.Context, in *input) (*output, error)
 }
 
 // input is a request that has passed all checks before its body.
 type input struct {
-	*access.Principal
+	*access.Integration
 	request     *http.Request
 	requestID   string
 	traceParent string
@@ -166,7 +166,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
 	in := &input{request: r, requestID: httpkit.RequestID(ctx), receivedAt: a.Now()}
-	if in.Principal, err = a.authenticate(ctx, r); err != nil {
+	if in.Integration, err = a.authenticate(ctx, r); err != nil {
 		a.Hold(ctx, uuid.Nil, err)
 		return nil, err
 	}
@@ -177,14 +177,14 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	}()
 	if rt.command == "" {
 		err = a.guard.enter(ctx, in.IntegrationID)
-		a.setQueryLimits(w.Header(), in.Principal)
+		a.setQueryLimits(w.Header(), in.Integration)
 		if err != nil {
 			return nil, err
 		}
 		defer a.guard.turns.Return(in.IntegrationID)
 	} else {
 		// Deferred, so that the headers count the permit of this request.
-		defer func() { a.setRateLimit(w.Header(), in.Principal, rt.limits...) }()
+		defer func() { a.setRateLimit(w.Header(), in.Integration, rt.limits...) }()
 	}
 
 	if rt.maxBody > 0 {
@@ -201,7 +201,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	if !in.Enabled {
 		return nil, problem.CapabilityDisabled("This integration is disabled.")
 	}
-	if rt.allowed != nil && !rt.allowed(in.Principal) {
+	if rt.allowed != nil && !rt.allowed(in.Integration) {
 		return nil, problem.CapabilityDisabled(rt.missing)
 	}
 	if rt.command != "" {
@@ -214,19 +214,19 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 }
 
 // authenticate returns the integration whose API key is in the request.
-func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Principal, error) {
+func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Integration, error) {
 	key, err := httpkit.Bearer(r.Header, "API key")
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	principal, err := a.Keys.Authenticate(ctx, key)
+	integration, err := a.Keys.Authenticate(ctx, key)
 	switch {
 	case errors.Is(err, access.ErrMalformed), errors.Is(err, access.ErrUnknown):
 		return nil, problem.Unauthorized("The API key is not valid.")
 	case errors.Is(err, access.ErrExpired):
 		return nil, problem.Unauthorized("The API key has expired.")
 	}
-	return principal, err
+	return integration, err
 }
 
 // respond sends the output of a route. On an error it has sent nothing.

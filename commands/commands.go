@@ -25,7 +25,7 @@ func (a *API) novelsRoute() *route {
 	}
 }
 
-func mayCreateNovels(p *access.Principal) bool { return p.CanCreateNovels }
+func mayCreateNovels(p *access.Integration) bool { return p.CanCreateNovels }
 
 const missingNovels = "This integration lacks the capability to create novels."
 
@@ -83,7 +83,7 @@ func (a *API) postsRoute() *route {
 	return &route{
 		method: http.MethodPost, path: "/api/integrations/posts", maxBody: maxBody, handle: a.importPost,
 		command: ratelimit.Posts, limits: []ratelimit.Operation{ratelimit.Posts},
-		allowed: func(p *access.Principal) bool { return p.CanPost },
+		allowed: func(p *access.Integration) bool { return p.CanPost },
 		missing: "This integration lacks the capability of post ingestion.",
 	}
 }

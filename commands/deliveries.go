@@ -19,7 +19,6 @@ import (
 	"novelgate/commands/request"
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -129,45 +128,14 @@ func parseOperation(name string) (ratelimit.Operation, bool) {
 const operationWanted = "must be novels or posts"
 
 func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDelivery) (*output, error) {
-	n, err := a.currentNovel(ctx, recorded.streamID)
+	n, reason, err := a.currentNovel(ctx, recorded.streamID)
 	if err != nil {
 		return nil, err
 	}
-	response := novelDelivery{
+	return &output{status: http.StatusOK, body: novelDelivery{
 		Operation: ratelimit.Novels, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
-		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Novel(n.Slug), State: n.State,
-	}
-	if n.State == novel.Rejected {
-		if response.Reason, err = a.rejection(ctx, n.ID); err != nil {
-			return nil, err
-		}
-	}
-	return &output{status: http.StatusOK, body: response}, nil
-}
-
-// rejectionSQL reads a novel's latest rejection. Few events follow it in the stream, because only staff can change a
-// rejected novel.
-const rejectionSQL = `SELECT event_type, data FROM events
-WHERE stream_id = $1 AND stream_type = 'novel' AND event_type LIKE 'novel.rejected.%' ORDER BY stream_version DESC LIMIT 1`
-
-// rejection returns the reason of a novel's latest rejection.
-func (a *API) rejection(ctx context.Context, novelID uuid.UUID) (*string, error) {
-	stored, err := queryRow(ctx, a.Records, rejectionSQL, []any{novelID},
-		func(row pgx.CollectableRow) (s events.Stored, err error) {
-			err = row.Scan(&s.Type, &s.Data)
-			return s, err
-		})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil //nolint:nilnil // a barred title has no rejection event
-	case err != nil:
-		return nil, fmt.Errorf("read rejection: %w", err)
-	}
-	rejected, err := decode[events.NovelRejected](stored, "a rejection")
-	if err != nil {
-		return nil, err
-	}
-	return &rejected.Reason, nil
+		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Novel(n.Slug), State: n.State, Reason: reason,
+	}}, nil
 }
 
 // decode decodes an event of a known type. what names it in errors.
@@ -188,7 +156,7 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 	if err != nil {
 		return nil, err
 	}
-	n, err := a.currentNovel(ctx, imported.NovelID)
+	n, _, err := a.currentNovel(ctx, imported.NovelID)
 	if err != nil {
 		return nil, err
 	}
@@ -225,20 +193,23 @@ func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, er
 	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil
 }
 
-// currentNovel reads the identifiers and the state of an existing novel.
-func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
-	n, err := queryRow(ctx, a.Records, novelSQL, []any{id}, func(row pgx.CollectableRow) (n novel.Novel, err error) {
-		n.ID = id
-		err = row.Scan(&n.Slug, &n.State)
-		return n, err
-	})
+// currentNovel reads the identifiers and the state of an existing novel, and the reason of its rejection if it is
+// rejected. A barred title has no rejection event.
+func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (n novel.Novel, reason *string, err error) {
+	n.ID = id
+	var eventType *string
+	var data []byte
+	err = a.Records.QueryRow(ctx, novelSQL, id).Scan(&n.Slug, &n.State, &eventType, &data)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return n, fmt.Errorf("novel %s of a delivery is not in title_lookup", id)
+		return n, nil, fmt.Errorf("novel %s of a delivery is not in title_lookup", id)
 	case err != nil:
-		return n, fmt.Errorf("read novel %s: %w", id, err)
+		return n, nil, fmt.Errorf("read novel %s: %w", id, err)
+	case eventType == nil:
+		return n, nil, nil
 	}
-	return n, nil
+	rejected, err := decode[events.NovelRejected](events.Stored{Type: *eventType, Data: data}, "a rejection")
+	return n, &rejected.Reason, err
 }
 
 // queryStored reads the rows of a query, and waits until they are on the synchronous standby, because partners rely on
@@ -253,18 +224,6 @@ func queryStored[T any](
 	})
 	eventlog.QueueReplicated(&batch)
 	return found, db.SendBatch(ctx, &batch).Close() //nolint:wrapcheck // callers wrap it
-}
-
-// queryRow reads the one row of a query, pgx.ErrNoRows when there is none.
-func queryRow[T any](
-	ctx context.Context, q database.Querier, sql string, args []any, scan pgx.RowToFunc[T],
-) (T, error) {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		var none T
-		return none, err //nolint:wrapcheck // callers wrap it
-	}
-	return pgx.CollectExactlyOneRow(rows, scan)
 }
 
 // Limits of one reconciliation.

@@ -54,12 +54,12 @@ func TestRateOfQueries(t *testing.T) {
 			t.Errorf("a command: %+v", got)
 		}
 	}
-	flooder := f.principal.IntegrationID
-	f.principal.IntegrationID = uuid.New()
+	flooder := f.integration.IntegrationID
+	f.integration.IntegrationID = uuid.New()
 	if got := ask(); got.status != http.StatusOK {
 		t.Errorf("another integration: %+v", got)
 	}
-	f.principal.IntegrationID = flooder
+	f.integration.IntegrationID = flooder
 	elapsed.Store(int64(time.Second)) // Retry-After is never early
 	for i := range 20 {
 		if got := ask(); got.status != http.StatusOK {
@@ -98,7 +98,7 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 	if got := send(t, handler, http.MethodPost, postPath, postBody); got.status != http.StatusCreated {
 		t.Errorf("an integration beside the flood: %+v", got)
 	}
-	f.principal.Enabled = false
+	f.integration.Enabled = false
 	for range 100 {
 		refused(http.StatusForbidden)
 	}
@@ -141,7 +141,7 @@ func TestQueriesUnderWay(t *testing.T) {
 		got.header.Get("Retry-After") != "1" {
 		t.Errorf("the ninth, when its time was up: %+v", got)
 	}
-	f.principal.IntegrationID = uuid.New() // read when a request is authenticated, which all those have been
+	f.integration.IntegrationID = uuid.New() // read when a request is authenticated, which all those have been
 	wg.Go(ask)
 	testdb.Eventually(t, "another integration asks", func() bool { return db.asked.Load() == 9 })
 	close(db.released)

@@ -72,7 +72,7 @@ func TestRateLimitHeaders(t *testing.T) {
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.principal.Review, f.principal.CanCreateNovels = true, false
+	f.integration.Review, f.integration.CanCreateNovels = true, false
 	var told committer.Caller
 	f.post = func(_ context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
 		told = cmd.Caller
@@ -81,7 +81,7 @@ func TestCaller(t *testing.T) {
 	handler, _ := serve(t, f)
 	send(t, handler, http.MethodPost, postPath, postBody, "X-Request-Id", "r")
 	want := committer.Caller{
-		IntegrationID: f.principal.IntegrationID, KeyID: f.principal.KeyID, UnderReview: true, NovelsPerMinute: 5,
+		IntegrationID: f.integration.IntegrationID, KeyID: f.integration.KeyID, UnderReview: true, NovelsPerMinute: 5,
 		RequestID: "r",
 	}
 	if told != want {

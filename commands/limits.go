@@ -61,7 +61,7 @@ func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duratio
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
 // limit, w the window in seconds, r the remaining permits, t the seconds until the window is empty. The header names
 // are in canonical form.
-func (a *API) setRateLimit(h http.Header, p *access.Principal, operations ...ratelimit.Operation) {
+func (a *API) setRateLimit(h http.Header, p *access.Integration, operations ...ratelimit.Operation) {
 	h.Del("Ratelimit-Policy")
 	h.Del("Ratelimit")
 	for _, operation := range operations {
@@ -75,7 +75,7 @@ func (a *API) setRateLimit(h http.Header, p *access.Principal, operations ...rat
 }
 
 // setQueryLimits sets the headers of a query: all limits of the integration and the limit of queries.
-func (a *API) setQueryLimits(h http.Header, p *access.Principal) {
+func (a *API) setQueryLimits(h http.Header, p *access.Integration) {
 	a.setRateLimit(h, p, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates)
 	remaining, reset := a.guard.status(p.IntegrationID)
 	addRateLimit(h, "queries", queriesPerWindow, queryWindow, remaining, reset)
@@ -93,7 +93,7 @@ func addRateLimit(h http.Header, name string, limit int, window time.Duration, r
 }
 
 // perMinute returns an integration's limit of an operation, and false when it has none.
-func perMinute(p *access.Principal, operation ratelimit.Operation) (limit int, ok bool) {
+func perMinute(p *access.Integration, operation ratelimit.Operation) (limit int, ok bool) {
 	switch {
 	case operation == ratelimit.Posts:
 		return p.PostsPerMinute, true
@@ -152,7 +152,7 @@ func (a *API) me(_ context.Context, in *input) (*output, error) {
 
 // limitOf returns a limit with its current use, nil when there is none.
 func (a *API) limitOf(in *input, operation ratelimit.Operation) *limitResponse {
-	limit, ok := perMinute(in.Principal, operation)
+	limit, ok := perMinute(in.Integration, operation)
 	if !ok {
 		return nil
 	}

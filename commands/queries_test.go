@@ -39,29 +39,29 @@ var inquiries = []struct{ method, path, body string }{
 func TestMe(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(*access.Principal)
+		change func(*access.Integration)
 		want   map[string]any
 	}{
 		"all capabilities": {
-			func(*access.Principal) {},
+			func(*access.Integration) {},
 			map[string]any{"enabled": true, "review": false, "capabilities": []any{"novels", "posts"}},
 		},
 		"under review, posts alone": {
-			func(p *access.Principal) { p.Review, p.CanCreateNovels = true, false },
+			func(p *access.Integration) { p.Review, p.CanCreateNovels = true, false },
 			map[string]any{"enabled": true, "review": true, "capabilities": []any{"posts"}},
 		},
 		"nothing": {
-			func(p *access.Principal) { p.CanPost, p.CanCreateNovels = false, false },
+			func(p *access.Integration) { p.CanPost, p.CanCreateNovels = false, false },
 			map[string]any{"enabled": true, "review": false, "capabilities": []any{}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake()
-			f.principal.Name = "Partner"
+			f.integration.Name = "Partner"
 			f.status = ratelimit.Decision{Remaining: 3, Reset: 1500 * time.Millisecond}
-			tc.change(&f.principal)
-			tc.want["integrationId"], tc.want["name"] = f.principal.IntegrationID.String(), "Partner"
+			tc.change(&f.integration)
+			tc.want["integrationId"], tc.want["name"] = f.integration.IntegrationID.String(), "Partner"
 			tc.want["limits"] = map[string]any{
 				"posts":  map[string]any{"perMinute": 60., "remaining": 3., "resetSeconds": 2.},
 				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.}, "novelUpdates": nil,
@@ -206,12 +206,12 @@ func TestInquiriesRefused(t *testing.T) {
 
 func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*access.Principal){
-		"disabled":           func(p *access.Principal) { p.Enabled = false },
-		"without capability": func(p *access.Principal) { p.CanCreateNovels = false },
+	for name, change := range map[string]func(*access.Integration){
+		"disabled":           func(p *access.Integration) { p.Enabled = false },
+		"without capability": func(p *access.Integration) { p.CanCreateNovels = false },
 	} {
 		f := newFake()
-		change(&f.principal)
+		change(&f.integration)
 		handler, _ := serve(t, f)
 		got, upsert := send(t, handler, http.MethodPost, resolvePath, novelBody),
 			send(t, handler, http.MethodPost, novelPath, novelBody)
@@ -229,6 +229,13 @@ type failing struct {
 }
 
 func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, f.error }
+
+func (f failing) QueryRow(context.Context, string, ...any) pgx.Row { return failedRow{f.error} }
+
+// failedRow is a row that cannot be read.
+type failedRow struct{ error }
+
+func (f failedRow) Scan(...any) error { return f.error }
 
 func (f failing) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 	return failedBatch{err: f.error}

@@ -57,11 +57,8 @@ func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	n, err := queryRow(ctx, a.Records, titleSQL, []any{body.FoldedTitle},
-		func(row pgx.CollectableRow) (n novel.Novel, err error) {
-			err = row.Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)
-			return n, err
-		})
+	var n novel.Novel
+	err = a.Records.QueryRow(ctx, titleSQL, body.FoldedTitle).Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)
 	response := resolveResponse{FoldedTitle: body.FoldedTitle}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && !n.Exists():

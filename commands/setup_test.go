@@ -31,24 +31,24 @@ type fake struct {
 	post         func(context.Context, *committer.ImportPost) (committer.PostResult, error)
 	take         func(context.Context) (ratelimit.Decision, error)
 	status       ratelimit.Decision
-	principal    access.Principal
+	integration  access.Integration
 	calls        atomic.Int64 // of the committer
 }
 
 func newFake() *fake {
-	return &fake{principal: access.Principal{
+	return &fake{integration: access.Integration{
 		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, PostsPerMinute: 60,
 		NovelsPerMinute: 5,
 	}}
 }
 
-func (f *fake) Authenticate(ctx context.Context, _ string) (*access.Principal, error) {
+func (f *fake) Authenticate(ctx context.Context, _ string) (*access.Integration, error) {
 	if f.authenticate != nil {
 		if err := f.authenticate(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return &f.principal, nil
+	return &f.integration, nil
 }
 
 func (f *fake) UpsertNovel(ctx context.Context, cmd *committer.UpsertNovel) (committer.NovelResult, error) {

@@ -19,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
 
-	"novelgate/aggregates/principal"
 	"novelgate/internal/apikey"
 )
 
@@ -39,8 +38,8 @@ const timeToLive = 500 * time.Millisecond
 // maxEntries limits the cache, because guessed keys are cached too.
 const maxEntries = 10_000
 
-// Principal is the integration that an API key authenticates.
-type Principal struct {
+// Integration is the integration that an API key authenticates.
+type Integration struct {
 	KeyID           uuid.UUID
 	IntegrationID   uuid.UUID
 	Name            string
@@ -54,36 +53,33 @@ type Principal struct {
 	Review                bool
 }
 
-// Roles of a StaffUser.
-const (
-	RoleStaff   = principal.Staff
-	RoleAuditor = principal.Auditor
-)
-
 // StaffUser is the staff user that an API key authenticates.
 type StaffUser struct {
 	KeyID uuid.UUID
 	ID    uuid.UUID
-	Role  string // RoleStaff or RoleAuditor
+	Role  string // principal.Staff or principal.Auditor
 	Name  string
 }
 
-// entry is the cache entry of a key. It has a principal or a staff user, or neither for an unknown key.
+// entry is the cache entry of a key. It has an integration or a staff user, or neither for an unknown key.
 type entry struct {
-	principal *Principal
-	staffUser *StaffUser
-	keyID     uuid.UUID
-	expiresAt *time.Time
-	until     time.Time // end of the entry's lifetime
+	integration *Integration
+	staffUser   *StaffUser
+	keyID       uuid.UUID
+	expiresAt   *time.Time
+	until       time.Time // end of the entry's lifetime
 }
 
 // Keys authenticates API keys. Create it with New.
 type Keys struct {
-	principals *finder
-	staffUsers *finder
-	now        func() time.Time
-	group      singleflight.Group
-	usage      *usage
+	integrations *finder
+	staffUsers   *finder
+	now          func() time.Time
+	group        singleflight.Group
+	pool         *pgxpool.Pool
+
+	usage    sync.Mutex
+	lastUsed map[uuid.UUID]time.Time // by key; saved with one statement for many keys
 
 	mu         sync.RWMutex
 	entries    map[[sha256.Size]byte]entry
@@ -93,17 +89,17 @@ type Keys struct {
 // New returns a Keys that reads from pool over at most three connections.
 func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
 	return &Keys{
-		principals: &finder{pool: pool, query: principals, queries: 2},
-		staffUsers: &finder{pool: pool, query: staffUsers, queries: 1},
-		now:        now, entries: map[[sha256.Size]byte]entry{}, usage: newUsage(pool),
+		integrations: &finder{pool: pool, query: integrations, queries: 2},
+		staffUsers:   &finder{pool: pool, query: staffUsers, queries: 1},
+		now:          now, pool: pool, entries: map[[sha256.Size]byte]entry{}, lastUsed: map[uuid.UUID]time.Time{},
 	}
 }
 
 // Authenticate returns the integration of a key. It fails with a refusal of this package or with a database error. It
 // refuses the key of a staff user with ErrMalformed.
-func (k *Keys) Authenticate(ctx context.Context, key string) (*Principal, error) {
-	e, err := k.authenticate(ctx, key, k.principals, apikey.Partner, apikey.Partner)
-	return e.principal, err
+func (k *Keys) Authenticate(ctx context.Context, key string) (*Integration, error) {
+	e, err := k.authenticate(ctx, key, k.integrations, apikey.Partner, apikey.Partner)
+	return e.integration, err
 }
 
 // AuthenticateStaffUser returns the staff user of a key. It fails as Authenticate does. It refuses the key of an
@@ -130,12 +126,14 @@ func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, 
 		}
 	}
 	switch {
-	case e.principal == nil && e.staffUser == nil:
+	case e.integration == nil && e.staffUser == nil:
 		return entry{}, ErrUnknown
 	case e.expiresAt != nil && !now.Before(*e.expiresAt):
 		return entry{}, ErrExpired
 	}
-	k.usage.touch(e.keyID, now)
+	k.usage.Lock()
+	k.lastUsed[e.keyID] = now
+	k.usage.Unlock()
 	return e, nil
 }
 
@@ -184,34 +182,16 @@ func (k *Keys) Forget() {
 	clear(k.entries)
 }
 
-// usage collects when keys were last used, to save many keys with one statement.
-type usage struct {
-	pool *pgxpool.Pool
-	mu   sync.Mutex
-	last map[uuid.UUID]time.Time
-}
-
-func newUsage(pool *pgxpool.Pool) *usage {
-	return &usage{pool: pool, last: map[uuid.UUID]time.Time{}}
-}
-
-func (u *usage) touch(keyID uuid.UUID, at time.Time) {
-	u.mu.Lock()
-	u.last[keyID] = at
-	u.mu.Unlock()
-}
-
 const usageSQL = `INSERT INTO api_key_use (key_id, last_used_at)
 SELECT u.key_id, u.last_used_at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (key_id, last_used_at) ORDER BY u.key_id
 ON CONFLICT (key_id) DO UPDATE SET last_used_at = greatest(api_key_use.last_used_at, excluded.last_used_at)`
 
 // SaveUsage stores when keys were last used. On an error these times are lost.
 func (k *Keys) SaveUsage(ctx context.Context) error {
-	u := k.usage
-	u.mu.Lock()
-	last := u.last
-	u.last = map[uuid.UUID]time.Time{}
-	u.mu.Unlock()
+	k.usage.Lock()
+	last := k.lastUsed
+	k.lastUsed = map[uuid.UUID]time.Time{}
+	k.usage.Unlock()
 	if len(last) == 0 {
 		return nil
 	}
@@ -219,7 +199,7 @@ func (k *Keys) SaveUsage(ctx context.Context) error {
 	for id, at := range last {
 		ids, times = append(ids, id), append(times, at)
 	}
-	if _, err := u.pool.Exec(ctx, usageSQL, ids, times); err != nil {
+	if _, err := k.pool.Exec(ctx, usageSQL, ids, times); err != nil {
 		return fmt.Errorf("save key usage: %w", err)
 	}
 	return nil

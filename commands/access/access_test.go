@@ -23,7 +23,7 @@ func TestAuthenticate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &access.Principal{
+	want := &access.Integration{
 		KeyID: key.ID, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true, CanPost: true,
 		PostsPerMinute: 7, NovelsPerMinute: 8, Review: true,
 	}

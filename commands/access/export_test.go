@@ -12,7 +12,7 @@ const FindAttempts = findAttempts
 
 // Waiting returns how many keys of integrations wait for a query.
 func (k *Keys) Waiting() int {
-	k.principals.mu.Lock()
-	defer k.principals.mu.Unlock()
-	return len(k.principals.waiting)
+	k.integrations.mu.Lock()
+	defer k.integrations.mu.Unlock()
+	return len(k.integrations.waiting)
 }

@@ -26,7 +26,7 @@ import (
 // Authenticator authenticates the key of a staff user.
 type Authenticator interface {
 	AuthenticateStaffUser(ctx context.Context, key string) (*access.StaffUser, error)
-	Authenticate(ctx context.Context, key string) (*access.Principal, error)
+	Authenticate(ctx context.Context, key string) (*access.Integration, error)
 }
 
 // API serves staff. The Problems of its Kit must include Problem.
