@@ -1,26 +1,22 @@
 // Package testdb gives each test a PostgreSQL database of its own, so that `go test ./...` works alone.
 //
-// The first test that asks for a database starts one server for all test processes of this user. Its data
-// lies in memory (/dev/shm) where there is room, and fsync is off: what it stores survives nothing, which
-// is why the service refuses such a server, and tests must not. Every database is cloned from a template
-// that holds the migrated schema, which takes about 10 ms.
+// The first test that asks for a database starts one server for all test processes of this user. Its data lies in
+// memory (/dev/shm) where there is room, and fsync is off: the service refuses such a server, and tests must not. Every
+// database is cloned from a template that holds the migrated schema, which takes about 10 ms.
 //
 // # Life of the server
 //
-// Test processes come and go in parallel, and may be killed. So none of them owns the server: a holder
-// does, the test binary of the first process started once more, detached. Each test process holds a
-// shared lock on a file; the holder waits for the exclusive one, which the kernel grants when the last
-// test process has ended, however it ended. Then the holder stops the server and deletes its data. While a
-// `go test` that started one of the test processes is still alive, the holder waits, since the next
-// package is about to come.
+// Test processes come and go in parallel, and may be killed. So none of them owns the server: a holder does, the test
+// binary of the first process started once more, detached. Each test process holds a shared lock on a file; the holder
+// waits for the exclusive one, which the kernel grants when the last test process has ended, however it ended. It then
+// lingers for a few seconds, because `go test` may be about to start the next package, stops the server and deletes the
+// data. If the holder is killed, its server goes down with it, and the next holder deletes the data.
 //
-//	start   exclusive lock of a process that joins, so that only one starts a holder
-//	users   shared lock of every test process; exclusive lock of a holder that shuts down
-//	url     where the server is; written by the holder
-//	runs/   one file for each go command with test processes, named after its process number
-//	holder.log, postgres.log: what they say
-//
-// If the holder is killed, its server goes down with it, and the next holder deletes the data.
+//	start    exclusive lock of a process that joins, so that only one starts a holder
+//	users    shared lock of every test process; exclusive lock of a holder that shuts down
+//	holder   exclusive lock of the holder
+//	url      address of the server; written by the holder
+//	log      what the holder prints
 //
 // # A server of your own
 //

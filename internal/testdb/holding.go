@@ -1,8 +1,16 @@
 package testdb
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -91,4 +99,60 @@ func holdingSamples(ctx context.Context, conn *pgx.Conn, words []string) ([]stri
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// Dump returns what pg_dump writes of a database: plain text, all schemas. It is the pg_dump beside the server's own
+// programs, or one on PATH; false when there is none that is as new as the server.
+func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		t.Fatalf("testdb: connect: %v", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	programs := []string{"pg_dump"}
+	var bindir string // the server may be on another machine, or its role not allowed to know
+	if err := conn.QueryRow(ctx, `SELECT setting FROM pg_config WHERE name = 'BINDIR'`).Scan(&bindir); err == nil {
+		programs = append([]string{filepath.Join(bindir, "pg_dump")}, programs...)
+	}
+	for _, program := range programs {
+		var said bytes.Buffer
+		cmd := exec.CommandContext(ctx, program, "--format=plain", "--dbname="+databaseURL) //nolint:gosec // found as a shell would
+		cmd.Stderr = &said
+		switch dump, err := cmd.Output(); {
+		case err == nil:
+			return dump, true
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound) &&
+			!strings.Contains(said.String(), "server version mismatch"):
+			t.Fatalf("testdb: %s: %v\n%s", program, err, &said)
+		}
+	}
+	t.Log("there is no pg_dump for this server")
+	return nil, false
+}
+
+// holdingDump names the tables in whose data a dump holds one of the words, as they are or as bytes are dumped, in
+// hexadecimal digits.
+func holdingDump(dump []byte, words []string) (held []string) {
+	sought := make([][]byte, 0, 2*len(words))
+	for _, word := range words {
+		sought = append(sought, []byte(word), []byte(hex.EncodeToString([]byte(word))))
+	}
+	table := "the schema"
+	for line := range bytes.Lines(dump) {
+		if rest, ok := bytes.CutPrefix(line, []byte("COPY ")); ok {
+			name, _, _ := strings.Cut(string(rest), " ")
+			table = name
+		}
+		if slices.ContainsFunc(sought, func(word []byte) bool { return bytes.Contains(line, word) }) &&
+			!slices.Contains(held, "pg_dump of "+table) {
+			held = append(held, "pg_dump of "+table)
+		}
+		if bytes.HasPrefix(line, []byte(`\.`)) {
+			table = "the schema"
+		}
+	}
+	return held
 }

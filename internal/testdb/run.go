@@ -1,26 +1,31 @@
 package testdb
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 )
 
-// DatabaseURLVariable names the environment variable with the maintenance database of a server to use
-// instead of the shared one.
+// DatabaseURLVariable names the environment variable with the maintenance database of a server to use instead of the
+// shared one.
 const DatabaseURLVariable = "NOVELGATE_TEST_DATABASE_URL"
 
-// shared is this process's membership, made by the first test that needs a database.
+// shared is this process's part in the shared server, made by the first test that needs a database.
 var shared struct {
 	sync.Mutex
 	running bool // Run is under way
+	users   *os.File
 	url     string
 	err     error
-	member  *membership
 }
 
 // Run is the body of TestMain, which must do nothing before it:
@@ -31,8 +36,8 @@ var shared struct {
 // command line says otherwise, eight tests run at a time, because most of them wait for a server, and rapid checks a
 // property 25 times, because each check costs many statements.
 func Run(m *testing.M) int {
-	if dir := os.Getenv(holderVariable); dir != "" {
-		return hold(dir)
+	if os.Getenv(holderVariable) != "" {
+		return hold()
 	}
 	for name, value := range map[string]string{"test.parallel": "8", "rapid.checks": "25"} {
 		if flag.Lookup(name) == nil {
@@ -45,8 +50,12 @@ func Run(m *testing.M) int {
 	shared.Lock()
 	shared.running = true
 	shared.Unlock()
-	defer leaveShared()
 	code := m.Run()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.users != nil {
+		_ = shared.users.Close()
+	}
 	if code != 0 {
 		return code // a failed test rarely tidies up
 	}
@@ -65,18 +74,63 @@ func serverURL() (string, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.running {
-		return "", fmt.Errorf("the package needs: func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }")
+		return "", errors.New("the package needs: func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }")
 	}
 	if shared.url == "" && shared.err == nil {
-		shared.member, shared.url, shared.err = join(controlDir())
+		shared.users, shared.url, shared.err = join()
 	}
 	return shared.url, shared.err
 }
 
-func leaveShared() {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.member != nil {
-		shared.member.leave()
+// UntilSettled is how long a test waits for what waits in turn for all transactions on the server, such as that an
+// event is projected or sealed. Other tests have long ones: filling a table takes some of them a minute on a busy
+// machine.
+const UntilSettled = 3 * time.Minute
+
+// Eventually polls until ok holds, and fails the test when that takes longer than any transaction of another test does.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	wait := time.Millisecond
+	for deadline := time.Now().Add(UntilSettled); !ok(); time.Sleep(wait) {
+		wait = min(2*wait, 20*time.Millisecond)
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", UntilSettled, what)
+		}
+	}
+}
+
+const settledSQL = `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`
+
+// AwaitSettled waits until readers of the log see all that was appended to a database: transactions of other tests on
+// the same server hide it for a while. It fails after UntilSettled.
+func AwaitSettled(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+},
+) error {
+	ctx, cancel := context.WithTimeout(ctx, UntilSettled)
+	defer cancel()
+	for settled := false; !settled; time.Sleep(time.Millisecond) {
+		if err := db.QueryRow(ctx, settledSQL).Scan(&settled); err != nil {
+			return fmt.Errorf("wait for the log to settle: %w", err)
+		}
+	}
+	return nil
+}
+
+// Lose turns the log into one that lacks the events for which an SQL condition holds, as a failover to a standby does
+// that lagged behind: they are gone, and the log has another identity.
+func Lose(t testing.TB, db interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}, condition string,
+) {
+	t.Helper()
+	const alter = `ALTER TABLE events DISABLE TRIGGER USER; ALTER TABLE log_identity DISABLE TRIGGER USER; `
+	tag, err := db.Exec(context.Background(),
+		alter+`UPDATE log_identity SET id = gen_random_uuid(); DELETE FROM events WHERE `+condition)
+	if err != nil {
+		t.Fatalf("lose events: %v", err)
+	}
+	if tag.RowsAffected() == 0 {
+		t.Fatalf("there are no events to lose: %s", condition)
 	}
 }

@@ -2,23 +2,285 @@ package testdb
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"novelgate/internal/pgserver"
 )
+
+const (
+	holderVariable = "NOVELGATE_TESTDB_HOLDER" // set for the holder
+	startTimeout   = 2 * time.Minute           // a first start may have to download PostgreSQL
+	linger         = 5 * time.Second           // from the end of the last test process to that of the server
+	pollInterval   = 20 * time.Millisecond
+)
+
+// control is the directory of the files that test processes and the holder share.
+type control string
+
+func controlDir() (control, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make control directory: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", fmt.Errorf("inspect control directory: %w", err)
+	}
+	// Its parent may be writable for everybody.
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() {
+		return "", fmt.Errorf("%s is not a directory of ours: remove it", dir)
+	}
+	return control(dir), nil
+}
+
+func (c control) file(name string) string { return filepath.Join(string(c), name) }
+
+// lock opens and locks a file, waiting unless how contains LOCK_NB. The lock ends when the file is closed or the
+// process ends.
+func (c control) lock(name string, how int) (*os.File, error) {
+	file, err := os.OpenFile(c.file(name), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock file: %w", err)
+	}
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		err = syscall.Flock(int(file.Fd()), how)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), file.Close())
+	}
+	return file, nil
+}
+
+// join returns the URL of the shared server, after starting a holder if there is none. The server lives until users is
+// closed, or longer.
+func join() (users *os.File, url string, err error) {
+	c, err := controlDir()
+	if err != nil {
+		return nil, "", err
+	}
+	start, err := c.lock("start", syscall.LOCK_EX)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = start.Close() }()
+	// This waits for a holder that is shutting down.
+	if users, err = c.lock("users", syscall.LOCK_SH); err != nil {
+		return nil, "", err
+	}
+	if url, err = c.server(); err != nil {
+		return nil, "", errors.Join(err, users.Close())
+	}
+	return users, url, nil
+}
+
+// server returns the URL of the holder's server once it answers.
+func (c control) server() (string, error) {
+	var ended func() bool // of a holder that this process has started
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
+		held, err := c.isHeld()
+		if err != nil {
+			return "", err
+		}
+		if held {
+			if url, err := os.ReadFile(c.file("url")); err == nil && execute(string(url), `SELECT 1`) == nil {
+				return string(url), nil
+			}
+			continue
+		}
+		if ended == nil {
+			if ended, err = c.startHolder(); err != nil {
+				return "", err
+			}
+		}
+		if ended() {
+			said, err := os.ReadFile(c.file("log"))
+			return "", errors.Join(fmt.Errorf("the test server does not start: %s", said), err)
+		}
+	}
+	return "", errors.New("the test server does not answer")
+}
+
+// isHeld reports whether a holder lives.
+func (c control) isHeld() (bool, error) {
+	probe, err := c.lock("holder", syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, probe.Close()
+}
+
+// startHolder starts this test binary once more, as the holder.
+func (c control) startHolder() (ended func() bool, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find test binary: %w", err)
+	}
+	log, err := os.OpenFile(c.file("log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log of the holder: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(self) //nolint:gosec,noctx // it outlives us
+	cmd.Dir = string(c)
+	cmd.Env = append(os.Environ(), holderVariable+"=1")
+	cmd.Stdout, cmd.Stderr = log, log // not ours: go test waits until they are closed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start holder: %w", err)
+	}
+	return func() bool {
+		pid, err := syscall.Wait4(cmd.Process.Pid, nil, syscall.WNOHANG, nil)
+		return err == nil && pid == cmd.Process.Pid
+	}, nil
+}
+
+// hold is the main function of the holder. It returns the exit code.
+func hold() int {
+	// A Ctrl-C ends the tests, and then the holder ends.
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	c, err := controlDir()
+	if err == nil {
+		err = c.hold(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (c control) hold(ctx context.Context) error {
+	holder, err := c.lock("holder", syscall.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = holder.Close() }()
+	data, err := c.makeData()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(data) }()
+	server, err := pgserver.Start(ctx, pgserver.Config{
+		DataDir: data, StopTimeout: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Settings: map[string]string{ // none of the data must survive
+			"fsync": "off", "full_page_writes": "off", "max_connections": "400", "shared_buffers": "64MB",
+			"autovacuum": "off", // a worker that looks at the template would keep it from being cloned
+		},
+	})
+	if err != nil {
+		return err
+	}
+	url, err := databaseURL(server.URL(), maintenanceDatabase)
+	if err == nil {
+		err = os.WriteFile(c.file("url"), []byte(url), 0o600)
+	}
+	unused := make(chan *os.File, 1)
+	if err == nil {
+		go func() { unused <- c.awaitUnused() }()
+		select {
+		case <-ctx.Done():
+		case <-server.Done():
+			err = errors.New("the server has ended by itself")
+		case users := <-unused:
+			defer func() { _ = users.Close() }() // at last, so that a process that waits for it finds no holder
+		}
+	}
+	return errors.Join(err, server.Stop(context.WithoutCancel(ctx)), os.Remove(c.file("url")), os.RemoveAll(data),
+		holder.Close())
+}
+
+// awaitUnused returns when no test process has lived for a while, with the lock that new ones wait for.
+func (c control) awaitUnused() *os.File {
+	for {
+		if users, err := c.lock("users", syscall.LOCK_EX); err == nil {
+			_ = users.Close()
+		}
+		time.Sleep(linger)
+		if users, err := c.lock("users", syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			return users
+		}
+	}
+}
+
+// makeData makes a directory for the data, after deleting the data of killed holders. A digest of the control directory
+// in its name tells these from those of other holders.
+func (c control) makeData() (string, error) {
+	digest := fnv.New64a()
+	_, _ = digest.Write([]byte(c)) // never fails
+	prefix := fmt.Sprintf("novelgate-testdb-data-%d-%x-", os.Geteuid(), digest.Sum64())
+	for _, place := range []string{memoryDir, os.TempDir()} {
+		leftovers, err := filepath.Glob(filepath.Join(place, prefix+"*"))
+		if err != nil {
+			return "", fmt.Errorf("look for leftovers: %w", err)
+		}
+		for _, leftover := range leftovers {
+			// Its server may still be writing there: it ends by itself.
+			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(pollInterval) {
+				if err = os.RemoveAll(leftover); err == nil {
+					break
+				}
+				if time.Now().After(deadline) {
+					return "", fmt.Errorf("delete leftovers: %w", err)
+				}
+			}
+		}
+	}
+	return makeServerDir(prefix)
+}
+
+const (
+	memoryDir  = "/dev/shm"
+	memoryRoom = 1 << 30 // bytes that must be free there
+)
+
+// DataPlace is the directory for the data of servers: memory when it has room.
+func DataPlace() string {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(memoryDir, &stat); err != nil ||
+		stat.Bavail*uint64(stat.Bsize) < memoryRoom { //nolint:gosec // a block size is positive
+		return os.TempDir()
+	}
+	return memoryDir
+}
+
+// makeServerDir makes a directory for the data of a server, with a path that is short enough for a socket. PostgreSQL
+// runs as another user when we are root; its own directories are private.
+func makeServerDir(prefix string) (string, error) {
+	dir, err := os.MkdirTemp(DataPlace(), prefix)
+	if err == nil {
+		err = os.Chmod(dir, 0o711) //nolint:gosec // see above
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a data directory: %w", err)
+	}
+	return dir, nil
+}
 
 // NewServer starts a server that belongs to this test alone, with settings beside those that make it quick to start,
 // and returns the URL of its empty database. The server stops when the test ends. It is for tests of what the databases
 // of a server share: roles, autovacuum, recovery.
 func NewServer(t testing.TB, settings map[string]string) string {
 	t.Helper()
-	// not t.TempDir: the path of a socket is short
-	dir, err := os.MkdirTemp(DataPlace(), "novelgate-server-") //nolint:usetesting // see above
+	dir, err := makeServerDir("novelgate-server-")
 	if err != nil {
-		t.Fatalf("testdb: make a data directory: %v", err)
+		t.Fatalf("testdb: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
