@@ -3,14 +3,21 @@ package readapi_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"pgregory.net/rapid"
 
 	"novelgate/events"
+	"novelgate/readapi"
 )
 
 // randomDiscussion appends comments of several authors under changing names, deep and wide, some dated alike, and edits
@@ -189,6 +196,368 @@ func TestChapterFilter(t *testing.T) {
 		}
 		if _, ok := all[under]; ok != (chapter == "12") {
 			t.Errorf("chapter %s: the reply came along: %v", chapter, ok)
+		}
+	}
+}
+
+var moment = time.Date(2025, 3, 1, 12, 0, 0, 1000, time.UTC)
+
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	id := uuid.MustParse
+	for _, c := range []struct {
+		id, after, before string
+		later, earlier    time.Duration
+	}{
+		{
+			"00000000-0000-0000-0000-000000000100", "00000000-0000-0000-0000-000000000101",
+			"00000000-0000-0000-0000-0000000000ff", 0, 0,
+		},
+		{
+			"00000000-0000-0000-0000-00000000ffff", "00000000-0000-0000-0000-000000010000",
+			"00000000-0000-0000-0000-00000000fffe", 0, 0,
+		},
+		{
+			"ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000",
+			"ffffffff-ffff-ffff-ffff-fffffffffffe", time.Microsecond, 0,
+		},
+		{
+			"00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001",
+			"ffffffff-ffff-ffff-ffff-ffffffffffff", 0, -time.Microsecond,
+		},
+	} {
+		if at, got := readapi.Beside(moment, id(c.id), true); got != id(c.after) || !at.Equal(moment.Add(c.later)) {
+			t.Errorf("behind %s is %v %s", c.id, at, got)
+		}
+		if at, got := readapi.Beside(moment, id(c.id), false); got != id(c.before) || !at.Equal(moment.Add(c.earlier)) {
+			t.Errorf("before %s is %v %s", c.id, at, got)
+		}
+	}
+}
+
+func TestCursorsComeBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.UnixMicro(rapid.Int64Range(-62_135_596_800_000_000, 253_402_300_799_999_999).Draw(t, "at")).UTC()
+		depth := rapid.IntRange(0, 1<<30).Draw(t, "depth")
+		id := uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+		gotAt, gotDepth, gotID, err := readapi.Cursor(at, depth, id)
+		if err != nil || !gotAt.Equal(at) || gotDepth != depth || gotID != id {
+			t.Errorf("%v %d %s became %v %d %s, %v", at, depth, id, gotAt, gotDepth, gotID, err)
+		}
+	})
+}
+
+// holds reports whether a page shows a comment, and as which.
+func holds(page discussionAnswer, id uuid.UUID) (postAnswer, bool) {
+	for _, item := range page.Items {
+		for _, p := range append([]postAnswer{item}, item.Replies...) {
+			if p.PostID == id {
+				return p, true
+			}
+		}
+	}
+	return postAnswer{}, false
+}
+
+// bigDiscussion has threads of every shape: many alone, a chain, a fan.
+func bigDiscussion(t testing.TB, w *world) []uuid.UUID {
+	t.Helper()
+	novel := w.novel(t, "A", nil)
+	var all []uuid.UUID
+	add := func(e events.PostImported) uuid.UUID {
+		id := w.comment(t, novel, e)
+		all = append(all, id)
+		return id
+	}
+	for range 30 {
+		add(events.PostImported{})
+	}
+	chain, fan := add(events.PostImported{}), add(events.PostImported{})
+	for range 25 {
+		add(reply(fan))
+		chain = add(reply(chain))
+	}
+	return all
+}
+
+func TestEveryCommentIsOnThePageThatItsAddressOpens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	all := bigDiscussion(t, w)
+	w.project(t)
+	for _, id := range all {
+		for _, sort := range []string{"", "&sort=oldest"} {
+			page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=5&post="+id.String()+sort)
+			p, ok := holds(page, id)
+			if !ok {
+				t.Fatalf("%s is not on its page", id)
+			}
+			if page.Items[0].PostID != id && p.Depth == 0 {
+				t.Errorf("%s does not begin its page", id)
+			}
+		}
+		address, err := url.Parse(read[postAnswer](t, w, "/api/posts/"+id.String()).URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := w.get(t, strings.TrimPrefix(address.RequestURI(), "/books"))
+		if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), `id="`+address.Fragment+`"`) {
+			t.Fatalf("%s opens a page without it: %d", address, got.Code)
+		}
+	}
+	first := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=5&sort=oldest&post="+all[0].String())
+	second := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=5&sort=oldest&post="+all[1].String())
+	if first.PreviousCursor != nil || second.PreviousCursor == nil {
+		t.Error("what comes before a page is not as it is")
+	}
+	wantProblem(t, w, "/api/novels/a/discussion?post="+uuid.NewString(), 404, "not_found")
+	wantProblem(t, w, "/api/novels/a/discussion?under="+all[40].String(), 404, "not_found")
+}
+
+// The address of a comment is valid before its projection has come by, whatever else that lacks.
+func TestCommentsThatTheProjectionLacks(t *testing.T) {
+	t.Parallel()
+	for name, projected := range map[string]int{
+		"nothing is projected": 0, "the first is projected": 1, "two are": 2, "all are": 4,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			novel := w.novel(t, "A", nil)
+			w.novel(t, "Other", nil)
+			var chain []uuid.UUID
+			e := events.PostImported{ChapterNumber: []byte("2.5")}
+			for i := range 4 {
+				chain = append(chain, w.comment(t, novel, e))
+				e = reply(chain[i])
+				if i+1 == projected {
+					w.project(t)
+				}
+			}
+			for depth, id := range chain {
+				p := read[postAnswer](t, w, "/api/posts/"+id.String())
+				if p.Depth != depth || p.Content == nil || p.Author == nil || p.Author.DisplayName != "Marlow" ||
+					p.Author.Platform != "Fan Site" {
+					t.Errorf("comment %d: %+v by %+v", depth, p, p.Author)
+				}
+				page := read[discussionAnswer](t, w, "/api/novels/a/discussion?post="+id.String())
+				if found, ok := holds(page, id); !ok || found.Depth != depth || page.Items[0].PostID != chain[0] {
+					t.Errorf("comment %d is not in its place: %+v", depth, page)
+				}
+				if got := w.get(t, "/novels/a/discussion?post="+id.String()); !strings.Contains(got.Body.String(),
+					`id="post-`+id.String()) {
+					t.Errorf("comment %d is not on its page", depth)
+				}
+				wantProblem(t, w, "/api/novels/other/discussion?post="+id.String(), 404, "not_found")
+				early := url.QueryEscape(w.log[1].RecordedAt.Format(time.RFC3339Nano))
+				wantProblem(t, w, "/api/novels/a/discussion?asOf="+early+"&post="+id.String(), 404, "not_found")
+			}
+			wantProblem(t, w, "/api/posts/"+novel.String(), 404, "not_found")
+		})
+	}
+}
+
+func TestRepliesArePagedUnderTheirComment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	all := bigDiscussion(t, w)
+	w.project(t)
+	fan := all[31]
+	page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=7&under="+fan.String())
+	if len(page.Items) != 1 || len(page.Items[0].Replies) != 7 || page.Items[0].RepliesCursor == nil ||
+		page.NextCursor != nil || page.PreviousCursor != nil {
+		t.Errorf("%+v", page)
+	}
+	inline := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1&post="+fan.String())
+	if len(inline.Items[0].Replies) != 10 || inline.Items[0].RepliesCursor == nil {
+		t.Errorf("%+v", inline)
+	}
+	top, found := walk(t, w, url.Values{})
+	if len(top) != 32 || len(found) != 82 {
+		t.Errorf("%d top-level comments and %d in all", len(top), len(found))
+	}
+}
+
+// TestAPageBeginsAtOnePlace: of a cursor and a comment, neither is passed over.
+func TestAPageBeginsAtOnePlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	var last uuid.UUID
+	for range 3 {
+		last = w.comment(t, novel, events.PostImported{})
+	}
+	w.project(t)
+	page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1&post="+last.String())
+	if page.NextCursor == nil {
+		t.Fatal("no page follows")
+	}
+	query := "/novels/a/discussion?limit=1&cursor=" + *page.NextCursor
+	if next := read[discussionAnswer](t, w, "/api"+query); len(next.Items) != 1 || next.Items[0].PostID == last {
+		t.Errorf("the page after that of %s: %+v", last, next.Items)
+	}
+	query += "&post=" + last.String()
+	for _, path := range []string{"/api" + query, query} {
+		if got := w.get(t, path); got.Code != http.StatusBadRequest ||
+			!strings.Contains(got.Body.String(), "post: cannot be given together with cursor") {
+			t.Errorf("GET %s: %d %s", path, got.Code, got.Body)
+		}
+	}
+}
+
+// fillLarge writes a discussion of top-level comments with replies, all of 31 KB.
+func fillLarge(t *testing.T, w *world, tops, replies int) {
+	t.Helper()
+	w.exec(t, `WITH keys AS (
+			SELECT n, r, n || '/' || r AS key, CASE WHEN r > 0 THEN n || '/0' END AS top
+			FROM generate_series(1, $2) n, generate_series(0, $3) r
+		), written AS (
+			SELECT n, r, key, encode(substring(sha256(uuid_send($1) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid AS id,
+				encode(substring(sha256(uuid_send($1) || convert_to(top, 'UTF8')) FOR 16), 'hex')::uuid AS top_id
+			FROM keys
+		), logged AS (
+			INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+				event_type, data, personal, batch_id)
+			SELECT row_number() OVER () - 1, 'post', id, 1, key, $1, 'posts', 'post.imported.v1', '{}',
+				json_build_object('content', repeat('&', 31000)), id
+			FROM written
+		)
+		INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content_bytes, written_at, recorded_at,
+			parent_post_id, root_post_id, depth)
+		SELECT id, t.thread_id, t.novel_id, $1, md5('author')::uuid, 31000,
+			timestamptz '2025-01-01' + n * interval '1 minute',
+			timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second',
+			top_id, top_id, CASE WHEN r > 0 THEN 1 ELSE 0 END
+		FROM threads t, written`, w.platform, tops, replies)
+}
+
+// textOf returns how much text a page holds, and adds the comments on it to seen.
+func textOf(page *readapi.Page, seen map[uuid.UUID]int) (size int) {
+	for _, thread := range page.Threads {
+		size += len(thread.Content)
+		seen[thread.ID]++
+		for _, reply := range thread.Replies {
+			size += len(reply.Content)
+			seen[reply.ID]++
+		}
+	}
+	return size
+}
+
+// However large comments are, a page holds no more text than its budget, and its cursors lead to every comment: in both
+// orders, forward and backward, and on as-of pages.
+func TestLargePagesAreCut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "A", nil)
+	const tops, replies = 7, 25
+	fillLarge(t, w, tops, replies)
+	reader := &readapi.Reader{DB: w.Read}
+	read := func(q readapi.DiscussionParams) *readapi.Page {
+		t.Helper()
+		page, err := reader.Discussion(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Threads) == 0 {
+			t.Fatal("a page is empty")
+		}
+		return page
+	}
+	within := func(page *readapi.Page, seen map[uuid.UUID]int) {
+		t.Helper()
+		if size := textOf(page, seen); size > readapi.PageBytes || size == 0 {
+			t.Errorf("a page holds %d bytes of text, at most %d are wanted", size, readapi.PageBytes)
+		}
+	}
+	for _, newest := range []bool{false, true} {
+		seen := map[uuid.UUID]int{}
+		q := readapi.DiscussionParams{Slug: "a", Newest: newest, Limit: 100}
+		var first []uuid.UUID // of each page
+		for more := true; more; more = q.Cursor != "" {
+			page := read(q)
+			within(page, seen)
+			first = append(first, page.Threads[0].ID)
+			for _, thread := range page.Threads {
+				for under := (readapi.DiscussionParams{
+					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.More,
+				}); under.Cursor != ""; {
+					rest := read(under)
+					delete(seen, thread.ID) // it is on every page of its replies
+					within(rest, seen)
+					if len(rest.Threads[0].Replies) == 0 {
+						t.Fatal("a page of replies has none")
+					}
+					under.Cursor = rest.Threads[0].More
+				}
+			}
+			q.Cursor = page.Next
+		}
+		if len(seen) != tops*(replies+1) {
+			t.Errorf("newest %v: %d of %d comments are on the pages", newest, len(seen), tops*(replies+1))
+		}
+		for id, times := range seen {
+			if times != 1 {
+				t.Errorf("newest %v: comment %s is on %d pages", newest, id, times)
+			}
+		}
+		// Back from the end: every top-level comment again, page by page.
+		last := read(readapi.DiscussionParams{Slug: "a", Newest: !newest, Limit: 1})
+		var back []uuid.UUID
+		end := read(readapi.DiscussionParams{
+			Slug: "a", Newest: newest, Limit: 100, Post: uuid.NullUUID{UUID: last.Threads[0].ID, Valid: true},
+		})
+		for page := end; ; {
+			for _, thread := range slices.Backward(page.Threads) {
+				back = append(back, thread.ID)
+			}
+			if page.Previous == "" {
+				break
+			}
+			page = read(readapi.DiscussionParams{Slug: "a", Newest: newest, Limit: 100, Cursor: page.Previous})
+			within(page, map[uuid.UUID]int{})
+		}
+		if len(back) != tops || back[tops-1] != first[0] {
+			t.Errorf("newest %v: %d of %d top-level comments on the way back", newest, len(back), tops)
+		}
+	}
+	// Whichever comment a link names, it is on its page.
+	rows, err := w.Read.Query(t.Context(), `SELECT post_id FROM posts`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range all {
+		seen := map[uuid.UUID]int{}
+		within(read(readapi.DiscussionParams{Slug: "a", Limit: 20, Post: uuid.NullUUID{UUID: id, Valid: true}}), seen)
+		if seen[id] != 1 {
+			t.Errorf("comment %s is not on the page that is to show it", id)
+		}
+	}
+}
+
+// What is sent is bounded, too: text grows by escaping, to five times its size at most.
+func TestLargeAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "A", nil)
+	fillLarge(t, w, 4, 12)
+	for i := range 100 {
+		w.novel(t, fmt.Sprint("Long ", i), func(e *events.NovelCreated) { e.Synopsis = strings.Repeat("界", 5000) })
+	}
+	for path, most := range map[string]int{
+		"/novels/a/discussion?limit=100":     5*readapi.PageBytes + 64<<10,
+		"/api/novels/a/discussion?limit=100": readapi.PageBytes + 64<<10,
+		"/novels?limit=100":                  2 * 300 << 10, "/api/novels?limit=100": 300 << 10,
+	} {
+		recorder := httptest.NewRecorder()
+		w.handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if size := recorder.Body.Len(); recorder.Code != http.StatusOK || size > most || size < 100<<10 {
+			t.Errorf("%s: %d, %d bytes, want at most %d", path, recorder.Code, size, most)
 		}
 	}
 }

@@ -13,39 +13,6 @@ import (
 	"novelgate/events"
 )
 
-// TestPrincipals sends every route with every kind of key.
-func TestPrincipals(t *testing.T) {
-	t.Parallel()
-	a := newArchive(t, nil)
-	a.seal(t)
-	for _, path := range []string{
-		"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log",
-	} {
-		for name, c := range map[string]struct {
-			key    string
-			status int
-			code   string
-		}{
-			"none":    {"", http.StatusUnauthorized, "unauthorized"},
-			"wrong":   {a.otto[:39] + "_", http.StatusUnauthorized, "unauthorized"},
-			"revoked": {a.revoked, http.StatusUnauthorized, "unauthorized"},
-			"expired": {a.expired, http.StatusUnauthorized, "unauthorized"},
-			"partner": {a.partner, http.StatusForbidden, "forbidden"},
-		} {
-			got := a.get(t, c.key, path)
-			if got.status != c.status || got.str("code") != c.code ||
-				got.header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%s with %s: %d %s", path, name, got.status, got.text)
-			}
-		}
-		for name, key := range map[string]string{"auditor": a.otto, "staff": a.ada} {
-			if got := a.get(t, key, path); got.status != http.StatusOK || got.header.Get("Cache-Control") != "no-store" {
-				t.Errorf("%s with %s: %d %s", path, name, got.status, got.text)
-			}
-		}
-	}
-}
-
 func TestPages(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)

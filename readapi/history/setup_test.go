@@ -1,16 +1,34 @@
 package history_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/aggregates/novel"
+	"novelgate/aggregates/principal"
+	"novelgate/commands/access"
+	"novelgate/commands/admin"
+	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
@@ -133,4 +151,224 @@ func places(list []history.Event) []string {
 		found[i] = list[i].Position.String()
 	}
 	return found
+}
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+// archive is the history API on a database of its own, served over a real connection, with a key of every kind.
+type archive struct {
+	url                   string
+	api                   *history.API
+	pool                  *pgxpool.Pool
+	staff                 *staff.Staff
+	wake                  *eventlog.Wake
+	draining              atomic.Bool
+	ada, otto, partner    string
+	expired, revoked      string
+	ottosKeyID, partnerID uuid.UUID
+}
+
+// newArchive serves; change may set the API and the server up differently.
+func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *archive {
+	t.Helper()
+	pool, err := database.OpenHistory(context.Background(), testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	a := &archive{
+		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake(),
+	}
+	keys := access.New(pool, time.Now)
+	a.api = &history.API{
+		DB: pool, Wake: a.wake,
+		Kit: &httpkit.Kit{
+			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
+			Problems: []func(error) *problem.Error{history.Problem},
+		},
+		Authenticate: func(ctx context.Context, h http.Header) (history.Person, error) {
+			p, err := admin.AuthenticateStaffUser(ctx, keys, h, "auditor or staff key", "auditors and staff")
+			if err != nil {
+				return history.Person{}, err
+			}
+			return history.Person{
+				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.ID, Valid: true},
+				KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
+			}, nil
+		},
+		Draining: a.draining.Load,
+	}
+	server := httptest.NewUnstartedServer(nil)
+	if change != nil {
+		change(a, server.Config)
+	}
+	router := mux.NewRouter().SkipClean(true)
+	a.api.Register(router)
+	server.Config.Handler = httpkit.WithRequestID(router)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Start()
+	t.Cleanup(server.Close)
+	a.url = server.URL
+	a.people(t)
+	return a
+}
+
+func (a *archive) people(t *testing.T) {
+	t.Helper()
+	issue := func(role, name string, lifetime time.Duration) (staff.UserKey, string) {
+		key, secret, err := a.staff.IssueUserKey(context.Background(), role, name, lifetime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key, secret.Reveal()
+	}
+	_, a.ada = issue(principal.Staff, "ada", 0)
+	var otto, rex staff.UserKey
+	otto, a.otto = issue(principal.Auditor, "otto", 0)
+	a.ottosKeyID = otto.ID
+	_, a.expired = issue(principal.Auditor, "eve", time.Nanosecond)
+	rex, a.revoked = issue(principal.Auditor, "rex", 0)
+	if _, err := a.staff.RevokeUserKey(context.Background(), rex.ID, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	made, err := a.staff.CreateIntegration(context.Background(), "Fan Site", principal.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.partnerID = made.ID
+	_, secret, err := a.staff.IssueKey(context.Background(), made.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.partner = secret.Reveal()
+}
+
+// publish appends one event and says so.
+func (a *archive) publish(t *testing.T, title string) staff.Novel {
+	t.Helper()
+	n, err := a.staff.PublishNovel(context.Background(), title, novel.Fields{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.wake.Signal()
+	return n
+}
+
+func (a *archive) settle(t *testing.T) {
+	t.Helper()
+	settle(t, a.pool)
+}
+
+// seal gives all events a log index, as the ledger does.
+func (a *archive) seal(t *testing.T) {
+	t.Helper()
+	a.settle(t)
+	seal(t, a.pool)
+}
+
+// answer is what a request came to.
+type answer struct {
+	status int
+	header http.Header
+	body   map[string]any
+	text   string
+}
+
+func (a answer) str(name string) string { text, _ := a.body[name].(string); return text }
+
+func (a answer) ids(t *testing.T) []string {
+	t.Helper()
+	items, ok := a.body["items"].([]any)
+	if !ok {
+		t.Fatalf("no items: %s", a.text)
+	}
+	ids := make([]string, len(items))
+	for i := range items {
+		event, _ := items[i].(map[string]any)
+		ids[i], _ = event["cursor"].(string)
+	}
+	return ids
+}
+
+// connection is an answer that is being read.
+type connection struct {
+	status int
+	header http.Header
+	body   *bufio.Reader
+}
+
+// open sends a GET request; accept is left out when it is "".
+func (a *archive) open(ctx context.Context, t *testing.T, key, path, accept string) *connection {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { response.Body.Close() }) //nolint:errcheck // it has been read
+	return &connection{response.StatusCode, response.Header, bufio.NewReader(response.Body)}
+}
+
+// get sends a GET request and reads the answer.
+func (a *archive) get(t *testing.T, key, path string) answer {
+	t.Helper()
+	c := a.open(t.Context(), t, key, path, "")
+	text, err := io.ReadAll(c.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := answer{status: c.status, header: c.header, text: string(text)}
+	if err := json.Unmarshal(text, &got.body); err != nil {
+		t.Fatalf("%s: %v: %s", path, err, text)
+	}
+	return got
+}
+
+const ndjson = "application/x-ndjson"
+
+// lines reads a stream until it ends, or n lines that are not empty; n = 0 reads all.
+func (c *connection) lines(n int) (cursors []string, blank int, err error) {
+	for n == 0 || len(cursors) < n {
+		line, err := c.body.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return cursors, blank, nil
+		}
+		if err != nil {
+			return cursors, blank, err
+		}
+		if len(line) == 1 {
+			blank++
+			continue
+		}
+		var event struct {
+			Cursor string `json:"cursor"`
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			return cursors, blank, err
+		}
+		cursors = append(cursors, event.Cursor)
+	}
+	return cursors, blank, nil
+}
+
+// entries returns the access log, oldest first.
+func (a *archive) entries(t *testing.T) []history.AccessEntry {
+	t.Helper()
+	list, err := (&history.AccessLog{DB: a.pool}).List(t.Context(), 1<<62, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
+		list[i], list[j] = list[j], list[i]
+	}
+	return list
 }
