@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/commands/staff"
 	"novelgate/events"
@@ -181,4 +183,137 @@ func (l *live) count(t testing.TB, sql string, args ...any) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// TestAwaitErased waits for the tables that follow the log, and names who has not come to the erasure.
+func TestAwaitErased(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
+	l.caughtUp(t)
+	id := events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID)
+	if err := l.AwaitErased(t.Context(), id); err != nil {
+		t.Errorf("nobody is erased: %v", err)
+	}
+	l.stopFollowing()
+	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
+		t.Fatal(err)
+	}
+	wantBehind := func(when string, patience time.Duration, want ...string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err := l.AwaitErased(ctx, id)
+		var behind *staff.NotAppliedError
+		if !errors.As(err, &behind) {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if diff := cmp.Diff(want, behind.Projections); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", when, diff)
+		}
+	}
+	wantBehind("while nothing follows the log", 200*time.Millisecond, "activity", "authors", "posts")
+
+	ended := make(chan error, 1)
+	go func() { ended <- l.AwaitErased(context.Background(), id) }()
+	l.follow(t)
+	if err := <-ended; err != nil {
+		t.Errorf("while everything follows the log: %v", err)
+	}
+	if held := l.holding(t, planted); len(held) > 0 {
+		t.Errorf("the author is still in %v", held)
+	}
+
+	// One that has stopped will not come to it, however long it is waited for.
+	l.stopFollowing()
+	if _, err := l.Pool.Exec(t.Context(),
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
+	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
+		t.Fatal(err)
+	}
+	l.follow(t)
+	wantBehind("while one has failed", testdb.UntilSettled, "authors")
+	if err := projections.Retry(t.Context(), l.Pool, "authors"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AwaitErased(t.Context(), id); err != nil {
+		t.Errorf("after it went on: %v", err)
+	}
+}
+
+// TestGuardOpensForErasureOnly: whoever sets the marker by hand can still change nothing else.
+func TestGuardOpensForErasureOnly(t *testing.T) {
+	t.Parallel()
+	l := setupLive(t)
+	appendAll(t, l.Staff, l.comments(l.name, "k", 2)...)
+	l.caughtUp(t)
+	l.stopSealing()
+	marker := l.name.IntegrationID.String() + "/" + l.name.ExternalUUID
+	const refused = "23001"
+	const erase = `UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)`
+	try := func(role, marker, statement string) string {
+		t.Helper()
+		tx, err := l.Pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		if _, err := tx.Exec(t.Context(),
+			`SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker); err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(t.Context(), statement)
+		var coded *pgconn.PgError
+		if err != nil && !errors.As(err, &coded) {
+			t.Fatal(err)
+		}
+		if coded != nil {
+			return coded.Code
+		}
+		return ""
+	}
+	for _, role := range []string{"origin", "replica", "local"} {
+		for statement, want := range map[string]string{
+			erase + ` WHERE event_id = 'k-0'`:                                                                                          "",
+			erase + `, data = data WHERE event_id = 'k-0'`:                                                                             "",
+			`UPDATE events SET personal = NULL, salt = NULL WHERE event_id = 'k-0'`:                                                    refused,
+			`UPDATE events SET personal = NULL, salt = NULL, personal_digest = NULL WHERE event_id = 'k-0'`:                            refused,
+			`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(NULL, personal) WHERE event_id = 'k-0'`: refused,
+			`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, '{}') WHERE event_id = 'k-0'`:     refused,
+			`UPDATE events SET personal_digest = personal_digest(salt, personal) WHERE event_id = 'k-0'`:                               refused,
+			`UPDATE events SET personal = NULL WHERE event_id = 'k-0'`:                                                                 refused,
+			`UPDATE events SET salt = NULL WHERE event_id = 'k-0'`:                                                                     refused,
+			`UPDATE events SET personal = '{}', salt = NULL WHERE event_id = 'k-0'`:                                                    refused,
+			// not all are the author's
+			erase: refused,
+			erase + `, data = '{}' WHERE event_id = 'k-0'`:                     refused,
+			erase + `, actor = 'x' WHERE event_id = 'k-0'`:                     refused,
+			erase + `, fingerprint = gen_random_uuid() WHERE event_id = 'k-0'`: refused,
+			erase + `, integration_id = NULL WHERE event_id = 'k-0'`:           refused,
+			erase + `, event_id = 'other' WHERE event_id = 'k-0'`:              refused,
+			erase + `, event_type = 'x.y.v1' WHERE event_id = 'k-0'`:           refused,
+			erase + `, stream_version = 9 WHERE event_id = 'k-0'`:              refused,
+			erase + `, position = 9 WHERE event_id = 'k-0'`:                    refused,
+			erase + `, recorded_at = now() WHERE event_id = 'k-0'`:             refused,
+			`DELETE FROM events WHERE event_id = 'k-0'`:                        refused,
+			`TRUNCATE events`: refused,
+			`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
+				    FROM events
+				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`: refused,
+		} {
+			if got := try(role, marker, statement); got != want {
+				t.Errorf("%s, with marker: %s\ngot %q, want %q", role, statement, got, want)
+			}
+			if got := try(role, "", statement); got != refused {
+				t.Errorf("%s, without: %s\ngot %q", role, statement, got)
+			}
+			if got := try(role, marker+"x", statement); got != refused {
+				t.Errorf("%s, of another author: %s\ngot %q", role, statement, got)
+			}
+		}
+	}
 }

@@ -1,20 +1,25 @@
 package staff_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
-	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
 )
 
 func TestCreateIntegration(t *testing.T) {
@@ -41,6 +46,11 @@ func TestCreateIntegration(t *testing.T) {
 			t.Errorf("%s found %s, %v", handle, found.ID, err)
 		}
 	}
+	for _, handle := range []string{"unknown", "", uuid.NewString(), "' OR true --"} {
+		if _, err := s.Integration(t.Context(), handle); !errors.Is(err, principal.ErrNotFound) {
+			t.Errorf("%q: %v, want ErrNotFound", handle, err)
+		}
+	}
 	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.IntegrationStream, got.ID, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -55,89 +65,6 @@ func TestCreateIntegration(t *testing.T) {
 	}
 	if len(recorded) != 5 || len(sources) != 5 {
 		t.Errorf("%d events from %d sources, want 5", len(recorded), len(sources))
-	}
-}
-
-func TestUnknownIntegration(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	for _, handle := range []string{"nobody", "", uuid.NewString(), "' OR true --"} {
-		if _, err := s.Integration(t.Context(), handle); !errors.Is(err, principal.ErrNotFound) {
-			t.Errorf("%q: %v, want ErrNotFound", handle, err)
-		}
-	}
-	if _, err := s.ChangeIntegration(t.Context(), uuid.New(), principal.Change{Review: new(true)}); !errors.Is(err,
-		principal.ErrNotFound) {
-		t.Errorf("change: %v, want ErrNotFound", err)
-	}
-	if list, err := s.ListIntegrations(t.Context(), staff.Place{}, 0); err != nil || list == nil || len(list) != 0 {
-		t.Errorf("list %#v, %v; want an empty one", list, err)
-	}
-}
-
-func TestChangeIntegrationTwice(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	change := principal.Change{
-		Enabled: new(false), NovelsPerMinute: new(0), Capabilities: map[principal.Capability]bool{principal.Posts: true},
-	}
-	for range 2 {
-		got, err := s.ChangeIntegration(t.Context(), made.ID, change)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := made
-		want.Enabled, want.NovelsPerMinute, want.Capabilities = false, 0, []string{"posts"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-	want := []events.Event{
-		events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
-		events.IntegrationDisabled{},
-		events.CapabilityEnabled{Capability: "posts"},
-		events.RateLimitSet{Operation: "novels"},
-	}
-	if diff := cmp.Diff(want, stream(t, s, made.ID)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-}
-
-func TestRefusedChangesStoreNothing(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		change  principal.Change
-		refusal error
-	}{
-		{principal.Change{Enabled: new(false), PostsPerMinute: new(-1)}, principal.ErrLimit},
-		{principal.Change{PostsPerMinute: new(1 << 40)}, principal.ErrLimit},
-		{
-			principal.Change{Enabled: new(false), Capabilities: map[principal.Capability]bool{"all": true}},
-			principal.ErrCapability,
-		},
-	} {
-		if _, err := s.ChangeIntegration(t.Context(), made.ID, c.change); !errors.Is(err, c.refusal) {
-			t.Errorf("got %v, want %v", err, c.refusal)
-		}
-		if _, err := s.CreateIntegration(t.Context(), "Another", c.change); !errors.Is(err, c.refusal) {
-			t.Errorf("on creation: %v, want %v", err, c.refusal)
-		}
-	}
-	if _, err := s.CreateIntegration(t.Context(), "  ", principal.Change{}); !errors.Is(err,
-		principal.ErrNameInvalid) {
-		t.Errorf("got %v, want ErrNameInvalid", err)
-	}
-	if got := stream(t, s, made.ID); len(got) != 1 {
-		t.Errorf("stored %+v", got)
 	}
 }
 
@@ -176,45 +103,227 @@ func TestConcurrentChangesAllHold(t *testing.T) {
 	}
 }
 
-func TestReplicasAreTold(t *testing.T) {
+// TestNotifications: a command of staff notifies every replica of the events, and of what access caches.
+func TestNotifications(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	conn, err := s.Pool.Acquire(t.Context())
+	conn, err := pgx.Connect(t.Context(), s.Pool.Config().ConnString())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Release()
+	defer func() { _ = conn.Close(t.Context()) }()
 	for _, channel := range []string{access.Channel, eventlog.AppendedChannel} {
 		if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer func() { _, _ = conn.Exec(t.Context(), "UNLISTEN *") }()
-	expect := func(want string) {
-		t.Helper()
-		deadline := time.After(30 * time.Second)
-		heard := make(chan string, 1)
-		go func() {
-			if n, err := conn.Conn().WaitForNotification(t.Context()); err == nil {
-				heard <- n.Channel
+	id, keyID := newIntegration(t, s, "Setup"), uuid.Nil
+	const appended = eventlog.AppendedChannel
+	for i, step := range []struct {
+		do   func() error
+		want []string
+	}{
+		{func() error { return nil }, []string{appended, access.Channel}}, // of the set-up
+		{func() error { _, _, err := s.IssueKey(t.Context(), id, 0); return err }, []string{appended, access.Channel}},
+		{func() error {
+			key, _, err := s.IssueUserKey(t.Context(), principal.Staff, "Ada", 0)
+			keyID = key.ID
+			return err
+		}, []string{appended, access.Channel}},
+		{func() error { return second(s.RevokeUserKey(t.Context(), keyID, "")) }, []string{appended, access.Channel}},
+		{func() error { return second(s.RejectNovel(t.Context(), "Genji", "r")) }, []string{appended}},
+		{func() error { return second(s.RejectNovel(t.Context(), "Heike", "r")) }, []string{appended}},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range step.want {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			heard, err := conn.WaitForNotification(ctx)
+			cancel()
+			if err != nil || heard.Channel != want {
+				t.Errorf("step %d: %+v, %v, want %s", i, heard, err, want)
 			}
-		}()
-		select {
-		case got := <-heard:
-			if got != want {
-				t.Errorf("heard %s, want %s", got, want)
-			}
-		case <-deadline:
-			t.Fatalf("heard nothing on %s", want)
 		}
 	}
-	if _, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{}); err != nil {
+}
+
+func (b integrations) rename(id uuid.UUID, name string) error {
+	_, err := b.staff.ChangeIntegration(b.t.Context(), id, principal.Change{Name: &name})
+	return err
+}
+
+// integrations are some to rename.
+type integrations struct {
+	t     *testing.T
+	staff *staff.Staff
+	ids   []uuid.UUID
+}
+
+func withIntegrations(t *testing.T, names ...string) integrations {
+	t.Helper()
+	b := integrations{t: t, staff: setup(t)}
+	for _, name := range names {
+		made, err := b.staff.CreateIntegration(t.Context(), name, principal.Change{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.ids = append(b.ids, made.ID)
+	}
+	return b
+}
+
+func TestRename(t *testing.T) {
+	t.Parallel()
+	b := withIntegrations(t, "Alpha", "Beta")
+	for _, step := range []struct {
+		name string
+		want error
+	}{{"Gamma", nil}, {"GAMMA", nil}, {"bETA", staff.ErrNameTaken}, {"Delta", nil}} {
+		if err := b.rename(b.ids[0], step.name); !errors.Is(err, step.want) {
+			t.Errorf("%q: %v, want %v", step.name, err, step.want)
+		}
+	}
+	if found, err := b.staff.Integration(t.Context(), "delta"); err != nil || found.ID != b.ids[0] {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if _, err := b.staff.Integration(t.Context(), "Gamma"); !errors.Is(err, principal.ErrNotFound) {
+		t.Errorf("by its old name: %v", err)
+	}
+	if err := b.rename(b.ids[1], "gamma"); err != nil {
+		t.Errorf("a name that was given up: %v", err)
+	}
+}
+
+// TestNamesAtOnce: integrations take and give up three names at once. No two ever have the same one, and the table can
+// be rebuilt in the order of the log.
+func TestNamesAtOnce(t *testing.T) {
+	t.Parallel()
+	b := withIntegrations(t, "One", "Two", "Three", "Four")
+	var wg sync.WaitGroup
+	for i, id := range b.ids {
+		wg.Go(func() {
+			for n := range 25 {
+				name := fmt.Sprint("Name ", (n+i)%3)
+				if n%4 == 3 {
+					name = fmt.Sprint("Spare ", i)
+				}
+				if err := b.rename(id, name); err != nil && !errors.Is(err, staff.ErrNameTaken) {
+					t.Errorf("rename: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	list, err := b.staff.ListIntegrations(t.Context(), staff.Place{}, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	expect(eventlog.AppendedChannel)
-	expect(access.Channel)
-	if _, err := s.PublishNovel(t.Context(), "Genji", novel.Fields{}, ""); err != nil {
+	var names []string
+	for _, i := range list {
+		names = append(names, i.Name)
+	}
+	if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(b.ids) {
+		t.Errorf("names %v", names)
+	}
+
+	recorded := settled(t, b.staff)
+	err = pgx.BeginFunc(t.Context(), b.staff.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `DELETE FROM integrations`); err != nil {
+			return err
+		}
+		return projections.Integrations{}.Apply(t.Context(), tx, recorded)
+	})
+	if err != nil {
+		t.Fatalf("rebuild from %d events: %v", len(recorded), err)
+	}
+	rebuilt, err := b.staff.ListIntegrations(t.Context(), staff.Place{}, 0)
+	if err != nil || len(rebuilt) != len(list) {
+		t.Fatalf("%+v, %v", rebuilt, err)
+	}
+	for i := range list {
+		if rebuilt[i].Name != list[i].Name {
+			t.Errorf("%s was rebuilt as %s", list[i].Name, rebuilt[i].Name)
+		}
+	}
+}
+
+// settled reads the whole log, when no transaction on the server hides a part of it any more.
+func settled(t *testing.T, s *staff.Staff) []events.Recorded {
+	t.Helper()
+	var stored int
+	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&stored); err != nil {
 		t.Fatal(err)
 	}
-	expect(eventlog.AppendedChannel)
+	var recorded []events.Recorded
+	testdb.Eventually(t, fmt.Sprint(stored, " events have settled"), func() bool {
+		var err error
+		if recorded, err = eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, stored+1); err != nil {
+			t.Fatal(err)
+		}
+		return len(recorded) == stored
+	})
+	return recorded
+}
+
+// TestPagesAreStable goes through both lists page by page while rows are added: what was there at first comes exactly
+// once, in order, though many rows share a moment.
+func TestPagesAreStable(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	clock := noon
+	s.Now = func() time.Time { return clock }
+	add := func(n int) (integrations, keys []uuid.UUID) {
+		for i := range n {
+			if i%3 == 0 {
+				clock = clock.Add(time.Microsecond)
+			}
+			made, err := s.CreateIntegration(t.Context(), "Partner "+uuid.NewString(), principal.Change{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			key, _, err := s.IssueKey(t.Context(), made.ID, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			integrations, keys = append(integrations, made.ID), append(keys, key.ID)
+		}
+		return integrations, keys
+	}
+	wantIntegrations, wantKeys := add(11)
+	for _, size := range []int{1, 2, 5} {
+		gotIntegrations, gotKeys := []uuid.UUID{}, []uuid.UUID{}
+		var at, behind staff.Place
+		for range len(wantIntegrations)/size + 1 {
+			list, err := s.ListIntegrations(t.Context(), at, size)
+			if err != nil || len(list) > size {
+				t.Fatalf("%d integrations, %v", len(list), err)
+			}
+			for _, i := range list {
+				gotIntegrations, at = append(gotIntegrations, i.ID), i.Place()
+			}
+			keys, err := s.ListKeys(t.Context(), uuid.Nil, behind, size)
+			if err != nil || len(keys) > size {
+				t.Fatalf("%d keys, %v", len(keys), err)
+			}
+			for _, k := range keys {
+				gotKeys, behind = append(gotKeys, k.ID), k.Place()
+			}
+			add(1)
+		}
+		if diff := cmp.Diff(wantIntegrations, gotIntegrations[:len(wantIntegrations)]); diff != "" {
+			t.Errorf("integrations by %d (-want +got):\n%s", size, diff)
+		}
+		if diff := cmp.Diff(wantKeys, gotKeys[:len(wantKeys)]); diff != "" {
+			t.Errorf("keys by %d (-want +got):\n%s", size, diff)
+		}
+	}
+	own, err := s.ListKeys(t.Context(), wantIntegrations[1], staff.Place{}, 0)
+	if err != nil || len(own) != 1 || own[0].ID != wantKeys[1] {
+		t.Errorf("keys of one integration: %+v, %v", own, err)
+	}
+	all, err := s.ListIntegrations(t.Context(), staff.Place{}, 0)
+	if err != nil || len(all) <= len(wantIntegrations) {
+		t.Errorf("%d in all, %v", len(all), err)
+	}
 }

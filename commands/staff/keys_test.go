@@ -2,16 +2,17 @@ package staff_test
 
 import (
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/apikey"
 )
 
 func TestIssueKey(t *testing.T) {
@@ -34,21 +35,6 @@ func TestIssueKey(t *testing.T) {
 		if diff := cmp.Diff(want, key); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-	}
-}
-
-func TestIssueKeyRefusals(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	if _, _, err := s.IssueKey(t.Context(), uuid.New(), 0); !errors.Is(err, principal.ErrNotFound) {
-		t.Errorf("for nobody: %v", err)
-	}
-	id := newIntegration(t, s, "Partner")
-	if _, _, err := s.IssueKey(t.Context(), id, -time.Second); !errors.Is(err, principal.ErrExpiryPassed) {
-		t.Errorf("expired: %v", err)
-	}
-	if keys, err := s.ListKeys(t.Context(), id, staff.Place{}, 0); err != nil || len(keys) != 0 {
-		t.Errorf("keys %+v, %v", keys, err)
 	}
 }
 
@@ -80,65 +66,75 @@ func TestRevokeKey(t *testing.T) {
 	}
 }
 
-func TestOneRevocationWins(t *testing.T) {
+func TestIssueUserKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	id := newIntegration(t, s, "Partner")
-	key, _, err := s.IssueKey(t.Context(), id, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	outcomes := make([]error, 5)
-	for i := range outcomes {
-		wg.Go(func() { _, outcomes[i] = s.RevokeKey(t.Context(), key.ID, "") })
-	}
-	wg.Wait()
-	done := 0
-	for _, err := range outcomes {
-		if err == nil {
-			done++
-		} else if !errors.Is(err, principal.ErrKeyRevoked) {
-			t.Errorf("got %v", err)
+	for _, c := range []struct {
+		role, name string
+		lifetime   time.Duration
+		expiresAt  *time.Time
+		kind       apikey.Kind
+	}{
+		{principal.Staff, "Ada", 0, nil, apikey.Staff},
+		{principal.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), apikey.Staff},
+		{principal.Auditor, "Ada", 0, nil, apikey.Auditor},
+	} {
+		key, secret, err := s.IssueUserKey(t.Context(), c.role, c.name, c.lifetime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if secret.Kind() != c.kind {
+			t.Errorf("%s: a key of kind %s", c.role, secret.Kind())
+		}
+		want := staff.UserKey{
+			ID: key.ID, Role: c.role, Name: "Ada", Prefix: secret.Reveal()[:8], CreatedAt: noon, ExpiresAt: c.expiresAt,
+		}
+		key.CreatedAt = key.CreatedAt.UTC()
+		if key.ExpiresAt != nil {
+			key.ExpiresAt = new(key.ExpiresAt.UTC())
+		}
+		if diff := cmp.Diff(want, key, cmpopts.IgnoreUnexported(staff.UserKey{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	if done != 1 || len(stream(t, s, id)) != 3 {
-		t.Errorf("revoked %d times, %d events", done, len(stream(t, s, id)))
+	if n := len(stream(t, s, events.PersonID(principal.Staff, "ada"))); n != 2 {
+		t.Errorf("%d events of Ada of the staff, want 2", n)
 	}
 }
 
-func TestKeysAreListed(t *testing.T) {
+func TestRevokeUserKey(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	now := noon
-	s.Now = func() time.Time { return now }
-	one, two := newIntegration(t, s, "One"), newIntegration(t, s, "Two")
-	var issued []uuid.UUID
-	for _, owner := range []uuid.UUID{one, two, one} {
-		now = now.Add(time.Second)
-		key, _, err := s.IssueKey(t.Context(), owner, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		issued = append(issued, key.ID)
+	key, _, err := s.IssueUserKey(t.Context(), principal.Auditor, "Ada", 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, c := range map[string]struct {
-		owner uuid.UUID
-		want  []uuid.UUID
-	}{
-		"all": {uuid.Nil, issued}, "one": {one, []uuid.UUID{issued[0], issued[2]}}, "two": {two, issued[1:2]},
-		"nobody's": {uuid.New(), nil},
-	} {
-		keys, err := s.ListKeys(t.Context(), c.owner, staff.Place{}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []uuid.UUID
-		for _, key := range keys {
-			got = append(got, key.ID)
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+	if _, err := s.RevokeUserKey(t.Context(), key.ID, "le\x00ft"); !errors.Is(err, staff.ErrReasonInvalid) {
+		t.Errorf("a reason that cannot be stored: %v", err)
+	}
+	got, err := s.RevokeUserKey(t.Context(), key.ID, "left")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) || got.Usable(noon) {
+		t.Errorf("revoked at %v", got.RevokedAt)
+	}
+	if _, err := s.RevokeUserKey(t.Context(), key.ID, "again"); !errors.Is(err, principal.ErrKeyRevoked) {
+		t.Errorf("a second time: %v", err)
+	}
+	if _, err := s.RevokeUserKey(t.Context(), uuid.New(), ""); !errors.Is(err, principal.ErrKeyNotFound) {
+		t.Errorf("an unknown one: %v", err)
+	}
+	partnerKey, _, err := s.IssueKey(t.Context(), newIntegration(t, s, "Partner"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RevokeUserKey(t.Context(), partnerKey.ID, ""); !errors.Is(err, principal.ErrKeyNotFound) {
+		t.Errorf("a partner's: %v", err)
+	}
+	list := stream(t, s, events.PersonID(principal.Auditor, "Ada"))
+	if diff := cmp.Diff(events.Event(events.PersonKeyRevoked{KeyID: key.ID, Reason: "left", RevokedAt: noon}),
+		list[len(list)-1]); diff != "" {
+		t.Errorf("last event (-want +got):\n%s", diff)
 	}
 }

@@ -3,12 +3,22 @@ package staff_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
+	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
+	"novelgate/events"
 	"novelgate/internal/title"
 )
 
@@ -67,4 +77,337 @@ func TestSlugsClashAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestMovesByID: a title that nobody has heard of has no id.
+func TestMovesByID(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	unknown := events.NovelID("nobody wrote this")
+	for name, move := range map[string]func(context.Context, uuid.UUID, string) (staff.Novel, error){
+		"publish": s.PublishByID, "approve": s.ApproveByID, "reject": s.RejectByID,
+		"edit": func(ctx context.Context, id uuid.UUID, reason string) (staff.Novel, error) {
+			return s.EditNovel(ctx, id, novel.Fields{}, reason)
+		},
+	} {
+		if _, err := move(t.Context(), unknown, "why"); !errors.Is(err, staff.ErrNoSuchNovel) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if list := stream(t, s, unknown); len(list) != 0 {
+		t.Errorf("events %+v", list)
+	}
+	barred, err := s.RejectNovel(t.Context(), "Genji", "no")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		do   func(context.Context, uuid.UUID, string) (staff.Novel, error)
+		want novel.State
+	}{
+		{s.ApproveByID, novel.Free},
+		{s.RejectByID, novel.Rejected},
+		{s.ApproveByID, novel.Free},
+		{s.PublishByID, novel.Published},
+	} {
+		if got, err := step.do(t.Context(), barred.NovelID, "why"); err != nil || got.State != step.want ||
+			got.Slug != barred.Slug {
+			t.Errorf("%+v, %v; want %s", got, err, step.want)
+		}
+	}
+}
+
+// TestStaffAtOnce: from each state, two moves at once, several times each. Each move is taken once at most, and whoever
+// comes too late is told from where and to where there is no way.
+func TestStaffAtOnce(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	type act func(context.Context, string, string) (staff.Novel, error)
+	publish := publishing(s)
+	for name, c := range map[string]struct {
+		given     func(title string)
+		one, two  act
+		histories []int // how many events there may be behind the given ones
+	}{
+		"bar twice":       {func(string) {}, s.RejectNovel, s.RejectNovel, []int{1}},
+		"publish twice":   {func(string) {}, publish, publish, []int{1}},
+		"bar and publish": {func(string) {}, s.RejectNovel, publish, []int{1}},
+		"lift twice": {
+			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.ApproveNovel, []int{1},
+		},
+		"lift and publish": {
+			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, publish, []int{1, 2},
+		},
+		"approve and reject, pending": {
+			func(title string) { imported(t, s, title, novel.Pending) }, s.ApproveNovel, s.RejectNovel, nil,
+		},
+		"publish and reject": {
+			func(title string) { imported(t, s, title, novel.Approved) }, publish, s.RejectNovel, []int{1},
+		},
+	} {
+		for round := range 4 {
+			title := fmt.Sprint(name, " ", round)
+			c.given(title)
+			id := events.NovelID(title)
+			before := len(stream(t, s, id))
+			outcomes := make([]error, 6)
+			var wg sync.WaitGroup
+			for i := range outcomes {
+				do := []act{c.one, c.two}[i%2]
+				wg.Go(func() { _, outcomes[i] = do(t.Context(), title, "why") })
+			}
+			wg.Wait()
+			won := 0
+			for _, err := range outcomes {
+				var refused *novel.TransitionError
+				if err == nil {
+					won++
+				} else if !errors.As(err, &refused) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			history := stream(t, s, id)[before:]
+			if won != len(history) || won == 0 {
+				t.Errorf("%s: %d have won, %d events", name, won, len(history))
+			}
+			if len(c.histories) > 0 && len(history) != c.histories[0] && len(history) != c.histories[len(c.histories)-1] {
+				t.Errorf("%s: %+v", name, history)
+			}
+		}
+	}
+}
+
+func TestPublishWithFields(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	fields := novel.Fields{
+		Author: new("Murasaki"), Synopsis: new("A prince."), CoverURL: new("https://example.com/c"), Language: new("ja"),
+		ReadingStatus: new("completed"), Genres: new([]string{"court"}),
+	}
+	got, err := s.PublishNovel(t.Context(), "Genji", fields, "ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := staff.Novel{
+		NovelID: events.NovelID("genji"), Slug: "genji", Title: "Genji", Author: "Murasaki", Synopsis: "A prince.",
+		CoverURL: "https://example.com/c",
+		Genres:   []string{"court"}, Language: "ja", ReadingStatus: "completed", Owner: staff.Host, State: novel.Published,
+		FoldedTitle: "genji",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	// A partner's novel is adopted and changed in one transaction; what is so already is not recorded.
+	id := imported(t, s, "Heike", novel.Pending)
+	fields.Author = new("Unknown")
+	got, err = s.PublishNovel(t.Context(), "HEIKE", fields, "licensed")
+	if err != nil || got.Title != "Heike" || got.Author != "Unknown" || got.Language != "ja" || got.Owner != staff.Host {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if diff := cmp.Diff([]events.Event{
+		events.NovelPublished{Reason: "licensed"},
+		events.NovelUpdated{
+			Synopsis: fields.Synopsis, CoverURL: fields.CoverURL, Language: fields.Language, ReadingStatus: fields.ReadingStatus,
+			Genres: fields.Genres,
+		},
+	}, stream(t, s, id)[1:]); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	var transactions int
+	if err := s.Pool.QueryRow(t.Context(),
+		`SELECT count(DISTINCT transaction_id) FROM events WHERE stream_id = $1 AND stream_version > 1`, id).Scan(
+		&transactions); err != nil || transactions != 1 {
+		t.Errorf("%d transactions, %v", transactions, err)
+	}
+}
+
+func TestEdit(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	made, err := s.PublishNovel(t.Context(), "Genji",
+		novel.Fields{Language: new("ja"), Genres: new([]string{"court"})}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := made
+	want.Author, want.Language, want.Genres = "Murasaki", "", []string{}
+	for range 2 { // the second time nothing is left to change
+		got, err := s.EditNovel(t.Context(), made.NovelID,
+			novel.Fields{Author: new("Murasaki"), Language: new(""), Genres: new([]string{}), Synopsis: new("")}, "typo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff([]events.Event{
+		events.NovelUpdated{Author: new("Murasaki"), Language: new(""), Genres: new([]string{}), Reason: "typo"},
+	}, stream(t, s, made.NovelID)[1:]); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// TestOwnersAreListed: host, integration and none are told apart.
+func TestOwnersAreListed(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	imported(t, s, "Partner's", novel.Approved)
+	imported(t, s, "Partner's, rejected", novel.Approved)
+	for _, do := range []func() (staff.Novel, error){
+		func() (staff.Novel, error) { return s.RejectNovel(t.Context(), "Partner's, rejected", "no") },
+		func() (staff.Novel, error) { return s.PublishNovel(t.Context(), "Host's", novel.Fields{}, "") },
+		func() (staff.Novel, error) { return s.RejectNovel(t.Context(), "Barred", "no") },
+		func() (staff.Novel, error) { return s.RejectNovel(t.Context(), "Free", "no") },
+		func() (staff.Novel, error) { return s.ApproveNovel(t.Context(), "Free", "yes") },
+	} {
+		if _, err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		filter staff.NovelFilter
+		want   []string
+	}{
+		{staff.NovelFilter{}, []string{"Barred", "Free", "Host's", "Partner's", "Partner's, rejected"}},
+		{staff.NovelFilter{Owner: staff.Host}, []string{"Host's"}},
+		{staff.NovelFilter{Owner: staff.NoOwner}, []string{"Barred", "Free"}},
+		{staff.NovelFilter{Owner: partner.String()}, []string{"Partner's", "Partner's, rejected"}},
+		{staff.NovelFilter{State: novel.Rejected}, []string{"Barred", "Partner's, rejected"}},
+		{staff.NovelFilter{State: novel.Rejected, Owner: staff.NoOwner}, []string{"Barred"}},
+		{staff.NovelFilter{State: novel.Free}, []string{"Free"}},
+		{staff.NovelFilter{After: "free"}, []string{"Host's", "Partner's", "Partner's, rejected"}},
+		{staff.NovelFilter{Limit: 2}, []string{"Barred", "Free"}},
+		{staff.NovelFilter{State: novel.Pending}, nil},
+	} {
+		if c.filter.Limit == 0 {
+			c.filter.Limit = 10
+		}
+		list, err := s.ListNovels(t.Context(), c.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, n := range list {
+			got = append(got, n.Title)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.filter, diff)
+		}
+	}
+}
+
+// TestIdentifierOfSomethingElse: a command on what has another kind of stream finds nothing and stores nothing.
+func TestIdentifierOfSomethingElse(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	novelID := imported(t, s, "Genji", novel.Approved)
+	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func() (n int) {
+		t.Helper()
+		if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := stored()
+	for name, tc := range map[string]struct {
+		do   func() error
+		want error
+	}{
+		"key of a novel": {
+			func() error { _, _, err := s.IssueKey(t.Context(), novelID, 0); return err }, principal.ErrNotFound,
+		},
+		"settings of a novel": {func() error {
+			_, err := s.ChangeIntegration(t.Context(), novelID, principal.Change{Review: new(true)})
+			return err
+		}, principal.ErrNotFound},
+		"hiding a novel": {
+			func() error { _, err := s.HidePost(t.Context(), novelID, "r"); return err }, post.ErrNotFound,
+		},
+		"showing a novel as post": {func() error { _, err := s.Post(t.Context(), novelID); return err }, post.ErrNotFound},
+		"publish integration": {
+			func() error { _, err := s.PublishByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel,
+		},
+		"approve integration": {
+			func() error { _, err := s.ApproveByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel,
+		},
+		"reject integration": {
+			func() error { _, err := s.RejectByID(t.Context(), made.ID, "r"); return err }, staff.ErrNoSuchNovel,
+		},
+		"edit integration": {func() error {
+			_, err := s.EditNovel(t.Context(), made.ID, novel.Fields{Author: new("A")}, "r")
+			return err
+		}, staff.ErrNoSuchNovel},
+	} {
+		if err := tc.do(); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+	if after := stored(); after != before {
+		t.Errorf("%d events were stored", after-before)
+	}
+}
+
+// TestLongNovel: a partner who updates a novel all the time keeps staff from nothing, and its history has an end.
+func TestLongNovel(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	const updates = 1500
+	id := imported(t, s, "Genji", novel.Approved)
+	update(t, s, id, 2, updates)
+	var read rows
+	config := s.Pool.Config()
+	config.ConnConfig.Tracer = &read
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	traced := &staff.Staff{Pool: pool, Actor: s.Actor, Now: s.Now}
+	if n, err := traced.RejectByID(t.Context(), id, "spam"); err != nil || n.State != novel.Rejected {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	if n := read.n.Load(); n > 20 || n == 0 {
+		t.Errorf("%d rows were read for one decision", n)
+	}
+	history, err := s.NovelHistory(t.Context(), id)
+	if err != nil || len(history) != 1000 || history[999].Type != "novel.rejected.v1" ||
+		history[0].Version != updates+2-999 {
+		t.Errorf("the history has %d events, the first is %+v, %v", len(history), history[0], err)
+	}
+	if n, err := s.ApproveByID(t.Context(), id, "no spam"); err != nil || n.Author != fmt.Sprint("author ", updates+1) {
+		t.Errorf("after the updates: %+v, %v", n, err)
+	}
+}
+
+// update appends a partner's updates of a novel.
+func update(t *testing.T, s *staff.Staff, id uuid.UUID, version, count int) {
+	t.Helper()
+	recorded := make([]events.Recorded, count)
+	for i := range recorded {
+		recorded[i] = events.Recorded{
+			StreamType: events.NovelStream, StreamID: id, StreamVersion: version + i, ID: fmt.Sprint("update ", version+i),
+			Source: events.NovelsSource(partner),
+			Event:  events.NovelUpdated{Author: new(fmt.Sprint("author ", version+i))},
+		}
+	}
+	appendAll(t, s, recorded...)
+}
+
+// rows counts those that a pool reads one statement at a time.
+type rows struct{ n atomic.Int64 }
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (*rows) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (r *rows) TraceQueryEnd(_ context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	r.n.Add(data.CommandTag.RowsAffected())
 }

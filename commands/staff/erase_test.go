@@ -182,42 +182,6 @@ func (s served) ReadTiles(tiles []tlog.Tile) (data [][]byte, err error) {
 
 func (served) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// TestErasedAuthorBeginsAnew: what comes after an erasure stays until the next one.
-func TestErasedAuthorBeginsAnew(t *testing.T) {
-	t.Parallel()
-	l := setupLive(t)
-	appendAll(t, l.Staff, l.comments(l.name, "old", 3)...)
-	l.caughtUp(t)
-	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
-		t.Fatal(err)
-	}
-	appendAll(t, l.Staff, l.comments(l.name, "new", 2)...)
-	if _, err := l.BlockAuthor(t.Context(), l.name, "spam"); err != nil {
-		t.Fatal(err)
-	}
-	for _, when := range []string{"followed", "rebuilt"} {
-		l.caughtUp(t)
-		got := []int{
-			l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NULL`),
-			l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NOT NULL`),
-			l.count(t, `SELECT count(*) FROM authors WHERE external_uuid = $1`, l.name.ExternalUUID),
-			l.count(t, `SELECT count(*) FROM author_decisions WHERE external_uuid = $1 AND blocked`, l.name.ExternalUUID),
-		}
-		if diff := cmp.Diff([]int{3, 2, 1, 1}, got); diff != "" {
-			t.Errorf("%s: erased posts, others, authors, decisions (-want +got)\n%s", when, diff)
-		}
-		if when == "followed" {
-			l.rebuildAll(t)
-		}
-	}
-	again, err := l.EraseAuthor(t.Context(), l.name, "again")
-	if err != nil || again.Comments != 2 || again.Decisions != 1 {
-		t.Errorf("%+v, %v", again, err)
-	}
-	l.caughtUp(t)
-	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-}
-
 // TestEraseWithoutTables: what no table shows is found in the log, and an author of whom there is nothing is unknown.
 func TestEraseWithoutTables(t *testing.T) {
 	t.Parallel()

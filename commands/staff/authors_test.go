@@ -211,26 +211,9 @@ func TestAuthorLife(t *testing.T) {
 		*blocked.DisplayName != "name of u/1" || blocked.FirstSeenAt == nil {
 		t.Errorf("%+v", blocked)
 	}
-	for name, err := range map[string]error{
-		"no integration": second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: uuid.New(), ExternalUUID: "u"},
-			"r")),
-		"empty uuid": second(s.BlockAuthor(t.Context(), staff.AuthorName{IntegrationID: id}, "r")),
-		"long uuid": second(s.Author(t.Context(),
-			staff.AuthorName{IntegrationID: id, ExternalUUID: strings.Repeat("x", 32<<10)})),
-		"NUL":       second(s.Author(t.Context(), staff.AuthorName{IntegrationID: id, ExternalUUID: "a\x00"})),
-		"no reason": second(s.UnblockAuthor(t.Context(), who, "")),
-		"no member": second(s.LinkAuthor(t.Context(), who, "", "")),
-	} {
-		want := map[string]error{
-			"no integration": principal.ErrNotFound, "no reason": staff.ErrReasonRequired,
-			"no member": author.ErrMemberInvalid,
-		}[name]
-		if want == nil {
-			want = author.ErrUUIDInvalid
-		}
-		if !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", name, err, want)
-		}
+	unknown := staff.AuthorName{IntegrationID: uuid.New(), ExternalUUID: "u"}
+	if _, err := s.BlockAuthor(t.Context(), unknown, "r"); !errors.Is(err, principal.ErrNotFound) {
+		t.Errorf("an author of an unknown integration: %v", err)
 	}
 }
 
