@@ -7,6 +7,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
+
+	"novelgate/docs"
 )
 
 // TestPages walks every list by two while it grows, and compares with the list at the start.
@@ -153,5 +158,153 @@ func TestPagesOfLargeItems(t *testing.T) {
 	a := d.send(t, d.ada, http.MethodGet, path, "", "")
 	if history, _ := a.body["history"].([]any); len(a.text) > 2*most || len(history) < 20 || len(history) > 35 {
 		t.Errorf("a history of %d events in %d bytes", len(history), len(a.text))
+	}
+}
+
+// TestAReasonIsNotLost: a key stays when the reason to revoke it cannot be read, or has another name.
+func TestAReasonIsNotLost(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
+	key := d.post(t, keys, `{}`).str("keyId")
+	for _, query := range []string{
+		"reason=leaked;rotate", "reason=%zz", "reasons=leaked", "reason=leaked&reason=rotate", "reason=leaked&x",
+	} {
+		if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+key+"?"+query, "",
+			""); a.status != http.StatusBadRequest || a.code() != "invalid_request" || a.str("field") == "" {
+			t.Errorf("%s: %d %s", query, a.status, a.text)
+		}
+	}
+	for _, item := range d.send(t, d.ada, http.MethodGet, keys, "", "").items(t) {
+		if item["revokedAt"] != nil {
+			t.Errorf("revoked: %v", item)
+		}
+	}
+	if a := d.send(t, d.ada, http.MethodDelete, "/api/admin/keys/"+key+"?reason=leaked%3Brotate", "",
+		""); a.status != http.StatusNoContent {
+		t.Errorf("encoded: %d %s", a.status, a.text)
+	}
+}
+
+// TestParametersAreDescribed sends to every route the parameters that docs/openapi.yaml gives it, and one that it does
+// not.
+func TestParametersAreDescribed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, parameters := 0, 0
+	for path, item := range doc.Paths.Map() {
+		if !strings.HasPrefix(path, "/api/admin/") {
+			continue
+		}
+		for method, operation := range item.Operations() {
+			routes++
+			query := []string{"nonsense="}
+			for _, parameter := range operation.Parameters {
+				if parameter.Value.In == openapi3.ParameterInQuery {
+					parameters++
+					query = append(query, parameter.Value.Name+"=")
+				}
+			}
+			a := d.send(t, d.ada, method, strings.NewReplacer("{", "", "}", "").Replace(path)+"?"+strings.Join(query, "&"), "",
+				"")
+			refused, _ := a.body["errors"].([]any)
+			if a.status != http.StatusBadRequest || len(refused) != 1 || a.str("field") != "nonsense" {
+				t.Errorf("%s %s?%s: %d %s", method, path, strings.Join(query, "&"), a.status, a.text)
+			}
+		}
+	}
+	if routes < 28 || parameters < 16 {
+		t.Errorf("%d routes with %d parameters", routes, parameters)
+	}
+}
+
+// TestWhatIsNoText sends what PostgreSQL takes for no text wherever an address or a body holds any.
+func TestWhatIsNoText(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	novel := d.post(t, "/api/admin/novels", `{"novel":"One"}`).str("novelId")
+	key := d.post(t, "/api/admin/integrations/"+d.integrationID+"/keys", `{}`).str("keyId")
+	if novel == "" || key == "" {
+		t.Fatalf("novel %q, key %q", novel, key)
+	}
+	integration := "/api/admin/integrations/" + d.integrationID
+	for what, bad := range map[string]string{
+		"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80",
+	} {
+		for address, want := range map[string]int{
+			"GET /api/admin/integrations/" + bad:                        http.StatusNotFound,
+			"GET /api/admin/novels/" + bad:                              http.StatusNotFound,
+			"GET /api/admin/posts/" + bad:                               http.StatusNotFound,
+			"DELETE /api/admin/keys/" + bad:                             http.StatusNotFound,
+			"GET " + integration + "/authors/" + bad:                    http.StatusBadRequest,
+			"DELETE " + integration + "/authors/" + bad + "?reason=a":   http.StatusBadRequest,
+			"GET /api/admin/novels?text=" + bad:                         http.StatusBadRequest,
+			"GET /api/admin/novels?state=" + bad:                        http.StatusBadRequest,
+			"GET /api/admin/novels?owner=" + bad:                        http.StatusBadRequest,
+			"GET /api/admin/novels?cursor=" + bad:                       http.StatusBadRequest,
+			"GET /api/admin/novels?limit=" + bad:                        http.StatusBadRequest,
+			"GET /api/admin/integrations?cursor=" + bad:                 http.StatusBadRequest,
+			"GET " + integration + "/keys?cursor=" + bad:                http.StatusBadRequest,
+			"GET " + integration + "/authors?cursor=" + bad:             http.StatusBadRequest,
+			"GET " + integration + "/authors?blocked=" + bad:            http.StatusBadRequest,
+			"DELETE /api/admin/keys/" + key + "?reason=" + bad:          http.StatusBadRequest,
+			"DELETE " + integration + "/authors/a?reason=" + bad:        http.StatusBadRequest,
+			"DELETE " + integration + "/authors/a/member?reason=" + bad: http.StatusBadRequest,
+		} {
+			method, path, _ := strings.Cut(address, " ")
+			if got := d.send(t, d.ada, method, path, "", ""); got.status != want {
+				t.Errorf("%s: %s: %d %s, want %d", what, address, got.status, got.text, want)
+			}
+		}
+	}
+	id := uuid.MustParse(d.integrationID)
+	authors := "a" + string(id[:])
+	for what, inside := range map[string]string{
+		"NUL": "ta\x00", "invalid UTF-8": "t\xff", "NUL of an author": authors + "a\x00",
+		"invalid UTF-8 of an author": authors + "\xff",
+	} {
+		cursor := "?cursor=" + base64.RawURLEncoding.EncodeToString([]byte(inside))
+		for _, path := range []string{
+			"/api/admin/novels", "/api/admin/integrations", integration + "/keys", integration + "/authors",
+		} {
+			if got := d.send(t, d.ada, http.MethodGet, path+cursor, "", ""); got.status != http.StatusBadRequest {
+				t.Errorf("%s in a cursor: GET %s: %d %s", what, path, got.status, got.text)
+			}
+		}
+	}
+	for _, text := range []string{`\u0000`, `a\u0000`, "\xff", `\ud800`} {
+		for address, body := range map[string]string{
+			"POST /api/admin/integrations":                           `{"name":"TEXT"}`,
+			"PATCH " + integration:                                   `{"name":"TEXT"}`,
+			"POST /api/admin/novels":                                 `{"novel":"TEXT"}`,
+			"POST /api/admin/novels ":                                `{"novel":"Two","reason":"TEXT"}`,
+			"POST /api/admin/novels/reject":                          `{"novel":"Three","reason":"TEXT"}`,
+			"POST /api/admin/novels/reject ":                         `{"novel":"TEXT","reason":"a"}`,
+			"PATCH /api/admin/novels/" + novel:                       `{"author":"TEXT","reason":"a"}`,
+			"PATCH /api/admin/novels/" + novel + " ":                 `{"author":"b","reason":"TEXT"}`,
+			"PATCH /api/admin/novels/" + novel + "  ":                `{"genres":["TEXT"],"reason":"a"}`,
+			"POST /api/admin/novels/" + novel + "/reject":            `{"reason":"TEXT"}`,
+			"POST /api/admin/novels/" + novel + "/approve":           `{"reason":"TEXT"}`,
+			"POST /api/admin/novels/" + novel + "/publish":           `{"reason":"TEXT"}`,
+			"PUT " + integration + "/authors/a/member":               `{"memberId":"TEXT","reason":"a"}`,
+			"PUT " + integration + "/authors/a/member ":              `{"memberId":"m","reason":"TEXT"}`,
+			"POST " + integration + "/authors/a/block":               `{"reason":"TEXT"}`,
+			"POST " + integration + "/authors/a/unblock":             `{"reason":"TEXT"}`,
+			"POST " + integration + "/authors/a/hide-posts":          `{"reason":"TEXT"}`,
+			"POST " + integration + "/authors/a/restore-posts":       `{"reason":"TEXT"}`,
+			"POST /api/admin/posts/" + uuid.NewString() + "/hide":    `{"reason":"TEXT"}`,
+			"POST /api/admin/posts/" + uuid.NewString() + "/restore": `{"reason":"TEXT"}`,
+		} {
+			method, path, _ := strings.Cut(address, " ")
+			body = strings.Replace(body, "TEXT", text, 1)
+			got := d.send(t, d.ada, method, strings.TrimSpace(path), uuid.NewString(), body)
+			if got.status != http.StatusBadRequest {
+				t.Errorf("%s %s: %d %s", address, body, got.status, got.text)
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -149,3 +150,5 @@ func (d *desk) post(t *testing.T, path, body string) answer {
 	d.sent++
 	return d.send(t, d.ada, http.MethodPost, path, fmt.Sprint("post-", d.sent), body)
 }
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }

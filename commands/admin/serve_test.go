@@ -1,8 +1,14 @@
 package admin_test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
+
+	"novelgate/internal/httpkit"
 )
 
 // TestMismatches repeats every POST: with the same command in other words, and with another command.
@@ -54,5 +60,59 @@ func TestMismatches(t *testing.T) {
 	if err := d.staff.Pool.QueryRow(t.Context(),
 		`SELECT count(*) FROM events WHERE event_id = 'repeated' AND (fingerprint IS NULL OR salt IS NULL) AND event_source !~ '#'`).Scan(&plain); err != nil || plain != 0 {
 		t.Errorf("%d commands without a fingerprint or a salt, %v", plain, err)
+	}
+}
+
+// TestDefectIsNoOutage: what repeating the request would not cure is a 500 and is logged.
+func TestDefectIsNoOutage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const integrations = "/api/admin/integrations"
+	id := d.post(t, integrations, `{"name":"Site"}`).str("integrationId")
+	_, err := d.staff.Pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		SELECT 0, 'integration', $1, max(stream_version) + 1, 'k', 'staff/tests', 'integration.renamed.v1', '[]', 'staff:tests', gen_random_uuid() FROM events WHERE stream_id = $1`, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := d.post(t, integrations+"/"+id+"/keys", `{}`)
+	if a.status != http.StatusInternalServerError || a.code() != "internal" {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+	if logged := d.log.String(); !strings.Contains(logged, "request failed") ||
+		!strings.Contains(logged, "integration.renamed.v1") {
+		t.Errorf("logged: %s", logged)
+	}
+}
+
+// TestStalledBodies: a body that does not arrive keeps no other member of staff from being answered.
+func TestStalledBodies(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.api.Staff = httpkit.NewReaders("staff", 1, 1, time.Minute)
+	body, sender := io.Pipe()
+	stalled := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/admin/novels", body)
+	stalled.Header.Set("Authorization", "Bearer "+d.ada)
+	stalled.Header.Set("Content-Type", "application/json")
+	stalled.Header.Set("Idempotency-Key", "k")
+	answered := make(chan int)
+	go func() {
+		w := httptest.NewRecorder()
+		d.handler.ServeHTTP(w, stalled)
+		answered <- w.Code
+	}()
+	if _, err := io.WriteString(sender, "{"); err != nil { // it is read
+		t.Fatal(err)
+	}
+	if got := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations", "", ""); got.status != http.StatusOK {
+		t.Errorf("beside a body that does not arrive: %d %s", got.status, got.text)
+	}
+	if _, err := io.WriteString(sender, `"novel":"A"}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status := <-answered; status != http.StatusCreated {
+		t.Errorf("once it has arrived: %d", status)
 	}
 }
