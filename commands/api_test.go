@@ -7,16 +7,23 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
+	"novelgate/commands"
+	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/httpkit"
 )
 
 // TestTimeout lets each thing that a request waits for hang: the answer is a 503 and comes in time.
@@ -53,73 +60,72 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestLimiterErrors tells a database that is away from a defect.
-func TestLimiterErrors(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		err    error
-		status int
-	}{
-		{ratelimit.ErrClosed, 503},
-		{&pgconn.PgError{Code: "57P03"}, 503},
-		{fmt.Errorf("take: %w", io.ErrUnexpectedEOF), 503},
-		{errors.New("a secret of the inside"), 500},
-		{&pgconn.PgError{Code: "42P01"}, 500},
-	} {
-		f := newFake()
-		f.take = func(context.Context) (ratelimit.Decision, error) { return ratelimit.Decision{}, tc.err }
-		handler, _ := serve(t, f)
-		if got := send(t, handler, http.MethodPost, postPath, postBody); got.status != tc.status || f.calls.Load() != 0 {
-			t.Errorf("%v: %+v", tc.err, got)
-		}
-	}
-}
-
-// TestErrors maps every error of the committer.
+// TestErrors maps every error to a problem, wherever it arises.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
+	type row struct {
 		err        error
 		status     int
 		code       string
 		retryAfter string
-	}{
-		{novel.ErrRejected, 409, "novel_rejected", ""},
-		{fmt.Errorf("replay: %w", novel.ErrRejected), 409, "novel_rejected", ""},
-		{post.ErrNovelNotFound, 404, "novel_not_found", ""},
-		{committer.ErrKeyMisused, 400, "invalid_idempotency_key", ""},
-		{&committer.RateLimitedError{Limit: 5, RetryAfter: 2500 * time.Millisecond}, 429, "rate_limited", "3"},
-		{committer.ErrQueueFull, 503, "unavailable", "1"},
-		{committer.ErrClosed, 503, "unavailable", "1"},
-		{fmt.Errorf("%w: acquire", committer.ErrUnavailable), 503, "unavailable", "1"},
-		{fmt.Errorf("%w: commit", committer.ErrOutcomeUnknown), 503, "unavailable", "1"},
-		{context.Canceled, 503, "unavailable", "1"},
+	}
+	anywhere := []row{ // the database is away, or a defect
+		{fmt.Errorf("read: %w", io.ErrUnexpectedEOF), 503, "unavailable", "1"},
+		{context.DeadlineExceeded, 503, "unavailable", "1"},
+		{&pgconn.PgError{Code: "57P03"}, 503, "unavailable", "1"},
+		{&pgconn.PgError{Code: "42P01", Message: "a secret of the inside"}, 500, "internal", ""},
 		{errors.New("a secret of the inside"), 500, "internal", ""},
-	} {
-		t.Run(tc.err.Error(), func(t *testing.T) {
-			t.Parallel()
-			f := newFake()
+	}
+	for place, c := range map[string]struct {
+		spoil func(*fake, error)
+		rows  []row
+	}{
+		"authentication": {
+			func(f *fake, err error) { f.authenticate = func(context.Context) error { return err } },
+			[]row{
+				{access.ErrMalformed, 401, "unauthorized", ""},
+				{access.ErrUnknown, 401, "unauthorized", ""},
+				{access.ErrExpired, 401, "unauthorized", ""},
+			},
+		},
+		"limiter": {func(f *fake, err error) {
+			f.take = func(context.Context) (ratelimit.Decision, error) { return ratelimit.Decision{}, err }
+		}, []row{{ratelimit.ErrClosed, 503, "unavailable", "1"}}},
+		"committer": {func(f *fake, err error) {
 			f.upsert = func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error) {
-				return committer.NovelResult{}, tc.err
+				return committer.NovelResult{}, err
 			}
 			f.post = func(context.Context, *committer.ImportPost) (committer.PostResult, error) {
-				return committer.PostResult{}, tc.err
+				return committer.PostResult{}, err
 			}
+		}, []row{
+			{fmt.Errorf("replay: %w", novel.ErrRejected), 409, "novel_rejected", ""},
+			{post.ErrNovelNotFound, 404, "novel_not_found", ""},
+			{author.ErrBlocked, 403, "author_blocked", ""},
+			{committer.ErrKeyMisused, 400, "invalid_idempotency_key", ""},
+			{&committer.RateLimitedError{Limit: 5, RetryAfter: 2500 * time.Millisecond}, 429, "rate_limited", "3"},
+			{fmt.Errorf("%w: wait", ratelimit.ErrShareExceeded), 429, "rate_limited", "1"},
+			{committer.ErrQueueFull, 503, "unavailable", "1"},
+			{committer.ErrClosed, 503, "unavailable", "1"},
+			{fmt.Errorf("%w: acquire", committer.ErrUnavailable), 503, "unavailable", "1"},
+			{fmt.Errorf("%w: commit", committer.ErrOutcomeUnknown), 503, "unavailable", "1"},
+		}},
+	} {
+		for _, want := range append(c.rows, anywhere...) {
+			f := newFake()
+			c.spoil(f, want.err)
 			handler, _ := serve(t, f)
-			for path, body := range map[string]string{novelPath: novelBody, postPath: postBody} {
-				got := send(t, handler, http.MethodPost, path, body)
-				if got.status != tc.status || got.body["code"] != tc.code || got.header.Get("Retry-After") != tc.retryAfter {
-					t.Errorf("%s: %+v", path, got)
-				}
-				if got.header.Get("Content-Type") != "application/problem+json" ||
-					got.body["requestId"] != got.header.Get("X-Request-Id") {
-					t.Errorf("%s: %+v", path, got)
-				}
-				if strings.Contains(fmt.Sprint(got.body), "secret") {
-					t.Errorf("%s: the cause is shown: %v", path, got.body)
-				}
+			got := send(t, handler, http.MethodPost, postPath, postBody)
+			if got.status != want.status || got.body["code"] != want.code || got.header.Get("Retry-After") != want.retryAfter ||
+				got.body["requestId"] != got.header.Get("X-Request-Id") ||
+				got.header.Get("Content-Type") != "application/problem+json" ||
+				(want.status == 401) != (got.header.Get("WWW-Authenticate") == "Bearer") {
+				t.Errorf("%s, %v: %+v", place, want.err, got)
 			}
-		})
+			if strings.Contains(fmt.Sprint(got.body), "secret") || place != "committer" && f.calls.Load() != 0 {
+				t.Errorf("%s, %v: the cause is shown, or the committer called: %v", place, want.err, got.body)
+			}
+		}
 	}
 }
 
@@ -185,7 +191,7 @@ func TestAnswers(t *testing.T) {
 			}
 			f.upsert = func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error) { return tc.novel, nil }
 			f.post = func(context.Context, *committer.ImportPost) (committer.PostResult, error) { return tc.post, nil }
-			handler, _ := serve(t, f)
+			handler, metrics := serve(t, f)
 			got := send(t, handler, http.MethodPost, path, body)
 			if diff := cmp.Diff(tc.want, got.body); diff != "" {
 				t.Errorf("body (-want +got):\n%s", diff)
@@ -195,11 +201,22 @@ func TestAnswers(t *testing.T) {
 				got.header.Get("Idempotent-Replayed") != tc.replayed || got.header.Get("Idempotency-Mismatch") != tc.mismatch {
 				t.Errorf("answer: %+v", got)
 			}
+			operation, outcome := strings.TrimPrefix(path, "/api/integrations/"), name
+			if tc.replayed != "" {
+				outcome = "replayed"
+			} else if path == postPath {
+				outcome = "created"
+			}
+			counter := "novelgate_commands_total operation=" + operation + " outcome=" + outcome
+			if found := series(t, metrics...); found[counter] != 1 {
+				t.Errorf("%s is not counted: %v", counter, found)
+			}
 		})
 	}
 }
 
-// TestPanic lets a handler panic: the answer is a problem, and the request is counted.
+// TestPanic lets a handler panic: the answer is a problem, and the request is counted. Paths and methods of scanners
+// become no labels.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -213,5 +230,156 @@ func TestPanic(t *testing.T) {
 	const counter = "novelgate_http_requests_total code=internal method=POST route=" + novelPath + " status=500"
 	if n := series(t, metrics...)[counter]; n != 1 {
 		t.Errorf("counted %v times: %v", n, series(t, metrics...))
+	}
+	labels := 0
+	for i := range 3 {
+		send(t, handler, http.MethodGet, fmt.Sprint("/path-", i), "")
+		send(t, handler, fmt.Sprint("METHOD", i), novelPath, "")
+		send(t, handler, http.MethodPost, fmt.Sprint(postPath, "?query=", i), postBody)
+		if n := len(series(t, metrics...)); i == 0 {
+			labels = n
+		} else if n != labels {
+			t.Errorf("%d series, then %d: %v", labels, n, series(t, metrics...))
+		}
+	}
+}
+
+// TestTraceParent passes a valid trace context on and drops any other.
+func TestTraceParent(t *testing.T) {
+	t.Parallel()
+	const valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for sent, want := range map[string]string{
+		valid: valid, "": "", strings.ToUpper(valid): "", valid + "-more": "", "01" + valid[2:]: "", valid[:54]: "",
+		"00-" + strings.Repeat("0", 32) + valid[35:]:         "", // no trace
+		valid[:36] + strings.Repeat("0", 16) + "-01":         "", // no parent
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b71692-01": "",
+	} {
+		f := newFake()
+		var told string
+		f.post = func(_ context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
+			told = cmd.Caller.TraceParent
+			return committer.PostResult{}, nil
+		}
+		handler, _ := serve(t, f)
+		send(t, handler, http.MethodPost, postPath, postBody, "Traceparent", sent)
+		if told != want {
+			t.Errorf("%q became %q", sent, told)
+		}
+	}
+}
+
+// TestRateLimitHeaders looks for the limit's state on every answer to an authenticated request.
+func TestRateLimitHeaders(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.status = ratelimit.Decision{Limit: 60, Remaining: 17, Reset: 1200 * time.Millisecond}
+	handler, _ := serve(t, f)
+	for name, tc := range map[string]struct {
+		path, body      string
+		header          []string
+		policy, current string
+		status          int
+	}{
+		"post":         {postPath, postBody, nil, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 201},
+		"novel":        {novelPath, novelBody, nil, `"novels";q=5;w=60`, `"novels";r=17;t=2`, 201},
+		"invalid body": {postPath, `{}`, nil, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 400},
+		"no key":       {postPath, postBody, []string{"Idempotency-Key", ""}, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 400},
+		"media type": {
+			postPath, postBody, []string{"Content-Type", "text/plain"}, `"posts";q=60;w=60`, `"posts";r=17;t=2`, 415,
+		},
+		"not authorised": {postPath, postBody, []string{"Authorization", ""}, "", "", 401},
+	} {
+		got := send(t, handler, http.MethodPost, tc.path, tc.body, tc.header...)
+		if got.status != tc.status || got.header.Get("Ratelimit-Policy") != tc.policy ||
+			got.header.Get("Ratelimit") != tc.current {
+			t.Errorf("%s: %d %v", name, got.status, got.header)
+		}
+	}
+}
+
+// TestCaller passes on who sends a command.
+func TestCaller(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.integration.Review, f.integration.CanCreateNovels = true, false
+	var told committer.Caller
+	f.post = func(_ context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
+		told = cmd.Caller
+		return committer.PostResult{}, nil
+	}
+	handler, _ := serve(t, f)
+	send(t, handler, http.MethodPost, postPath, postBody, "X-Request-Id", "r")
+	want := committer.Caller{
+		IntegrationID: f.integration.IntegrationID, KeyID: f.integration.KeyID, UnderReview: true, NovelsPerMinute: 5,
+		RequestID: "r",
+	}
+	if told != want {
+		t.Errorf("caller %+v, want %+v", told, want)
+	}
+}
+
+// series returns every counter by its name and labels.
+func series(t testing.TB, metrics ...prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(metrics...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range metric.GetLabel() {
+				if label.GetValue() != "" {
+					name += " " + label.GetName() + "=" + label.GetValue()
+				}
+			}
+			found[name] = metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+		}
+	}
+	return found
+}
+
+// TestCommandsThatFailShow walks through an outage that no connection shows.
+func TestCommandsThatFailShow(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	var outcome error
+	f.post = func(context.Context, *committer.ImportPost) (committer.PostResult, error) {
+		return committer.PostResult{}, outcome
+	}
+	var clock atomic.Int64
+	start := time.Now()
+	api := newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(clock.Load())) })
+	router := mux.NewRouter()
+	api.Register(router)
+	handler := httpkit.WithRequestID(router)
+	for i, step := range []struct {
+		after   time.Duration // the step before
+		outcome error
+		failing bool
+	}{
+		{0, nil, false},
+		{time.Second, committer.ErrUnavailable, false},
+		{time.Second, committer.ErrOutcomeUnknown, false}, // for one second
+		{time.Second, committer.ErrUnavailable, true},
+		{time.Second, post.ErrNovelNotFound, true}, // a refusal shows nothing
+		{time.Second, nil, false},
+		{time.Second, committer.ErrUnavailable, false},
+		{3 * time.Second, errors.New("a defect"), false}, // of one command
+		{time.Second, committer.ErrUnavailable, true},
+		{9 * time.Second, post.ErrNovelNotFound, true},
+		{2 * time.Second, post.ErrNovelNotFound, false}, // 11 s after the latest failure
+		{0, committer.ErrUnavailable, false},
+		{2 * time.Second, committer.ErrUnavailable, true},
+	} {
+		clock.Add(int64(step.after))
+		outcome = step.outcome
+		send(t, handler, http.MethodPost, postPath, postBody)
+		if got := api.Failing(); (got != nil) != step.failing || step.failing && !errors.Is(got, commands.ErrFailing) {
+			t.Errorf("step %d, %v: %v", i, step.outcome, got)
+		}
 	}
 }

@@ -7,10 +7,13 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 
@@ -19,6 +22,7 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/testdb"
 )
 
 const (
@@ -85,7 +89,6 @@ func TestMe(t *testing.T) {
 func TestInquiriesRefused(t *testing.T) {
 	t.Parallel()
 	keys := func(list string) string { return `{"operation":"posts","idempotencyKeys":` + list + `}` }
-	long := strings.Repeat("k", 256)
 	const deliveries = "/api/integrations/deliveries/"
 	for name, tc := range map[string]struct {
 		method, path, body string
@@ -100,17 +103,8 @@ func TestInquiriesRefused(t *testing.T) {
 		"delivery of two operations": {
 			"GET", deliveries + "k?operation=novels&operation=posts", "", 400, "invalid_request", "operation", nil,
 		},
-		"delivery of a long key": {
-			"GET", deliveries + long + "?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
-		},
 		"delivery of a key with space": {
 			"GET", deliveries + "a%20b?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
-		},
-		"delivery of a key with LF": {
-			"GET", deliveries + "a%0Ab?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
-		},
-		"delivery of a half-quoted key": {
-			"GET", deliveries + "%22a?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
 		},
 		"delivery without a key": {
 			"GET", deliveries + "?operation=posts", "", 400, "invalid_idempotency_key", "", nil,
@@ -124,28 +118,12 @@ func TestInquiriesRefused(t *testing.T) {
 		"reconcile too large": {
 			"POST", reconcilePath, keys(`["k"]`) + strings.Repeat(" ", 512<<10), 413, "payload_too_large", "", nil,
 		},
-		"reconcile nothing":          {"POST", reconcilePath, "", 400, "invalid_request", "", nil},
-		"reconcile null":             {"POST", reconcilePath, "null", 400, "invalid_request", "", nil},
-		"reconcile a list":           {"POST", reconcilePath, "[]", 400, "invalid_request", "", nil},
-		"reconcile with more behind": {"POST", reconcilePath, keys(`["k"]`) + "{}", 400, "invalid_request", "", nil},
-		"reconcile a broken list": {
-			"POST", reconcilePath, keys(`["k",`), 400, "invalid_request", "idempotencyKeys", nil,
-		},
-		"reconcile duplicate member": {
-			"POST", reconcilePath, `{"operation":"posts","operation":"posts"}`, 400, "invalid_request", "operation", nil,
-		},
 		"reconcile other case": {
 			"POST", reconcilePath, `{"operation":"posts","idempotencykeys":["k"]}`, 400, "invalid_request", "idempotencykeys",
 			nil,
 		},
-		"reconcile lone surrogate": {
-			"POST", reconcilePath, keys(`["\ud800"]`), 400, "invalid_request", "idempotencyKeys", nil,
-		},
 		"reconcile without operation": {
 			"POST", reconcilePath, `{"idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil,
-		},
-		"reconcile a numeric operation": {
-			"POST", reconcilePath, `{"operation":1,"idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil,
 		},
 		"reconcile unknown operation": {
 			"POST", reconcilePath, `{"operation":"post","idempotencyKeys":["k"]}`, 400, "invalid_request", "operation", nil,
@@ -153,22 +131,13 @@ func TestInquiriesRefused(t *testing.T) {
 		"reconcile without keys": {
 			"POST", reconcilePath, `{"operation":"posts"}`, 400, "invalid_request", "idempotencyKeys", nil,
 		},
-		"reconcile null keys": {
-			"POST", reconcilePath, keys("null"), 400, "invalid_request", "idempotencyKeys", nil,
-		},
 		"reconcile no keys": {"POST", reconcilePath, keys("[]"), 400, "invalid_request", "idempotencyKeys", nil},
 		"reconcile too many keys": {
 			"POST", reconcilePath, keys(`["k"` + strings.Repeat(`,"k"`, 1000) + "]"), 400, "invalid_request", "idempotencyKeys",
 			nil,
 		},
-		"reconcile a number": {
-			"POST", reconcilePath, keys(`["k",1]`), 400, "invalid_request", "idempotencyKeys[1]", nil,
-		},
 		"reconcile an empty key": {
 			"POST", reconcilePath, keys(`["a","b","c",""]`), 400, "invalid_request", "idempotencyKeys[3]", nil,
-		},
-		"reconcile a long key": {
-			"POST", reconcilePath, keys(`["` + long + `"]`), 400, "invalid_request", "idempotencyKeys[0]", nil,
 		},
 		"reconcile a key with NUL": {
 			"POST", reconcilePath, keys(`["a\u0000"]`), 400, "invalid_request", "idempotencyKeys[0]", nil,
@@ -230,12 +199,12 @@ type failing struct {
 
 func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, f.error }
 
-func (f failing) QueryRow(context.Context, string, ...any) pgx.Row { return failedRow{f.error} }
+func (f failing) QueryRow(context.Context, string, ...any) pgx.Row { return failedRow{err: f.error} }
 
 // failedRow is a row that cannot be read.
-type failedRow struct{ error }
+type failedRow struct{ err error }
 
-func (f failedRow) Scan(...any) error { return f.error }
+func (f failedRow) Scan(...any) error { return f.err }
 
 func (f failing) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 	return failedBatch{err: f.error}
@@ -283,4 +252,134 @@ func serveRecords(t testing.TB, f *fake, records commands.Records) http.Handler 
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
 	return httpkit.WithRequestID(router)
+}
+
+// TestRateOfQueries asks as fast as it can, by a clock that stands still.
+func TestRateOfQueries(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	var elapsed atomic.Int64
+	start := time.Now()
+	api := newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(elapsed.Load())) })
+	router := mux.NewRouter().SkipClean(true)
+	api.Register(router)
+	handler := httpkit.WithRequestID(router)
+	ask := func() reply {
+		t.Helper()
+		return send(t, handler, http.MethodGet, mePath, "")
+	}
+	limited := func() {
+		t.Helper()
+		got := ask()
+		if got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
+			got.header.Get("Retry-After") != "1" {
+			t.Errorf("beyond the rate: %+v", got)
+		}
+		if limit := got.header.Get("RateLimit"); limit != `"posts";r=0;t=0, "novels";r=0;t=0, "queries";r=0;t=10` {
+			t.Errorf("RateLimit beyond the rate: %s", limit)
+		}
+	}
+	for i := range 200 {
+		if got := ask(); got.status != http.StatusOK {
+			t.Fatalf("query %d: %+v", i+1, got)
+		}
+	}
+	limited()
+	for _, command := range []struct{ path, body string }{{postPath, postBody}, {novelPath, novelBody}} {
+		if got := send(t, handler, http.MethodPost, command.path, command.body); got.status >= http.StatusBadRequest {
+			t.Errorf("a command: %+v", got)
+		}
+	}
+	flooder := f.integration.IntegrationID
+	f.integration.IntegrationID = uuid.New()
+	if got := ask(); got.status != http.StatusOK {
+		t.Errorf("another integration: %+v", got)
+	}
+	f.integration.IntegrationID = flooder
+	elapsed.Store(int64(time.Second)) // Retry-After is never early
+	for i := range 20 {
+		if got := ask(); got.status != http.StatusOK {
+			t.Errorf("query %d after a second: %+v", i+1, got)
+		}
+	}
+	limited()
+}
+
+// TestRefusalsAreHeldBack lets a caller be refused as fast as it can, by a clock that stands still.
+func TestRefusalsAreHeldBack(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	unknown := access.ErrUnknown
+	f.authenticate = func(context.Context) error { return unknown }
+	now := time.Now()
+	api := newAPI(f, time.Minute, func() time.Time { return now })
+	router := mux.NewRouter().SkipClean(true)
+	api.Register(router)
+	handler := httpkit.WithRequestID(router)
+	refused := func(status int) time.Duration {
+		t.Helper()
+		start := time.Now()
+		if got := send(t, handler, http.MethodPost, postPath, postBody); got.status != status {
+			t.Errorf("%+v, want %d", got, status)
+		}
+		return time.Since(start)
+	}
+	for range 100 {
+		refused(http.StatusUnauthorized)
+	}
+	if took := refused(http.StatusUnauthorized); took < time.Second {
+		t.Errorf("the refusal after a hundred took %v, want a second", took)
+	}
+	unknown = nil
+	if got := send(t, handler, http.MethodPost, postPath, postBody); got.status != http.StatusCreated {
+		t.Errorf("an integration beside the flood: %+v", got)
+	}
+	f.integration.Enabled = false
+	for range 100 {
+		refused(http.StatusForbidden)
+	}
+	if took := refused(http.StatusForbidden); took < time.Second {
+		t.Errorf("the refusal of an integration after a hundred took %v, want a second", took)
+	}
+}
+
+// stuck is a database that answers nobody until it is released.
+type stuck struct {
+	commands.Records
+	asked    atomic.Int64
+	released chan struct{}
+}
+
+func (s *stuck) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
+	s.asked.Add(1)
+	<-s.released
+	return failedBatch{err: context.DeadlineExceeded}
+}
+
+// TestQueriesUnderWay lets one integration ask a database that does not answer.
+func TestQueriesUnderWay(t *testing.T) {
+	t.Parallel()
+	f, db := newFake(), &stuck{released: make(chan struct{})}
+	handler := serveRecords(t, f, db)
+	var wg sync.WaitGroup
+	ask := func() {
+		if got := send(t, handler, http.MethodPost, reconcilePath,
+			inquiries[2].body); got.status != http.StatusServiceUnavailable {
+			t.Errorf("a query whose turn came: %+v", got)
+		}
+	}
+	for range 8 {
+		wg.Go(ask)
+	}
+	testdb.Eventually(t, "eight are under way", func() bool { return db.asked.Load() == 8 })
+	if got := send(t, handler, http.MethodPost, reconcilePath,
+		inquiries[2].body); got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
+		got.header.Get("Retry-After") != "1" {
+		t.Errorf("the ninth, when its time was up: %+v", got)
+	}
+	f.integration.IntegrationID = uuid.New() // read when a request is authenticated, which all those have been
+	wg.Go(ask)
+	testdb.Eventually(t, "another integration asks", func() bool { return db.asked.Load() == 9 })
+	close(db.released)
+	wg.Wait()
 }

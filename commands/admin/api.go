@@ -231,8 +231,8 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 	_, _ = w.Write(encoded) // the client closed the connection
 }
 
-// readPath reads the object in the path. With a source it makes the command idempotent by its Idempotency-Key. The scope
-// of a key is the staff user, the operation and its object.
+// readPath reads the object in the path. With a source it makes the command idempotent by its Idempotency-Key. The
+// scope of a key is the staff user, the operation and its object.
 func (c *call) readPath(source string) (err error) {
 	object := ""
 	for name, value := range mux.Vars(c.Request) {

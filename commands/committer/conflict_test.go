@@ -287,7 +287,8 @@ func TestFreedTitleIsCreatedOnce(t *testing.T) {
 	pool := direct(t, url)
 	replicas := []*replica{newReplica(t, url), newReplica(t, url)}
 	moderators := newStaff(pool)
-	if _, err := moderators.PublishNovel(t.Context(), "Red, Moon", novel.Fields{}, ""); err != nil { // takes the slug that comes first
+	// Another novel has the slug that comes first.
+	if _, err := moderators.PublishNovel(t.Context(), "Red, Moon", novel.Fields{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := reject("Red Moon")(moderators); err != nil {

@@ -93,8 +93,8 @@ var (
 // globalUnicast is the only IPv6 block for public addresses.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
-// special are the IPv4 blocks that are not global unicast, and the IPv6 blocks inside 2000::/3 that are not, or that hold
-// an IPv4 address (6to4, Teredo): the special-purpose registries of IANA (RFC 6890) and multicast.
+// special are the IPv4 blocks that are not global unicast, and the IPv6 blocks inside 2000::/3 that are not, or that
+// hold an IPv4 address (6to4, Teredo): the special-purpose registries of IANA (RFC 6890) and multicast.
 var special = func(blocks ...string) (prefixes []netip.Prefix) {
 	for _, block := range blocks {
 		prefixes = append(prefixes, netip.MustParsePrefix(block))
@@ -107,8 +107,8 @@ var special = func(blocks ...string) (prefixes []netip.Prefix) {
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 )
 
-// isPublic reports whether an address can be reached from the Internet. An IPv6 address with IPv4 inside (mapped, NAT64,
-// …) is not in globalUnicast.
+// isPublic reports whether an address can be reached from the Internet. An IPv6 address with IPv4 inside (mapped,
+// NAT64, …) is not in globalUnicast.
 func isPublic(addr netip.Addr) bool {
 	return (addr.Is4() || globalUnicast.Contains(addr)) &&
 		!slices.ContainsFunc(special, func(block netip.Prefix) bool { return block.Contains(addr) })

@@ -151,5 +151,6 @@ func (s *Staff) ListAuthors(ctx context.Context, f AuthorFilter) ([]Author, erro
 	if f.Linked != nil && *f.Linked || f.Blocked != nil && *f.Blocked {
 		sql = authorsDecidedSQL // few authors have decisions
 	}
-	return list(ctx, s, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After, f.Linked, f.Blocked, f.Limit)
+	return list(ctx, s, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After, f.Linked, f.Blocked,
+		f.Limit)
 }

@@ -24,8 +24,8 @@ var (
 	ErrTitleInvalid  = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 )
 
-// PublishNovel makes a title canonical and sets fields of the novel, in one transaction. It creates an unknown novel and
-// takes over a partner's novel. The fields must be valid.
+// PublishNovel makes a title canonical and sets fields of the novel, in one transaction. It creates an unknown novel
+// and takes over a partner's novel. The fields must be valid.
 func (s *Staff) PublishNovel(ctx context.Context, spelling string, fields novel.Fields, reason string) (Novel, error) {
 	return s.moderateTitle(ctx, spelling, checkReason(reason), s.publish(ctx, fields, reason))
 }
@@ -106,7 +106,9 @@ func one(event events.Event, err error) ([]events.Event, error) {
 }
 
 // moderateTitle executes a decision on the novel with a title, which may be unknown.
-func (s *Staff) moderateTitle(ctx context.Context, spelling string, invalid error, decide novelDecision) (Novel, error) {
+func (s *Staff) moderateTitle(
+	ctx context.Context, spelling string, invalid error, decide novelDecision,
+) (Novel, error) {
 	spelling = title.Clean(spelling)
 	if n := utf8.RuneCountInString(spelling); n < 1 || n > title.MaxLen || !utf8.ValidString(spelling) ||
 		strings.ContainsRune(spelling, 0) {
