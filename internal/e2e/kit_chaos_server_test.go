@@ -321,8 +321,9 @@ func (s *server) awaitStandby(t testing.TB, standby *server) {
 func (s *server) cut(t testing.TB) {
 	t.Helper()
 	execute(t, s.url(), `ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
-	testdb.Eventually(t, "the replication is cut", func() bool {
-		return value[int](t, s.url(), `SELECT count(*) FROM pg_stat_wal_receiver`) == 0
+	testdb.Eventually(t, "the replication is cut, and what arrived is applied", func() bool {
+		return value[bool](t, s.url(), `SELECT NOT EXISTS (SELECT FROM pg_stat_wal_receiver)
+			AND pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn()`)
 	})
 }
 
