@@ -299,12 +299,13 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 	defer rows.Close()
 	n := &page.Novel
 	var (
-		p                                        Post
-		id                                       uuid.NullUUID
-		depth                                    pgtype.Int4
-		hidden, cut                              pgtype.Bool
-		chapter, content, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
-		written, received                        pgtype.Timestamptz
+		p                               Post
+		id                              uuid.NullUUID
+		depth                           pgtype.Int4
+		hidden, cut                     pgtype.Bool
+		chapter, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
+		content                         storedText
+		written, received               pgtype.Timestamptz
 	)
 	comment := []any{
 		nil, nil, nil, nil, nil, nil, nil,
@@ -322,7 +323,7 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		p.ID, p.Depth, p.Chapter = id.UUID, int(depth.Int32), chapter.String
 		p.WrittenAt, p.ReceivedAt, p.cut = written.Time, received.Time, cut.Bool
 		posts = append(posts, p)
-		posts[len(posts)-1].show(hidden.Bool, content, member, name, platform)
+		posts[len(posts)-1].show(hidden.Bool, pgtype.Text(content), member, name, platform)
 	}
 	return posts, rows.Err()
 }

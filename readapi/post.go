@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -90,15 +91,35 @@ func (r *Reader) Post(ctx context.Context, id uuid.UUID) (Single, error) {
 func scanSingle(row pgx.CollectableRow) (Single, error) {
 	var s Single
 	var hidden bool
-	var content, member, name, platform pgtype.Text
+	var content storedText
+	var member, name, platform pgtype.Text
 	p := &s.Post
 	if err := row.Scan(&s.Novel.ID, &s.Novel.Slug, &s.Novel.Title, &s.Novel.state, &s.ThreadID,
 		&p.ID, &p.ParentID, &p.RootID, &p.Depth, &p.Chapter, &p.WrittenAt, &p.ReceivedAt, &p.authorID,
 		&hidden, &content, &member, &name, &platform); err != nil {
 		return Single{}, fmt.Errorf("scan comment: %w", err)
 	}
-	p.show(hidden, content, member, name, platform)
+	p.show(hidden, pgtype.Text(content), member, name, platform)
 	return s, nil
+}
+
+// storedText is the text of a comment, scanned from the personal part of its event.
+type storedText pgtype.Text
+
+// ScanBytes implements pgtype.BytesScanner.
+func (t *storedText) ScanBytes(personal []byte) error {
+	*t = storedText{}
+	if personal == nil {
+		return nil
+	}
+	var stored struct {
+		Content string `json:"content"`
+	}
+	if err := json.Unmarshal(personal, &stored); err != nil {
+		return fmt.Errorf("decode the text of a comment: %w", err)
+	}
+	*t = storedText{String: stored.Content, Valid: true}
+	return nil
 }
 
 // The address of a comment is valid as soon as its 201 arrives. The read model has it about a millisecond later, or
