@@ -20,12 +20,13 @@ import (
 //go:embed activity.sql
 var activitySQL string
 
-// Activity is the projection activity: counts of what partners deliver, per thread (thread_activity), per integration
-// (integration_activity) and per UTC day, integration and novel (daily_facts). Whatever was imported counts, also when
-// it was hidden, rejected or erased later. What staff do to novels does not. Distinct authors are not counted here: the
-// views count them in posts and authors.
+// Activity is the projection activity: counts of what partners deliver, per thread (thread_activity) and chapter
+// (chapter_activity), per integration (integration_activity) and per UTC day, integration and novel (daily_facts), and
+// when each novel was created and last commented on (novel_activity). Whatever was imported counts, also when it was
+// hidden, rejected or erased later. Of what staff do to novels only their creation does, for novel_activity. Distinct
+// authors are not counted here: the views count them in posts and authors.
 //
-// The three tables are one projection because the same events make them: reading and decoding the log costs more than
+// The tables are one projection because the same events make them: reading and decoding the log costs more than
 // counting. They stop together, so they agree with one another at every moment. Batches are summed up here, so that
 // the database adds one row per thread and day rather than one per comment. A count cannot tell by itself what it has
 // counted; activity_applied holds the position up to which everything was.
@@ -34,12 +35,15 @@ type Activity struct{}
 // Name implements Projection.
 func (Activity) Name() string { return "activity" }
 
-// Generation implements Projection. Since 2: authors are erased; since 3: no distinct authors.
-func (Activity) Generation() int { return 3 }
+// Generation implements Projection. Since 2: authors are erased; since 3: no distinct authors;
+// since 4: novel_activity and chapter_activity.
+func (Activity) Generation() int { return 4 }
 
 // Tables implements Projection.
 func (Activity) Tables() []string {
-	return []string{"activity_applied", "daily_facts", "thread_activity", "integration_activity"}
+	return []string{
+		"activity_applied", "daily_facts", "thread_activity", "chapter_activity", "integration_activity", "novel_activity",
+	}
 }
 
 // Streams implements Selective.
@@ -50,7 +54,8 @@ func (Activity) Streams() []string { return []string{events.NovelStream, events.
 func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	counted := activityCount{
 		days: map[dayOfNovel]*dayCount{}, threads: map[uuid.UUID]*threadCount{},
-		integrations: map[uuid.UUID]*integrationCount{},
+		chapters: map[chapterOfThread]*chapterCount{}, integrations: map[uuid.UUID]*integrationCount{},
+		novels: map[uuid.UUID]*novelMoments{},
 	}
 	for i := range batch {
 		counted.add(&batch[i])
@@ -69,6 +74,8 @@ type activityCount struct {
 	first, last  events.Position // of the events that count; zero when there are none
 	days         map[dayOfNovel]*dayCount
 	threads      map[uuid.UUID]*threadCount
+	chapters     map[chapterOfThread]*chapterCount
+	novels       map[uuid.UUID]*novelMoments
 	integrations map[uuid.UUID]*integrationCount
 }
 
@@ -84,6 +91,12 @@ type (
 		firstPost, lastPost                              uuid.UUID
 		firstPostAt, lastPostAt, firstReceived, received time.Time
 	}
+	chapterOfThread struct {
+		thread  uuid.UUID
+		chapter string // decimal number
+	}
+	chapterCount     struct{ posts, replies int32 }
+	novelMoments     struct{ created, posted time.Time } // zero when there is none in the batch
 	integrationCount struct {
 		posts, replies, created, updated int32
 		first, last                      time.Time
@@ -96,13 +109,20 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	case events.PostImported:
 		c.comment(recorded, &e)
 	case events.NovelCreated, events.NovelUpdated:
+		_, created := e.(events.NovelCreated)
+		if created {
+			c.novel(recorded.StreamID).created = recorded.RecordedAt
+		}
 		integration, _ := events.SplitSource(recorded.Source)
-		if !integration.Valid {
-			return // staff did it
+		if !integration.Valid { // staff did it
+			if !created {
+				return
+			}
+			break
 		}
 		of := c.integration(integration.UUID, recorded.RecordedAt)
 		on := c.day(recorded.RecordedAt, integration.UUID, recorded.StreamID)
-		if _, created := e.(events.NovelCreated); created {
+		if created {
 			of.created++
 			on.created++
 		} else {
@@ -126,13 +146,18 @@ func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImporte
 		in = &threadCount{novel: e.NovelID, firstPost: recorded.StreamID, firstPostAt: at, firstReceived: recorded.RecordedAt}
 		c.threads[e.ThreadID] = in
 	}
+	on := c.chapter(e)
 	c.day(at, e.IntegrationID, e.NovelID).posts++
 	of.posts++
 	in.posts++
+	on.posts++
 	if e.ParentPostID != nil {
 		of.replies++
 		in.replies++
+		on.replies++
 	}
+	n := c.novel(e.NovelID)
+	n.posted = latest(n.posted, at.Truncate(time.Minute))
 	in.received = latest(in.received, recorded.RecordedAt)
 	in.firstReceived = earliest(in.firstReceived, recorded.RecordedAt)
 	if at.Before(in.firstPostAt) {
@@ -141,6 +166,28 @@ func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImporte
 	if !at.Before(in.lastPostAt) {
 		in.lastPost, in.lastPostAt = recorded.StreamID, at
 	}
+}
+
+func (c *activityCount) novel(id uuid.UUID) *novelMoments {
+	n := c.novels[id]
+	if n == nil {
+		n = &novelMoments{}
+		c.novels[id] = n
+	}
+	return n
+}
+
+// noChapter is the chapter_number of comments on the novel as a whole.
+const noChapter = "-1"
+
+func (c *activityCount) chapter(e *events.PostImported) *chapterCount {
+	key := chapterOfThread{e.ThreadID, cmp.Or(string(e.ChapterNumber), noChapter)}
+	found := c.chapters[key]
+	if found == nil {
+		found = &chapterCount{}
+		c.chapters[key] = found
+	}
+	return found
 }
 
 func (c *activityCount) integration(id uuid.UUID, at time.Time) *integrationCount {
@@ -231,7 +278,38 @@ func (c *activityCount) arguments() []any {
 		ids[i], delivered[i], answers[i], made[i], changed[i] = present(id), of.posts, of.replies, of.created, of.updated
 		begun[i], ended[i] = of.first, of.last
 	}
-	return append(arguments, ids, delivered, answers, made, changed, begun, ended)
+	arguments = append(arguments, ids, delivered, answers, made, changed, begun, ended)
+	return slices.Concat(arguments, c.chapterArguments(), c.novelArguments())
+}
+
+func (c *activityCount) chapterArguments() []any {
+	n := len(c.chapters)
+	threads, chapters := make(pgtype.FlatArray[pgtype.UUID], n), make(pgtype.FlatArray[string], n)
+	posts, replies := make(pgtype.FlatArray[int32], n), make(pgtype.FlatArray[int32], n)
+	i := 0
+	for key, count := range c.chapters { // the statement sorts them by number
+		threads[i], chapters[i], posts[i], replies[i] = present(key.thread), key.chapter, count.posts, count.replies
+		i++
+	}
+	return []any{threads, chapters, posts, replies}
+}
+
+func (c *activityCount) novelArguments() []any {
+	n := len(c.novels)
+	ids := make(pgtype.FlatArray[pgtype.UUID], n)
+	created, posted := make(pgtype.FlatArray[pgtype.Timestamptz], n), make(pgtype.FlatArray[pgtype.Timestamptz], n)
+	for i, id := range slices.SortedFunc(maps.Keys(c.novels), compareIDs) {
+		ids[i], created[i], posted[i] = present(id), orNever(c.novels[id].created), orNever(c.novels[id].posted)
+	}
+	return []any{ids, created, posted}
+}
+
+// orNever returns t; -infinity for the zero time.
+func orNever(t time.Time) pgtype.Timestamptz {
+	if t.IsZero() {
+		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	}
+	return pgtype.Timestamptz{Time: t, Valid: true}
 }
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }

@@ -2,7 +2,8 @@
 -- statement see the tables as they were before it. Table names are unqualified: search_path decides which generation is written.
 --
 -- $1, $2: place of the batch's first event in the log, $3, $4: of its last. $5 to $10: sums per day, integration and novel, $11 to $20: per
--- thread, $21 to $27: per integration; each in the order of its key.
+-- thread, $21 to $27: per integration, $28 to $31: per chapter, $32 to $34: moments of novels.
+-- Each in the order of its key, but for chapters: the same number may be written in several ways.
 WITH applied AS (
     INSERT INTO activity_applied AS a (transaction_id, position) VALUES ($3, $4)
     ON CONFLICT (one_row) DO UPDATE SET
@@ -40,6 +41,24 @@ WITH applied AS (
         last_post_at = greatest(t.last_post_at, EXCLUDED.last_post_at),
         first_received_at = least(t.first_received_at, EXCLUDED.first_received_at),
         last_received_at = greatest(t.last_received_at, EXCLUDED.last_received_at)
+), chapters AS (
+    INSERT INTO chapter_activity AS c (thread_id, chapter_number, posts, replies)
+    SELECT u.thread_id, trim_scale(u.chapter_number), sum(u.posts), sum(u.replies)
+    FROM unnest($28::uuid[], $29::text[]::numeric[], $30::integer[], $31::integer[]) AS u (thread_id, chapter_number, posts, replies)
+    WHERE (SELECT new FROM applied)
+    GROUP BY 1, 2 ORDER BY 1, 2
+    ON CONFLICT (thread_id, chapter_number) DO UPDATE SET
+        posts = c.posts + EXCLUDED.posts,
+        replies = c.replies + EXCLUDED.replies
+), novels AS (
+    INSERT INTO novel_activity AS n (novel_id, created_at, posted_at)
+    SELECT u.novel_id, u.created_at, u.posted_at
+    FROM unnest($32::uuid[], $33::timestamptz[], $34::timestamptz[]) AS u (novel_id, created_at, posted_at)
+    WHERE (SELECT new FROM applied)
+    ON CONFLICT (novel_id) DO UPDATE SET
+        created_at = greatest(n.created_at, EXCLUDED.created_at),
+        posted_at = greatest(n.posted_at, EXCLUDED.posted_at)
+    WHERE EXCLUDED.created_at > n.created_at OR EXCLUDED.posted_at > n.posted_at
 )
 INSERT INTO integration_activity AS i (integration_id, posts, replies, novels_created, novels_updated, first_activity_at, last_activity_at)
 SELECT u.integration_id, u.posts, u.replies, u.created, u.updated, u.first_at, u.last_at

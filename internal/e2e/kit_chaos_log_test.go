@@ -27,7 +27,7 @@ import (
 // readModels are the tables that derive from the log.
 var readModels = []string{
 	"title_lookup", "threads", "integrations", "api_keys", "posts", "authors",
-	"novels", "daily_facts", "thread_activity", "integration_activity",
+	"novels", "daily_facts", "thread_activity", "chapter_activity", "integration_activity", "novel_activity",
 }
 
 // wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a

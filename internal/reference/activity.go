@@ -1,8 +1,10 @@
 package reference
 
 import (
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/events"
@@ -13,12 +15,15 @@ type activity struct {
 	applied      *appliedRow
 	days         map[dayKey]*dayCount
 	threads      map[uuid.UUID]*threadCount
+	chapters     map[chapterKey]*chapterCount
+	moments      map[uuid.UUID]*novelMoments
 	integrations map[uuid.UUID]*integrationCount
 }
 
 func newActivity() activity {
 	return activity{
 		days: map[dayKey]*dayCount{}, threads: map[uuid.UUID]*threadCount{}, integrations: map[uuid.UUID]*integrationCount{},
+		chapters: map[chapterKey]*chapterCount{}, moments: map[uuid.UUID]*novelMoments{},
 	}
 }
 
@@ -36,6 +41,12 @@ type (
 		first, last                                  uuid.UUID
 		firstAt, lastAt, firstReceived, lastReceived time.Time
 	}
+	chapterKey struct {
+		thread  uuid.UUID
+		chapter string // without zeros at its end
+	}
+	chapterCount     struct{ posts, replies int }
+	novelMoments     struct{ created, posted time.Time }
 	integrationCount struct {
 		posts, replies, created, updated int
 		first, last                      time.Time
@@ -69,8 +80,34 @@ func (a *activity) integration(id uuid.UUID, when time.Time) *integrationCount {
 	return i
 }
 
-// novel counts what partners do to novels; what staff do does not count.
+func (a *activity) novelMoments(id uuid.UUID) *novelMoments {
+	if a.moments[id] == nil {
+		a.moments[id] = &novelMoments{}
+	}
+	return a.moments[id]
+}
+
+func (a *activity) chapter(e *events.PostImported) *chapterCount {
+	number := "-1"
+	if e.ChapterNumber != nil {
+		number = string(numeric(e.ChapterNumber))
+		if strings.Contains(number, ".") {
+			number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
+		}
+	}
+	key := chapterKey{e.ThreadID, number}
+	if a.chapters[key] == nil {
+		a.chapters[key] = &chapterCount{}
+	}
+	return a.chapters[key]
+}
+
+// novel counts what partners do to novels; of what staff do, only that they create them.
 func (a *activity) novel(r *events.Recorded) {
+	if _, created := r.Event.(events.NovelCreated); created {
+		a.novelMoments(r.StreamID).created = r.RecordedAt
+		a.counted(r)
+	}
 	source, _ := events.SplitSource(r.Source)
 	if !source.Valid {
 		return
@@ -100,10 +137,16 @@ func (a *activity) post(r *events.Recorded, e events.PostImported) {
 		a.threads[e.ThreadID] = t
 	}
 	i, d := a.integration(e.IntegrationID, r.RecordedAt), a.day(e.WrittenAt, e.IntegrationID, e.NovelID)
+	c := a.chapter(&e)
 	t.posts++
 	i.posts++
 	d.posts++
+	c.posts++
+	if n := a.novelMoments(e.NovelID); e.WrittenAt.After(n.posted) {
+		n.posted = e.WrittenAt
+	}
 	if e.ParentPostID != nil {
+		c.replies++
 		t.replies++
 		i.replies++
 	}
@@ -149,6 +192,28 @@ type threadActivityRow struct {
 	LastReceivedAt  *moment   `json:"last_received_at"`
 }
 
+type chapterActivityRow struct {
+	ThreadID      uuid.UUID      `json:"thread_id"`
+	ChapterNumber jsontext.Value `json:"chapter_number"`
+	Posts         int            `json:"posts"`
+	Replies       int            `json:"replies"`
+}
+
+type novelActivityRow struct {
+	NovelID   uuid.UUID `json:"novel_id"`
+	CreatedAt string    `json:"created_at"`
+	PostedAt  string    `json:"posted_at"`
+}
+
+// orNever is a moment that is -infinity rather than zero.
+func orNever(t time.Time) string {
+	if t.IsZero() {
+		return "-infinity"
+	}
+	text, _ := moment(t).MarshalText()
+	return string(text)
+}
+
 type integrationActivityRow struct {
 	IntegrationID   uuid.UUID `json:"integration_id"`
 	Posts           int       `json:"posts"`
@@ -161,7 +226,7 @@ type integrationActivityRow struct {
 
 func (a *activity) write(w *writer) {
 	for _, table := range []string{
-		"activity_applied", "daily_facts", "thread_activity", "integration_activity",
+		"activity_applied", "daily_facts", "thread_activity", "chapter_activity", "integration_activity", "novel_activity",
 	} {
 		w.begin(table)
 	}
@@ -177,6 +242,12 @@ func (a *activity) write(w *writer) {
 			id, t.novel, t.posts, t.replies, t.first, at(t.firstAt), t.last, at(t.lastAt), at(t.firstReceived),
 			at(t.lastReceived),
 		})
+	}
+	for key, c := range a.chapters {
+		w.add("chapter_activity", chapterActivityRow{key.thread, jsontext.Value(key.chapter), c.posts, c.replies})
+	}
+	for id, n := range a.moments {
+		w.add("novel_activity", novelActivityRow{id, orNever(n.created), orNever(n.posted.Truncate(time.Minute))})
 	}
 	for id, i := range a.integrations {
 		w.add("integration_activity", integrationActivityRow{
