@@ -37,8 +37,8 @@ const serverSQL = `SELECT current_setting('server_version_num')::int, current_se
        (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'), current_setting('full_page_writes'),
        current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// schemaSQL returns whether the tables are in schema public, whether one has an unreleased form, in which other schema a
-// migration created them, and what the role may create.
+// schemaSQL returns whether the tables are in schema public, whether one has an unreleased form, in which other schema
+// a migration created them, and what the role may create.
 const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
        to_regclass('public.events') IS NOT NULL
            AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('public.events')

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -37,76 +38,65 @@ type Pools struct {
 // one decides again; see events/eventlog.
 const AppendLockTimeout = "20ms"
 
-// appendSettings are the session settings of the committer. It has a few fixed statements, which must use index scans
-// at every table size. A plan made for an empty table would be a sequential scan, and would be kept while the table
-// grows. With the alternatives off, the generic plan is right at every size and is made once.
-var appendSettings = map[string]string{
-	"plan_cache_mode":  "force_generic_plan",
+// indexScans are for a few fixed statements that must use index scans at every table size. A plan made for an empty
+// table would be a sequential scan, and would be kept while the table grows.
+var indexScans = map[string]string{
 	"enable_seqscan":   "off",
 	"enable_hashjoin":  "off",
 	"enable_mergejoin": "off",
 	"jit":              "off",
-	"lock_timeout":     AppendLockTimeout,
-	"tcp_user_timeout": unacknowledgedTimeout,
-	"application_name": "novelgate-append",
 }
 
-var limitsSettings = map[string]string{
-	synchronousCommit:  "off",
-	"plan_cache_mode":  "force_generic_plan",
-	"application_name": "novelgate-limits",
-}
+// The session settings of the pools. With the alternatives to index scans off, the generic plan is right at every size,
+// and is made once. Sessions that may read slowly have no tcp_user_timeout.
+var (
+	appendSettings = with(indexScans, map[string]string{
+		"plan_cache_mode":  "force_generic_plan",
+		"lock_timeout":     AppendLockTimeout,
+		"tcp_user_timeout": unacknowledgedTimeout,
+		"application_name": "novelgate-append",
+	})
+	limitsSettings = map[string]string{
+		synchronousCommit:  "off",
+		"plan_cache_mode":  "force_generic_plan",
+		"application_name": "novelgate-limits",
+	}
+	accessSettings = with(indexScans, map[string]string{
+		"plan_cache_mode":  "force_generic_plan",
+		"tcp_user_timeout": unacknowledgedTimeout,
+		"application_name": "novelgate-access",
+	})
+	readSettings = with(indexScans, map[string]string{
+		"plan_cache_mode":               "force_generic_plan",
+		"enable_bitmapscan":             "off",
+		"enable_material":               "off",
+		"enable_memoize":                "off",
+		"default_transaction_read_only": "on",
+		"application_name":              "novelgate-read",
+	})
+	// Range reads of the log in index order.
+	historySettings = map[string]string{
+		"enable_seqscan":    "off",
+		"enable_bitmapscan": "off",
+		"jit":               "off",
+		"application_name":  "novelgate-history",
+	}
+	generalSettings = with(indexScans, map[string]string{
+		"enable_bitmapscan": "off",
+		"tcp_user_timeout":  unacknowledgedTimeout,
+		"application_name":  "novelgate",
+	})
+)
 
-// accessSettings: like the committer's statements, the look-ups of API keys must use index scans at every table size.
-var accessSettings = map[string]string{
-	"plan_cache_mode":  "force_generic_plan",
-	"enable_seqscan":   "off",
-	"enable_hashjoin":  "off",
-	"enable_mergejoin": "off",
-	"jit":              "off",
-	"tcp_user_timeout": unacknowledgedTimeout,
-	"application_name": "novelgate-access",
+func with(settings, more map[string]string) map[string]string {
+	all := maps.Clone(settings)
+	maps.Copy(all, more)
+	return all
 }
 
 // accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
 // commands/access.
 const accessConnections = 3
-
-// readSettings are for readers and partners' queries: a few fixed read-only statements that must use index scans at
-// every table size.
-var readSettings = map[string]string{
-	"plan_cache_mode":               "force_generic_plan",
-	"enable_seqscan":                "off",
-	"enable_bitmapscan":             "off",
-	"enable_hashjoin":               "off",
-	"enable_mergejoin":              "off",
-	"enable_material":               "off",
-	"enable_memoize":                "off",
-	"jit":                           "off",
-	"default_transaction_read_only": "on",
-	"application_name":              "novelgate-read",
-}
-
-// historySettings are for range reads of the log in index order. A plan made for an empty log would later sort the
-// whole log.
-var historySettings = map[string]string{
-	"enable_seqscan":    "off",
-	"enable_bitmapscan": "off",
-	"jit":               "off",
-	"application_name":  "novelgate-history",
-}
-
-// generalSettings: like the committer's, the statements of projections and ledger must use index scans at every table
-// size, because the plans are kept while log and tables grow.
-var generalSettings = map[string]string{
-	"enable_seqscan":    "off",
-	"enable_bitmapscan": "off",
-	"enable_hashjoin":   "off",
-	"enable_mergejoin":  "off",
-	"jit":               "off",
-	"tcp_user_timeout":  unacknowledgedTimeout,
-	"application_name":  "novelgate",
-}
 
 // commandSettings are for command-line tools. They have no tcp_user_timeout, because a tool reads rows as slowly as its
 // output is read.

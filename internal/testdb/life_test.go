@@ -130,7 +130,6 @@ func TestServerStopsWithTheLastUser(t *testing.T) {
 	}
 	data := dataOf(t, first.url)
 	first.leave()
-	time.Sleep(6 * time.Second) // longer than a holder lingers
 	query(t, second.url, `SELECT 'ok'`)
 	second.leave()
 	gone(t, data)
@@ -200,6 +199,8 @@ func TestServerWaitsForTheNextPackage(t *testing.T) {
 	if first.url != second.url {
 		t.Error("the server has not waited")
 	}
+	time.Sleep(6 * time.Second) // longer than a holder lingers
+	query(t, second.url, `SELECT 'ok'`)
 	second.leave()
 	gone(t, data)
 }
