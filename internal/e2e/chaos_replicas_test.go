@@ -251,6 +251,7 @@ func TestDrainHandsOver(t *testing.T) {
 		})
 	}
 	l.book.await(300)
+	thaw := database.freezeWriters(t) // so that commands are on their way for longer than a drain takes without them
 	began := time.Now()
 	replicas[0].signal(t, syscall.SIGTERM)
 	var again sync.WaitGroup
@@ -260,6 +261,8 @@ func TestDrainHandsOver(t *testing.T) {
 			_ = replicas[0].cmd.Process.Signal(syscall.SIGTERM) // it may have ended by now
 		}
 	})
+	time.Sleep(500 * time.Millisecond)
+	thaw()
 	if code := replicas[0].wait(t); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
