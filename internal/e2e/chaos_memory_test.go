@@ -99,19 +99,12 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	testdb.Eventually(t, "the comments are in the discussion", func() bool {
 		return value[int](t, database, `SELECT count(*) FROM posts`) == 1201
 	})
-	address := strings.TrimPrefix(r.URL, "http://")
 	for range connections {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
+		c := openConnection(t, r.URL)
 		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil { //nolint:forcetypeassert // that is what it is
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(c, "GET /novels/large/discussion?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		say(t, c, "GET /novels/large/discussion?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n")
 	}
 	number := func(name string) float64 {
 		n, _ := strconv.ParseFloat(metric(r.metrics(t), name), 64)
@@ -153,9 +146,12 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 			p := newPartner(t, database)
 			for _, key := range issueKeys(t, database, c.partners) {
 				for range c.connections {
-					stallBody(t, r.URL, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+					conn := openConnection(t, r.URL)
+					say(t, conn, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
 						"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-						name, key, c.length), c.sent)
+						name, key, c.length))
+					// The service may refuse, and close, before all of it is sent.
+					go func() { _, _ = io.WriteString(conn, strings.Repeat(" ", c.sent)) }()
 				}
 			}
 			all := float64(c.partners * c.connections)
@@ -220,18 +216,22 @@ func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
 	return keys
 }
 
-// stallBody opens a connection that sends a header and so many bytes of a body, and stays open until the test ends.
-func stallBody(t *testing.T, base, header string, sent int) {
+// openConnection opens a connection that stays open until the test ends.
+func openConnection(t *testing.T, base string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if _, err := io.WriteString(c, header); err != nil {
+	return c
+}
+
+func say(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
-	go func() { _, _ = io.WriteString(c, strings.Repeat(" ", sent)) }() // the service may refuse, and close, before
 }
 
 // TestMemoryOfOpenConnections opens more connections than may be open, each of which was answered once and stays.
@@ -242,14 +242,8 @@ func TestMemoryOfOpenConnections(t *testing.T) {
 	r := serve(t, database, "--allow-unsafe-durability", "--connections", strconv.Itoa(allowed))
 	p := newPartner(t, database)
 	for i := range allowed + 100 {
-		c, err := net.Dial("tcp", strings.TrimPrefix(r.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		c := openConnection(t, r.URL)
+		say(t, c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +272,7 @@ func TestMemoryOfUnfinishedHeaders(t *testing.T) {
 	p := newPartner(t, database)
 	const request = "GET /healthz HTTP/1.1\r\nHost: x\r\n"
 	for range connections {
-		stallBody(t, r.URL, request+"\r\n"+request+strings.Repeat("A: "+strings.Repeat("x", 110)+"\r\n", 60), 0)
+		say(t, openConnection(t, r.URL), request+"\r\n"+request+strings.Repeat("A: "+strings.Repeat("x", 110)+"\r\n", 60))
 	}
 	wantServed(t, p, r)
 	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {

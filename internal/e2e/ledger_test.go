@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/transparency-dev/formats/proof"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -194,28 +193,20 @@ func TestExportAndVerify(t *testing.T) {
 	}
 
 	// A read model that does not follow from the events is found.
-	verify := func(code int, says string, args ...string) {
+	verify := func(code int, flags []string, says ...string) {
 		t.Helper()
-		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, args...)...)
-		if out.Code != code || !strings.Contains(out.Stdout, says) {
-			t.Errorf("verify %v ended with %d, without %q: %s %s", args, out.Code, says, out.Stdout, out.Stderr)
+		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, flags...)...)
+		for _, want := range says {
+			if out.Code != code || !strings.Contains(out.Stdout, want) {
+				t.Errorf("verify %v ended with %d, without %q: %s %s", flags, out.Code, want, out.Stdout, out.Stderr)
+			}
 		}
 	}
-	verify(0, "integrations 1 rows, as the live ones")
-	conn, err := pgx.Connect(t.Context(), s.DatabaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context()) //nolint:errcheck // nothing is lost
-	if _, err := conn.Exec(t.Context(), `UPDATE integrations SET review = true, posts_per_minute = 1000000`); err != nil {
-		t.Fatal(err)
-	}
-	verify(1, "projection integrations: table integrations: in the row with integration_id ")
-	verify(1, "this is not what the events lead to: posts_per_minute, review")
-	verify(1, `"part": "projection integrations"`, "--json")
-	verify(1, `"kind": "changed"`, "--json")
-	verify(0, `"projections": []`, "--json", "--no-projections")
-	verify(0, "everything agrees", "--no-projections")
+	execute(t, s.DatabaseURL, `UPDATE integrations SET review = true, posts_per_minute = 1000000`)
+	verify(1, nil, "projection integrations: table integrations: in the row with integration_id ",
+		"this is not what the events lead to: posts_per_minute, review", "titles up to")
+	verify(1, []string{"--json"}, `"part": "projection integrations"`, `"kind": "changed"`)
+	verify(0, []string{"--json", "--no-projections"}, `"projections": []`)
 }
 
 // TestVerifyContinuingBundle: where verification begins is said by whoever verifies, and not by the bundle; what was
