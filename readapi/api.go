@@ -146,6 +146,15 @@ type discussionBody struct {
 	Items          []threadBody  `json:"items"`
 	PreviousCursor *string       `json:"previousCursor"`
 	NextCursor     *string       `json:"nextCursor"`
+	Counts         *countsBody   `json:"counts"` // null on pages of a past time
+}
+
+// countsBody says how many comments a discussion or a chapter has.
+type countsBody struct {
+	Comments int           `json:"comments"` // top-level
+	Replies  int           `json:"replies"`
+	Position *int          `json:"position"` // of the first item; null when it is unknown
+	LastPost uuid.NullUUID `json:"lastPostId"`
 }
 
 // threadBody is a top-level comment with some of its replies.
@@ -174,6 +183,12 @@ func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discuss
 		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
 		Items:          make([]threadBody, len(page.Threads)),
 		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),
+	}
+	if asOf == nil {
+		body.Counts = &countsBody{Comments: page.TopLevel(), Replies: page.Replies, LastPost: page.LastPost}
+		if page.Number > 0 {
+			body.Counts.Position = &page.Number
+		}
 	}
 	for i := range page.Threads {
 		t := &page.Threads[i]

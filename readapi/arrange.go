@@ -50,12 +50,17 @@ func (s *scan) neighbours(page *Page, further bool) {
 	if n == 0 {
 		return
 	}
-	cursor := func(kind byte, t *Thread) string { return encodeCursor(kind, t.WrittenAt, 0, t.ID) }
+	first, last := s.numbers(page)
+	if page.Number = first; s.Newest && first > 0 {
+		page.Number = page.TopLevel() - first + 1
+	}
+	page.Number = max(page.Number, 0)
+	cursor := func(kind byte, t *Thread, number int) string { return encodeCursor(kind, t.WrittenAt, number, t.ID) }
 	if s.backward && further || !s.backward && s.more {
-		page.Previous = cursor(backward, &page.Threads[0])
+		page.Previous = cursor(backward, &page.Threads[0], first)
 	}
 	if s.backward || further {
-		page.Next = cursor(onward, &page.Threads[n-1])
+		page.Next = cursor(onward, &page.Threads[n-1], last)
 	}
 }
 

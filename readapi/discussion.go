@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,16 @@ type Page struct {
 	Threads  []Thread
 	Next     string // Cursor of the next page; "" on the last page
 	Previous string // Cursor of the previous page; "" on the first page
+
+	// Counts of the discussion or of the chapter, hidden and erased comments included; 0 on pages of a past time. The
+	// projection activity counts: they may differ from the comments by what arrived in the last milliseconds.
+	Posts, Replies int
+	Number         int           // place of the first thread in the requested order, from 1; 0: unknown
+	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null when the counts are 0
 }
+
+// TopLevel is the number of top-level comments.
+func (p *Page) TopLevel() int { return p.Posts - p.Replies }
 
 // Heading is the novel of a page of a discussion.
 type Heading struct {
@@ -95,7 +105,9 @@ func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
 	switch kind {
 	case onward:
 		s.start, s.more = at.beside(!s.descending), true
+		s.after(int(at.depth))
 	case backward:
+		s.before(int(at.depth))
 		s.descending = !s.descending
 		s.start, s.backward = at.beside(!s.descending), true
 	case replies:
@@ -144,8 +156,9 @@ func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 // begin makes s start at the top-level comment of found.
 func (s *scan) begin(found located) {
 	s.start, s.window = found.start(), found.root
-	if s.more = found.older; s.Newest {
-		s.more = found.newer
+	s.number, s.fromNewest = found.number()
+	if s.more = found.older > 0; s.Newest {
+		s.more = found.newer > 0
 	}
 	if found.beyond {
 		s.repliesFrom = placeOf(found.at, found.depth, found.id)
@@ -163,9 +176,63 @@ type scan struct {
 	window      uuid.UUID // the top-level comment whose replies are read
 	repliesFrom place     // first reply to read
 	alone       bool      // read only one top-level comment
+	numbering
 
 	recent       []Post // comments that are not in the read model yet, each one a reply to the previous one
 	recentThread uuid.UUID
+}
+
+// numbering is how many top-level comments were written up to one of them. The cursor of a page carries this number, so
+// that a page knows its place without counting. New comments do not change it, in either order of reading; an import of
+// old comments does.
+type numbering struct {
+	number     int  // of the first comment of the page, or of the last one of a page that is read backward; 0: unknown
+	fromNewest bool // number counts from the newest comment
+}
+
+// after sets the number of the comment after number n in the requested order.
+func (s *scan) after(n int) { s.step(n, !s.Newest) }
+
+// before sets the number of the comment before number n in the requested order.
+func (s *scan) before(n int) { s.step(n, s.Newest) }
+
+func (s *scan) step(n int, up bool) {
+	switch {
+	case n < 1:
+	case up:
+		s.number = n + 1
+	default:
+		s.number = n - 1
+	}
+}
+
+// numbers returns the numbers of the first and the last comment of a page; 0 when they are unknown.
+func (s *scan) numbers(page *Page) (first, last int) {
+	n, size := s.number, len(page.Threads)
+	switch {
+	case s.AsOf != nil || s.alone || size == 0:
+		return 0, 0
+	case n > 0 && s.fromNewest:
+		n = page.TopLevel() - n + 1
+	case n == 0 && !s.more && !s.backward: // the first page
+		if n = 1; s.Newest {
+			n = page.TopLevel()
+		}
+	}
+	if n < 1 {
+		return 0, 0
+	}
+	distance := size - 1
+	if s.Newest {
+		distance = -distance
+	}
+	if first, last = n, n+distance; s.backward {
+		first, last = n-distance, n
+	}
+	if min(first, last) < 1 {
+		return 0, 0
+	}
+	return first, last
 }
 
 // fail wraps an error of a statement.
@@ -185,7 +252,22 @@ type located struct {
 	at            time.Time // of receipt
 	depth         int
 	beyond        bool // it comes after the first FirstReplies replies of root
-	older, newer  bool // whether there are top-level comments before and after root
+	older, newer  int  // top-level comments before and after root, counted up to countTo
+}
+
+// countTo limits the cost of a link to a comment: in the middle of a longer discussion its page does not know its place.
+const countTo = 2000
+
+// number returns the number of root; 0 when it is too far from both ends.
+func (l located) number() (n int, fromNewest bool) {
+	switch {
+	case l.older < countTo:
+		return l.older + 1, false
+	case l.newer < countTo:
+		return l.newer + 1, true
+	default:
+		return 0, false
+	}
 }
 
 func (l located) start() place { return placeOf(l.rootWrittenAt, 0, l.root) }
@@ -196,7 +278,7 @@ func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (
 	found, err := one(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
 		err = row.Scan(&state, &l.root, &l.rootWrittenAt, &l.id, &l.at, &l.depth, &l.beyond, &l.older, &l.newer)
 		return l, err
-	}, locateSQL, q.Slug, id, until(q.AsOf), FirstReplies)
+	}, locateSQL, q.Slug, id, until(q.AsOf), FirstReplies, countTo)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return located{}, errNotProjected
@@ -234,7 +316,11 @@ var (
 
 func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string {
 	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
-	return remove.ReplaceAllString(order.Replace("SELECT"+statement), "")
+	counts := "w"
+	if remove == oneChapter {
+		counts = "v"
+	}
+	return remove.ReplaceAllString(strings.ReplaceAll(order.Replace("SELECT"+statement), ":counts", counts), "")
 }
 
 // Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
@@ -288,6 +374,9 @@ func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
 	if err := visible(page.Novel.state); err != nil {
 		return nil, err
 	}
+	if s.AsOf != nil {
+		page.Posts, page.Replies, page.LastPost = 0, 0, uuid.NullUUID{}
+	}
 	if err := s.arrange(page, posts); err != nil {
 		return nil, err
 	}
@@ -308,11 +397,15 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		written, received               pgtype.Timestamptz
 	)
 	comment := []any{
-		nil, nil, nil, nil, nil, nil, nil,
+		nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
 		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &content, &member,
 		&name, &platform,
 	}
-	whole := append([]any{&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID}, comment[7:]...)
+	novel := []any{
+		&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID, &page.Posts, &page.Replies,
+		&page.LastPost,
+	}
+	whole := slices.Concat(novel, comment[len(novel):])
 	for target := whole; rows.Next(); target = comment { // the novel is the same in every row, so scan it once
 		if err := rows.Scan(target...); err != nil {
 			return nil, err

@@ -4,14 +4,15 @@
 -- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id; $11: how many
 -- bytes of text. Behind those the first comment, and every top-level one, is there without its text: cut. The text of a comment is in its
 -- event, as JSON, which takes the database twice as long to decode as the program.
--- :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $12:
+-- :counts is v for one chapter, otherwise w. :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $12:
 -- written as a range, because an order behind an equation would be read from either index, and the other one holds all chapters.
-SELECT c.novel_id, c.slug, c.title, c.state, c.language, c.cover_url, c.thread_id,
+SELECT c.novel_id, c.slug, c.title, c.state, c.language, c.cover_url, c.thread_id, c.posts, c.replies,
+       c.last_post_id,
        c.post_id, c.parent_post_id, c.root_post_id, c.depth, c.chapter_number::text, c.written_at, c.recorded_at, c.author_id,
        post_is_hidden(c.hidden, c.moderated_at, c.recorded_at, d.posts_hidden_until), c.through > $11,
        CASE WHEN c.author_id IS NOT NULL AND c.through <= $11 THEN e.personal END, d.member_id, a.display_name, i.name
 FROM (
-SELECT n.*, t.thread_id,
+SELECT n.*, t.thread_id, coalesce(:counts.posts, 0) AS posts, coalesce(:counts.replies, 0) AS replies, w.last_post_id,
        s.post_id, s.parent_post_id, s.root_post_id, s.depth, s.chapter_number, s.written_at, s.recorded_at, s.author_id,
        s.hidden, s.moderated_at, s.integration_id, coalesce(s.content_bytes, 0) AS size,
        -- In the order in which the joins yield them: each top-level comment with its replies behind it.
@@ -22,6 +23,8 @@ FROM (
     FROM title_lookup l WHERE l.slug = $1 AND NOT (l.state = 'rejected' AND l.owner_id IS NULL) OFFSET 0
 ) AS n
 LEFT JOIN threads t ON t.novel_id = n.novel_id
+LEFT JOIN thread_activity w ON w.thread_id = t.thread_id
+{LEFT JOIN chapter_activity v ON v.thread_id = t.thread_id AND v.chapter_number = $12::text::numeric}
 LEFT JOIN LATERAL (
     SELECT p.post_id, p.parent_post_id, p.root_post_id, p.depth, p.chapter_number, p.written_at, p.recorded_at, p.author_id,
            p.hidden, p.moderated_at, p.content_bytes, p.integration_id

@@ -151,7 +151,7 @@ func (p place) beside(after bool) place {
 	return p
 }
 
-// Kinds of cursor.
+// Kinds of cursor. In those of top-level comments the depth is the number of the comment; see numbering.
 const (
 	onward   = 'n' // top-level comments after one, in the requested order
 	backward = 'p' // top-level comments before one

@@ -37,7 +37,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 	}
 	files := map[string][]any{
 		"locate.sql": {
-			"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10,
+			"a", "c4ca4238-a0b9-2382-0dcc-509a6f75849b", pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, 10, 2000,
 		},
 		"single.sql": {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
 		"novel.sql":  {"a"},
@@ -71,7 +71,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 				index += "_by_chapter"
 			}
 			for _, used := range []string{
-				index, "posts_replies", "title_lookup_slug_key", "threads_pkey", "authors_pkey", "integrations_pkey",
+				index, "posts_replies", "title_lookup_slug_key", "threads_pkey", "thread_activity_pkey", "authors_pkey", "integrations_pkey",
 				"author_decisions_pkey", "events_stream_key",
 			} {
 				if !strings.Contains(plan, "using "+used+" on ") && !strings.Contains(plan, "using "+used+"\n") {

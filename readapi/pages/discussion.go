@@ -27,14 +27,38 @@ type discussionBody struct {
 	Oldest, NewestFirst          string // paths of the two orders
 	Previous, Next               string // paths of other pages; "" for none
 	Alone                        bool   // a page of the replies of one thread
+	Latest                       string // path of the comment that was written last; "" for none
 	Empty                        bool   // no comments
 
-	page  *readapi.Page
-	links links
+	page   *readapi.Page
+	writer commentWriter
 }
 
 // Comments renders the comments. The template calls it, because the HTML takes much more memory than the comments.
-func (b *discussionBody) Comments() template.HTML { return comments(b.page, b.links) }
+func (b *discussionBody) Comments() template.HTML { return b.writer.page(b.page) }
+
+// Position says which comments the page has, and of how many; "" when that is unknown.
+func (b *discussionBody) Position() string {
+	top, first, shown := b.page.TopLevel(), b.page.Number, len(b.page.Threads)
+	switch {
+	case top == 0 || shown == 0 || b.Alone:
+		return ""
+	case first == 0:
+		return count(b.page.Posts, "comment")
+	}
+	last := first + shown - 1
+	text := "Comments " + number(first) + "–" + number(last) + " of " + number(max(top, last))
+	if shown == 1 {
+		text = "Comment " + number(first) + " of " + number(max(top, last))
+	}
+	if b.page.Replies > 0 {
+		text += ", with " + count(b.page.Replies, "reply")
+		if b.Previous != "" || b.Next != "" {
+			text += " in all"
+		}
+	}
+	return text
+}
 
 // discussion handles GET /novels/{slug}/discussion.
 func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
@@ -50,7 +74,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query())
 	body := discussionBody{
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
-		AsOf:     momentOrNil(params.AsOf),
+		AsOf:     exactMoment(params.AsOf),
 		AsOfText: q.Text("asOf"), Chapter: params.Chapter, ChapterName: chapterName(params.Chapter), Newest: params.Newest,
 		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: params.Under.Valid,
 	}
@@ -66,7 +90,11 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	if page.Next != "" {
 		body.Next = links.with("cursor", page.Next)
 	}
-	body.Empty, body.page, body.links = len(page.Threads) == 0, page, links
+	if page.LastPost.Valid {
+		body.Latest = links.post(page.LastPost.UUID.String())
+	}
+	body.Empty, body.page = len(page.Threads) == 0, page
+	body.writer = commentWriter{links: links, now: p.Now(), unfold: params.Post.Valid || body.Alone}
 	d := &document{
 		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: n.CoverURL,
 		NoIndex: params.AsOf != nil, Body: &body,

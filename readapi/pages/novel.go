@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 	"unicode/utf8"
 
 	"github.com/gorilla/mux"
@@ -114,7 +113,7 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	if err != nil {
 		return nil, err
 	}
-	body := novelBody{novelView: p.view(&found), AsOf: momentOrNil(asOf)}
+	body := novelBody{novelView: p.view(&found), AsOf: exactMoment(asOf)}
 	if asOf != nil {
 		body.DiscussionPath += "?" + asOfQuery(*asOf)
 	}
@@ -160,22 +159,4 @@ func excerpt(text string) string {
 		return ""
 	}
 	return text
-}
-
-// moment is a time for a template.
-type moment struct {
-	Machine, Human string
-}
-
-// Layouts of times in UTC.
-const (
-	machineTime = "2006-01-02T15:04:05Z"
-	humanTime   = "2 January 2006, 15:04 UTC"
-)
-
-func momentOrNil(t *time.Time) *moment {
-	if t == nil {
-		return nil
-	}
-	return &moment{t.UTC().Format(machineTime), t.UTC().Format(humanTime)}
 }

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"html/template"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,25 +10,26 @@ import (
 	"novelgate/readapi"
 )
 
-// deepest is the greatest indentation. Deeper comments have the same one.
-const deepest = 5
-
 // commentWriter writes comments as HTML. A template takes 0.76 ms for the fifty comments of a page, this 0.09 ms; the
 // whole page costs the service 0.7 ms. Its text goes through html/template's own escaping; there is nothing but text
 // and attributes in double quotes to escape.
 type commentWriter struct {
 	strings.Builder
 
-	links links
+	links  links
+	now    time.Time
+	unfold bool // show the replies of the first thread
+
 	names map[uuid.UUID]string // of the authors of this thread
+	above uuid.UUID            // the comment right above
 }
 
 // markup is the approximate size of the HTML around the text of a comment, in bytes.
 const markup = 800
 
-// comments renders the comments of a page in their order on the page.
-func comments(page *readapi.Page, l links) template.HTML {
-	w := commentWriter{links: l, names: map[uuid.UUID]string{}}
+// page renders the comments of a page in their order on the page.
+func (w *commentWriter) page(page *readapi.Page) template.HTML {
+	w.names = map[uuid.UUID]string{}
 	size := 0
 	for i := range page.Threads {
 		size += markup + len(page.Threads[i].Content)
@@ -39,68 +39,121 @@ func comments(page *readapi.Page, l links) template.HTML {
 	}
 	w.Grow(size)
 	for i := range page.Threads {
-		w.thread(&page.Threads[i])
+		w.thread(&page.Threads[i], w.unfold && i == 0)
 	}
 	return template.HTML(w.String()) //nolint:gosec // all other text is escaped
 }
 
-func (w *commentWriter) thread(t *readapi.Thread) {
+// Replies are folded when there are more than openReplies of them. Within a thread, the replies to one reply can be
+// folded from foldable on.
+const (
+	openReplies = 5
+	foldable    = 3
+)
+
+func (w *commentWriter) thread(t *readapi.Thread, unfold bool) {
 	clear(w.names)
 	w.names[t.ID] = nameOf(&t.Post)
 	for i := range t.Replies {
 		w.names[t.Replies[i].ID] = nameOf(&t.Replies[i])
 	}
-	w.comment(&t.Post, uuid.Nil)
-	above := t.ID
+	w.comment(&t.Post)
+	if len(t.Replies) == 0 && !t.Later && t.More == "" {
+		return
+	}
+	summary := count(len(t.Replies), "reply")
+	switch {
+	case t.Later:
+		summary += " of this thread"
+	case t.More != "" && len(t.Replies) == 0:
+		summary = "Replies"
+	case t.More != "":
+		summary = "The first " + summary
+	}
+	w.fold(summary, unfold || len(t.Replies) <= openReplies)
 	if t.Later {
 		w.further(w.links.under(t.ID.String(), ""), "All replies from the first")
-		above = uuid.Nil
+		w.above = uuid.Nil
 	}
-	for i := range t.Replies {
-		w.comment(&t.Replies[i], above)
-		above = t.Replies[i].ID
-	}
+	w.replies(t.Replies, tree(t))
 	if t.More != "" {
 		w.further(w.links.under(t.ID.String(), t.More), "More replies")
 	}
+	w.raw("</details>\n")
+}
+
+// tree returns how many replies are below each reply of a thread. Those are right behind it.
+func tree(t *readapi.Thread) []int {
+	below, at := make([]int, len(t.Replies)), map[uuid.UUID]int{}
+	for i := range t.Replies {
+		at[t.Replies[i].ID] = i
+	}
+	for i := len(t.Replies) - 1; i >= 0; i-- {
+		if parent, ok := at[t.Replies[i].ParentID.UUID]; ok && parent < i {
+			below[parent] += below[i] + 1
+		}
+	}
+	return below
+}
+
+func (w *commentWriter) replies(posts []readapi.Post, below []int) {
+	for i := 0; i < len(posts); {
+		w.comment(&posts[i])
+		end := i + 1 + below[i]
+		switch {
+		case below[i] >= foldable:
+			w.fold(count(below[i], "reply"), true)
+			w.replies(posts[i+1:end], below[i+1:end])
+			w.raw("</details>\n")
+		case below[i] > 0:
+			w.raw("<div class=\"replies\">\n")
+			w.replies(posts[i+1:end], below[i+1:end])
+			w.raw("</div>\n")
+		}
+		i = end
+	}
+}
+
+func (w *commentWriter) fold(summary string, open bool) {
+	w.raw(`<details class="replies"`)
+	if open {
+		w.raw(" open")
+	}
+	w.raw("><summary>", summary, "</summary>\n")
 }
 
 func (w *commentWriter) further(path, text string) {
-	w.raw(`<p class="further d1"><a href="`, escape(path), `">`, text, "</a></p>\n")
+	w.raw(`<p class="further"><a href="`, escape(path), `">`, text, "</a></p>\n")
 }
 
-// comment writes a comment. above is the comment right above it.
-func (w *commentWriter) comment(p *readapi.Post, above uuid.UUID) {
+func (w *commentWriter) comment(p *readapi.Post) {
 	id := p.ID.String()
-	w.raw(`<article class="post d`, strconv.Itoa(min(p.Depth, deepest)), `" id="post-`, id, "\">\n<header>")
-	if p.Hidden || p.Erased {
-		w.raw(`<h3 class="withheld">Withheld</h3>`)
-	} else {
+	w.raw(`<article class="post" id="post-`, id, "\">\n<header>")
+	switch {
+	case p.Hidden:
+		w.raw(`<h3 class="withheld">The staff of this platform hid this comment.</h3>`)
+	case p.Erased:
+		w.raw(`<h3 class="withheld">This comment was erased.</h3>`)
+	default:
 		w.author(p)
 	}
-	w.raw(` <a class="when" href="`, escape(w.links.post(id)), `"><time datetime="`)
-	w.time(p.WrittenAt, machineTime)
-	w.raw(`">`)
-	w.time(p.WrittenAt, humanTime)
-	w.raw(`</time></a>`)
+	w.raw(` <a class="when" href="`, escape(w.links.post(id)), `">`)
+	w.time(p.WrittenAt)
+	w.raw(`</a>`)
 	if p.Chapter != "" {
 		w.raw(` <a class="chapter" href="`, escape(w.links.chapter(p.Chapter)), `">`, escape(chapterName(p.Chapter)), `</a>`)
 	}
-	if p.ParentID.Valid && p.ParentID.UUID != above {
+	if p.ParentID.Valid && p.ParentID.UUID != w.above {
 		w.parent(p.ParentID.UUID)
 	}
 	w.raw("</header>\n")
-	switch {
-	case p.Hidden:
-		w.raw(`<p class="withheld">The staff of this platform hid this comment.</p>`)
-	case p.Erased:
-		w.raw(`<p class="withheld">This comment was erased.</p>`)
-	default:
+	if !p.Hidden && !p.Erased {
 		w.raw(`<div class="text" lang="" dir="auto">`)
 		template.HTMLEscape(w, []byte(p.Content)) // escapes without a copy
-		w.raw(`</div>`)
+		w.raw("</div>\n")
 	}
-	w.raw("\n</article>\n")
+	w.raw("</article>\n")
+	w.above = p.ID
 }
 
 func (w *commentWriter) author(p *readapi.Post) {
@@ -134,9 +187,9 @@ func (w *commentWriter) raw(parts ...string) {
 	}
 }
 
-func (w *commentWriter) time(t time.Time, layout string) {
-	var text [len("31 September 2026, 15:04 UTC")]byte
-	w.Write(t.UTC().AppendFormat(text[:0], layout))
+func (w *commentWriter) time(t time.Time) {
+	m := momentAt(t, w.now)
+	w.raw(`<time datetime="`, m.Machine, `" title="`, m.Exact, `">`, m.Human, `</time>`)
 }
 
 func escape(text string) string { return template.HTMLEscapeString(text) }

@@ -1,0 +1,72 @@
+package pages
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// moment is a time for a template.
+type moment struct {
+	Machine string // value of the attribute datetime
+	Exact   string
+	Human   string // relative to now if the moment is recent
+}
+
+// Layouts of times in UTC.
+const (
+	machineTime = "2006-01-02T15:04:05Z"
+	exactTime   = "2 January 2006, 15:04 UTC"
+	humanDate   = "2 January 2006"
+)
+
+const day = 24 * time.Hour
+
+// momentAt describes t to a reader at now. Of moments of more than a month ago it says the date, so that pages of old
+// comments keep their ETag.
+func momentAt(t, now time.Time) moment {
+	t = t.UTC()
+	m := moment{t.Format(machineTime), t.Format(exactTime), t.Format(humanDate)}
+	switch ago := now.Sub(t); {
+	case ago < time.Minute: // or up to five minutes ahead
+		m.Human = "just now"
+	case ago < time.Hour:
+		m.Human = count(int(ago/time.Minute), "minute") + " ago"
+	case ago < day:
+		m.Human = count(int(ago/time.Hour), "hour") + " ago"
+	case ago < 30*day:
+		m.Human = count(int(ago/day), "day") + " ago"
+	}
+	return m
+}
+
+// exactMoment describes t for a sentence; nil for nil.
+func exactMoment(t *time.Time) *moment {
+	if t == nil {
+		return nil
+	}
+	m := momentAt(*t, *t)
+	m.Human = m.Exact
+	return &m
+}
+
+// number writes n with a comma before every three digits.
+func number(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "y"):
+		thing = strings.TrimSuffix(thing, "y") + "ies"
+	default:
+		thing += "s"
+	}
+	return number(n) + " " + thing
+}
