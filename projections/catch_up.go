@@ -16,7 +16,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/inorder"
 )
 
 // Chunks of a projection that catches up. The next ones are read and decoded while some are applied.
@@ -83,6 +82,23 @@ type loadedChunk struct {
 	failed error             // there are no rows
 }
 
+// turn is the place of a chunk among those that are written side by side. Its channel passed is closed when it has
+// committed, and stays open when that has failed: the context of the chunks behind it has ended then.
+type turn struct{ before, passed chan struct{} }
+
+// await blocks until the chunk before has committed, or fails because ctx has ended.
+func (t turn) await(ctx context.Context) error {
+	if t.before == nil {
+		return nil
+	}
+	select {
+	case <-t.before:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Run writes chunks, which follow one another in the log. It returns when the channel is closed, or with the ChunkError
 // of the first chunk that cannot be written: those before it are, and nothing of it or behind it. A transaction that
 // has begun is finished even if ctx ends.
@@ -92,7 +108,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	group, working := errgroup.WithContext(context.WithoutCancel(ctx))
 	slots := make(chan struct{}, c.writers())
 	var unreadable error
-	var line inorder.Line
+	var before chan struct{}
 	for chunk := range c.load(loading, chunks) {
 		slots <- struct{}{}
 		if c.Alone != nil && c.Alone() {
@@ -113,7 +129,8 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 			}
 			break
 		}
-		turn := line.Next()
+		turn := turn{before, make(chan struct{})}
+		before = turn.passed
 		// In order, so that none waits for a lock behind somebody who waits for one that comes later.
 		conn, err := c.begin(working)
 		group.Go(func() error {
@@ -122,7 +139,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 				err = c.pace(ctx, &chunk.Chunk, func() error { return c.write(working, conn, &chunk, turn) })
 			}
 			if err != nil {
-				return cmp.Or(turn.Await(working), error(&ChunkError{chunk.End, err})) // one before it may be in trouble
+				return cmp.Or(turn.await(working), error(&ChunkError{chunk.End, err})) // one before it may be in trouble
 			}
 			return nil
 		})
@@ -143,8 +160,7 @@ func (c *CatchUp) Write(ctx context.Context, chunk *eventlog.Chunk) error {
 	if err != nil {
 		return err
 	}
-	var line inorder.Line
-	return c.write(ctx, conn, &l, line.Next())
+	return c.write(ctx, conn, &l, turn{passed: make(chan struct{})})
 }
 
 func (c *CatchUp) writers() int {
@@ -212,7 +228,7 @@ func (c *CatchUp) begin(ctx context.Context) (*pgxpool.Conn, error) {
 
 // write ends the transaction of begin. Rows are copied ahead of its turn; the rest may depend on what the chunks before
 // have written.
-func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn inorder.Turn) error {
+func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn turn) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	defer release(ctx, conn)
@@ -229,7 +245,7 @@ func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedCh
 			return fmt.Errorf("copy into %s: %w", of.Table, err)
 		}
 	}
-	if err := turn.Await(ctx); err != nil {
+	if err := turn.await(ctx); err != nil {
 		return err
 	}
 	if err := c.Target.Lock(ctx, conn, &chunk.Chunk); err != nil {
@@ -239,7 +255,7 @@ func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedCh
 		return fmt.Errorf("apply %d events: %w", len(chunk.rest), err)
 	}
 	c.Done(&chunk.Chunk)
-	turn.Pass()
+	close(turn.passed)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -9,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 	"novelgate/internal/database"
@@ -41,28 +40,26 @@ func (Novels) Streams() []string { return []string{events.NovelStream} }
 
 // Apply implements Projection.
 func (Novels) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
-	changes := foldNovels(batch)
-	if err := insertNovels(ctx, tx, changes); err != nil {
+	var created, changed []novelRow
+	for _, c := range foldNovels(batch) {
+		if c.created != nil {
+			created = append(created, *c.created)
+		}
+		if c.StreamVersion > 0 {
+			changed = append(changed, c.novelRow)
+		}
+	}
+	if err := writeNovels(ctx, tx, novelsInsertSQL, created); err != nil {
 		return err
 	}
-	return updateNovels(ctx, tx, changes)
+	return writeNovels(ctx, tx, novelsUpdateSQL, changed)
 }
 
-// novelChange gathers what a batch does to one novel.
+// novelChange gathers what a batch does to one novel: its creation, nil when the novel is older than the batch, and
+// what came after it, with version 0 when nothing did.
 type novelChange struct {
-	novelID   uuid.UUID
-	created   *events.NovelCreated // nil when the novel is older than the batch
-	createdAt time.Time
-	createdAs int // version
-
-	// What came after the creation.
-	version              int // 0 when nothing did
-	patch                events.NovelUpdated
-	state                pgtype.Text // invalid when it stays
-	toHost               bool
-	updatedAt            pgtype.Timestamptz
-	moderatedAt          pgtype.Timestamptz
-	updates, moderations []int // versions
+	created *novelRow
+	novelRow
 }
 
 // foldNovels returns the novels of a batch, one entry each, in the order of their identifiers.
@@ -76,13 +73,13 @@ func foldNovels(batch []events.Recorded) []*novelChange {
 		}
 		change, known := byID[recorded.StreamID]
 		if !known {
-			change = &novelChange{novelID: recorded.StreamID}
+			change = &novelChange{novelRow: novelRow{NovelID: recorded.StreamID}}
 			byID[recorded.StreamID] = change
 			changes = append(changes, change)
 		}
 		change.add(recorded)
 	}
-	slices.SortFunc(changes, func(a, b *novelChange) int { return bytes.Compare(a.novelID[:], b.novelID[:]) })
+	slices.SortFunc(changes, func(a, b *novelChange) int { return compareIDs(a.NovelID, b.NovelID) })
 	return changes
 }
 
@@ -90,74 +87,73 @@ func (c *novelChange) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.NovelCreated:
 		// Whatever the stream holds before it was not about a novel.
-		*c = novelChange{novelID: c.novelID, created: &e, createdAt: recorded.RecordedAt, createdAs: recorded.StreamVersion}
+		*c = novelChange{novelRow: novelRow{NovelID: c.NovelID}, created: &novelRow{
+			NovelID: c.NovelID, Title: e.Title, Slug: e.Slug, Author: &e.Author, Synopsis: &e.Synopsis, CoverURL: &e.CoverURL,
+			Genres: &e.Genres, Language: &e.Language, ReadingStatus: &e.ReadingStatus, State: &e.State, OwnerID: e.OwnerID,
+			CreatedAt: recorded.RecordedAt, StreamVersion: recorded.StreamVersion,
+		}}
 		return
 	case events.NovelUpdated:
-		p := &c.patch
-		p.Author = cmp.Or(e.Author, p.Author)
-		p.Synopsis = cmp.Or(e.Synopsis, p.Synopsis)
-		p.CoverURL = cmp.Or(e.CoverURL, p.CoverURL)
-		p.Genres = cmp.Or(e.Genres, p.Genres)
-		p.Language = cmp.Or(e.Language, p.Language)
-		p.ReadingStatus = cmp.Or(e.ReadingStatus, p.ReadingStatus)
-		c.updatedAt = pgtype.Timestamptz{Time: recorded.RecordedAt, Valid: true}
-		c.updates = append(c.updates, recorded.StreamVersion)
+		c.Author, c.Synopsis = cmp.Or(e.Author, c.Author), cmp.Or(e.Synopsis, c.Synopsis)
+		c.CoverURL, c.Genres = cmp.Or(e.CoverURL, c.CoverURL), cmp.Or(e.Genres, c.Genres)
+		c.Language, c.ReadingStatus = cmp.Or(e.Language, c.Language), cmp.Or(e.ReadingStatus, c.ReadingStatus)
+		c.UpdatedAt = &recorded.RecordedAt
+		c.Updates = append(c.Updates, recorded.StreamVersion)
 	case events.NovelPublished:
 		c.moderate(recorded, "published")
-		c.toHost = true
+		c.ToHost = true
 	case events.NovelApproved:
 		c.moderate(recorded, "approved")
 	case events.NovelRejected:
 		c.moderate(recorded, "rejected")
 	default: // changes nothing but the version
 	}
-	c.version = recorded.StreamVersion
+	c.StreamVersion = recorded.StreamVersion
 }
 
 func (c *novelChange) moderate(recorded *events.Recorded, state string) {
-	c.state = pgtype.Text{String: state, Valid: true}
-	c.moderatedAt = pgtype.Timestamptz{Time: recorded.RecordedAt, Valid: true}
-	c.moderations = append(c.moderations, recorded.StreamVersion)
+	c.State, c.ModeratedAt = &state, &recorded.RecordedAt
+	c.Moderations = append(c.Moderations, recorded.StreamVersion)
 }
 
-func insertNovels(ctx context.Context, tx database.Execer, changes []*novelChange) error {
-	var (
-		ids, owners                                                           []pgtype.UUID
-		titles, slugs, authors, synopses, covers, genres, languages, statuses []string
-		states                                                                []string
-		createdAt                                                             []time.Time
-		versions                                                              []int32
-	)
-	for _, c := range changes {
-		if c.created == nil {
-			continue
-		}
-		encoded, err := genresJSON(c.created.Genres)
-		if err != nil {
-			return fmt.Errorf("encode genres of novel %s: %w", c.novelID, err)
-		}
-		ids = append(ids, present(c.novelID))
-		titles, slugs, authors = append(titles, c.created.Title), append(slugs, c.created.Slug),
-			append(authors, c.created.Author)
-		synopses, covers, genres = append(synopses, c.created.Synopsis), append(covers, c.created.CoverURL),
-			append(genres, encoded)
-		languages, statuses = append(languages, c.created.Language), append(statuses, c.created.ReadingStatus)
-		states = append(states, c.created.State)
-		var owner pgtype.UUID
-		if c.created.OwnerID != nil {
-			owner = present(*c.created.OwnerID)
-		}
-		owners = append(owners, owner)
-		createdAt = append(createdAt, c.createdAt)
-		versions = append(versions, int32(c.createdAs)) //nolint:gosec // the column is an integer; its check refuses overflow
-	}
-	if len(ids) == 0 {
+// novelRow is a row that novels_insert.sql or novels_update.sql takes as JSON. In an update, null leaves a column as it
+// is.
+type novelRow struct {
+	NovelID       uuid.UUID  `json:"novel_id"`
+	Title         string     `json:"title,omitzero"`
+	Slug          string     `json:"slug,omitzero"`
+	Author        *string    `json:"author"`
+	Synopsis      *string    `json:"synopsis"`
+	CoverURL      *string    `json:"cover_url"`
+	Genres        *[]string  `json:"genres"`
+	Language      *string    `json:"language"`
+	ReadingStatus *string    `json:"reading_status"`
+	State         *string    `json:"state"`
+	OwnerID       *uuid.UUID `json:"owner_id,omitzero"`
+	CreatedAt     time.Time  `json:"created_at,omitzero"`
+	ToHost        bool       `json:"to_host"`
+	UpdatedAt     *time.Time `json:"updated_at"`
+	ModeratedAt   *time.Time `json:"moderated_at"`
+	Updates       []int      `json:"updates"` // versions
+	Moderations   []int      `json:"moderations"`
+	StreamVersion int        `json:"stream_version"`
+}
+
+// writeNovels executes a statement with rows, if there are any.
+func writeNovels(ctx context.Context, tx database.Execer, sql string, rows []novelRow) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, novelsInsertSQL, ids, titles, slugs, authors, synopses, covers, genres, languages, statuses,
-		states, owners,
-		createdAt, versions); err != nil {
-		return fmt.Errorf("insert novels: %w", err)
+	encoded := make([]string, len(rows))
+	for i := range rows {
+		row, err := json.Marshal(&rows[i])
+		if err != nil {
+			return fmt.Errorf("encode novel %s: %w", rows[i].NovelID, err)
+		}
+		encoded[i] = string(row)
+	}
+	if _, err := tx.Exec(ctx, sql, encoded); err != nil {
+		return fmt.Errorf("write novels: %w", err)
 	}
 	return nil
 }

@@ -1,50 +1,23 @@
 package projections_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/novel"
 	"novelgate/events"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
-
-// titleLookup is a row of title_lookup.
-type titleLookup struct {
-	NovelID                    uuid.UUID
-	Folded, Slug, Title, State string
-	Owner                      uuid.NullUUID
-	Version                    int
-	Details                    novel.Details
-}
-
-func readTitle(t testing.TB, pool *pgxpool.Pool, novelID uuid.UUID) titleLookup {
-	t.Helper()
-	row := titleLookup{NovelID: novelID}
-	var details []byte
-	err := pool.QueryRow(t.Context(),
-		`SELECT folded_title, slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`,
-		novelID).
-		Scan(&row.Folded, &row.Slug, &row.Title, &row.State, &row.Owner, &row.Version, &details)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(details, &row.Details); err != nil {
-		t.Fatal(err)
-	}
-	return row
-}
 
 // history is a stream: these events from this version on.
 func history(streamType string, id uuid.UUID, from int, list ...events.Event) []events.Recorded {
@@ -73,9 +46,13 @@ func constraint(err error) string {
 	return ""
 }
 
-func TestTitlesFollowANovel(t *testing.T) {
+// Whether the events of a stream come in one batch, one by one, twice or in batches that overlap, the inline tables
+// equal the reference model.
+func TestInlineEqualsTheReferenceModel(t *testing.T) {
 	t.Parallel()
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC)
 	partner := uuid.UUID{1}
+	key := func(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
 	created := events.NovelCreated{
 		Title: "Straße  ", Slug: "strasse", Author: "A", Synopsis: "S", Genres: []string{"g"}, OwnerID: &partner,
 		State: "approved",
@@ -83,76 +60,116 @@ func TestTitlesFollowANovel(t *testing.T) {
 	updated := events.NovelUpdated{Author: new("B"), Synopsis: new(""), Genres: new([]string{})}
 	barred := events.NovelBarred{Title: "STRASSE", Slug: "strasse", Reason: "spam"}
 	hosts := events.NovelCreated{Title: "Straße  ", Slug: "strasse", Author: "H", State: "published"}
-	nobodys := func(state string) func(*titleLookup) {
-		return func(r *titleLookup) { r.State, r.Title, r.Owner = state, "STRASSE", uuid.NullUUID{} }
+	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "u"}}
+	link := func(member string) events.Event {
+		return events.AuthorLinked{
+			IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: member},
+		}
 	}
-	base := titleLookup{
-		Folded: "strasse", Slug: "strasse", Title: "Straße  ", Owner: uuid.NullUUID{UUID: partner, Valid: true},
+	novels := func(list ...events.Event) []events.Recorded {
+		return history(events.NovelStream, uuid.UUID{7}, 1, list...)
 	}
-	for name, c := range map[string]struct {
-		history []events.Event
-		then    func(*titleLookup)
-	}{
-		"created": {[]events.Event{created}, func(r *titleLookup) {
-			r.State, r.Details = "approved", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
-		}},
-		"updated and cleared": {[]events.Event{created, updated}, func(r *titleLookup) {
-			r.State, r.Details = "approved", novel.Details{Author: "B", Genres: []string{}}
-		}},
-		"updated twice": {[]events.Event{created, updated, events.NovelUpdated{Synopsis: new("T")}}, func(r *titleLookup) {
-			r.State, r.Details = "approved", novel.Details{Author: "B", Synopsis: "T", Genres: []string{}}
-		}},
-		"rejected": {[]events.Event{created, events.NovelRejected{}}, func(r *titleLookup) {
-			r.State, r.Details = "rejected", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
-		}},
-		"approved again": {[]events.Event{created, events.NovelRejected{}, events.NovelApproved{}}, func(r *titleLookup) {
-			r.State, r.Details = "approved", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
-		}},
-		"adopted by the host": {[]events.Event{created, updated, events.NovelPublished{}}, func(r *titleLookup) {
-			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "B", Genres: []string{}}
-		}},
-		"barred":       {[]events.Event{barred}, nobodys("rejected")},
-		"free":         {[]events.Event{barred, events.NovelUnbarred{}}, nobodys("free")},
-		"barred again": {[]events.Event{barred, events.NovelUnbarred{}, barred}, nobodys("rejected")},
-		"free, then created by a partner": {[]events.Event{barred, events.NovelUnbarred{}, created}, func(r *titleLookup) {
-			r.State, r.Details = "approved", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
-		}},
-		"free, then created, changed and adopted": {[]events.Event{
-			barred, events.NovelUnbarred{}, created, updated, events.NovelPublished{},
-		}, func(r *titleLookup) {
-			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "B", Genres: []string{}}
-		}},
-		"free, then published": {[]events.Event{barred, events.NovelUnbarred{}, hosts}, func(r *titleLookup) {
-			r.State, r.Owner, r.Details = "published", uuid.NullUUID{}, novel.Details{Author: "H", Genres: []string{}}
-		}},
-		"free, then created and rejected": {
-			[]events.Event{barred, events.NovelUnbarred{}, created, events.NovelRejected{}},
-			func(r *titleLookup) {
-				r.State, r.Details = "rejected", novel.Details{Author: "A", Synopsis: "S", Genres: []string{"g"}}
+	pool := newPool(t)
+	for name, log := range map[string][]events.Recorded{
+		"created":                         novels(created),
+		"updated and cleared":             novels(created, updated),
+		"updated twice":                   novels(created, updated, events.NovelUpdated{Synopsis: new("T")}),
+		"rejected":                        novels(created, events.NovelRejected{}),
+		"approved again":                  novels(created, events.NovelRejected{}, events.NovelApproved{}),
+		"adopted by the host":             novels(created, updated, events.NovelPublished{}),
+		"barred":                          novels(barred),
+		"free":                            novels(barred, events.NovelUnbarred{}),
+		"barred again":                    novels(barred, events.NovelUnbarred{}, barred),
+		"free, then created by a partner": novels(barred, events.NovelUnbarred{}, created),
+		"free, then created, changed and adopted": novels(barred, events.NovelUnbarred{}, created, updated, events.NovelPublished{}),
+		"free, then published":                    novels(barred, events.NovelUnbarred{}, hosts),
+		"free, then created and rejected":         novels(barred, events.NovelUnbarred{}, created, events.NovelRejected{}),
+		"threads": slices.Concat(
+			history(events.ThreadStream, uuid.UUID{9}, 1, events.ThreadOpened{NovelID: uuid.UUID{2}}),
+			history(events.ThreadStream, uuid.UUID{8}, 1, events.ThreadOpened{NovelID: uuid.UUID{1}})),
+		"integration": history(events.IntegrationStream, partner, 1,
+			events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
+			events.CapabilityEnabled{Capability: "novels"},
+			events.CapabilityEnabled{Capability: "posts"},
+			events.RateLimitSet{Operation: "posts", PerMinute: 6000},
+			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{PerMinute: new(10)}},
+			events.ReviewModeSet{Review: true},
+			events.KeyIssued{KeyID: uuid.UUID{5}, Prefix: "ngp_AbC1", SHA256: key(1), IssuedAt: noon},
+			events.KeyIssued{
+				KeyID: uuid.UUID{6}, Prefix: "ngp_XyZ9", SHA256: key(2), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
 			},
-		},
+			events.CapabilityDisabled{Capability: "novels"},
+			events.KeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)},
+			events.KeyExpirySet{KeyID: uuid.UUID{6}, ExpiresAt: noon.Add(2 * time.Minute)},
+			events.IntegrationDisabled{},
+			events.ReviewModeSet{},
+			events.IntegrationRenamed{Name: "Another"},
+			events.RateLimitSet{Operation: "novels", PerMinute: 9}),
+		"updates switched off": history(events.IntegrationStream, partner, 1,
+			events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
+			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{PerMinute: new(10)}},
+			events.IntegrationDisabled{},
+			events.IntegrationEnabled{},
+			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{}}),
+		"person": history(events.PersonStream, events.PersonID("staff", "Ada"), 1,
+			events.PersonKeyIssued{
+				Name: "Ada", Role: "staff", KeyID: uuid.UUID{5}, Prefix: "ngs_AbC1", SHA256: key(1), IssuedAt: noon,
+			},
+			events.PersonKeyIssued{
+				Name: "ADA", Role: "staff", KeyID: uuid.UUID{6}, Prefix: "ngs_XyZ9", SHA256: key(2), IssuedAt: noon,
+				ExpiresAt: new(noon.Add(time.Hour)),
+			},
+			events.PersonKeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)}),
+		"author, linked": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
+			events.AuthorBlocked{AuthorRef: ref, Reason: "r"}, link("m"), events.AuthorPostsHidden{AuthorRef: ref, Until: noon},
+			events.AuthorUnblocked{AuthorRef: ref}, link("n")),
+		"author, unlinked": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
+			link("m"), events.AuthorPostsHidden{AuthorRef: ref, Until: noon}, events.AuthorPostsRestored{AuthorRef: ref},
+			events.AuthorUnlinked{AuthorRef: ref}, events.AuthorLinked{IntegrationID: integrationID}), // erased: to nobody
+		"author, erased": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
+			link("m"), events.AuthorBlocked{AuthorRef: ref}, events.AuthorErased{IntegrationID: integrationID}),
 	} {
-		// Whether the events come in one batch, one by one, or in batches that overlap.
-		n := len(c.history)
+		n := len(log)
 		for delivery, batches := range map[string][][2]int{
 			"at once": {{0, n}}, "one by one": oneByOne(n), "twice": {{0, n}, {0, n}},
 			"overlapping":         append(oneByOne(n), [2]int{0, n}),
 			"first one, then all": {{0, 1}, {0, n}},
 		} {
-			t.Run(name+" "+delivery, func(t *testing.T) {
-				t.Parallel()
-				pool := newPool(t)
-				id := uuid.UUID{7}
-				for _, b := range batches {
-					applyBatch(t, pool, projections.Titles{}, history(events.NovelStream, id, b[0]+1, c.history[b[0]:b[1]]...))
+			var tables []string
+			for _, p := range projections.Inline() {
+				tables = append(tables, p.Tables()...)
+			}
+			if _, err := pool.Exec(t.Context(), `TRUNCATE `+strings.Join(tables, ", ")); err != nil {
+				t.Fatal(err)
+			}
+			for _, b := range batches {
+				for _, p := range projections.Inline() {
+					applyBatch(t, pool, p, log[b[0]:b[1]])
 				}
-				want := base
-				want.NovelID, want.Version = id, n
-				c.then(&want)
-				if diff := cmp.Diff(want, readTitle(t, pool, id)); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			})
+			}
+			if diff := modelsDiff(t, pool, log, tables...); diff != "" {
+				t.Errorf("%s, %s: %s", name, delivery, diff)
+			}
+		}
+	}
+}
+
+// What a unique index refuses is no redelivery.
+func TestInlineConflicts(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	for n, want := range []string{"", "integrations_name_key"} {
+		err := (projections.Integrations{}).Apply(t.Context(), pool, history(events.IntegrationStream, uuid.UUID{byte(n)}, 1,
+			events.IntegrationRegistered{Name: []string{"Another", "ANOTHER"}[n], RegisteredAt: time.Now()}))
+		if got := constraint(err); got != want || (err == nil) != (want == "") {
+			t.Errorf("integration %d of one name violates %q: %v", n+1, got, err)
+		}
+	}
+	for n, want := range []string{"", "threads_pkey"} {
+		err := (projections.Threads{}).Apply(t.Context(), pool, history(events.ThreadStream, uuid.UUID{byte(n)}, 1,
+			events.ThreadOpened{NovelID: uuid.UUID{1}}))
+		if got := constraint(err); got != want || (err == nil) != (want == "") {
+			t.Errorf("thread %d of one novel violates %q: %v", n+1, got, err)
 		}
 	}
 }

@@ -236,7 +236,7 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 // compare replays the log for a projection that is followed.
 func (l *live) compare(p projections.Projection) (rebuild.Comparison, error) {
 	return rebuild.Compare(context.Background(),
-		rebuild.Config{Pool: l.Pool, Projection: p, ErasureWait: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // TestInterruptedErasureMoves: an erasure that was interrupted before it came to the comments that posts did not have,

@@ -1,7 +1,25 @@
+// Package reference is the reference model of the projections, for tests: it folds the log one event at a time into
+// plain maps, without batches, redelivery or SQL, and shares no code with package projections. The tables of the
+// projections must hold what it says.
+//
+// A row is compared as text: a JSON object with the column names as members, in the canonical form of RFC 8785 but for
+// numbers, which keep all their digits. A table is the sorted list of its rows.
+//
+// It applies every event, also those that an operator let a projection skip.
 package reference
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
 )
@@ -96,4 +114,124 @@ func (f *Fold) Tables() (map[string]Rows, error) {
 	writeAll(&w, "person_keys", f.persons)
 	f.activity.write(&w)
 	return w.done()
+}
+
+// Rows are all rows of one table as text, sorted.
+type Rows []string
+
+// Digest identifies the rows: SHA-256 over all of them, a line each, in hexadecimal.
+func (r Rows) Digest() string {
+	h := sha256.New()
+	for _, row := range r {
+		h.Write([]byte(row))
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// canonical is one row as it is compared.
+func canonical(row []byte) (string, error) {
+	v := jsontext.Value(row)
+	if err := v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
+		return "", fmt.Errorf("make canonical: %w", err)
+	}
+	return string(v), nil
+}
+
+// moment is a time as PostgreSQL writes it into JSON while its time zone is UTC.
+type moment time.Time
+
+func (m moment) MarshalText() ([]byte, error) {
+	return time.Time(m).UTC().AppendFormat(nil, "2006-01-02T15:04:05.999999-07:00"), nil
+}
+
+func at(t time.Time) *moment { return (*moment)(&t) }
+
+func atOrNull(t *time.Time) *moment {
+	if t == nil {
+		return nil
+	}
+	return at(*t)
+}
+
+// bytesText is a bytea as PostgreSQL writes it.
+func bytesText(b []byte) string { return `\x` + hex.EncodeToString(b) }
+
+// textOrNull is a text that is NULL rather than empty.
+func textOrNull(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// writer collects the rows of tables.
+type writer struct {
+	tables map[string]Rows
+	err    error
+}
+
+func writeAll[R any](w *writer, table string, rows map[uuid.UUID]R) {
+	w.begin(table)
+	for _, row := range rows {
+		w.add(table, row)
+	}
+}
+
+// begin makes a table known that may have no rows.
+func (w *writer) begin(table string) {
+	if w.tables == nil {
+		w.tables = map[string]Rows{}
+	}
+	w.tables[table] = Rows{}
+}
+
+func (w *writer) add(table string, row any) {
+	encoded, err := json.Marshal(row)
+	var text string
+	if err == nil {
+		text, err = canonical(encoded)
+	}
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("encode a row of %s: %w", table, err)
+	}
+	w.tables[table] = append(w.tables[table], text)
+}
+
+func (w *writer) done() (map[string]Rows, error) {
+	for _, rows := range w.tables {
+		slices.Sort(rows)
+	}
+	return w.tables, w.err
+}
+
+// beginner is a pool or a connection.
+type beginner interface {
+	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
+}
+
+// Read returns the rows that a table holds now, with all of its columns.
+func Read(ctx context.Context, db beginner, table string) (Rows, error) {
+	rows := Rows{}
+	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL timezone = 'UTC'; SET LOCAL bytea_output = 'hex'`); err != nil {
+			return fmt.Errorf("set time zone: %w", err)
+		}
+		found, err := tx.Query(ctx, `SELECT row_to_json(t)::text FROM `+pgx.Identifier{table}.Sanitize()+` AS t`)
+		if err != nil {
+			return err
+		}
+		var row []byte
+		_, err = pgx.ForEachRow(found, []any{&row}, func() error {
+			text, err := canonical(row)
+			rows = append(rows, text)
+			return err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read table %s: %w", table, err)
+	}
+	slices.Sort(rows)
+	return rows, nil
 }

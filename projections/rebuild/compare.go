@@ -1,7 +1,6 @@
 package rebuild
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -254,14 +253,14 @@ func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation
 // A comparison waits for an erasure that a projection has yet to apply, and for one that is under way. Where a service
 // runs, a projection follows in no time.
 const (
-	defaultErasureWait = 10 * time.Second
-	erasurePoll        = 50 * time.Millisecond
+	erasureWait = 10 * time.Second
+	erasurePoll = 50 * time.Millisecond
 )
 
 // besideErasures compares, and again for a while when an erasure may be the reason for what differs.
 func (c *comparison) besideErasures(ctx context.Context) error {
 	err := c.inSnapshot(ctx)
-	patience, cancel := context.WithTimeout(ctx, cmp.Or(c.ErasureWait, defaultErasureWait))
+	patience, cancel := context.WithTimeout(ctx, erasureWait)
 	defer cancel()
 	for (errors.Is(err, errErased) || errors.Is(err, errErasing)) && eventlog.Sleep(patience, erasurePoll) {
 		err = c.inSnapshot(ctx)

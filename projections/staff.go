@@ -2,7 +2,11 @@ package projections
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
+	"time"
+
+	"github.com/google/uuid"
 
 	"novelgate/events"
 	"novelgate/internal/database"
@@ -131,4 +135,142 @@ func (s *settings) capability(name string, on *bool) {
 	} else {
 		s.novels = on
 	}
+}
+
+// Persons is the inline projection of the keys of staff and auditors.
+type Persons struct{}
+
+// Name implements Projection.
+func (Persons) Name() string { return "persons" }
+
+// Generation implements Projection.
+func (Persons) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (Persons) Tables() []string { return []string{"person_keys"} }
+
+// Streams implements Selective.
+func (Persons) Streams() []string { return []string{events.PersonStream} }
+
+const (
+	personKeyInsertSQL = `INSERT INTO person_keys (key_id, key_hash, prefix, person_id, role, name, issued_at, expires_at)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8
+WHERE NOT EXISTS (SELECT FROM person_keys WHERE key_id = $1)`
+
+	personKeyRevokeSQL = `UPDATE person_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL`
+)
+
+// Apply implements Projection.
+func (Persons) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
+	for _, recorded := range batch {
+		if recorded.StreamType != events.PersonStream {
+			continue
+		}
+		var err error
+		switch e := recorded.Event.(type) {
+		case events.PersonKeyIssued:
+			_, err = tx.Exec(ctx, personKeyInsertSQL, e.KeyID, e.SHA256, e.Prefix, recorded.StreamID, e.Role, e.Name, e.IssuedAt,
+				e.ExpiresAt)
+		case events.PersonKeyRevoked:
+			_, err = tx.Exec(ctx, personKeyRevokeSQL, e.KeyID, e.RevokedAt)
+		default: // no event that changes a key
+		}
+		if err != nil {
+			return fmt.Errorf("apply %s to person %s: %w", recorded.Event.Type(), recorded.StreamID, err)
+		}
+	}
+	return nil
+}
+
+//go:embed author_decisions.sql
+var authorDecisionsSQL string
+
+// AuthorDecisions is the inline projection author_decisions: what staff decided about authors. Staff decide one at a
+// time, so it writes event by event.
+type AuthorDecisions struct{}
+
+// Name implements Projection.
+func (AuthorDecisions) Name() string { return "author_decisions" }
+
+// Generation implements Projection.
+func (AuthorDecisions) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (AuthorDecisions) Tables() []string { return []string{"author_decisions"} }
+
+// Streams implements Selective.
+func (AuthorDecisions) Streams() []string { return []string{events.AuthorStream} }
+
+// decision is what one event changes about an author; nil stays.
+type decision struct {
+	integrationID uuid.UUID
+	externalUUID  *string // nil when erased
+	member        *string // "" ends the link
+	blocked       *bool
+	hiddenUntil   *time.Time
+	restored      bool // posts are no longer hidden
+	erased        bool // nobody knows who it is
+}
+
+// Apply implements Projection.
+func (AuthorDecisions) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
+	for i := range batch {
+		recorded := &batch[i]
+		if recorded.StreamType != events.AuthorStream {
+			continue
+		}
+		d, ok := decisionOf(recorded.Event)
+		if !ok {
+			continue
+		}
+		if _, err := tx.Exec(ctx, authorDecisionsSQL, recorded.StreamID, d.integrationID, d.externalUUID, d.member, d.blocked,
+			d.hiddenUntil, d.restored, recorded.StreamVersion, d.erased); err != nil {
+			return fmt.Errorf("apply %s to author %s: %w", recorded.Event.Type(), recorded.StreamID, err)
+		}
+	}
+	return nil
+}
+
+func decisionOf(event events.Event) (decision, bool) {
+	nobody, yes, no := "", true, false
+	switch e := event.(type) {
+	case events.AuthorLinked:
+		d := decision{integrationID: e.IntegrationID, member: &nobody}
+		if e.Link != nil {
+			d.externalUUID, d.member = &e.Link.ExternalUUID, &e.Link.MemberID
+		}
+		return d, true
+	case events.AuthorUnlinked:
+		d := about(e.AuthorRef)
+		d.member = &nobody
+		return d, true
+	case events.AuthorBlocked:
+		d := about(e.AuthorRef)
+		d.blocked = &yes
+		return d, true
+	case events.AuthorUnblocked:
+		d := about(e.AuthorRef)
+		d.blocked = &no
+		return d, true
+	case events.AuthorPostsHidden:
+		d := about(e.AuthorRef)
+		d.hiddenUntil = &e.Until
+		return d, true
+	case events.AuthorPostsRestored:
+		d := about(e.AuthorRef)
+		d.restored = true
+		return d, true
+	case events.AuthorErased:
+		return decision{integrationID: e.IntegrationID, member: &nobody, restored: true, erased: true}, true
+	default: // no event of this stream
+		return decision{}, false
+	}
+}
+
+func about(ref events.AuthorRef) decision {
+	d := decision{integrationID: ref.IntegrationID}
+	if ref.Author != nil {
+		d.externalUUID = &ref.Author.ExternalUUID
+	}
+	return d
 }
