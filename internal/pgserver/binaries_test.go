@@ -47,7 +47,9 @@ func TestUnusablePrograms(t *testing.T) {
 	for dir, want := range map[string]string{
 		empty: empty + " has no initdb", old: "is PostgreSQL 14, 15 or newer is needed",
 	} {
-		_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dataDir(t), BinDir: dir})
+		named := bare(t)
+		named.Getenv = func(string) string { return dir }
+		_, err := pgserver.Start(t.Context(), named)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q", err, want)
 		}

