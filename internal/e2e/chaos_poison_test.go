@@ -60,8 +60,8 @@ func TestPoisonEvent(t *testing.T) {
 		failed          []string // projections that stop
 		says            string
 	}{
-		"one projection cannot apply it": {
-			"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts"}, "numeric",
+		"the projections of chapters cannot apply it": {
+			"post.imported.v1", `{` + body + `,"chapterNumber":"abc"}`, []string{"posts", "activity"}, "numeric",
 		},
 		"nobody can decode it": {
 			"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`,
