@@ -75,9 +75,6 @@ func NewOutcomes() *prometheus.CounterVec {
 	}, []string{"operation", "outcome"})
 }
 
-// maxBody is the largest request body, in bytes (SPEC section 8).
-const maxBody = 32 << 10
-
 // Register adds the routes to router. Call it once.
 func (a *API) Register(router *mux.Router) {
 	a.guard = newGuard(a.Now)
@@ -211,6 +208,24 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		in.traceParent = traceParent(r)
 	}
 	return rt.handle(ctx, in)
+}
+
+// Admit authenticates a request of another package that is no command, and checks the fair share of its integration.
+// After nil, leave must be called when the request is answered.
+func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
+	p *access.Integration, leave func(), err error,
+) {
+	if p, err = a.authenticate(ctx, r); err != nil {
+		a.Hold(ctx, uuid.Nil, err)
+		return nil, nil, err
+	}
+	err = a.guard.enter(ctx, p.IntegrationID)
+	a.setQueryLimits(w.Header(), p)
+	if err != nil {
+		a.Hold(ctx, p.IntegrationID, err)
+		return nil, nil, err
+	}
+	return p, func() { a.guard.turns.Return(p.IntegrationID) }, nil
 }
 
 // authenticate returns the integration whose API key is in the request.

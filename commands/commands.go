@@ -4,22 +4,19 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
-	"novelgate/aggregates/post"
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
-	"novelgate/events"
 	"novelgate/internal/problem"
 )
 
 func (a *API) novelsRoute() *route {
 	return &route{
-		method: http.MethodPost, path: "/api/integrations/novels", maxBody: maxBody, handle: a.upsertNovel,
+		method: http.MethodPost, path: "/api/integrations/novels", maxBody: request.MaxBody, handle: a.upsertNovel,
 		command: ratelimit.Novels, limits: []ratelimit.Operation{ratelimit.Novels, ratelimit.NovelUpdates},
 		allowed: mayCreateNovels, missing: missingNovels,
 	}
@@ -45,14 +42,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	result, err := a.Committer.UpsertNovel(ctx, &committer.UpsertNovel{
-		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: body.FoldedTitle,
-		Fields: novel.Fields{
-			Author: body.Author, Synopsis: body.Synopsis, CoverURL: body.CoverURL, Language: body.Language,
-			ReadingStatus: body.ReadingStatus, Genres: body.Genres,
-		},
-		Canonical: body.Canonical(),
-	})
+	result, err := a.Committer.UpsertNovel(ctx, committer.NewUpsertNovel(in.caller(), in.key, &body))
 	if err != nil {
 		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // errors.go maps them
 	}
@@ -81,7 +71,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 
 func (a *API) postsRoute() *route {
 	return &route{
-		method: http.MethodPost, path: "/api/integrations/posts", maxBody: maxBody, handle: a.importPost,
+		method: http.MethodPost, path: "/api/integrations/posts", maxBody: request.MaxBody, handle: a.importPost,
 		command: ratelimit.Posts, limits: []ratelimit.Operation{ratelimit.Posts},
 		allowed: func(p *access.Integration) bool { return p.CanPost },
 		missing: "This integration lacks the capability of post ingestion.",
@@ -110,19 +100,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	if taken.Granted == 0 {
 		return nil, problem.RateLimited(taken.RetryAfter)
 	}
-	cmd := &committer.ImportPost{
-		Caller: in.caller(), Key: in.key, Title: body.Title, FoldedTitle: body.FoldedTitle,
-		Import: post.Import{
-			IntegrationID: in.IntegrationID,
-			Comment:       events.Comment{ExternalUUID: body.AuthorUUID, Username: body.Username, Content: body.Content},
-			WrittenAt:     body.WrittenAt,
-		},
-		ParentKey: body.ParentKey, Canonical: body.Canonical(),
-	}
-	if body.Chapter != nil {
-		cmd.Import.ChapterNumber = jsontext.Value(*body.Chapter)
-	}
-	result, err := a.Committer.ImportPost(ctx, cmd)
+	result, err := a.Committer.ImportPost(ctx, committer.NewImportPost(in.caller(), in.key, &body))
 	if err != nil {
 		return nil, err // errors.go maps them
 	}

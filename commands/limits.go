@@ -76,7 +76,7 @@ func (a *API) setRateLimit(h http.Header, p *access.Integration, operations ...r
 
 // setQueryLimits sets the headers of a query: all limits of the integration and the limit of queries.
 func (a *API) setQueryLimits(h http.Header, p *access.Integration) {
-	a.setRateLimit(h, p, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates)
+	a.setRateLimit(h, p, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
 	remaining, reset := a.guard.status(p.IntegrationID)
 	addRateLimit(h, "queries", queriesPerWindow, queryWindow, remaining, reset)
 }
@@ -99,6 +99,8 @@ func perMinute(p *access.Integration, operation ratelimit.Operation) (limit int,
 		return p.PostsPerMinute, true
 	case operation == ratelimit.Novels:
 		return p.NovelsPerMinute, true
+	case operation == ratelimit.Lines:
+		return p.LinesPerMinute, true
 	case p.NovelUpdatesPerMinute != nil:
 		return *p.NovelUpdatesPerMinute, true
 	default:
@@ -114,13 +116,14 @@ type meResponse struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Name          string    `json:"name"`
 	Enabled       bool      `json:"enabled"`      // always true: a disabled integration gets 403
-	Capabilities  []string  `json:"capabilities"` // novels, posts, in this order
+	Capabilities  []string  `json:"capabilities"` // novels, posts, import, in this order
 	Review        bool      `json:"review"`
 	Limits        struct {
 		Posts  limitResponse `json:"posts"`
 		Novels limitResponse `json:"novels"`
 		// NovelUpdates is nil for no limit.
 		NovelUpdates *limitResponse `json:"novelUpdates"`
+		Lines        limitResponse  `json:"lines"` // of bulk imports
 	} `json:"limits"`
 }
 
@@ -144,9 +147,13 @@ func (a *API) me(_ context.Context, in *input) (*output, error) {
 	if in.CanPost {
 		response.Capabilities = append(response.Capabilities, string(ratelimit.Posts))
 	}
+	if in.CanImport {
+		response.Capabilities = append(response.Capabilities, "import")
+	}
 	response.Limits.Posts = *a.limitOf(in, ratelimit.Posts)
 	response.Limits.Novels = *a.limitOf(in, ratelimit.Novels)
 	response.Limits.NovelUpdates = a.limitOf(in, ratelimit.NovelUpdates)
+	response.Limits.Lines = *a.limitOf(in, ratelimit.Lines)
 	return &output{status: http.StatusOK, body: response}, nil
 }
 

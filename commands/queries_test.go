@@ -48,14 +48,14 @@ func TestMe(t *testing.T) {
 	}{
 		"all capabilities": {
 			func(*access.Integration) {},
-			map[string]any{"enabled": true, "review": false, "capabilities": []any{"novels", "posts"}},
+			map[string]any{"enabled": true, "review": false, "capabilities": []any{"novels", "posts", "import"}},
 		},
 		"under review, posts alone": {
-			func(p *access.Integration) { p.Review, p.CanCreateNovels = true, false },
+			func(p *access.Integration) { p.Review, p.CanCreateNovels, p.CanImport = true, false, false },
 			map[string]any{"enabled": true, "review": true, "capabilities": []any{"posts"}},
 		},
 		"nothing": {
-			func(p *access.Integration) { p.CanPost, p.CanCreateNovels = false, false },
+			func(p *access.Integration) { p.CanPost, p.CanCreateNovels, p.CanImport = false, false, false },
 			map[string]any{"enabled": true, "review": false, "capabilities": []any{}},
 		},
 	} {
@@ -69,16 +69,18 @@ func TestMe(t *testing.T) {
 			tc.want["limits"] = map[string]any{
 				"posts":  map[string]any{"perMinute": 60., "remaining": 3., "resetSeconds": 2.},
 				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.}, "novelUpdates": nil,
+				"lines": map[string]any{"perMinute": 70., "remaining": 3., "resetSeconds": 2.},
 			}
 			handler, _ := serve(t, f)
 			got := send(t, handler, http.MethodGet, mePath, "", "Content-Type", "")
 			if diff := cmp.Diff(tc.want, got.body); got.status != http.StatusOK || diff != "" {
 				t.Errorf("status %d (-want +got)\n%s", got.status, diff)
 			}
-			if limit := got.header.Get("RateLimit"); limit != `"posts";r=3;t=2, "novels";r=3;t=2, "queries";r=199;t=1` {
+			if limit := got.header.Get("RateLimit"); limit != `"posts";r=3;t=2, "novels";r=3;t=2, "lines";r=3;t=2, "queries";r=199;t=1` {
 				t.Errorf("RateLimit: %s", limit)
 			}
-			if policy := got.header.Get("RateLimit-Policy"); policy != `"posts";q=60;w=60, "novels";q=5;w=60, "queries";q=200;w=10` {
+			if policy := got.header.Get("RateLimit-Policy"); policy !=
+				`"posts";q=60;w=60, "novels";q=5;w=60, "lines";q=70;w=60, "queries";q=200;w=10` {
 				t.Errorf("RateLimit-Policy: %s", policy)
 			}
 		})
@@ -275,7 +277,7 @@ func TestRateOfQueries(t *testing.T) {
 			got.header.Get("Retry-After") != "1" {
 			t.Errorf("beyond the rate: %+v", got)
 		}
-		if limit := got.header.Get("RateLimit"); limit != `"posts";r=0;t=0, "novels";r=0;t=0, "queries";r=0;t=10` {
+		if limit := got.header.Get("RateLimit"); limit != `"posts";r=0;t=0, "novels";r=0;t=0, "lines";r=0;t=0, "queries";r=0;t=10` {
 			t.Errorf("RateLimit beyond the rate: %s", limit)
 		}
 	}

@@ -45,7 +45,7 @@ var titleSQL string
 
 func (a *API) resolveRoute() *route {
 	return &route{
-		method: http.MethodPost, path: "/api/integrations/resolve", maxBody: maxBody, handle: a.resolve,
+		method: http.MethodPost, path: "/api/integrations/resolve", maxBody: request.MaxBody, handle: a.resolve,
 		allowed: mayCreateNovels, missing: missingNovels,
 	}
 }

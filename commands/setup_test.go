@@ -44,7 +44,7 @@ type fake struct {
 func newFake() *fake {
 	return &fake{integration: access.Integration{
 		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, PostsPerMinute: 60,
-		NovelsPerMinute: 5,
+		NovelsPerMinute: 5, CanImport: true, LinesPerMinute: 70,
 	}}
 }
 

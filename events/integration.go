@@ -39,7 +39,7 @@ type IntegrationDisabled struct{}
 func (IntegrationDisabled) Type() string { return "integration.disabled.v1" }
 func (IntegrationDisabled) sealed()      {}
 
-// CapabilityEnabled records that an integration may use an endpoint: "novels" or "posts".
+// CapabilityEnabled records that an integration may use an endpoint: "novels", "posts" or "import".
 type CapabilityEnabled struct {
 	Capability string `json:"capability"`
 }
@@ -57,7 +57,8 @@ type CapabilityDisabled struct {
 func (CapabilityDisabled) Type() string { return "integration.capability_disabled.v1" }
 func (CapabilityDisabled) sealed()      {}
 
-// RateLimitSet records a limit of an integration per minute: of creations ("novels") or of requests ("posts").
+// RateLimitSet records a limit of an integration per minute: of creations ("novels"), of requests ("posts") or
+// of the lines of bulk imports ("lines").
 type RateLimitSet struct {
 	Operation string       `json:"operation"`
 	PerMinute int          `json:"perMinute"`

@@ -30,8 +30,8 @@ func (Integrations) Streams() []string { return []string{events.IntegrationStrea
 
 const (
 	integrationInsertSQL = `INSERT INTO integrations (integration_id, name, enabled, can_create_novels, can_post,
-    posts_per_minute, novels_per_minute, review, stream_version, registered_at)
-SELECT $1, $2, true, false, false, 60, 60, false, $3, $4
+    can_import, posts_per_minute, novels_per_minute, lines_per_minute, review, stream_version, registered_at)
+SELECT $1, $2, true, false, false, false, 60, 60, 60000, false, $3, $4
 WHERE NOT EXISTS (SELECT FROM integrations WHERE integration_id = $1)`
 
 	// A NULL leaves a setting as it is. $2: version, $10: whether the limit of updates is set, to $11.
@@ -44,7 +44,9 @@ SET stream_version    = $2,
     novels_per_minute = coalesce($7, novels_per_minute),
     review            = coalesce($8, review),
     name              = coalesce($9, name),
-    novel_updates_per_minute = CASE WHEN $10 THEN $11 ELSE novel_updates_per_minute END
+    novel_updates_per_minute = CASE WHEN $10 THEN $11 ELSE novel_updates_per_minute END,
+    can_import        = coalesce($12, can_import),
+    lines_per_minute  = coalesce($13, lines_per_minute)
 WHERE integration_id = $1 AND stream_version < $2`
 
 	keyInsertSQL = `INSERT INTO api_keys (key_id, key_hash, prefix, integration_id, issued_at, expires_at)
@@ -58,10 +60,10 @@ WHERE NOT EXISTS (SELECT FROM api_keys WHERE key_id = $1)`
 
 // settings are the columns that an event changes; nil stays.
 type settings struct {
-	name                            *string
-	enabled, novels, posts, review  *bool
-	postsPerMinute, novelsPerMinute *int
-	updates                         *events.UpdateLimit
+	name                                            *string
+	enabled, novels, posts, imports, review         *bool
+	postsPerMinute, novelsPerMinute, linesPerMinute *int
+	updates                                         *events.UpdateLimit
 }
 
 // Apply implements Projection.
@@ -97,9 +99,12 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 	case events.CapabilityDisabled:
 		s.capability(e.Capability, &no)
 	case events.RateLimitSet:
-		if e.Operation == "posts" {
+		switch e.Operation {
+		case "posts":
 			s.postsPerMinute = &e.PerMinute
-		} else {
+		case "lines":
+			s.linesPerMinute = &e.PerMinute
+		default:
 			s.novelsPerMinute = &e.PerMinute
 		}
 		s.updates = e.Updates
@@ -125,14 +130,17 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 	}
 	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute,
 		s.novelsPerMinute, s.review, s.name,
-		s.updates != nil, updatesPerMinute)
+		s.updates != nil, updatesPerMinute, s.imports, s.linesPerMinute)
 	return err
 }
 
 func (s *settings) capability(name string, on *bool) {
-	if name == "posts" {
+	switch name {
+	case "posts":
 		s.posts = on
-	} else {
+	case "import":
+		s.imports = on
+	default:
 		s.novels = on
 	}
 }

@@ -3,6 +3,7 @@ package principal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,15 +19,23 @@ type Capability string
 const (
 	Novels Capability = "novels" // create novels
 	Posts  Capability = "posts"  // post ingestion
+	Import Capability = "import" // bulk import
 )
 
-// novelUpdates names the limit of updates in a LimitError. There is no such capability.
-const novelUpdates Capability = "novelUpdates"
+// Capabilities returns all capabilities, in the order in which they are listed.
+func Capabilities() []Capability { return []Capability{Novels, Posts, Import} }
+
+// Limited operations that are no capability, as events and a LimitError name them.
+const (
+	novelUpdates Capability = "novelUpdates"
+	lines        Capability = "lines" // of bulk imports
+)
 
 // Default limits per minute (SPEC section 8; the creation limit is ours).
 const (
 	DefaultPostsPerMinute  = 60
 	DefaultNovelsPerMinute = 60
+	DefaultLinesPerMinute  = 60_000
 )
 
 // MaxPerMinute is the greatest limit. It fits into every integer type of the code and of the tables.
@@ -40,7 +49,7 @@ var (
 	ErrNotFound     = errors.New("no such integration")
 	ErrNameReserved = fmt.Errorf(
 		"the name %q, in any case, means the host platform to those who ask for novels by owner: choose another", hostName)
-	ErrCapability = errors.New(`a capability is "novels" or "posts"`)
+	ErrCapability = errors.New(`a capability is "novels", "posts" or "import"`)
 	ErrLimit      = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
 	ErrOverlap    = errors.New("the overlap must not be negative")
 )
@@ -68,6 +77,7 @@ type Integration struct {
 	NovelsPerMinute int
 	// NovelUpdatesPerMinute limits the updates of its own novels; nil: no limit.
 	NovelUpdatesPerMinute *int
+	LinesPerMinute        int // of bulk imports
 	Review                bool
 	Keys                  Keys
 	Version               int
@@ -81,6 +91,7 @@ func FoldIntegration(id uuid.UUID, history []events.Recorded) Integration {
 	i := Integration{
 		ID: id, Capabilities: map[Capability]bool{}, Keys: Keys{},
 		PostsPerMinute: DefaultPostsPerMinute, NovelsPerMinute: DefaultNovelsPerMinute,
+		LinesPerMinute: DefaultLinesPerMinute,
 	}
 	for _, recorded := range history {
 		i.apply(recorded.Event)
@@ -104,9 +115,12 @@ func (i *Integration) apply(event events.Event) {
 	case events.CapabilityDisabled:
 		delete(i.Capabilities, Capability(e.Capability))
 	case events.RateLimitSet:
-		if Capability(e.Operation) == Posts {
+		switch Capability(e.Operation) {
+		case Posts:
 			i.PostsPerMinute = e.PerMinute
-		} else {
+		case lines:
+			i.LinesPerMinute = e.PerMinute
+		default:
 			i.NovelsPerMinute = e.PerMinute
 		}
 		if e.Updates != nil {
@@ -148,6 +162,7 @@ type Change struct {
 	PostsPerMinute  *int
 	NovelsPerMinute *int
 	NovelUpdates    *events.UpdateLimit
+	LinesPerMinute  *int
 }
 
 // Change returns the events that apply a change. A setting that already has the wanted value gets no event.
@@ -176,11 +191,11 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 		}
 	}
 	for capability := range c.Capabilities {
-		if capability != Novels && capability != Posts {
+		if !slices.Contains(Capabilities(), capability) {
 			return nil, ErrCapability
 		}
 	}
-	for _, capability := range []Capability{Novels, Posts} {
+	for _, capability := range Capabilities() {
 		on, wanted := c.Capabilities[capability]
 		switch {
 		case !wanted || on == i.Capabilities[capability]:
@@ -204,6 +219,7 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 // changeLimits returns the events that change limits. It refuses limits out of range with a *LimitError.
 func (i Integration) changeLimits(c Change) (decided []events.Event, err error) {
 	posts, novels, updates := i.PostsPerMinute, i.NovelsPerMinute, i.NovelUpdatesPerMinute
+	ofImports := i.LinesPerMinute
 	if c.PostsPerMinute != nil {
 		posts = *c.PostsPerMinute
 	}
@@ -213,11 +229,14 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 	if c.NovelUpdates != nil {
 		updates = c.NovelUpdates.PerMinute
 	}
+	if c.LinesPerMinute != nil {
+		ofImports = *c.LinesPerMinute
+	}
 	var beyond []Capability
 	for _, limit := range []struct {
 		operation Capability
 		perMinute *int
-	}{{Posts, &posts}, {Novels, &novels}, {novelUpdates, updates}} {
+	}{{Posts, &posts}, {Novels, &novels}, {novelUpdates, updates}, {lines, &ofImports}} {
 		if limit.perMinute != nil && (*limit.perMinute < 0 || *limit.perMinute > MaxPerMinute) {
 			beyond = append(beyond, limit.operation)
 		}
@@ -235,6 +254,9 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 		decided = append(decided, events.RateLimitSet{
 			Operation: string(Novels), PerMinute: novels, Updates: c.NovelUpdates,
 		})
+	}
+	if ofImports != i.LinesPerMinute {
+		decided = append(decided, events.RateLimitSet{Operation: string(lines), PerMinute: ofImports})
 	}
 	return decided, nil
 }

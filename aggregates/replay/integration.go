@@ -20,6 +20,7 @@ type Integration struct {
 	PostsPerMinute        int       `json:"postsPerMinute"`
 	NovelsPerMinute       int       `json:"novelsPerMinute"`
 	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: no limit
+	LinesPerMinute        int       `json:"linesPerMinute"`        // of bulk imports
 	Review                bool      `json:"review"`
 	Keys                  []Key     `json:"keys"`
 	Trace
@@ -37,7 +38,8 @@ func IntegrationOf(id uuid.UUID, history []events.Recorded) Integration {
 	i := principal.FoldIntegration(id, history)
 	shown := Integration{
 		IntegrationID: id, Name: i.Name, Enabled: i.Enabled, Capabilities: []string{}, PostsPerMinute: i.PostsPerMinute,
-		NovelsPerMinute: i.NovelsPerMinute, NovelUpdatesPerMinute: i.NovelUpdatesPerMinute, Review: i.Review, Keys: []Key{},
+		NovelsPerMinute: i.NovelsPerMinute, NovelUpdatesPerMinute: i.NovelUpdatesPerMinute,
+		LinesPerMinute: i.LinesPerMinute, Review: i.Review, Keys: []Key{},
 	}
 	for capability := range i.Capabilities {
 		shown.Capabilities = append(shown.Capabilities, string(capability))

@@ -87,9 +87,9 @@ func TestIntegration(t *testing.T) {
 	)
 	want := replay.Integration{
 		IntegrationID: id, Name: "Fan Site", Capabilities: []string{"novels", "posts"}, PostsPerMinute: 7,
-		NovelsPerMinute: 60,
-		Keys:            []replay.Key{{KeyID: keyID, Revoked: true}},
-		Trace:           replay.Trace{Version: 7, ChangedAt: noon.Add(7 * time.Minute), ChangedBy: "staff:ada"},
+		NovelsPerMinute: 60, LinesPerMinute: 60_000,
+		Keys:  []replay.Key{{KeyID: keyID, Revoked: true}},
+		Trace: replay.Trace{Version: 7, ChangedAt: noon.Add(7 * time.Minute), ChangedBy: "staff:ada"},
 	}
 	if diff := cmp.Diff(want, replay.IntegrationOf(id, history)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

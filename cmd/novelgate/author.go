@@ -148,6 +148,7 @@ func (c *authorErase) Run(ctx context.Context, out *output, s *staff.Staff, name
 			{"author", erased.AuthorID},
 			{"comments", erased.Comments},
 			{"decisions", erased.Decisions},
+			{"lines", erased.Lines},
 			{"erased", moment(&erased.ErasedAt)},
 		})
 		if !c.Vacuum {
@@ -190,7 +191,7 @@ const applyTimeout = 30 * time.Second
 // vacuumSQL also cleans indexes with few dead rows, because one of them holds identifiers, and takes new samples for
 // the planner's statistics. It vacuums the table of statistics last, to remove the old samples. A role without
 // permission for that table gets a warning.
-const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE) events, posts, authors, author_decisions, pg_catalog.pg_statistic`
+const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE) events, posts, authors, author_decisions, import_chunks, pg_catalog.pg_statistic`
 
 // vacuumErased removes an erased author's data from files and statistics. It first waits until the projections have
 // applied the erasure: vacuum removes only deleted rows.

@@ -14,6 +14,7 @@ import (
 
 	"novelgate/commands"
 	"novelgate/commands/admin"
+	"novelgate/commands/imports"
 	"novelgate/events/ledger"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -37,6 +38,7 @@ func (s *service) publicHandler(
 ) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
+	s.imports.Problem = kit.Problem
 	reader := &readapi.Reader{DB: pools.Read}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
@@ -47,6 +49,7 @@ func (s *service) publicHandler(
 	}
 	for _, api := range []interface{ Register(router *mux.Router) }{
 		s.partners,
+		&imports.API{Kit: kit, Partners: s.partners, Store: s.imports.Store, Wake: s.imports.Wake},
 		&admin.API{Kit: kit, Keys: s.keys, Pool: pools.General},
 		&history.API{
 			Kit: kit, DB: pools.History, Wake: s.wake, Authenticate: s.authenticateAuditor, Draining: s.draining.Load,

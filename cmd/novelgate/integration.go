@@ -29,7 +29,8 @@ type integrationCommand struct {
 
 var integrationColumns = columns[staff.Integration]{
 	[]any{
-		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "REVIEW", "CREATED",
+		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "LINES/MIN", "REVIEW",
+		"CREATED",
 	},
 	func(i staff.Integration) []any {
 		updates := "off"
@@ -38,7 +39,7 @@ var integrationColumns = columns[staff.Integration]{
 		}
 		return []any{
 			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute, updates,
-			yesNo(i.Review), moment(&i.CreatedAt),
+			i.LinesPerMinute, yesNo(i.Review), moment(&i.CreatedAt),
 		}
 	},
 }
@@ -48,12 +49,14 @@ type LimitFlags struct {
 	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N" help:"Comments per minute, including retries (default: 60)."`
 	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N" help:"Novel creations per minute, including those by comments (default: 60)."`
 	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries (default: off)."`
+	LinesPerMinute  *int        `name:"lines-per-minute" placeholder:"N" help:"Lines of bulk imports per minute (default: 60000)."`
 }
 
 // ProvideChange returns the limits as a change.
 func (f LimitFlags) ProvideChange() principal.Change {
 	return principal.Change{
 		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
+		LinesPerMinute: f.LinesPerMinute,
 	}
 }
 
@@ -104,7 +107,7 @@ type integrationCreate struct {
 	CommonFlags
 	LimitFlags
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
-	Capability []string `name:"capability" enum:"novels,posts" placeholder:"novels|posts" help:"Capability: novels (create novels) or posts (post ingestion). Repeatable."`
+	Capability []string `name:"capability" enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability: novels (create novels), posts (post ingestion) or import (bulk import). Repeatable."`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
 }
 
@@ -170,16 +173,18 @@ type integrationLimit struct {
 
 // Validate refuses a command without changes; kong calls it.
 func (c *integrationLimit) Validate() error {
-	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil && c.NovelUpdates.UpdateLimit == nil {
-		return errors.New("nothing to change: give --posts-per-minute, --novels-per-minute or --novel-updates-per-minute")
+	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil && c.NovelUpdates.UpdateLimit == nil &&
+		c.LinesPerMinute == nil {
+		return errors.New("nothing to change: give --posts-per-minute, --novels-per-minute, --novel-updates-per-minute or " +
+			"--lines-per-minute")
 	}
 	return nil
 }
 
 type integrationCapability struct {
 	IntegrationChange
-	Enable  []string `enum:"novels,posts" placeholder:"novels|posts" help:"Capability to switch on. Repeatable."`
-	Disable []string `enum:"novels,posts" placeholder:"novels|posts" help:"Capability to switch off. Repeatable."`
+	Enable  []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch on. Repeatable."`
+	Disable []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch off. Repeatable."`
 }
 
 // Validate refuses a command without changes, and a capability that is both enabled and disabled; kong calls it.

@@ -41,6 +41,7 @@ type program struct {
 	Novel       novelCommand       `cmd:"" help:"Publish, approve, reject and show novels."`
 	Author      authorCommand      `cmd:"" help:"Link, block and unblock authors; hide, restore or erase their comments."`
 	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
+	Import      importCommand      `cmd:"" help:"Import files of novels and comments in bulk, as a partner."`
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`

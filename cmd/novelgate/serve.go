@@ -24,6 +24,7 @@ import (
 	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
+	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
@@ -45,6 +46,7 @@ type serveCommand struct {
 	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Open connections at --listen; beyond this limit, each new connection closes one that waits for its client (default: ${default})."`
 	DatabaseConnections   int           `name:"database-connections" env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Most connections to the database (default: 20 with two lanes, and one more for each further lane)."`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
+	ImportRetention       time.Duration `name:"import-retention" env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept after its end, and an import without any change stays open (default: ${default})."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
@@ -79,6 +81,9 @@ func (c *serveCommand) Validate() error {
 	c.DatabaseConnections = cmp.Or(c.DatabaseConnections, database.DefaultConnections(c.Lanes))
 	if least := database.LeastConnections(c.Lanes); c.DatabaseConnections < least {
 		return fmt.Errorf("--database-connections must be at least %d with %d lanes", least, c.Lanes)
+	}
+	if c.ImportRetention <= 0 {
+		return errors.New("--import-retention must be positive")
 	}
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
@@ -133,6 +138,7 @@ type service struct {
 	keys          *access.Keys
 	limiter       *ratelimit.Limiter
 	committer     *committer.Committer
+	imports       *imports.Worker
 	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
@@ -190,6 +196,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		Pool: pools.Append, Permits: s.limiter, Logger: s.logger, Metrics: committed, Lanes: c.Lanes,
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
+	s.workOnImports(c.ImportRetention)
 	readers := httpkit.NewReaders("public", c.Readers, 0, c.RequestTimeout)
 	staff := httpkit.NewReaders("staff", staffRequests, staffAnswers, c.RequestTimeout)
 	streams := httpkit.NewReaders("streams", auditorStreams, 0, c.RequestTimeout)
@@ -200,6 +207,15 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, s.connections)
 	s.ops = newServer(s.opsHandler(registry), s.logger, opsWriteTimeout)
 	return nil
+}
+
+// workOnImports makes the worker for the lines of bulk imports.
+func (s *service) workOnImports(retention time.Duration) {
+	s.imports = imports.NewWorker(&imports.Store{Pool: s.db.pools.General})
+	s.imports.Committer, s.imports.Limiter, s.imports.Retention = s.committer, s.limiter, retention
+	s.imports.Now, s.imports.Logger, s.imports.Metrics = s.now, s.logger, imports.NewMetrics()
+	s.imports.Addresses = httpkit.NewAddresses(s.publicURL)
+	s.background = append(s.background, s.imports.Run)
 }
 
 // Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
@@ -251,6 +267,7 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 		database.NewReadyCollector(s.probe),
 		projections.NewCollector(s.db.pools.General, s.now),
 		s.ledgerMetrics,
+		s.imports.Metrics,
 		ledger.NewCollector(s.db.pools.General, s.now),
 	)
 	return registry

@@ -50,6 +50,8 @@ type Integration struct {
 	NovelsPerMinute int
 	// NovelUpdatesPerMinute is nil for no limit.
 	NovelUpdatesPerMinute *int
+	CanImport             bool
+	LinesPerMinute        int
 	Review                bool
 }
 

@@ -25,7 +25,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 	want := &access.Integration{
 		KeyID: key.ID, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true, CanPost: true,
-		PostsPerMinute: 7, NovelsPerMinute: 8, Review: true,
+		PostsPerMinute: 7, NovelsPerMinute: 8, LinesPerMinute: 60_000, Review: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -125,14 +125,15 @@ type query struct {
 
 var integrations = query{
 	sql: `SELECT k.key_hash, k.key_id, k.expires_at, i.integration_id, i.name, i.enabled, i.can_create_novels, i.can_post,
-       i.posts_per_minute, i.novels_per_minute, i.novel_updates_per_minute, i.review
+       i.posts_per_minute, i.novels_per_minute, i.novel_updates_per_minute, i.can_import, i.lines_per_minute, i.review
 FROM api_keys k JOIN integrations i USING (integration_id)
 WHERE k.key_hash = ANY($1) AND k.revoked_at IS NULL`,
 	scan: func(row pgx.CollectableRow) (hash []byte, e entry, err error) {
 		p := &Integration{}
 		e.integration = p
 		err = row.Scan(&hash, &p.KeyID, &e.expiresAt, &p.IntegrationID, &p.Name, &p.Enabled,
-			&p.CanCreateNovels, &p.CanPost, &p.PostsPerMinute, &p.NovelsPerMinute, &p.NovelUpdatesPerMinute, &p.Review)
+			&p.CanCreateNovels, &p.CanPost, &p.PostsPerMinute, &p.NovelsPerMinute, &p.NovelUpdatesPerMinute,
+			&p.CanImport, &p.LinesPerMinute, &p.Review)
 		e.keyID = p.KeyID
 		return hash, e, err
 	},

@@ -29,6 +29,7 @@ type settings struct {
 	PostsPerMinute  *int                    `json:"postsPerMinute"`
 	NovelsPerMinute *int                    `json:"novelsPerMinute"`
 	NovelUpdates    optionalLimit           `json:"novelUpdatesPerMinute,omitzero"`
+	LinesPerMinute  *int                    `json:"linesPerMinute,omitzero"`
 	Review          *bool                   `json:"review"`
 }
 
@@ -42,7 +43,8 @@ func (l optionalLimit) MarshalJSONTo(encoder *jsontext.Encoder) error {
 
 func (*settings) members() []string {
 	return []string{
-		"name", "enabled", "capabilities", "postsPerMinute", "novelsPerMinute", "novelUpdatesPerMinute", "review",
+		"name", "enabled", "capabilities", "postsPerMinute", "novelsPerMinute", "novelUpdatesPerMinute", "linesPerMinute",
+		"review",
 	}
 }
 
@@ -60,6 +62,7 @@ func (s *settings) read(o *httpkit.Object) {
 		s.Capabilities = &capabilities
 	}
 	s.PostsPerMinute, s.NovelsPerMinute = limit(o, "postsPerMinute"), limit(o, "novelsPerMinute")
+	s.LinesPerMinute = limit(o, "linesPerMinute")
 	if o.Null("novelUpdatesPerMinute") {
 		s.NovelUpdates = optionalLimit{&events.UpdateLimit{}}
 	} else if perMinute := limit(o, "novelUpdatesPerMinute"); perMinute != nil {
@@ -70,7 +73,7 @@ func (s *settings) read(o *httpkit.Object) {
 	}
 }
 
-// maxCapabilities limits the length of the list. There are only two capabilities.
+// maxCapabilities limits the length of the list. There are only three capabilities.
 const maxCapabilities = 20
 
 func limit(o *httpkit.Object, name string) *int {
@@ -86,11 +89,15 @@ func (s settings) change() principal.Change {
 	c := principal.Change{
 		Name: s.Name, Enabled: s.Enabled, Review: s.Review,
 		PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute, NovelUpdates: s.NovelUpdates.UpdateLimit,
+		LinesPerMinute: s.LinesPerMinute,
 	}
 	if s.Capabilities == nil {
 		return c
 	}
-	c.Capabilities = map[principal.Capability]bool{principal.Novels: false, principal.Posts: false}
+	c.Capabilities = map[principal.Capability]bool{}
+	for _, capability := range principal.Capabilities() {
+		c.Capabilities[capability] = false
+	}
 	for _, capability := range *s.Capabilities {
 		c.Capabilities[capability] = true
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
 	"novelgate/events"
 )
 
@@ -17,6 +19,8 @@ import (
 var (
 	// ErrKeyMisused refuses a novel whose idempotency key was used for another title.
 	ErrKeyMisused = errors.New("the idempotency key was used for another title")
+	// ErrParentUnknown refuses a reply that awaits its parent.
+	ErrParentUnknown = errors.New("the parent of the reply is not on record")
 	// ErrQueueFull is returned at once when too many commands wait already. Nothing was written.
 	ErrQueueFull = errors.New("too many commands are waiting")
 	// ErrClosed is returned once Close was called. Nothing was written.
@@ -53,9 +57,14 @@ type Caller struct {
 	NovelsPerMinute int  // creation limit
 	// NovelUpdatesPerMinute is the limit of updates, nil when there is none.
 	NovelUpdatesPerMinute *int
-	RequestID             string
-	TraceParent           string // W3C trace context, "" when there is none
+	// Unlimited means that neither limit applies: the lines of bulk imports have a limit of their own.
+	Unlimited   bool
+	RequestID   string
+	TraceParent string // W3C trace context, "" when there is none
 }
+
+// Command is an *UpsertNovel or an *ImportPost.
+type Command interface{ job() *job }
 
 // UpsertNovel creates a novel or updates the caller's own.
 type UpsertNovel struct {
@@ -67,6 +76,18 @@ type UpsertNovel struct {
 	Canonical   []byte // the normalised command, for telling a retry from a misuse
 }
 
+// NewUpsertNovel returns the command of a body.
+func NewUpsertNovel(caller Caller, key string, body *request.Novel) *UpsertNovel {
+	return &UpsertNovel{
+		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle,
+		Fields: novel.Fields{
+			Author: body.Author, Synopsis: body.Synopsis, CoverURL: body.CoverURL, Language: body.Language,
+			ReadingStatus: body.ReadingStatus, Genres: body.Genres,
+		},
+		Canonical: body.Canonical(),
+	}
+}
+
 // NovelResult answers an UpsertNovel.
 type NovelResult struct {
 	Outcome  novel.Outcome
@@ -74,6 +95,13 @@ type NovelResult struct {
 	Slug     string
 	Replayed bool // the key was used before; nothing was applied now (also set with novel.ErrRejected)
 	Mismatch bool // … and the command differs from the original
+	Original Original
+}
+
+// Original is the delivery on record that a command repeats. It is zero when that delivery is in the same batch.
+type Original struct {
+	RequestID string
+	EventType string
 }
 
 // ImportPost adds one comment to the discussion of a novel.
@@ -84,7 +112,25 @@ type ImportPost struct {
 	FoldedTitle string
 	Import      post.Import
 	ParentKey   *string // idempotency key of the parent; nil for a top-level comment
+	AwaitParent bool    // refuse a reply whose parent is not on record, instead of storing it top-level
 	Canonical   []byte  // the normalised command, for telling a retry from a misuse
+}
+
+// NewImportPost returns the command of a body.
+func NewImportPost(caller Caller, key string, body *request.Post) *ImportPost {
+	cmd := &ImportPost{
+		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle,
+		Import: post.Import{
+			IntegrationID: caller.IntegrationID,
+			Comment:       events.Comment{ExternalUUID: body.AuthorUUID, Username: body.Username, Content: body.Content},
+			WrittenAt:     body.WrittenAt,
+		},
+		ParentKey: body.ParentKey, Canonical: body.Canonical(),
+	}
+	if body.Chapter != nil {
+		cmd.Import.ChapterNumber = jsontext.Value(*body.Chapter)
+	}
+	return cmd
 }
 
 // PostResult answers an ImportPost.
@@ -95,6 +141,7 @@ type PostResult struct {
 	NovelSlug    string
 	Replayed     bool // the key was used before; these are the original identifiers
 	Mismatch     bool // … and the command differs from the original
+	Original     Original
 }
 
 // deliveryKey is what makes an event unique: CloudEvents source and id.

@@ -98,40 +98,62 @@ func New(config Config) *Committer {
 // UpsertNovel executes cmd. It fails with novel.ErrRejected, *RateLimitedError, ratelimit.ErrShareExceeded or an error
 // of this package. When ctx ends first, the command may still be executed: ErrOutcomeUnknown.
 func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelResult, error) {
-	j := cmd.job()
-	if err := c.submit(ctx, j); err != nil {
+	submitted, err := c.Submit(ctx, cmd)
+	if err != nil {
 		return NovelResult{}, err
 	}
-	return j.novelResult, j.err
+	return submitted.Novel(ctx)
 }
 
 // ImportPost executes cmd. It fails with post.ErrNovelNotFound, author.ErrBlocked, *RateLimitedError,
 // ratelimit.ErrShareExceeded or an error of this package. When ctx ends first, the command may still be executed:
 // ErrOutcomeUnknown.
 func (c *Committer) ImportPost(ctx context.Context, cmd *ImportPost) (PostResult, error) {
-	j := cmd.job()
-	if err := c.submit(ctx, j); err != nil {
+	submitted, err := c.Submit(ctx, cmd)
+	if err != nil {
 		return PostResult{}, err
 	}
-	return j.postResult, j.err
+	return submitted.Post(ctx)
 }
 
-func (c *Committer) submit(ctx context.Context, j *job) error {
+// Submit passes a command to its lane, and waits until the integration has a free place there. Commands on one title
+// that are submitted one after another are executed in this order. It fails as the execution of a command does when
+// nothing was submitted.
+func (c *Committer) Submit(ctx context.Context, cmd Command) (Submitted, error) {
+	j := cmd.job()
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err()) // nothing was submitted
+		return Submitted{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}
 	if err := c.shares.Take(ctx, j.caller.IntegrationID); err != nil {
-		return err
+		return Submitted{}, err
 	}
 	if err := c.enqueue(j); err != nil {
 		c.shares.Return(j.caller.IntegrationID)
-		return err
+		return Submitted{}, err
 	}
+	return Submitted{j}, nil
+}
+
+// Submitted is a command in its lane.
+type Submitted struct{ job *job }
+
+// Novel waits for the result of an UpsertNovel.
+func (s Submitted) Novel(ctx context.Context) (NovelResult, error) {
 	select {
-	case <-j.done:
-		return nil
+	case <-s.job.done:
+		return s.job.novelResult, s.job.err
 	case <-ctx.Done():
-		return ErrOutcomeUnknown
+		return NovelResult{}, ErrOutcomeUnknown
+	}
+}
+
+// Post waits for the result of an ImportPost.
+func (s Submitted) Post(ctx context.Context) (PostResult, error) {
+	select {
+	case <-s.job.done:
+		return s.job.postResult, s.job.err
+	case <-ctx.Done():
+		return PostResult{}, ErrOutcomeUnknown
 	}
 }
 

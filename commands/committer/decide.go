@@ -39,8 +39,8 @@ func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
 func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
-		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.As(err, &limited) ||
-		errors.Is(err, ErrUnavailable) // the limiter is
+		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.Is(err, ErrParentUnknown) ||
+		errors.As(err, &limited) || errors.Is(err, ErrUnavailable) // the limiter is
 }
 
 // claimTitle mints the identifier of a novel that is created and takes a slug. A title that is free again has kept
@@ -146,6 +146,7 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (NovelResult, error)
 		return result, nil
 	}
 	result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.canonical)
+	result.Original = d.original()
 	var err error
 	result.Outcome, err = n.Standing(j.caller.IntegrationID)
 	return result, err
@@ -177,18 +178,21 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (PostResult, 
 		return PostResult{}, err
 	}
 	t := st.titles[j.folded]
-	if !t.novel.Exists() {
-		if !j.mayCreate() {
-			return PostResult{}, post.ErrNovelNotFound
-		}
-		if err := b.createForPost(ctx, st, j, t); err != nil {
-			return PostResult{}, err
-		}
+	if !t.novel.Exists() && !j.mayCreate() {
+		return PostResult{}, post.ErrNovelNotFound
 	}
 	var parent post.Parent
 	if parentKey, ok := j.parentKey(); ok {
 		var err error
 		if parent, err = st.parent(parentKey); err != nil {
+			return PostResult{}, err
+		}
+		if j.post.AwaitParent && parent == (post.Parent{}) {
+			return PostResult{}, ErrParentUnknown
+		}
+	}
+	if !t.novel.Exists() {
+		if err := b.createForPost(ctx, st, j, t); err != nil {
 			return PostResult{}, err
 		}
 	}
@@ -238,6 +242,7 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (PostResult, error) {
 	}
 	if !b.own(j, d) {
 		result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.canonical)
+		result.Original = d.original()
 	}
 	return result, nil
 }

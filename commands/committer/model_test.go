@@ -199,7 +199,7 @@ func TestModel(t *testing.T) {
 				}
 				n := m.novels[cmd.FoldedTitle]
 				n.check(t, got.NovelID, got.Slug)
-				want.NovelID, want.Slug = n.id, n.slug
+				want.NovelID, want.Slug, want.Original = n.id, n.slug, got.Original
 				if got != want {
 					t.Fatalf("answer %+v, want %+v", got, want)
 				}

@@ -30,6 +30,8 @@ type window struct {
 func (c *Caller) limited(operation ratelimit.Operation) (w window, limit int, ok bool) {
 	w = window{c.IntegrationID, operation}
 	switch {
+	case c.Unlimited:
+		return w, 0, false
 	case operation == ratelimit.Novels:
 		return w, c.NovelsPerMinute, true
 	case c.NovelUpdatesPerMinute != nil:

@@ -75,7 +75,12 @@ type delivery struct {
 	salt        uuid.NullUUID
 	fingerprint events.Fingerprint
 	batch       uuid.UUID
+	requestID   string
 	novelSlug   string // of a comment
+}
+
+func (d *delivery) original() Original {
+	return Original{RequestID: d.requestID, EventType: d.stored.Type}
 }
 
 func (d *delivery) post() (events.PostImported, error) {
@@ -193,15 +198,16 @@ func queueKeys(statements *pgx.Batch, st *state, jobs []*job) {
 	statements.Queue(readKeysSQL, postIDs, keys, integrations, paths).Query(func(rows pgx.Rows) error {
 		var key, path string
 		var integration, streamID, salt, fingerprint, batch pgtype.UUID
-		var slug pgtype.Text
+		var requestID, slug pgtype.Text
 		for rows.Next() {
 			d := &delivery{}
 			if err := rows.Scan(&key, &integration, &path, &streamID, &d.stored.Type, &d.stored.Data, &salt, &fingerprint,
-				&batch, &slug); err != nil {
+				&batch, &requestID, &slug); err != nil {
 				return fmt.Errorf("scan delivery: %w", err)
 			}
 			d.streamID, d.salt = streamID.Bytes, uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
 			d.fingerprint, d.batch, d.novelSlug = fingerprint.Bytes, batch.Bytes, slug.String
+			d.requestID = requestID.String
 			st.deliveries[deliveryKey{key, events.JoinSource(integration.Bytes, path)}] = d
 		}
 		return rows.Err()

@@ -219,3 +219,56 @@ func TestGrowthOfTheLogIsCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestReplyAwaitsItsParent: it is refused until the parent is on record, creates nothing before, and takes its
+// neighbours on neither path down.
+func TestReplyAwaitsItsParent(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane)
+	p := newPartner()
+	await := func(key, spelling, parent string) *committer.ImportPost {
+		cmd := p.reply(key, spelling, parent)
+		cmd.AwaitParent = true
+		return cmd
+	}
+	unknown := "error: " + committer.ErrParentUnknown.Error()
+	for round, test := range []struct {
+		commands []any
+		want     []string
+	}{
+		{[]any{await("a", "New", "later"), p.post("b", "Title")}, []string{unknown, "post"}},
+		{
+			[]any{await("c", "Title", "b"), await("d", "Title", "e"), p.post("e", "Title"), await("f", "Title", "e")},
+			[]string{"post threaded", unknown, "post", "post threaded"},
+		},
+		{[]any{await("d", "Title", "e"), await("c", "Title", "x")}, []string{"post threaded", "post replayed threaded"}},
+	} {
+		if diff := cmp.Diff(test.want, texts(r.together(t, test.commands...))); diff != "" {
+			t.Errorf("round %d (-want +got):\n%s", round, diff)
+		}
+	}
+	if a := r.submit(t.Context(), p.post("a", "New")); a.err != nil || a.post.Replayed {
+		t.Errorf("the refused reply has left %v", a)
+	}
+}
+
+// TestReplayNamesItsOriginal by the request id.
+func TestReplayNamesItsOriginal(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t))
+	p := newPartner()
+	p.RequestID = "first"
+	commands := []any{p.novel("n", "Title", novel.Fields{}), p.post("c", "Title")}
+	for _, command := range commands {
+		if a := r.submit(t.Context(), command); a.err != nil {
+			t.Fatal(a)
+		}
+	}
+	p.RequestID = "second"
+	upsert := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{}))
+	post := r.submit(t.Context(), p.post("c", "Title"))
+	want := []committer.Original{{"first", "novel.created.v1"}, {"first", "post.imported.v1"}}
+	if diff := cmp.Diff(want, []committer.Original{upsert.novel.Original, post.post.Original}); diff != "" {
+		t.Errorf("originals (-want +got):\n%s", diff)
+	}
+}

@@ -24,6 +24,7 @@ const (
 	Novels Operation = "novels" // creations of a novel, by an upsert or by a comment
 	// NovelUpdates are updates of the integration's own novels, also those without changes. The limit is optional.
 	NovelUpdates Operation = "novelUpdates"
+	Lines        Operation = "lines" // lines of bulk imports
 )
 
 // Decision is the result of a take, and the state of the window after it.

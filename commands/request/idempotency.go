@@ -12,6 +12,9 @@ import (
 // IdempotencyKeyHeader is the name of the header that both operations require.
 const IdempotencyKeyHeader = "Idempotency-Key"
 
+// MaxBody is the largest body of a command, in bytes (SPEC section 8).
+const MaxBody = 32 << 10
+
 // MaxKey is the greatest length of a key in bytes.
 const MaxKey = 255
 

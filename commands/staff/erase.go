@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/author"
+	"novelgate/commands/imports"
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/projections"
@@ -30,6 +31,7 @@ type Erasure struct {
 	// comments of the author; those received during the erasure are erased but not counted
 	Comments  int       `json:"comments"`
 	Decisions int       `json:"decisions"` // decisions about the author
+	Lines     int       `json:"lines"`     // of bulk imports that have not stored them
 	ErasedAt  time.Time `json:"erasedAt"`  // time of the latest erasure
 }
 
@@ -50,6 +52,11 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Erasure{}, err
 	}
+	// Lines of imports come first: what they have stored by then is in the log, and the rest is never stored.
+	lines, err := imports.EraseAuthor(ctx, s.Pool, name.IntegrationID, name.ExternalUUID)
+	if err != nil {
+		return Erasure{}, err //nolint:wrapcheck // the error names the operation
+	}
 	// The log loses content before it has AuthorErased. A comparison of tables with the log must not run meanwhile.
 	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)
 	if err != nil {
@@ -63,6 +70,11 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	}
 	// First complete interrupted erasures, found by their events, so that no comment is counted twice.
 	done, err := e.complete(ctx)
+	done.Lines = lines
+	if found.nothing() && lines > 0 && errors.Is(err, ErrNoSuchAuthor) {
+		done.AuthorID, done.ErasedAt = e.name.id(), s.Now().UTC()
+		return done, nil
+	}
 	if found.nothing() || err != nil && !errors.Is(err, ErrNoSuchAuthor) {
 		return done, err
 	}
@@ -79,7 +91,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	done, err = e.complete(ctx)
-	done.Comments, done.Decisions = comments, found.decisions
+	done.Comments, done.Decisions, done.Lines = comments, found.decisions, lines
 	return done, err
 }
 

@@ -25,6 +25,7 @@ type Integration struct {
 	PostsPerMinute        int       `json:"postsPerMinute"`
 	NovelsPerMinute       int       `json:"novelsPerMinute"`
 	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: no limit
+	LinesPerMinute        int       `json:"linesPerMinute"`        // of bulk imports
 	Review                bool      `json:"review"`
 	CreatedAt             time.Time `json:"createdAt"`
 }
@@ -64,8 +65,9 @@ func (s *Staff) decideIntegration(
 }
 
 const integrationColumns = `SELECT integration_id, name, enabled,
-    array_remove(ARRAY[CASE WHEN can_create_novels THEN 'novels' END, CASE WHEN can_post THEN 'posts' END], NULL),
-    posts_per_minute, novels_per_minute, novel_updates_per_minute, review, registered_at
+    array_remove(ARRAY[CASE WHEN can_create_novels THEN 'novels' END, CASE WHEN can_post THEN 'posts' END,
+        CASE WHEN can_import THEN 'import' END], NULL),
+    posts_per_minute, novels_per_minute, novel_updates_per_minute, lines_per_minute, review, registered_at
 FROM integrations`
 
 // Integration finds an integration by its id or its name; principal.ErrNotFound when there is none.

@@ -34,8 +34,8 @@ func TestCreateIntegration(t *testing.T) {
 	}
 	want := staff.Integration{
 		ID: got.ID, Name: "Partner", Enabled: true, Capabilities: []string{"novels", "posts"}, PostsPerMinute: 600,
-		NovelsPerMinute: 60,
-		Review:          true, CreatedAt: noon,
+		NovelsPerMinute: 60, LinesPerMinute: 60_000,
+		Review: true, CreatedAt: noon,
 	}
 	got.CreatedAt = got.CreatedAt.UTC()
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -26,6 +26,7 @@ var description = sync.OnceValues(func() (*loadedDescription, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse docs/openapi.yaml: %w", err)
 	}
+	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.PlainBodyDecoder)
 	doc.Servers = nil // every service under test has a port of its own
 	router, err := gorillamux.NewRouter(doc)
 	if err != nil {

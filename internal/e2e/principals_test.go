@@ -56,6 +56,15 @@ var routeClasses = map[string]struct {
 		forPartners, func(d *desk) Fields { return Fields{"novel": d.title} },
 	},
 
+	"POST /api/integrations/imports":                     {forPartners, nil},
+	"GET /api/integrations/imports":                      {forPartners, nil},
+	"GET /api/integrations/imports/{importId}":           {forPartners, nil},
+	"DELETE /api/integrations/imports/{importId}":        {forPartners, nil},
+	"POST /api/integrations/imports/{importId}/complete": {forPartners, nil},
+	"GET /api/integrations/imports/{importId}/results":   {forPartners, nil},
+	"GET /api/integrations/imports/{importId}/failed":    {forPartners, nil},
+	"PUT /api/integrations/imports/{importId}/lines":     {forPartners, func(*desk) Fields { return Fields{} }},
+
 	"GET /api/integrations/me":                          {forPartners, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {forPartners, nil},
 	"POST /api/integrations/deliveries/reconcile": {forPartners, func(d *desk) Fields {
@@ -273,13 +282,14 @@ func (a attempt) send(t *testing.T, s *Service) {
 // of the host's with a comment and a hidden one, an author whom staff have linked and one whom they have blocked with
 // all comments hidden, and two names that nothing has yet.
 type desk struct {
-	ada     *Person
-	partner *Partner
-	novelID string
-	title   string // of the novel
-	hosted  string // title of the host's
-	hostID  string // of the host's
-	slug    string // of the host's
+	ada      *Person
+	partner  *Partner
+	novelID  string
+	importID string
+	title    string // of the novel
+	hosted   string // title of the host's
+	hostID   string // of the host's
+	slug     string // of the host's
 
 	post, hiddenPost string // ids of comments on the host's novel, by …
 	linked, blocked  string // … these authors
@@ -295,7 +305,8 @@ func newDesk(t testing.TB, ada *Person) *desk {
 		ada: ada, title: Unique("Pending"), hosted: Unique("Hosted"), freeName: Unique("free"),
 		freeTitle: Unique("Free"), delivered: "delivered/" + Key(),
 	}
-	d.partner = ada.Service.NewPartner(t, Fields{"review": true})
+	d.partner = ada.Service.NewImporter(t, Fields{"review": true})
+	d.importID = d.partner.OpenImport(t).ImportID
 	d.novelID = d.partner.Upsert(t, d.delivered, Fields{"novel": d.title}).WantNovel(t, 201).NovelID
 	var hosted struct {
 		NovelID string `json:"novelId"`
@@ -328,7 +339,7 @@ func (d *desk) path(t testing.TB, documented string) string {
 	t.Helper()
 	filled := strings.NewReplacer(
 		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post,
-		"{uuid}", d.linked,
+		"{uuid}", d.linked, "{importId}", d.importID,
 		"{streamType}", "integration", "{streamId}", d.partner.IntegrationID, "{logIndex}", "0",
 		"{slug}", d.slug, "{tile}", "entries/000.p/1",
 		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",
@@ -344,6 +355,8 @@ func (d *desk) fitting(route Route) string {
 	switch route.String() {
 	case "PATCH /api/admin/novels/{novelId}": // only the host's own novels can be edited
 		return strings.Replace(route.Path, "{novelId}", d.hostID, 1)
+	case "PUT /api/integrations/imports/{importId}/lines":
+		return route.Path + "?offset=0"
 	case "GET /ledger/proof":
 		return route.Path + "?logIndex=0"
 	case "DELETE /api/admin/integrations/{integrationId}/authors/{uuid}": // a reason is a must
@@ -364,6 +377,9 @@ func (d *desk) request(t testing.TB, route Route, body func(*desk) Fields) Reque
 	r := Request{Method: route.Method, Path: d.path(t, d.fitting(route))}
 	if body != nil {
 		r.Body, r.ContentType = body(d).JSON(t), "application/json"
+		if route.Method == http.MethodPut && strings.HasSuffix(route.Path, "/lines") {
+			r.ContentType = "application/x-ndjson"
+		}
 	}
 	if route.NeedsKey() {
 		r.Key = Key()
@@ -378,6 +394,7 @@ type standing struct {
 	Integrated         int              // integrations that have the free name
 	Published          int              // novels that have the free title
 	Posts, Authors     []map[string]any // moderated ones and others
+	Import             map[string]any
 }
 
 // followed are the members of an author that come from a table which follows the log.
@@ -386,6 +403,7 @@ var followed = []string{"displayName", "firstSeenAt"}
 func (d *desk) standing(t testing.TB) standing {
 	t.Helper()
 	var s standing
+	d.partner.Inquire(t, ImportsPath+"/"+d.importID).WantJSON(t, 200, &s.Import)
 	d.ada.Get(t, "/api/admin/integrations/"+d.partner.IntegrationID).WantJSON(t, 200, &s.Integration)
 	d.ada.Get(t, "/api/admin/novels/"+d.novelID).WantJSON(t, 200, &s.Novel)
 	s.Keys = page(t, d.ada, "/api/admin/integrations/"+d.partner.IntegrationID+"/keys")

@@ -63,6 +63,14 @@ func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID,
 	}
 }
 
+// Reserve takes memory for a body that is read piece by piece, as ReadJSON does. release gives it back.
+func (k *Kit) Reserve(caller uuid.UUID, bytes int) (release func(), err error) {
+	if err := k.bodies.take(caller, bytes); err != nil {
+		return nil, err
+	}
+	return func() { k.bodies.release(caller, bytes) }, nil
+}
+
 // ReleaseBody ends the use of a body that ReadJSON has returned.
 func (k *Kit) ReleaseBody(caller uuid.UUID, body []byte) { k.bodies.release(caller, cap(body)) }
 

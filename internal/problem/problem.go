@@ -26,6 +26,7 @@ type Error struct {
 	Fields     []FieldError  // all invalid fields, in the order of the documentation
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
+	Offset     *int64        // of the next part, for a part of an import
 
 	cause error // for logs and errors.Is; never rendered
 }
@@ -177,6 +178,19 @@ func InvalidTransition(detail string) *Error {
 // Conflict means that the request conflicts with the current state.
 func Conflict(detail string) *Error {
 	return &Error{Code: CodeConflict, Detail: detail}
+}
+
+// OffsetMismatch means that a part of an import does not begin where the import ends.
+func OffsetMismatch(expected int64) *Error {
+	return &Error{
+		Code: CodeOffsetMismatch, Offset: &expected,
+		Detail: fmt.Sprintf("The import has %d lines. Send the next part with this offset.", expected),
+	}
+}
+
+// ImportClosed means that an import takes no more lines, or cannot be completed or cancelled any more.
+func ImportClosed(state string) *Error {
+	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
 }
 
 // Internal is a 500 that does not show cause to the client.

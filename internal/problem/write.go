@@ -24,6 +24,26 @@ type body struct {
 	Retryable bool         `json:"retryable"`
 	Field     string       `json:"field,omitzero"`
 	Errors    []FieldError `json:"errors,omitempty"`
+	// of the next part of an import
+	ExpectedOffset *int64 `json:"expectedOffset,omitzero"`
+}
+
+// JSON returns err as the body of a response to the request with an id.
+func (e *Error) JSON(requestID string) []byte {
+	k := e.Code.kind()
+	out := body{
+		Type: "about:blank", Title: k.title, Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
+		Retryable: k.retryable, Errors: e.Fields, ExpectedOffset: e.Offset,
+	}
+	if len(e.Fields) > 0 {
+		out.Field = e.Fields[0].Field
+	}
+	// A detail may quote bytes of the request. Invalid UTF-8 becomes U+FFFD, so marshalling cannot fail.
+	encoded, err := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal","retryable":false}`)
+	}
+	return encoded
 }
 
 // Write sends err as a response: headers, status and body. An error without an *Error in its chain is sent as internal,
@@ -35,26 +55,7 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	}
 	k := e.Code.kind()
 
-	out := body{
-		Type:      "about:blank",
-		Title:     k.title,
-		Status:    k.status,
-		Detail:    e.Detail,
-		Code:      k.code,
-		RequestID: requestID,
-		Retryable: k.retryable,
-		Errors:    e.Fields,
-	}
-	if len(e.Fields) > 0 {
-		out.Field = e.Fields[0].Field
-	}
-	// A detail may quote bytes of the request. Invalid UTF-8 becomes U+FFFD, so marshalling cannot fail.
-	encoded, marshalErr := json.Marshal(out, jsontext.AllowInvalidUTF8(true))
-	if marshalErr != nil {
-		encoded = []byte(`{"type":"about:blank","title":"Internal Server Error","status":500,"code":"internal","retryable":false}`)
-		k.status = http.StatusInternalServerError
-	}
-
+	encoded := e.JSON(requestID)
 	h := w.Header()
 	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified", "Location"} {
 		h.Del(stale)

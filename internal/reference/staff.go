@@ -15,6 +15,8 @@ type integrationRow struct {
 	PostsPerMinute        int       `json:"posts_per_minute"`
 	NovelsPerMinute       int       `json:"novels_per_minute"`
 	NovelUpdatesPerMinute *int      `json:"novel_updates_per_minute"`
+	CanImport             bool      `json:"can_import"`
+	LinesPerMinute        int       `json:"lines_per_minute"`
 	Review                bool      `json:"review"`
 	StreamVersion         int       `json:"stream_version"`
 	RegisteredAt          *moment   `json:"registered_at"`
@@ -56,7 +58,8 @@ func (f *Fold) integration(r *events.Recorded) {
 	if e, ok := r.Event.(events.IntegrationRegistered); ok {
 		f.integrations[r.StreamID] = &integrationRow{
 			IntegrationID: r.StreamID, Name: e.Name, Enabled: true, PostsPerMinute: 60, NovelsPerMinute: 60,
-			StreamVersion: r.StreamVersion, RegisteredAt: at(e.RegisteredAt),
+			LinesPerMinute: 60_000,
+			StreamVersion:  r.StreamVersion, RegisteredAt: at(e.RegisteredAt),
 		}
 		return
 	}
@@ -66,9 +69,12 @@ func (f *Fold) integration(r *events.Recorded) {
 	}
 	i.StreamVersion = r.StreamVersion
 	may := func(capability string, yes bool) {
-		if capability == "posts" {
+		switch capability {
+		case "posts":
 			i.CanPost = yes
-		} else {
+		case "import":
+			i.CanImport = yes
+		default:
 			i.CanCreateNovels = yes
 		}
 	}
@@ -84,9 +90,12 @@ func (f *Fold) integration(r *events.Recorded) {
 	case events.CapabilityDisabled:
 		may(e.Capability, false)
 	case events.RateLimitSet:
-		if e.Operation == "posts" {
+		switch e.Operation {
+		case "posts":
 			i.PostsPerMinute = e.PerMinute
-		} else {
+		case "lines":
+			i.LinesPerMinute = e.PerMinute
+		default:
 			i.NovelsPerMinute = e.PerMinute
 		}
 		if e.Updates != nil {

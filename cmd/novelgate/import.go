@@ -1,0 +1,476 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
+
+	"novelgate/commands/imports"
+	"novelgate/commands/ratelimit"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+type importCommand struct {
+	OutputFlags
+	Files     []string          `arg:"" type:"existingfile" help:"Files with lines (NDJSON) or CSV. Together they are one import."`
+	URL       string            `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
+	Key       string            `env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration."`
+	DryRun    bool              `name:"dry-run" help:"Check every line with the rules of the service, and send nothing."`
+	Report    string            `placeholder:"FILE" help:"Write the lines that failed to this file."`
+	Again     bool              `help:"Import files again that were imported before. Lines that were stored are replays."`
+	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv" help:"Format of the files (default: by their names)."`
+	Operation string            `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
+	Map       map[string]string `placeholder:"COLUMN=MEMBER" help:"Member of the body that a column of CSV is, or key for the idempotencyKey (default: the member of its name). Repeatable."`
+}
+
+// Validate refuses a command without an address or key; kong calls it.
+func (c *importCommand) Validate() error {
+	if !c.DryRun && (c.URL == "" || c.Key == "") {
+		return errors.New("--url and --key are required, unless --dry-run is given")
+	}
+	return nil
+}
+
+// imported is the result of an import, or of a check.
+type imported struct {
+	Import   *imports.Import `json:"import,omitzero"` // nil for a check
+	Lines    int64           `json:"lines"`
+	Failed   int64           `json:"failed"`
+	Problems []string        `json:"problems"` // of the first lines that failed
+}
+
+// shownProblems is how many failed lines are shown.
+const shownProblems = 10
+
+// Run imports the files, or checks them. It fails when a line failed.
+func (c *importCommand) Run(ctx context.Context, out *output, now clock) (err error) {
+	report := io.Discard
+	if c.Report != "" {
+		if slices.ContainsFunc(c.Files, func(name string) bool { return sameFile(name, c.Report) }) {
+			return errors.New("the report would replace a file that is imported")
+		}
+		file, err := os.Create(c.Report)
+		if err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		report = file
+	}
+	work := c.send
+	if c.DryRun {
+		work = c.check
+	}
+	done, err := work(ctx, out, now, report)
+	if err != nil {
+		return err
+	}
+	if err := out.print(done, func() { done.show(out) }); err != nil {
+		return err
+	}
+	if done.Failed > 0 {
+		return fmt.Errorf("%d of %d lines failed", done.Failed, done.Lines)
+	}
+	return nil
+}
+
+// sameFile reports whether two names are of one file.
+func sameFile(a, b string) bool {
+	first, errFirst := os.Stat(a)
+	second, errSecond := os.Stat(b)
+	return errFirst == nil && errSecond == nil && os.SameFile(first, second)
+}
+
+func (i *imported) show(out *output) {
+	for _, text := range i.Problems {
+		fmt.Fprintln(out.stderr, printable(text))
+	}
+	if i.Import == nil {
+		out.table([][]any{{"lines", i.Lines}, {"failed", i.Failed}})
+		return
+	}
+	out.table([][]any{
+		{"import", i.Import.ID},
+		{"state", i.Import.State},
+		{"lines", i.Import.Lines},
+		{"created", i.Import.Created},
+		{"updated", i.Import.Updated},
+		{"unchanged", i.Import.Unchanged},
+		{"replayed", i.Import.Replayed},
+		{"failed", i.Import.Failed},
+		{"parent missing", i.Import.ParentMissing},
+	})
+}
+
+// check parses the lines as the service does.
+func (c *importCommand) check(ctx context.Context, _ *output, now clock, report io.Writer) (*imported, error) {
+	done := &imported{Problems: []string{}}
+	for line, err := range c.lines() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return nil, err
+		}
+		done.Lines++
+		if _, err := imports.ParseLine(line, now(), func(ratelimit.Operation) error { return nil }); err != nil {
+			done.Failed++
+			if len(done.Problems) < shownProblems {
+				done.Problems = append(done.Problems, fmt.Sprintf("line %d: %s", done.Lines, problem.From(err).Detail))
+			}
+			if _, err := report.Write(append(line, '\n')); err != nil {
+				return nil, fmt.Errorf("write the report: %w", err)
+			}
+		}
+	}
+	return done, nil
+}
+
+// lines returns the lines of all files.
+func (c *importCommand) lines() func(yield func([]byte, error) bool) {
+	return func(yield func([]byte, error) bool) {
+		for _, name := range c.Files {
+			file, err := os.Open(name)
+			if err != nil {
+				yield(nil, fmt.Errorf("read lines: %w", err))
+				return
+			}
+			next := imports.NewLineReader(file).Next
+			if c.Format == "csv" || c.Format == "auto" && strings.EqualFold(name[max(0, len(name)-4):], ".csv") {
+				next, err = c.rows(file)
+			}
+			for err == nil {
+				var line []byte
+				if line, err = next(); err == nil && !yield(line, nil) {
+					break
+				}
+			}
+			_ = file.Close() // it was only read from
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(nil, fmt.Errorf("read %s: %w", name, err))
+			}
+			if !errors.Is(err, io.EOF) {
+				return
+			}
+		}
+	}
+}
+
+// rows returns a function that returns the next row of CSV as a line.
+func (c *importCommand) rows(from io.Reader) (next func() ([]byte, error), err error) {
+	reader := csv.NewReader(from)
+	reader.ReuseRecord = true
+	heading, err := reader.Read()
+	if err != nil {
+		return nil, fmt.Errorf("read the names of columns: %w", err)
+	}
+	columns := slices.Clone(heading)
+	columns[0] = strings.TrimPrefix(columns[0], "\ufeff")
+	for column := range c.Map {
+		if !slices.Contains(columns, column) {
+			return nil, fmt.Errorf("there is no column %q, only %q", column, columns)
+		}
+	}
+	for i, column := range columns {
+		if member, ok := c.Map[column]; ok {
+			columns[i] = member
+		}
+	}
+	return func() ([]byte, error) {
+		row, err := reader.Read()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the caller names the file
+		}
+		line := map[string]any{"operation": c.Operation}
+		body := map[string]any{}
+		for i, value := range row {
+			switch member := columns[i]; {
+			case value == "":
+			case member == "key":
+				line["idempotencyKey"] = value
+			case member == "chapterNumber" && jsontext.Value(value).IsValid():
+				body[member] = jsontext.Value(value)
+			case member == "genres":
+				body[member] = strings.Split(value, ";")
+			default:
+				body[member] = value
+			}
+		}
+		line["body"] = body
+		return json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	}, nil
+}
+
+// idempotencyKey is a hash of everything that makes up the lines, so that the same command continues its import.
+func (c *importCommand) idempotencyKey(ctx context.Context) (string, error) {
+	if c.Again {
+		return uuid.NewString(), nil
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q\n", c.Format, c.Operation)
+	for _, column := range slices.Sorted(maps.Keys(c.Map)) {
+		fmt.Fprintf(hash, "%q %q\n", column, c.Map[column])
+	}
+	for line, err := range c.lines() {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return "", err
+		}
+		hash.Write(append(line, '\n'))
+	}
+	return "files-" + hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// Sizes of a part, within the limits of the service, and the time between questions for progress.
+const (
+	partBytes    = 8 << 20
+	progressTime = 500 * time.Millisecond
+)
+
+// send opens or continues an import and waits for its end.
+func (c *importCommand) send(ctx context.Context, out *output, now clock, report io.Writer) (*imported, error) {
+	key, err := c.idempotencyKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client := &importClient{base: strings.TrimRight(c.URL, "/"), key: c.Key, now: now, stderr: out.stderr}
+	var i imports.Import
+	if _, err := client.do(ctx, http.MethodPost, "", nil, http.Header{"Idempotency-Key": {key}}, &i); err != nil {
+		return nil, fmt.Errorf("open the import: %w", err)
+	}
+	client.path = "/" + i.ID.String()
+	fmt.Fprintf(out.stderr, "import %s: %s, %d lines uploaded\n", i.ID, i.State, i.Lines)
+	if i.State == imports.Open {
+		if err := c.upload(ctx, client, i.Lines); err != nil {
+			return nil, err
+		}
+		if _, err := client.do(ctx, http.MethodPost, "/complete", nil, nil, &i); err != nil {
+			return nil, fmt.Errorf("complete the import: %w", err)
+		}
+	}
+	show := out.progress("lines", "lines")
+	for i.State == imports.Open || i.State == imports.Processing {
+		if show != nil {
+			show(i.Lines-i.Pending-i.Waiting, i.Lines)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: the service continues the import; repeat the command to see its end", ctx.Err())
+		case <-time.After(progressTime):
+		}
+		if _, err := client.do(ctx, http.MethodGet, "", nil, nil, &i); err != nil {
+			return nil, fmt.Errorf("show the import: %w", err)
+		}
+	}
+	if show != nil {
+		show(i.Lines, i.Lines)
+	}
+	if i.State != imports.Completed {
+		return nil, fmt.Errorf("the import is %s: --again opens another one", i.State)
+	}
+	done := &imported{Import: &i, Lines: i.Lines, Failed: i.Failed, Problems: []string{}}
+	if i.Failed == 0 {
+		return done, nil
+	}
+	if err := client.pages(ctx, "/failed?limit=10000", func(page []byte) error {
+		_, err := report.Write(page)
+		return err //nolint:wrapcheck // the caller says what failed
+	}); err != nil {
+		return nil, fmt.Errorf("write the report: %w", err)
+	}
+	var first []byte
+	query := fmt.Sprintf("/results?status=failed&limit=%d", shownProblems)
+	if _, err := client.do(ctx, http.MethodGet, query, nil, nil, &first); err != nil {
+		return nil, fmt.Errorf("list the lines that failed: %w", err)
+	}
+	for line := range bytes.Lines(first) {
+		var r struct {
+			Line    int64
+			Problem struct{ Detail string }
+		}
+		if err := json.Unmarshal(line, &r, json.MatchCaseInsensitiveNames(true)); err != nil {
+			return nil, fmt.Errorf("list the lines that failed: %w", err)
+		}
+		done.Problems = append(done.Problems, fmt.Sprintf("line %d: %s", r.Line, r.Problem.Detail))
+	}
+	return done, nil
+}
+
+// upload sends the lines behind those that the import has.
+func (c *importCommand) upload(ctx context.Context, client *importClient, stored int64) error {
+	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return fmt.Errorf("pack lines: %w", err)
+	}
+	var lines [][]byte
+	size, read := 0, int64(0)
+	flush := func() error {
+		for len(lines) > 0 {
+			body := packer.EncodeAll(append(bytes.Join(lines, []byte("\n")), '\n'), nil)
+			next, err := client.put(ctx, stored, body)
+			if err != nil {
+				return err
+			}
+			if next <= stored || next > stored+int64(len(lines)) {
+				return fmt.Errorf("the import has %d lines, but %d were sent: is another program uploading?", next, stored)
+			}
+			lines, stored = lines[next-stored:], next
+		}
+		size = 0
+		return nil
+	}
+	for line, err := range c.lines() {
+		if err != nil {
+			return err
+		}
+		if read++; read <= stored {
+			continue
+		}
+		if len(lines) == imports.MaxPartLines || len(lines) > 0 && size+len(line) > partBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		lines, size = append(lines, line), size+len(line)+1
+	}
+	return flush()
+}
+
+// importClient sends requests about imports. It repeats those that the service could not answer.
+type importClient struct {
+	base, key, path string
+	now             clock
+	stderr          io.Writer
+	http            http.Client
+}
+
+const (
+	patience   = 10 * time.Minute // for a service that does not answer
+	retryPause = time.Second
+	askTimeout = 2 * time.Minute
+)
+
+// refusedError is a problem that the service answers with.
+type refusedError struct {
+	Status         int
+	Detail         string
+	RequestID      string
+	Retryable      bool
+	ExpectedOffset *int64
+}
+
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("%s (%d, request %s)", e.Detail, e.Status, e.RequestID)
+}
+
+// put sends a part and returns the offset of the next one.
+func (c *importClient) put(ctx context.Context, offset int64, body []byte) (next int64, err error) {
+	header, err := c.do(ctx, http.MethodPut, "/lines?offset="+strconv.FormatInt(offset, 10), body,
+		http.Header{"Content-Type": {"application/x-ndjson"}, "Content-Encoding": {"zstd"}}, nil)
+	if refused, ok := errors.AsType[*refusedError](err); ok && refused.ExpectedOffset != nil {
+		return *refused.ExpectedOffset, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("upload lines: %w", err)
+	}
+	return strconv.ParseInt(header.Get("Next-Offset"), 10, 64)
+}
+
+// pages calls each with the pages of a list.
+func (c *importClient) pages(ctx context.Context, query string, each func(page []byte) error) error {
+	for after := ""; ; {
+		var page []byte
+		header, err := c.do(ctx, http.MethodGet, query+after, nil, nil, &page)
+		if err != nil {
+			return err
+		}
+		if err := each(page); err != nil {
+			return err
+		}
+		if header.Get("Next-After") == "" {
+			return nil
+		}
+		after = "&after=" + url.QueryEscape(header.Get("Next-After"))
+	}
+}
+
+// do sends a request until there is an answer that a repetition would not change. It decodes a body of JSON into a
+// pointer, and stores any other in a *[]byte.
+func (c *importClient) do(
+	ctx context.Context, method, path string, body []byte, header http.Header, into any,
+) (http.Header, error) {
+	begun, told := c.now(), false
+	for {
+		answer, pause, err := c.try(ctx, method, path, body, header, into)
+		if pause == 0 || ctx.Err() != nil || c.now().Sub(begun) > patience {
+			return answer, err
+		}
+		if !told {
+			fmt.Fprintf(c.stderr, "waiting for the service: %v\n", err)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// try sends a request once. With a pause, a repetition may succeed.
+func (c *importClient) try(
+	ctx context.Context, method, path string, body []byte, header http.Header, into any,
+) (_ http.Header, pause time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	address := c.base + "/api/integrations/imports" + c.path + path
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, fmt.Errorf("make a request: %w", err)
+	}
+	maps.Copy(request.Header, header)
+	request.Header.Set("Authorization", "Bearer "+c.key)
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, retryPause, err //nolint:wrapcheck // it names the request
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read from
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, retryPause, fmt.Errorf("read the answer: %w", err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		refused := &refusedError{Status: response.StatusCode, Detail: http.StatusText(response.StatusCode)}
+		// A proxy may answer in another form.
+		_ = json.Unmarshal(content, refused, json.MatchCaseInsensitiveNames(true))
+		refused.Detail = httpkit.Clip(refused.Detail)
+		if refused.Retryable || response.StatusCode >= http.StatusInternalServerError {
+			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 without one
+			pause = max(retryPause, time.Duration(seconds)*time.Second)
+		}
+		return response.Header, pause, refused
+	}
+	switch into := into.(type) {
+	case nil:
+	case *[]byte:
+		*into = content
+	default:
+		if err := json.Unmarshal(content, into); err != nil {
+			return nil, 0, fmt.Errorf("decode the answer: %w", err)
+		}
+	}
+	return response.Header, 0, nil
+}

@@ -1,0 +1,194 @@
+package imports
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
+	"novelgate/internal/problem"
+)
+
+// maxLine is the longest line that is kept, in bytes: the largest body, its key, and room for members that are ignored.
+// Of a longer line one byte more is kept, so that it is known for what it is.
+const maxLine = 64 << 10
+
+// Line is a line of an import: a command.
+type Line struct {
+	Operation ratelimit.Operation
+	Key       string
+	Novel     *request.Novel // of an upsert
+	Post      *request.Post  // of a comment
+}
+
+// ParseLine reads {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}}, as strictly as the live interface
+// reads a body and its key. Other members are ignored. allowed checks the capability for the operation. The error is a
+// *problem.Error, the one that the live interface would answer with; the line then has what could be read.
+func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operation) error) (line Line, err error) {
+	if len(raw) > maxLine {
+		return line, problem.PayloadTooLarge(request.MaxBody).WithDetail(
+			fmt.Sprintf("The line is longer than %d bytes.", maxLine))
+	}
+	e, err := readEnvelope(raw)
+	if err != nil {
+		return line, err
+	}
+	if e.erased {
+		return line, errErased
+	}
+	key, wrongKey := request.ParseKey(e.key.text)
+	if wrongKey == "" {
+		line.Key = key
+	}
+	line.Operation = ratelimit.Operation(e.operation.text)
+	switch {
+	case line.Operation != ratelimit.Novels && line.Operation != ratelimit.Posts:
+		line.Operation = ""
+		return line, problem.InvalidField("operation", "must be novels or posts")
+	case len(e.body) > request.MaxBody:
+		return line, problem.PayloadTooLarge(request.MaxBody)
+	}
+	if err := allowed(line.Operation); err != nil {
+		return line, err
+	}
+	switch {
+	case !e.key.given:
+		return line, problem.InvalidIdempotencyKey("The idempotencyKey is missing.")
+	case !e.key.isText:
+		return line, problem.InvalidIdempotencyKey("The idempotencyKey must be a string.")
+	case wrongKey != "":
+		return line, problem.InvalidIdempotencyKey("The idempotencyKey " + wrongKey + ".")
+	case e.body == nil:
+		return line, problem.InvalidField("body", "is required")
+	}
+	if line.Operation == ratelimit.Novels {
+		body, err := request.DecodeNovel(e.body)
+		if err != nil {
+			return line, err //nolint:wrapcheck // already a problem
+		}
+		line.Novel = &body
+		return line, nil
+	}
+	body, err := request.DecodePost(e.body, receivedAt)
+	if err != nil {
+		return line, err //nolint:wrapcheck // already a problem
+	}
+	line.Post = &body
+	return line, nil
+}
+
+// awaitsParent reports whether a line is a reply whose parent may be stored later. A comment is not its own parent, and
+// a string that cannot be a key never has a comment.
+func (l *Line) awaitsParent() bool {
+	if l.Post == nil || l.Post.ParentKey == nil || *l.Post.ParentKey == l.Key {
+		return false
+	}
+	key, wrong := request.ParseKey(*l.Post.ParentKey)
+	return wrong == "" && key == *l.Post.ParentKey
+}
+
+// erasedLine replaces a line whose author was erased.
+const erasedLine = `{"erased":true}`
+
+// envelope is the members of a line, with the body as sent.
+type envelope struct {
+	operation, key text
+	body           []byte // nil when there is none
+	erased         bool
+}
+
+// text is a member that should be a string.
+type text struct {
+	given, isText bool
+	text          string
+}
+
+// readEnvelope reads a line. The decoder checks only where values end, so that the body is refused with the same words
+// as on the live interface.
+func readEnvelope(raw []byte) (envelope, error) {
+	var e envelope
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return e, problem.MalformedBody("The line is empty.")
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if kind := dec.PeekKind(); kind != '{' {
+		if _, err := dec.ReadValue(); err != nil {
+			return e, notJSON(err)
+		}
+		return e, problem.MalformedBody("The line must be a JSON object.")
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return e, notJSON(err)
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return e, notJSON(err)
+		}
+		member := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return e, notJSON(err)
+		}
+		end := int(dec.InputOffset())
+		if err := e.set(member, raw[end-len(value):end]); err != nil {
+			return e, err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return e, notJSON(err)
+	}
+	if rest := bytes.TrimSpace(raw[dec.InputOffset():]); len(rest) > 0 {
+		return e, problem.MalformedBody(
+			fmt.Sprintf("The JSON object ends at byte %d, but more data follows.", dec.InputOffset()))
+	}
+	return e, nil
+}
+
+func (e *envelope) set(member string, value jsontext.Value) error {
+	into := &e.key
+	switch member {
+	case "operation":
+		into = &e.operation
+	case "idempotencyKey":
+	case "body":
+		if e.body != nil {
+			return problem.InvalidField("body", "duplicate member")
+		}
+		e.body = value
+		return nil
+	case "erased":
+		e.erased = true
+		return nil
+	default:
+		for _, known := range []string{"operation", "idempotencyKey", "body"} {
+			if strings.EqualFold(member, known) {
+				return problem.InvalidField(known, "the name must be spelled exactly so, and case matters")
+			}
+		}
+		return nil
+	}
+	if into.given {
+		return problem.InvalidField(member, "duplicate member")
+	}
+	into.given = true
+	if value.Kind() == '"' {
+		unquoted, err := jsontext.AppendUnquote(nil, value)
+		into.isText, into.text = err == nil, string(unquoted)
+	}
+	return nil
+}
+
+// notJSON refuses a line that is not JSON.
+func notJSON(err error) *problem.Error {
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return problem.MalformedBody(
+			fmt.Sprintf("The line is not valid JSON: %v at byte %d.", syntax.Err, syntax.ByteOffset))
+	}
+	return problem.MalformedBody("The line is not valid JSON: it ends too early.")
+}

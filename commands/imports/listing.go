@@ -1,0 +1,128 @@
+package imports
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+// Sizes of a page of results, in lines.
+const (
+	standardResults = 1_000
+	largestResults  = 10_000
+)
+
+// resultBytes ends a page of results early.
+const resultBytes = 4 << 20
+
+// errPurged answers for an import whose lines and results were deleted.
+var errPurged = problem.Gone().WithDetail(
+	"The lines and the results of this import were deleted some time after its end.")
+
+// results handles GET /api/integrations/imports/{importId}/results.
+func (a *API) results(ctx context.Context, c *call) error {
+	return a.lines(ctx, c, []string{"status", "after", "limit"},
+		func(r *Result, encoded []byte, _ [][]byte, status Status) []byte {
+			if status != "" && r.Status != status {
+				return nil
+			}
+			return encoded
+		})
+}
+
+// failed handles GET /api/integrations/imports/{importId}/failed: the lines themselves. It leaves out lines that are
+// not kept as a whole.
+func (a *API) failed(ctx context.Context, c *call) error {
+	return a.lines(ctx, c, []string{"after", "limit"},
+		func(r *Result, _ []byte, body [][]byte, _ Status) []byte {
+			if r.Status != Failed {
+				return nil
+			}
+			line := body[(r.Line-1)%int64(len(body))]
+			if len(line) > maxLine || string(line) == erasedLine {
+				return nil
+			}
+			return line
+		})
+}
+
+// lines sends a page of NDJSON: what pick returns of the outcomes behind the parameter after. Next-After is where the
+// next page begins, absent on the last one.
+func (a *API) lines(
+	ctx context.Context, c *call, parameters []string,
+	pick func(r *Result, encoded []byte, body [][]byte, status Status) []byte,
+) error {
+	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	after, limit := number(q, "after"), q.Limit(standardResults, largestResults)
+	status := Status(q.OneOf("status", string(Created), string(Updated), string(Unchanged), string(Replayed),
+		string(Failed)))
+	if err := q.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	id, err := httpkit.PathID(c.r, "importId")
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	found, err := a.Store.find(ctx, c.IntegrationID, id)
+	switch {
+	case err != nil:
+		return err
+	case found.PurgedAt != nil:
+		return errPurged
+	}
+	body := len(parameters) == 2
+	onlyFailed := body || status == Failed
+	var out []byte
+	listed, last, more := 0, after, false
+	for from := after - chunkLines + 1; !more; {
+		page, ok, err := a.Store.page(ctx, id, after, from, body, onlyFailed)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		from = page.first + 1
+		lines, err := unpackLines(page.body)
+		if err != nil {
+			return err
+		}
+		results, err := unpackLines(page.results)
+		if err != nil {
+			return err
+		}
+		for _, encoded := range results {
+			r, err := decodeResult(encoded)
+			if err != nil {
+				return err
+			}
+			if r.Line <= after {
+				continue
+			}
+			picked := pick(&r, encoded, lines, status)
+			if picked == nil {
+				continue
+			}
+			if more = listed == limit || len(out) > resultBytes; more {
+				break
+			}
+			out = append(append(out, picked...), '\n')
+			listed, last = listed+1, r.Line
+		}
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Cache-Control", "no-store")
+	if more {
+		h.Set("Next-After", strconv.FormatInt(last, 10))
+	}
+	c.w.WriteHeader(http.StatusOK)
+	_, _ = c.w.Write(out) // an error means that the client closed the connection
+	return nil
+}

@@ -1,0 +1,144 @@
+package imports
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
+	"novelgate/events"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+// Status is the outcome of a line.
+type Status string
+
+// Outcomes.
+const (
+	Created   Status = "created"
+	Updated   Status = "updated"
+	Unchanged Status = "unchanged" // an upsert of a novel that the integration does not own
+	Replayed  Status = "replayed"  // the key was used before
+	Failed    Status = "failed"
+)
+
+// parentNotFound is the warning of a reply that was stored top-level.
+const parentNotFound = "parent_not_found"
+
+// Result is the outcome of a line, as partners see it.
+type Result struct {
+	Line           int64               `json:"line"` // the first line is 1
+	Operation      ratelimit.Operation `json:"operation,omitzero"`
+	IdempotencyKey string              `json:"idempotencyKey,omitzero"`
+	Status         Status              `json:"status"`
+	Canonical      bool                `json:"canonical,omitzero"` // of an upsert
+	Mismatch       bool                `json:"mismatch,omitzero"`  // a replay of another command
+	PostID         uuid.UUID           `json:"postId,omitzero"`
+	ThreadID       uuid.UUID           `json:"threadId,omitzero"`
+	ParentPostID   *uuid.UUID          `json:"parentPostId,omitzero"`
+	NovelID        uuid.UUID           `json:"novelId,omitzero"`
+	Slug           string              `json:"slug,omitzero"`
+	URL            string              `json:"url,omitzero"`
+	Warnings       []string            `json:"warnings,omitempty"`
+	Problem        jsontext.Value      `json:"problem,omitzero"`
+}
+
+// encode returns a line of NDJSON.
+func (r *Result) encode() ([]byte, error) {
+	encoded, err := json.Marshal(r, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode the outcome of line %d: %w", r.Line, err)
+	}
+	return encoded, nil
+}
+
+// decodeResult reads a line that encode has written.
+func decodeResult(encoded []byte) (r Result, err error) {
+	if err := json.Unmarshal(encoded, &r); err != nil {
+		return r, fmt.Errorf("decode an outcome: %w", err)
+	}
+	return r, nil
+}
+
+// failure returns the outcome of a line that failed.
+func failure(number int64, line *Line, requestID string, p *problem.Error) Result {
+	return Result{
+		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, Status: Failed, Problem: p.JSON(requestID),
+	}
+}
+
+// novelResult returns the outcome of an upsert with a request id.
+func novelResult(
+	number int64, line *Line, requestID string, got committer.NovelResult, addresses httpkit.Addresses,
+) Result {
+	r := Result{
+		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, NovelID: got.NovelID, Slug: got.Slug,
+		URL: addresses.Novel(got.Slug), Canonical: got.Outcome == novel.Canonical, Mismatch: got.Mismatch,
+	}
+	switch {
+	case got.Replayed && got.Original.RequestID == requestID:
+		// An earlier attempt at this line has stored it.
+		r.Status, r.Mismatch = Updated, false
+		if got.Original.EventType == (events.NovelCreated{}).Type() {
+			r.Status = Created
+		}
+	case got.Replayed:
+		r.Status = Replayed
+	case got.Outcome == novel.Created:
+		r.Status = Created
+	case got.Outcome == novel.Updated:
+		r.Status = Updated
+	default:
+		r.Status = Unchanged
+	}
+	return r
+}
+
+// postResult returns the outcome of a comment with a request id.
+func postResult(
+	number int64, line *Line, requestID string, got committer.PostResult, addresses httpkit.Addresses,
+) Result {
+	r := Result{
+		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, Status: Created, PostID: got.PostID,
+		ThreadID: got.ThreadID, ParentPostID: got.ParentPostID, URL: addresses.Post(got.NovelSlug, got.PostID),
+		Mismatch: got.Mismatch,
+	}
+	if got.Replayed && got.Original.RequestID != requestID {
+		r.Status = Replayed
+	} else {
+		r.Mismatch = false
+	}
+	if r.Status == Created && line.Post.ParentKey != nil && got.ParentPostID == nil {
+		r.Warnings = []string{parentNotFound}
+	}
+	return r
+}
+
+// counts are lines by their outcome.
+type counts struct {
+	created, updated, unchanged, replayed, failed, parentMissing int64
+}
+
+func (c *counts) add(r *Result) {
+	switch r.Status {
+	case Created:
+		c.created++
+	case Updated:
+		c.updated++
+	case Unchanged:
+		c.unchanged++
+	case Replayed:
+		c.replayed++
+	case Failed:
+		c.failed++
+	}
+	if slices.Contains(r.Warnings, parentNotFound) {
+		c.parentMissing++
+	}
+}

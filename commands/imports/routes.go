@@ -1,0 +1,407 @@
+package imports
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/klauspost/compress/zstd"
+
+	"novelgate/commands/access"
+	"novelgate/commands/request"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+// Partners admits requests of partners: a *commands.API. After nil, leave must be called.
+type Partners interface {
+	Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (p *access.Integration, leave func(), err error)
+}
+
+// API serves the imports of partners.
+type API struct {
+	*httpkit.Kit
+
+	Partners Partners
+	Store    *Store
+	Wake     func() // called when there may be work; must not block
+}
+
+// Register adds the routes to router.
+func (a *API) Register(router *mux.Router) {
+	const all = "/api/integrations/imports"
+	const one = all + "/{importId}"
+	for _, route := range []struct {
+		method, path string
+		handle       func(context.Context, *call) error
+	}{
+		{http.MethodPost, all, a.open},
+		{http.MethodGet, all, a.list},
+		{http.MethodGet, one, a.show},
+		{http.MethodDelete, one, a.cancel},
+		{http.MethodPut, one + "/lines", a.receive},
+		{http.MethodPost, one + "/complete", a.complete},
+		{http.MethodGet, one + "/results", a.results},
+		{http.MethodGet, one + "/failed", a.failed},
+	} {
+		router.Handle(route.path, a.handler(route.handle)).Methods(route.method)
+	}
+}
+
+// call is a request that has passed the checks that all routes share.
+type call struct {
+	*access.Integration
+	w http.ResponseWriter
+	r *http.Request
+}
+
+// handler serves a route. Checks run in this order: API key (401), fair share (429), media type (415), disabled
+// integration and capability (403), idempotency key or parameters (400), import (404), state and offset (409).
+func (a *API) handler(handle func(context.Context, *call) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.serve(w, r, handle); err != nil {
+			a.Fail(w, r, err)
+		}
+	})
+}
+
+func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error) error {
+	ctx, cancel := a.WithTimeout(r.Context())
+	defer cancel()
+	principal, leave, err := a.Partners.Admit(ctx, w, r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c := &call{Integration: principal, w: w, r: r}
+	if r.Method == http.MethodPut {
+		err = checkMediaType(r.Header)
+	}
+	if err == nil {
+		err = c.allowed()
+	}
+	if err == nil {
+		err = handle(ctx, c)
+	}
+	if err != nil {
+		a.Hold(ctx, principal.IntegrationID, err)
+	}
+	return err
+}
+
+func (c *call) allowed() error {
+	switch {
+	case !c.Enabled:
+		return problem.CapabilityDisabled("This integration is disabled.")
+	case !c.CanImport:
+		return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
+	default:
+		return nil
+	}
+}
+
+// mediaType is that of lines.
+const mediaType = "application/x-ndjson"
+
+func checkMediaType(h http.Header) error {
+	sent := h.Get("Content-Type")
+	if got, _, err := mime.ParseMediaType(sent); err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) ||
+		got != mediaType {
+		return problem.UnsupportedMediaType(sent).WithDetail("The Content-Type must be " + mediaType + ".")
+	}
+	return nil
+}
+
+// answer sends a value as JSON.
+func (c *call) answer(status int, body any) error {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode response: %w", err)
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(encoded) // an error means that the client closed the connection
+	return nil
+}
+
+// open handles POST /api/integrations/imports.
+func (a *API) open(ctx context.Context, c *call) error {
+	key, err := request.IdempotencyKey(c.r.Header)
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	opened, replayed, err := a.Store.open(ctx, c.IntegrationID, c.KeyID, key)
+	if err != nil {
+		return err
+	}
+	httpkit.SetReplayed(c.w.Header(), replayed, false)
+	if replayed {
+		return c.answer(http.StatusOK, opened)
+	}
+	c.w.Header().Set("Location", c.r.URL.Path+"/"+opened.ID.String())
+	return c.answer(http.StatusCreated, opened)
+}
+
+// importPage is the response with a page of imports.
+type importPage struct {
+	Items      []Import `json:"items"`
+	NextCursor *string  `json:"nextCursor"`
+}
+
+// Sizes of a page of imports.
+const (
+	standardPage = 50
+	largestPage  = 200
+)
+
+const importList = "imports/"
+
+// list handles GET /api/integrations/imports.
+func (a *API) list(ctx context.Context, c *call) error {
+	q, err := httpkit.ReadStrictQuery(c.r.URL, "state", "limit", "cursor")
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	state := q.OneOf("state", string(Open), string(Processing), string(Completed), string(Cancelled), string(Abandoned))
+	limit, place := q.Limit(standardPage, largestPage), q.Cursor(importList)
+	before, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
+	if place != "" {
+		at, last, _ := strings.Cut(place, "/")
+		micros, atErr := strconv.ParseInt(at, 10, 64)
+		lastID, idErr := uuid.Parse(last)
+		if atErr != nil || idErr != nil {
+			q.RefuseCursor()
+		}
+		before, id = time.UnixMicro(micros), lastID
+	}
+	if err := q.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	found, err := a.Store.list(ctx, c.IntegrationID, before, id, state, limit+1)
+	if err != nil {
+		return err
+	}
+	page := importPage{Items: found}
+	if len(found) > limit {
+		page.Items = found[:limit]
+		last := found[limit-1]
+		page.NextCursor = new(httpkit.EncodeCursor(importList, fmt.Sprintf("%d/%s", last.OpenedAt.UnixMicro(), last.ID)))
+	}
+	return c.answer(http.StatusOK, page)
+}
+
+// show handles GET /api/integrations/imports/{importId}.
+func (a *API) show(ctx context.Context, c *call) error { return c.withImport(ctx, a.Store.find) }
+
+// complete handles POST /api/integrations/imports/{importId}/complete.
+func (a *API) complete(ctx context.Context, c *call) error {
+	defer a.Wake()
+	return c.withImport(ctx, a.Store.complete)
+}
+
+// cancel handles DELETE /api/integrations/imports/{importId}.
+func (a *API) cancel(ctx context.Context, c *call) error { return c.withImport(ctx, a.Store.cancel) }
+
+func (c *call) withImport(
+	ctx context.Context, do func(ctx context.Context, integration, id uuid.UUID) (Import, error),
+) error {
+	id, err := httpkit.PathID(c.r, "importId")
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	found, err := do(ctx, c.IntegrationID, id)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, found)
+}
+
+// number reads a parameter that counts lines.
+func number(q *httpkit.Query, name string) int64 {
+	text := q.Text(name)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if text != "" && (err != nil || n < 0) {
+		q.Refuse(name, "must be a number of lines: 0 or greater")
+	}
+	return n
+}
+
+// Times of a part: its body may take longer than that of a command.
+const (
+	receiveTime = time.Minute
+	answerTime  = receiveTime + 10*time.Second
+)
+
+// receive handles PUT /api/integrations/imports/{importId}/lines.
+func (a *API) receive(ctx context.Context, c *call) error {
+	q, err := httpkit.ReadStrictQuery(c.r.URL, "offset")
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	offset := number(q, "offset")
+	if !q.Given("offset") {
+		q.Refuse("offset", "is required: the number of lines before the part")
+	}
+	if err := q.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	id, err := httpkit.PathID(c.r, "importId")
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	found, err := a.Store.find(ctx, c.IntegrationID, id)
+	switch {
+	case err != nil:
+		return err
+	case found.State != Open:
+		return problem.ImportClosed(string(found.State))
+	case offset > found.Lines:
+		return problem.OffsetMismatch(found.Lines)
+	}
+	coding := c.r.Header.Get("Content-Encoding")
+	if coding == "" && c.r.ContentLength > MaxPartBytes {
+		return errTooManyBytes
+	}
+	memory := plainMemory
+	if coding == "zstd" {
+		memory = zstdMemory
+	}
+	release, err := a.Reserve(c.IntegrationID, memory)
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	defer release()
+	// What does not support deadlines (a recorder in a test) is not slow either.
+	connection, now := http.NewResponseController(c.w), time.Now() //nolint:forbidigo // the clock of the connection
+	_ = connection.SetReadDeadline(now.Add(receiveTime))
+	_ = connection.SetWriteDeadline(now.Add(answerTime))
+
+	next, err := a.spool(c, found, offset, coding) //nolint:contextcheck // the body has more time than the answer
+	if err != nil {
+		return err
+	}
+	a.Wake()
+	c.w.Header().Set("Next-Offset", strconv.FormatInt(next, 10))
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// spool stores the lines of a part, or recognizes a part that is stored already. It returns the next offset.
+func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, error) {
+	unpacked, err := unpack(coding, c.r.Body)
+	if err != nil {
+		return 0, broken(err, offset)
+	}
+	defer unpacked.Close() //nolint:errcheck // it was only read from
+	p := newPart(unpacked, offset)
+	if offset < i.Lines {
+		return a.recognize(c, i, p)
+	}
+	for {
+		chunk, err := p.next()
+		if errors.Is(err, io.EOF) {
+			return p.before + p.count, nil
+		}
+		if err != nil {
+			return 0, broken(err, chunk.first)
+		}
+		// One time-out for each chunk: the client may be slow.
+		ctx, cancel := a.WithTimeout(c.r.Context())
+		stored, err := a.Store.append(ctx, i.ID, &chunk, p)
+		cancel()
+		if err != nil {
+			return 0, err
+		}
+		if !stored {
+			return 0, a.refusal(c, i.ID)
+		}
+		if chunk.last {
+			return p.before + p.count, nil
+		}
+		a.Wake()
+	}
+}
+
+// refusal says why a chunk was not stored: another request has changed the import.
+func (a *API) refusal(c *call, id uuid.UUID) error {
+	ctx, cancel := a.WithTimeout(c.r.Context())
+	defer cancel()
+	i, err := a.Store.find(ctx, c.IntegrationID, id)
+	switch {
+	case err != nil:
+		return err
+	case i.State != Open:
+		return problem.ImportClosed(string(i.State))
+	default:
+		return problem.OffsetMismatch(i.Lines)
+	}
+}
+
+// recognize compares a part with the one that is stored at its offset.
+func (a *API) recognize(c *call, i Import, p *part) (int64, error) {
+	ctx, cancel := a.WithTimeout(c.r.Context())
+	defer cancel()
+	lines, sum, err := a.Store.stored(ctx, i.ID, p.before)
+	switch {
+	case err != nil:
+		return 0, err
+	case lines == 0:
+		return 0, problem.OffsetMismatch(i.Lines)
+	}
+	for {
+		if _, err := p.next(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return 0, broken(err, i.Lines)
+		}
+	}
+	if !bytes.Equal(sum, p.sum()) {
+		return 0, problem.OffsetMismatch(i.Lines)
+	}
+	return p.before + lines, nil
+}
+
+// broken says why a body could not be read. The lines before next are stored.
+func broken(err error, next int64) error {
+	p, ok := errors.AsType[*problem.Error](err)
+	switch {
+	case ok:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p = problem.RequestTimeout().WithCause(err)
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), isZstd(err):
+		p = problem.MalformedBody("The request body is not valid in its Content-Encoding.").WithCause(err)
+	default:
+		p = problem.MalformedBody("The request body ended early.").WithCause(err)
+	}
+	c := *p
+	c.Offset = &next
+	return &c
+}
+
+// isZstd reports whether an error is about the content of a zstd body.
+func isZstd(err error) bool {
+	for _, known := range []error{
+		zstd.ErrMagicMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrWindowSizeTooSmall, zstd.ErrDecoderSizeExceeded,
+		zstd.ErrUnknownDictionary, zstd.ErrFrameSizeExceeded, zstd.ErrFrameSizeMismatch, zstd.ErrCRCMismatch,
+		zstd.ErrBlockTooSmall, zstd.ErrCompressedSizeTooBig, zstd.ErrReservedBlockType, zstd.ErrUnexpectedBlockSize,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}

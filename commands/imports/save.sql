@@ -1,0 +1,35 @@
+-- Saves the outcomes of a chunk, if the worker still holds the lease. $1: import; $2: chunk; $3: worker; $4: body; $5: results; $6: lines
+-- without outcome; $7: failed lines; $8: turn of the next visit, NULL to keep the lease; $9: length of the lease; $10 to $15: new
+-- outcomes; $16: lines that wait no longer; $17, $18, $19: lines that wait from now on, their comments and parents; $20: how long the
+-- import rests, because its limit is used up.
+WITH c AS (
+    UPDATE import_chunks SET body = $4, results = $5, unsettled = $6, failed = $7, turn = coalesce($8, turn),
+        holder = CASE WHEN $8::bigint IS NULL THEN holder END, leased_until = now() + $9::interval
+    WHERE import_id = $1 AND first_line = $2 AND holder = $3
+    RETURNING import_id, first_line
+), gone AS (
+    DELETE FROM import_waiting AS w USING c
+    WHERE w.import_id = c.import_id AND w.first_line = c.first_line AND w.line = ANY ($16::bigint[])
+    RETURNING w.line
+), come AS (
+    INSERT INTO import_waiting (import_id, first_line, line, post_id, parent_post_id)
+    SELECT c.import_id, c.first_line, w.line, w.post_id, w.parent_post_id
+    FROM c, unnest($17::bigint[], $18::uuid[], $19::uuid[]) AS w (line, post_id, parent_post_id)
+    RETURNING line
+)
+UPDATE imports AS i SET created = i.created + $10, updated = i.updated + $11, unchanged = i.unchanged + $12,
+    replayed = i.replayed + $13, failed = i.failed + $14, parent_missing = i.parent_missing + $15,
+    waiting = i.waiting + (SELECT count(*) FROM come) - (SELECT count(*) FROM gone),
+    progress = i.progress + n.settled, worked_at = now(), changed_at = CASE WHEN n.settled > 0 THEN now() ELSE i.changed_at END,
+    resume_at = CASE WHEN $20::interval IS NULL THEN i.resume_at ELSE now() + $20::interval END,
+    rate = CASE WHEN n.measure THEN (n.total - i.measured_lines) / extract(epoch FROM now() - i.measured_at) ELSE i.rate END,
+    measured_lines = CASE WHEN n.measure THEN n.total ELSE i.measured_lines END,
+    measured_at = CASE WHEN n.measure THEN now() ELSE i.measured_at END
+FROM c, LATERAL (
+    SELECT $10::bigint + $11 + $12 + $13 + $14 AS settled,
+           i2.created + i2.updated + i2.unchanged + i2.replayed + i2.failed + $10 + $11 + $12 + $13 + $14 AS total,
+           i2.measured_at < now() - interval '3 seconds' AS measure
+    FROM imports AS i2 WHERE i2.import_id = c.import_id
+) AS n
+WHERE i.import_id = c.import_id
+RETURNING i.state

@@ -1,0 +1,211 @@
+package imports
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"novelgate/internal/problem"
+)
+
+// Limits of a part.
+const (
+	MaxPartLines = 10_000
+	MaxPartBytes = 16 << 20 // unpacked
+)
+
+// Limits of a chunk. A transaction that stores one is short: readers of the log wait for it.
+const (
+	chunkLines = 1_000
+	chunkBytes = 1 << 20
+)
+
+// maxWindow bounds the memory of a zstd decoder. It is the largest window that a decoder must support (RFC 8878).
+const maxWindow = 8 << 20
+
+// Memory that a part takes while it is received, in bytes: its chunk, and what its decoder needs.
+const (
+	plainMemory = 2*chunkBytes + 2*maxLine
+	zstdMemory  = plainMemory + maxWindow
+)
+
+var errTooManyBytes = problem.PayloadTooLarge(MaxPartBytes).WithDetail(
+	fmt.Sprintf("A part has at most %d bytes of unpacked lines.", MaxPartBytes))
+
+var errTooManyLines = problem.PayloadTooLarge(MaxPartBytes).WithDetail(
+	fmt.Sprintf("A part has at most %d lines.", MaxPartLines))
+
+// unpack returns a reader of the unpacked body in a content coding.
+func unpack(coding string, body io.Reader) (unpacked io.ReadCloser, err error) {
+	switch strings.ToLower(strings.TrimSpace(coding)) {
+	case "", "identity":
+		return io.NopCloser(body), nil
+	case "gzip", "x-gzip":
+		return gzip.NewReader(body)
+	case "zstd":
+		decoder, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return decoder.IOReadCloser(), nil
+	default:
+		return nil, errCoding
+	}
+}
+
+// errCoding refuses an unknown content coding.
+var errCoding = (&problem.Error{Code: problem.CodeUnsupportedMediaType}).WithDetail(
+	"The Content-Encoding must be gzip or zstd, or absent.")
+
+// part reads the lines of a part, chunk by chunk.
+type part struct {
+	lines  *LineReader
+	hashed *hashed
+	before int64 // lines of the import before the part
+
+	count   int64 // lines read
+	pending []byte
+	more    bool // pending is a line that begins the next chunk
+}
+
+// hashed reads up to MaxPartBytes, and hashes them.
+type hashed struct {
+	from io.Reader
+	left int
+	sum  hash.Hash
+}
+
+func (h *hashed) Read(p []byte) (int, error) {
+	n, err := h.from.Read(p[:min(len(p), h.left+1)])
+	if h.left -= n; h.left < 0 {
+		return 0, errTooManyBytes
+	}
+	h.sum.Write(p[:n])
+	return n, err
+}
+
+func newPart(unpacked io.Reader, before int64) *part {
+	h := &hashed{from: unpacked, left: MaxPartBytes, sum: sha256.New()}
+	return &part{lines: NewLineReader(h), hashed: h, before: before}
+}
+
+// chunk is some consecutive lines of an import.
+type chunk struct {
+	first   int64 // lines of the import before it
+	lines   [][]byte
+	ordered bool
+	last    bool // of its part
+}
+
+// next returns the next chunk; io.EOF behind the last one. A part without lines has none.
+func (p *part) next() (chunk, error) {
+	c := chunk{first: p.before + p.count}
+	size := 0
+	for {
+		line := p.pending
+		if !p.more {
+			var err error
+			line, err = p.lines.Next()
+			if errors.Is(err, io.EOF) {
+				c.last = true
+				if len(c.lines) == 0 {
+					return c, io.EOF
+				}
+				return c, nil
+			}
+			if err != nil {
+				return c, err
+			}
+		}
+		p.more = false
+		if len(c.lines) == chunkLines || len(c.lines) > 0 && size+len(line) > chunkBytes {
+			p.pending, p.more = line, true
+			return c, nil
+		}
+		if p.count == MaxPartLines {
+			return c, errTooManyLines
+		}
+		p.count++
+		size += len(line) + 1
+		c.lines = append(c.lines, line)
+		c.ordered = c.ordered || bytes.Contains(line, []byte(`"novels"`))
+	}
+}
+
+// LineReader reads lines.
+type LineReader struct{ from *bufio.Reader }
+
+// NewLineReader returns a LineReader.
+func NewLineReader(from io.Reader) *LineReader {
+	return &LineReader{bufio.NewReaderSize(from, maxLine+2)}
+}
+
+var byteOrderMark = []byte("\ufeff")
+
+// Next returns the next line, without its end and a byte order mark, or io.EOF. A line that is too long is cut, and
+// still is too long.
+func (r *LineReader) Next() ([]byte, error) {
+	line, err := r.from.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		kept := bytes.Clone(line[:maxLine+1])
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = r.from.ReadSlice('\n')
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err //nolint:wrapcheck // the caller tells them apart
+		}
+		return kept, nil
+	case errors.Is(err, io.EOF) && len(line) > 0: // the last line has no end
+	case err != nil:
+		return nil, err //nolint:wrapcheck // as above
+	}
+	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+	return bytes.Clone(bytes.TrimPrefix(line, byteOrderMark)), nil
+}
+
+// sum returns the SHA-256 of all lines, once they have been read.
+func (p *part) sum() []byte { return p.hashed.sum.Sum(nil) }
+
+// The coders of chunks. They are safe for concurrent use.
+var (
+	packer = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true),
+		zstd.WithEncoderConcurrency(1)))
+	unpacker = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true)))
+)
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return value
+}
+
+// packLines returns lines as zstd of NDJSON.
+func packLines(lines [][]byte) []byte {
+	if len(lines) == 0 {
+		return []byte{}
+	}
+	return packer.EncodeAll(append(bytes.Join(lines, []byte("\n")), '\n'), nil)
+}
+
+// unpackLines is the inverse of packLines.
+func unpackLines(packed []byte) ([][]byte, error) {
+	if len(packed) == 0 {
+		return nil, nil
+	}
+	plain, err := unpacker.DecodeAll(packed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("unpack lines: %w", err)
+	}
+	return bytes.Split(bytes.TrimSuffix(plain, []byte("\n")), []byte("\n")), nil
+}

@@ -1,0 +1,255 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/problem"
+)
+
+// State of an import.
+type State string
+
+// States. The last three are final.
+const (
+	Open       State = "open"       // takes lines
+	Processing State = "processing" // complete, and lines have no outcome yet
+	Completed  State = "completed"
+	Cancelled  State = "cancelled"
+	Abandoned  State = "failed" // without any change for the retention time
+)
+
+// Import is an import as its partner sees it.
+type Import struct {
+	ID            uuid.UUID `json:"importId"`
+	State         State     `json:"state"`
+	Lines         int64     `json:"lines"` // and so the offset of the next part
+	Created       int64     `json:"created"`
+	Updated       int64     `json:"updated"`
+	Unchanged     int64     `json:"unchanged"`
+	Replayed      int64     `json:"replayed"`
+	Failed        int64     `json:"failed"`
+	Waiting       int64     `json:"waiting"`
+	Pending       int64     `json:"pending"`
+	ParentMissing int64     `json:"parentMissing"`
+	// LinesPerSecond is the rate as measured last, SecondsLeft an estimate from it; nil without a rate.
+	LinesPerSecond float64    `json:"linesPerSecond"`
+	SecondsLeft    *int64     `json:"secondsLeft"`
+	OpenedAt       time.Time  `json:"openedAt"`
+	EndedAt        *time.Time `json:"endedAt"`
+	// PurgedAt is when its lines and results were deleted.
+	PurgedAt *time.Time `json:"purgedAt"`
+}
+
+// Store is the imports and their spool in the database.
+type Store struct{ Pool *pgxpool.Pool }
+
+const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing, rate,
+opened_at, ended_at, purged_at`
+
+func scanImport(row pgx.CollectableRow) (i Import, err error) {
+	err = row.Scan(&i.ID, &i.State, &i.Lines, &i.Created, &i.Updated, &i.Unchanged, &i.Replayed, &i.Failed, &i.Waiting,
+		&i.ParentMissing, &i.LinesPerSecond, &i.OpenedAt, &i.EndedAt, &i.PurgedAt)
+	i.Pending = i.Lines - i.Created - i.Updated - i.Unchanged - i.Replayed - i.Failed - i.Waiting
+	i.OpenedAt = i.OpenedAt.UTC()
+	for _, t := range []*time.Time{i.EndedAt, i.PurgedAt} {
+		if t != nil {
+			*t = t.UTC()
+		}
+	}
+	switch {
+	case i.EndedAt != nil || i.Pending == 0:
+		i.LinesPerSecond = 0
+	case i.LinesPerSecond > 0:
+		left := int64(float64(i.Pending)/i.LinesPerSecond) + 1
+		i.SecondsLeft = &left
+	}
+	return i, err
+}
+
+// one runs a statement that returns an import, and fails with pgx.ErrNoRows when it returns none.
+func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Import, error) {
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return Import{}, fmt.Errorf("%s: %w", what, err)
+	}
+	i, err := pgx.CollectExactlyOneRow(rows, scanImport)
+	if err != nil {
+		return Import{}, fmt.Errorf("%s: %w", what, err)
+	}
+	return i, nil
+}
+
+// maxUnfinished is how many imports of an integration may be open or in processing.
+const maxUnfinished = 20
+
+var errTooMany = problem.Conflict(fmt.Sprintf(
+	"%d imports of this integration are not finished. Complete or cancel one of them.", maxUnfinished))
+
+const (
+	openSQL = `INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state)
+SELECT $1, $2, $3, $4, 'open'
+WHERE (SELECT count(*) FROM imports WHERE integration_id = $2 AND ended_at IS NULL) < $5
+ON CONFLICT (integration_id, idempotency_key) DO NOTHING
+RETURNING ` + importColumns
+	openedSQL = `SELECT ` + importColumns + ` FROM imports WHERE integration_id = $1 AND idempotency_key = $2`
+)
+
+// open creates an import, or returns the one that the key has opened before.
+func (s *Store) open(ctx context.Context, integration, keyID uuid.UUID, key string) (
+	i Import, replayed bool, err error,
+) {
+	i, err = s.one(ctx, "find import", openedSQL, integration, key)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return i, err == nil, err
+	}
+	i, err = s.one(ctx, "open import", openSQL, uuid.Must(uuid.NewV7()), integration, key, keyID, maxUnfinished)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return i, false, err
+	}
+	i, err = s.one(ctx, "find import", openedSQL, integration, key) // a concurrent request has opened it
+	if errors.Is(err, pgx.ErrNoRows) {
+		return i, false, errTooMany
+	}
+	return i, err == nil, err
+}
+
+// errNoImport refuses an identifier that is unknown, or of another integration.
+var errNoImport = problem.NotFound().WithDetail("This integration has no such import.")
+
+// find returns an import of an integration.
+func (s *Store) find(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+	i, err := s.one(ctx, "find import",
+		`SELECT `+importColumns+` FROM imports WHERE import_id = $1 AND integration_id = $2`, id, integration)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return i, errNoImport
+	}
+	return i, err
+}
+
+const listSQL = `SELECT ` + importColumns + ` FROM imports
+WHERE integration_id = $1 AND (opened_at, import_id) < ($2, $3) AND ($4 = '' OR state = $4)
+ORDER BY opened_at DESC, import_id DESC LIMIT $5`
+
+// list returns imports of an integration before a place, newest first.
+func (s *Store) list(
+	ctx context.Context, integration uuid.UUID, before time.Time, beforeID uuid.UUID, state string, limit int,
+) ([]Import, error) {
+	rows, err := s.Pool.Query(ctx, listSQL, integration, before, beforeID, state, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list imports: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanImport)
+	if err != nil {
+		return nil, fmt.Errorf("list imports: %w", err)
+	}
+	return found, nil
+}
+
+const (
+	completeSQL = `UPDATE imports SET state = CASE WHEN lines = 0 THEN 'completed' ELSE 'processing' END, changed_at = now(),
+    ended_at = CASE WHEN lines = 0 THEN now() END
+WHERE import_id = $1 AND state = 'open' RETURNING ` + importColumns
+	cancelSQL = `UPDATE imports SET state = 'cancelled', changed_at = now(), ended_at = now()
+WHERE import_id = $1 AND state IN ('open', 'processing') RETURNING ` + importColumns
+)
+
+// complete ends the taking of lines. It is idempotent.
+func (s *Store) complete(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+	return s.move(ctx, integration, id, completeSQL, Processing, Completed)
+}
+
+// cancel ends the execution of lines. It is idempotent.
+func (s *Store) cancel(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+	return s.move(ctx, integration, id, cancelSQL, Cancelled)
+}
+
+func (s *Store) move(ctx context.Context, integration, id uuid.UUID, sql string, reached ...State) (Import, error) {
+	if i, err := s.find(ctx, integration, id); err != nil {
+		return i, err
+	}
+	i, err := s.one(ctx, "change import", sql, id)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return i, err
+	}
+	if i, err = s.find(ctx, integration, id); err != nil {
+		return i, err
+	}
+	for _, state := range reached {
+		if i.State == state {
+			return i, nil
+		}
+	}
+	return i, problem.ImportClosed(string(i.State))
+}
+
+// appendSQL stores a chunk in one short transaction. $1: import; $2: lines before it; $3: lines; $4: whether it is
+// ordered; $5: body; $6, $7, $8: offset, lines and SHA-256 of a part that ends with the chunk, or NULL.
+const appendSQL = `WITH i AS (
+    UPDATE imports SET lines = lines + $3, changed_at = now() WHERE import_id = $1 AND lines = $2 AND state = 'open'
+    RETURNING import_id
+), c AS (
+    INSERT INTO import_chunks (import_id, first_line, lines, turn, unsettled, ordered, body)
+    SELECT import_id, $2, $3, $2, $3, $4, $5 FROM i
+), p AS (
+    INSERT INTO import_parts (import_id, first_line, lines, sha256)
+    SELECT import_id, $6, $7, $8 FROM i WHERE $8::bytea IS NOT NULL
+)
+SELECT count(*) FROM i`
+
+// append stores a chunk of a part, and with the last one that the part is stored. It is false when the import has
+// another number of lines or takes none.
+func (s *Store) append(ctx context.Context, id uuid.UUID, c *chunk, part *part) (bool, error) {
+	var sum []byte
+	if c.last {
+		sum = part.sum()
+	}
+	var stored int
+	err := s.Pool.QueryRow(ctx, appendSQL, id, c.first, len(c.lines), c.ordered, packLines(c.lines), part.before,
+		part.count, sum).Scan(&stored)
+	if err != nil {
+		return false, fmt.Errorf("store lines: %w", err)
+	}
+	return stored == 1, nil
+}
+
+const partSQL = `SELECT lines, sha256 FROM import_parts WHERE import_id = $1 AND first_line = $2`
+
+// stored returns the number of lines and the SHA-256 of a part that was stored completely; 0 when there is none.
+func (s *Store) stored(ctx context.Context, id uuid.UUID, offset int64) (lines int64, sum []byte, err error) {
+	err = s.Pool.QueryRow(ctx, partSQL, id, offset).Scan(&lines, &sum)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil, fmt.Errorf("find part: %w", err)
+	}
+	return lines, sum, nil
+}
+
+// page is a chunk for listings.
+type page struct {
+	first         int64
+	body, results []byte
+}
+
+const pageSQL = `SELECT first_line, CASE WHEN $3 THEN body ELSE '' END, results FROM import_chunks
+WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $5 AND (NOT $4 OR failed > 0)
+ORDER BY first_line LIMIT 1`
+
+// page returns the first chunk, from one on, that has lines behind after; with failed, one with failed lines.
+func (s *Store) page(ctx context.Context, id uuid.UUID, after, from int64, body, failed bool) (
+	p page, ok bool, err error,
+) {
+	err = s.Pool.QueryRow(ctx, pageSQL, id, after, body, failed, from).Scan(&p.first, &p.body, &p.results)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return p, false, nil
+	}
+	if err != nil {
+		return p, false, fmt.Errorf("read results: %w", err)
+	}
+	return p, true, nil
+}

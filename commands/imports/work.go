@@ -1,0 +1,343 @@
+package imports
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// lease is how long a worker may be silent before another one takes its chunk.
+const lease = 10 * time.Second
+
+// submitTime is how long after the last save a worker submits lines. What it has submitted by then ends before its
+// lease does, so no line is executed behind the back of who takes the chunk next, such as an erasure.
+const submitTime = lease / 2
+
+var (
+	//go:embed claim.sql
+	claimSQL string
+	//go:embed save.sql
+	saveSQL string
+	//go:embed visit.sql
+	visitSQL string
+	//go:embed advance.sql
+	advanceSQL string
+)
+
+// errLeaseLost ends a visit: another worker has taken the chunk.
+var errLeaseLost = errors.New("the lease of the chunk has expired")
+
+// visit is a chunk in the hands of a worker.
+type visit struct {
+	importID, integrationID, keyID uuid.UUID
+	first, turn, round             int64
+	final                          bool
+	receivedAt                     time.Time
+	canPost, canCreate, review     bool
+	perMinute                      int
+
+	lines   [][]byte               // empty once stored
+	results map[int][]byte         // by index in lines
+	waiting map[int]*waiter        // lines that wait, by index
+	stored  map[uuid.UUID]struct{} // comments known to be on record
+	failed  map[int]struct{}       // of results
+
+	// since the last save
+	fresh    counts
+	gone     []int64 // lines in import_waiting that wait no longer
+	leasedAt time.Time
+}
+
+// waiter is a reply that waits.
+type waiter struct {
+	post, parent uuid.UUID
+	ready        bool
+	saved        bool // in import_waiting
+}
+
+// number returns the number of a line in the import, from 1.
+func (v *visit) number(index int) int64 { return v.first + int64(index) + 1 }
+
+// requestID is the request id of the events of a line. It tells an attempt at this line from any other delivery of its
+// key.
+func (v *visit) requestID(index int) string { return requestID(v.importID, v.number(index)) }
+
+// requestPrefix begins the request ids of lines.
+const requestPrefix = "import/"
+
+func requestID(id uuid.UUID, line int64) string {
+	return fmt.Sprintf("%s%s/%d", requestPrefix, id, line)
+}
+
+// claim leases a chunk for a worker; nil when there is none.
+func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*visit, error) {
+	v := &visit{
+		leasedAt: now, results: map[int][]byte{}, waiting: map[int]*waiter{}, failed: map[int]struct{}{},
+		stored: map[uuid.UUID]struct{}{},
+	}
+	err := s.Pool.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.first, &v.turn, &v.receivedAt,
+		&v.integrationID, &v.keyID, &v.round, &v.final, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // said above
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease a chunk: %w", err)
+	}
+	if err := s.loadWaiting(ctx, v); err != nil {
+		return nil, err
+	}
+	if v.idle() {
+		return v, nil
+	}
+	return v, s.load(ctx, v)
+}
+
+// idle reports whether all lines of the chunk that have no outcome go on waiting.
+func (v *visit) idle() bool {
+	for _, w := range v.waiting {
+		if w.ready {
+			return false
+		}
+	}
+	return v.turn >= turns
+}
+
+const loadSQL = `SELECT body, results FROM import_chunks WHERE import_id = $1 AND first_line = $2`
+
+// load reads the lines, and the outcomes that were saved before.
+func (s *Store) load(ctx context.Context, v *visit) error {
+	var body, packed []byte
+	if err := s.Pool.QueryRow(ctx, loadSQL, v.importID, v.first).Scan(&body, &packed); err != nil {
+		return fmt.Errorf("read a chunk: %w", err)
+	}
+	lines, err := unpackLines(body)
+	if err != nil {
+		return err
+	}
+	v.lines = lines
+	saved, err := unpackLines(packed)
+	if err != nil {
+		return err
+	}
+	for _, encoded := range saved {
+		r, err := decodeResult(encoded)
+		if err != nil {
+			return err
+		}
+		index := int(r.Line - v.first - 1)
+		v.results[index] = encoded
+		if r.Status == Failed {
+			v.failed[index] = struct{}{}
+		}
+	}
+	return nil
+}
+
+func (s *Store) loadWaiting(ctx context.Context, v *visit) error {
+	rows, err := s.Pool.Query(ctx, visitSQL, v.importID, v.first, v.final)
+	if err != nil {
+		return fmt.Errorf("read waiting lines: %w", err)
+	}
+	var line int64
+	w := waiter{saved: true}
+	var parent uuid.NullUUID
+	_, err = pgx.ForEachRow(rows, []any{&line, &w.post, &parent, &w.ready}, func() error {
+		w.parent = parent.UUID
+		waiting := w
+		v.waiting[int(line-v.first-1)] = &waiting
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read waiting lines: %w", err)
+	}
+	return nil
+}
+
+// due returns the lines to execute, in order. Replies whose parent has been stored in this visit are ready.
+func (v *visit) due() []int {
+	var due []int
+	for index := range v.lines {
+		if _, settled := v.results[index]; settled {
+			continue
+		}
+		w := v.waiting[index]
+		if w != nil && !w.ready {
+			_, w.ready = v.stored[w.parent]
+		}
+		if w == nil || w.ready {
+			due = append(due, index)
+		}
+	}
+	return due
+}
+
+// settle records the outcome of a line. The words of a line that was stored are not needed any more.
+func (v *visit) settle(index int, r *Result) error {
+	encoded, err := r.encode()
+	if err != nil {
+		return err
+	}
+	v.results[index] = encoded
+	v.fresh.add(r)
+	if r.Status == Failed {
+		v.failed[index] = struct{}{}
+	} else {
+		v.lines[index] = nil
+	}
+	if r.PostID != uuid.Nil {
+		v.stored[r.PostID] = struct{}{}
+	}
+	if w := v.waiting[index]; w != nil {
+		delete(v.waiting, index)
+		if w.saved {
+			v.gone = append(v.gone, v.number(index))
+		}
+	}
+	return nil
+}
+
+// turns is 2^40: more than the lines of an import. See import_chunks.turn.
+const turns = 1 << 40
+
+// nextTurn is the place of the chunk in the next round, which goes from the end to the beginning if its number is odd.
+func (v *visit) nextTurn() int64 {
+	next := v.round + 1
+	if next%2 == 1 {
+		return next*turns + turns - 1 - v.first
+	}
+	return next*turns + v.first
+}
+
+const releaseSQL = `UPDATE import_chunks SET turn = $4, holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3`
+
+// release gives an idle chunk back.
+func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
+	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.first, worker, v.nextTurn()); err != nil {
+		return fmt.Errorf("give a chunk back: %w", err)
+	}
+	return nil
+}
+
+// save stores the outcomes since the last save and renews the lease, or, at the end of the visit, gives it back. The
+// import rests for a time if its limit is used up. It returns the state of the import.
+func (s *Store) save(
+	ctx context.Context, v *visit, worker uuid.UUID, now time.Time, end bool, rest time.Duration,
+) (state State, err error) {
+	turn := v.turn // to be continued
+	if len(v.results)+len(v.waiting) == len(v.lines) {
+		turn = v.nextTurn()
+	}
+	var next *int64
+	if end {
+		next = &turn
+	}
+	var resting *time.Duration
+	if rest > 0 {
+		resting = &rest
+	}
+	var lines []int64
+	var posts, parents []uuid.UUID
+	for index, w := range v.waiting {
+		if w.saved {
+			continue
+		}
+		w.saved = true // or the visit is over
+		lines, posts, parents = append(lines, v.number(index)), append(posts, w.post), append(parents, w.parent)
+	}
+	results := make([][]byte, 0, len(v.results))
+	for index := range v.lines {
+		if encoded, ok := v.results[index]; ok {
+			results = append(results, encoded)
+		}
+	}
+	f := v.fresh
+	err = s.Pool.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), packLines(results),
+		len(v.lines)-len(v.results), len(v.failed), next, lease, f.created, f.updated, f.unchanged, f.replayed, f.failed,
+		f.parentMissing, v.gone, lines, posts, parents, resting).Scan(&state)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", errLeaseLost
+	}
+	if err != nil {
+		return "", fmt.Errorf("save outcomes: %w", err)
+	}
+	v.fresh, v.gone, v.leasedAt = counts{}, nil, now
+	return state, nil
+}
+
+const stuckSQL = `SELECT import_id FROM imports AS i
+WHERE state = 'processing' AND final AND progress = 0
+  AND EXISTS (SELECT FROM import_chunks AS c WHERE c.import_id = i.import_id AND c.unsettled > 0)
+  AND NOT EXISTS (SELECT FROM import_chunks AS c WHERE c.import_id = i.import_id AND c.unsettled > 0
+      AND c.turn < (i.round + 1) * 1099511627776)`
+
+// advance begins the next rounds of imports, and ends imports that are done. It is false when there was none.
+func (s *Store) advance(ctx context.Context) (bool, error) {
+	advanced, err := s.Pool.Exec(ctx, advanceSQL)
+	if err != nil {
+		return false, fmt.Errorf("advance imports: %w", err)
+	}
+	rows, err := s.Pool.Query(ctx, stuckSQL)
+	if err != nil {
+		return false, fmt.Errorf("find circles of replies: %w", err)
+	}
+	stuck, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return false, fmt.Errorf("find circles of replies: %w", err)
+	}
+	for _, id := range stuck {
+		if err := s.breakCircle(ctx, id); err != nil {
+			return false, err
+		}
+	}
+	return advanced.RowsAffected() > 0 || len(stuck) > 0, nil
+}
+
+const (
+	// ancestorsSQL follows the first waiting line of an import up to the comment that closes the circle. UNION ends it.
+	ancestorsSQL = `WITH RECURSIVE up AS (
+    (SELECT line, post_id, parent_post_id FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT 1)
+    UNION
+    SELECT w.line, w.post_id, w.parent_post_id FROM up JOIN import_waiting AS w
+        ON w.import_id = $1 AND w.post_id = up.parent_post_id
+)
+SELECT line, post_id, parent_post_id FROM up`
+	freeSQL = `WITH w AS (
+    UPDATE import_waiting SET parent_post_id = NULL WHERE import_id = $1 AND line = $2 AND parent_post_id IS NOT NULL
+    RETURNING import_id
+)
+UPDATE imports AS i SET progress = 1 FROM w WHERE i.import_id = w.import_id`
+)
+
+// breakCircle lets the first line of a circle of replies wait no longer.
+func (s *Store) breakCircle(ctx context.Context, id uuid.UUID) error {
+	rows, err := s.Pool.Query(ctx, ancestorsSQL, id)
+	if err != nil {
+		return fmt.Errorf("find a circle of replies: %w", err)
+	}
+	type reply struct {
+		Line   int64
+		Post   uuid.UUID
+		Parent uuid.NullUUID
+	}
+	up, err := pgx.CollectRows(rows, pgx.RowToStructByPos[reply])
+	if err != nil {
+		return fmt.Errorf("find a circle of replies: %w", err)
+	}
+	if len(up) == 0 || !up[len(up)-1].Parent.Valid {
+		return nil // another worker has broken it
+	}
+	// The last ancestor answers the one that begins the circle.
+	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
+	circle := up[max(begin, 0):]
+	first := slices.MinFunc(circle, func(a, b reply) int { return int(a.Line - b.Line) })
+	if _, err := s.Pool.Exec(ctx, freeSQL, id, first.Line); err != nil {
+		return fmt.Errorf("break a circle of replies: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
+	"novelgate/events"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+)
+
+// Committer executes commands: a *committer.Committer.
+type Committer interface {
+	Submit(ctx context.Context, cmd committer.Command) (committer.Submitted, error)
+}
+
+// Limiter counts lines per minute: a *ratelimit.Limiter.
+type Limiter interface {
+	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
+		error)
+}
+
+// Worker executes the lines of imports. Its fields are set before Run.
+type Worker struct {
+	Store     *Store
+	Committer Committer
+	Limiter   Limiter
+	Addresses httpkit.Addresses
+	Problem   func(error) *problem.Error // what an error of a command means to a partner
+	Retention time.Duration              // of lines and results after the end of an import, and of an idle import
+	Now       func() time.Time
+	Logger    *slog.Logger
+	Metrics   *Metrics
+
+	wake chan struct{} // see Wake
+}
+
+// How a worker spends its time.
+const (
+	visits       = 2               // chunks at a time: one is committed while the outcomes of the other are saved
+	idlePause    = time.Second     // between looks for work that another replica has received
+	retryPause   = time.Second     // after a failure of the database, and before lines are tried again
+	saveInterval = 2 * time.Second // between saves of a chunk
+	endTime      = 5 * time.Second // for the last save of a worker that stops
+	purgeEvery   = time.Minute     // at most, between searches for imports whose time is over
+)
+
+// NewWorker returns a Worker without its other fields.
+func NewWorker(store *Store) *Worker { return &Worker{Store: store, wake: make(chan struct{}, visits)} }
+
+// Wake tells the worker that there may be work. It does not block.
+func (w *Worker) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run executes lines until ctx ends. It then saves the outcomes so far and gives its chunks back.
+func (w *Worker) Run(ctx context.Context) {
+	done := make(chan struct{})
+	pace := newPace(w.Store.Pool, w.Now)
+	for range visits {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			w.work(ctx, uuid.New(), pace)
+		}()
+	}
+	w.purge(ctx)
+	for range visits {
+		<-done
+	}
+}
+
+func (w *Worker) purge(ctx context.Context) {
+	for {
+		if err := w.Store.purge(ctx, w.Retention); err != nil && ctx.Err() == nil {
+			w.Logger.WarnContext(ctx, "imports whose time is over are not deleted yet", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(purgeEvery, w.Retention/4)):
+		}
+	}
+}
+
+// work visits chunks, one at a time.
+func (w *Worker) work(ctx context.Context, id uuid.UUID, pace *pace) {
+	for ctx.Err() == nil {
+		found, err := w.step(ctx, id, pace)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			w.Logger.WarnContext(ctx, "lines of imports are not executed at present", slog.Any("error", err))
+			sleep(ctx, retryPause)
+		case !found:
+			select {
+			case <-ctx.Done():
+			case <-w.wake:
+			case <-time.After(idlePause):
+			}
+		}
+	}
+}
+
+// step visits one chunk. It is false when there was none.
+func (w *Worker) step(ctx context.Context, id uuid.UUID, pace *pace) (bool, error) {
+	v, err := w.Store.claim(ctx, id, w.Now())
+	if err != nil {
+		return false, err
+	}
+	if v == nil {
+		return w.Store.advance(ctx)
+	}
+	if v.idle() {
+		return true, w.Store.release(ctx, v, id)
+	}
+	err = w.visit(ctx, v, id, pace)
+	if errors.Is(err, errLeaseLost) {
+		w.Logger.InfoContext(ctx, "another worker has taken a chunk", slog.String("import", v.importID.String()))
+		return true, nil
+	}
+	return true, err
+}
+
+// visit executes the due lines of a chunk.
+func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) error {
+	var rest time.Duration
+	due := v.due()
+	for len(due) > 0 && ctx.Err() == nil && rest == 0 {
+		group := due[:min(len(due), pace.group(ctx))]
+		taken, err := w.Limiter.Take(ctx, v.integrationID, ratelimit.Lines, v.perMinute, len(group))
+		if err != nil {
+			break // the limiter is away, or ctx has ended: to be continued
+		}
+		if taken.Granted < len(group) {
+			rest = max(taken.RetryAfter, time.Second)
+		}
+		group = group[:taken.Granted]
+		began := w.Now()
+		left, err := w.execute(ctx, v, group)
+		if err != nil {
+			return err
+		}
+		if due = due[len(group):]; len(due) == 0 {
+			due = v.due() // replies to what was stored
+		}
+		if len(left) > 0 { // try again, before the lines behind them
+			due = append(left, due...)
+			sleep(ctx, retryPause)
+		}
+		pace.rest(ctx, w.Now().Sub(began))
+		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval && len(due) > 0 {
+			state, err := w.Store.save(ctx, v, id, now, false, 0)
+			if err != nil {
+				return err
+			}
+			if state == Cancelled || state == Abandoned {
+				break
+			}
+		}
+	}
+	// Also when ctx has ended, so that another worker need not wait for the end of the lease.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	_, err := w.Store.save(end, v, id, w.Now(), true, rest)
+	return err
+}
+
+// sent is a line under way.
+type sent struct {
+	index   int
+	line    Line
+	command committer.Submitted
+	err     error // it was not submitted
+}
+
+// execute carries out lines in order, and returns those to try again.
+func (w *Worker) execute(ctx context.Context, v *visit, group []int) (left []int, err error) {
+	under := make([]sent, 0, len(group))
+	for i, index := range group {
+		if w.Now().Sub(v.leasedAt) > submitTime {
+			left = group[i:]
+			break
+		}
+		line, err := ParseLine(v.lines[index], v.receivedAt, v.allowed)
+		if err != nil {
+			r := failure(v.number(index), &line, v.requestID(index), problem.From(err))
+			if err := v.settle(index, &r); err != nil {
+				return nil, err
+			}
+			w.Metrics.lines.WithLabelValues(string(Failed)).Inc()
+			continue
+		}
+		s := sent{index: index, line: line}
+		// Not with ctx: what was submitted is waited for, so that its outcome is saved.
+		s.command, s.err = w.Committer.Submit(context.WithoutCancel(ctx), v.command(index, &line))
+		under = append(under, s)
+	}
+	var again []int
+	for i := range under {
+		retry, err := w.conclude(ctx, v, &under[i])
+		if err != nil {
+			return nil, err
+		}
+		if retry {
+			again = append(again, under[i].index)
+		}
+	}
+	return append(again, left...), nil
+}
+
+// conclude waits for a line, and records its outcome. It is true when the line is to be tried again.
+func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, err error) {
+	var r Result
+	number, id, err := v.number(s.index), v.requestID(s.index), s.err
+	switch {
+	case err != nil:
+	case s.line.Novel != nil:
+		var got committer.NovelResult
+		got, err = s.command.Novel(context.WithoutCancel(ctx))
+		r = novelResult(number, &s.line, id, got, w.Addresses)
+	default:
+		var got committer.PostResult
+		got, err = s.command.Post(context.WithoutCancel(ctx))
+		r = postResult(number, &s.line, id, got, w.Addresses)
+	}
+	switch {
+	case errors.Is(err, committer.ErrParentUnknown):
+		v.waiting[s.index] = &waiter{
+			post:   events.PostID(v.integrationID, s.line.Key),
+			parent: events.PostID(v.integrationID, *s.line.Post.ParentKey),
+		}
+		return false, nil
+	case err != nil:
+		p := w.Problem(err)
+		if p.Code.Retryable() {
+			return true, nil
+		}
+		if p.Code == problem.CodeInternal {
+			w.Logger.ErrorContext(ctx, "a line failed", slog.String("requestId", id), slog.Any("error", err))
+		}
+		r = failure(number, &s.line, id, p)
+	}
+	w.Metrics.lines.WithLabelValues(string(r.Status)).Inc()
+	return false, v.settle(s.index, &r)
+}
+
+// command returns the command of a line.
+func (v *visit) command(index int, line *Line) committer.Command {
+	caller := committer.Caller{
+		IntegrationID: v.integrationID, KeyID: v.keyID, MayCreateNovels: v.canCreate, UnderReview: v.review,
+		Unlimited: true, RequestID: v.requestID(index),
+	}
+	if line.Novel != nil {
+		return committer.NewUpsertNovel(caller, line.Key, line.Novel)
+	}
+	cmd := committer.NewImportPost(caller, line.Key, line.Post)
+	waits := v.waiting[index]
+	cmd.AwaitParent = (waits == nil || !waits.ready) && line.awaitsParent()
+	return cmd
+}
+
+// allowed checks the capability of the integration.
+func (v *visit) allowed(operation ratelimit.Operation) error {
+	if operation == ratelimit.Novels && !v.canCreate {
+		return problem.CapabilityDisabled("This integration lacks the capability to create novels.")
+	}
+	if operation == ratelimit.Posts && !v.canPost {
+		return problem.CapabilityDisabled("This integration lacks the capability of post ingestion.")
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

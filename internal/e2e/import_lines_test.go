@@ -1,0 +1,294 @@
+package e2e_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"novelgate/internal/testdb"
+)
+
+// TestImportRefusesALineAsTheLiveInterfaceDoes sends bad bodies and keys both ways.
+func TestImportRefusesALineAsTheLiveInterfaceDoes(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p := s.NewImporter(t)
+	title, rejected := Unique("Good"), Unique("Rejected")
+	p.Upsert(t, Key(), Fields{"novel": title}).WantNovel(t, 201)
+	p.Upsert(t, Key(), Fields{"novel": rejected}).WantNovel(t, 201)
+	p.Upsert(t, "misused", Fields{"novel": title}).WantNovel(t, 200)
+	s.Moderate(t, "reject", rejected)
+	good := `"uuid":"u","username":"n","novel":"` + title + `","content":`
+	type bad struct{ operation, key, body string }
+	cases := map[string]bad{
+		"missing field":      {"posts", Key(), `{"uuid":"u","novel":"` + title + `","content":"c"}`},
+		"several fields":     {"posts", Key(), `{"uuid":"","username":"","novel":"` + title + `","content":" "}`},
+		"HTML":               {"posts", Key(), `{` + good + `"<b>c</b>"}`},
+		"number for text":    {"posts", Key(), `{` + good + `7}`},
+		"duplicate member":   {"posts", Key(), `{` + good + `"c","content":"d"}`},
+		"wrong case":         {"posts", Key(), `{` + good + `"c","Timestamp":"2020-01-01T00:00:00Z"}`},
+		"invalid UTF-8":      {"posts", Key(), `{` + good + "\"c\xff\"}"},
+		"lone surrogate":     {"posts", Key(), `{` + good + `"\ud800"}`},
+		"NUL":                {"posts", Key(), `{` + good + `"\u0000"}`},
+		"far future":         {"posts", Key(), `{` + good + `"c","timestamp":"2999-01-01T00:00:00Z"}`},
+		"chapter":            {"posts", Key(), `{` + good + `"c","chapterNumber":-1}`},
+		"array":              {"posts", Key(), `[]`},
+		"null":               {"posts", Key(), `null`},
+		"33 KB":              {"posts", Key(), `{` + good + `"` + strings.Repeat("c", 33_000) + `"}`},
+		"rejected title":     {"posts", Key(), `{"uuid":"u","username":"n","novel":"` + rejected + `","content":"c"}`},
+		"rejected novel":     {"novels", Key(), `{"novel":"` + rejected + `"}`},
+		"private cover":      {"novels", Key(), `{"novel":"N","coverUrl":"https://10.0.0.1/c.png"}`},
+		"key with a space":   {"posts", "a key", `{` + good + `"c"}`},
+		"key too long":       {"novels", strings.Repeat("k", 256), `{"novel":"` + title + `"}`},
+		"key with one quote": {"posts", `"k`, `{` + good + `"c"}`},
+		"misused key":        {"novels", "misused", `{"novel":"` + Unique("Other") + `"}`},
+	}
+	var names []string
+	var text strings.Builder
+	for name, c := range cases {
+		names = append(names, name)
+		fmt.Fprintf(&text, "{\"operation\":%q,\"idempotencyKey\":%s,\"body\":%s}\n", c.operation,
+			strings.TrimSpace(string(Fields{"k": c.key}.JSON(t)[5:len(Fields{"k": c.key}.JSON(t))-1])), c.body)
+	}
+	i := p.OpenImport(t)
+	i.Put(t, text.String())
+	ended := i.Finish(t)
+	if ended.Failed != len(cases) {
+		t.Errorf("import %+v, want %d failed", ended, len(cases))
+	}
+	results := i.Results(t, "&status=failed")
+	for n, r := range results {
+		c := cases[names[n]]
+		var live Problem
+		request := p.Request("/api/integrations/"+c.operation, c.key, []byte(c.body))
+		response := s.Send(t, request)
+		response.WantJSON(t, response.Status, &live)
+		got := *r.Problem
+		if got.RequestID != fmt.Sprintf("import/%s/%d", i.ImportID, r.Line) {
+			t.Errorf("%s: request id %q", names[n], got.RequestID)
+		}
+		got.RequestID, live.RequestID = "", ""
+		if live.Code == "invalid_idempotency_key" { // names the header
+			live.Detail = strings.Replace(live.Detail, "The Idempotency-Key header", "The idempotencyKey", 1)
+		}
+		if live.Field == "timestamp" { // says when it was received
+			got.Detail, live.Detail, got.Errors, live.Errors = "", "", nil, nil
+		}
+		if fmt.Sprint(got) != fmt.Sprint(live) {
+			t.Errorf("%s:\nimport %+v\nlive   %+v", names[n], got, live)
+		}
+	}
+	if failed := i.FailedLines(t); failed != text.String() {
+		t.Errorf("the failed lines are not those that were sent\n%.300q\n%.300q", failed, text.String())
+	}
+}
+
+// TestImportOfUnreadableLines: each has an outcome, and the rest is stored.
+func TestImportOfUnreadableLines(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Mixed")
+	line := func(key string) string { return strings.TrimSuffix(PostLine(t, key, Comment(title)), "\n") }
+	lines := []string{
+		"\ufeff" + line("bom"), line("crlf") + "\r", "", "not JSON", `{"operation":"posts"`, `[]`, `{"operation":"other"}`,
+		`{"operation":"posts","idempotencyKey":"k"}`, `{"operation":"posts","idempotencyKey":7,"body":{}}`,
+		`{"operation":"posts","body":{}}`, `{"Operation":"posts"}`, line("trailing") + "x", "\xff\xfe",
+		`{"operation":"posts","idempotencyKey":"twice","idempotencyKey":"twice","body":{}}`,
+		`{"operation":"posts","idempotencyKey":"long","body":{"content":"` + strings.Repeat("x", 70_000) + `"}}`,
+		strings.Replace(line("ignored"), "{", `{"extra":{"a":1,"a":2},`, 1), line("last")[:60],
+	}
+	stored := map[int]string{1: "bom", 2: "crlf", 16: "ignored"}
+	codes := map[int]string{
+		8: "invalid_request", 9: "invalid_idempotency_key", 10: "invalid_idempotency_key", 15: "payload_too_large",
+	}
+	i := p.OpenImport(t)
+	i.Put(t, strings.Join(lines, "\n"))
+	if i.Lines != len(lines) {
+		t.Errorf("%d lines, want %d", i.Lines, len(lines))
+	}
+	ended := i.Finish(t)
+	if ended.Created != len(stored) || ended.Failed != len(lines)-len(stored) {
+		t.Errorf("import %+v", ended)
+	}
+	for n, r := range i.Results(t, "") {
+		if r.Line != n+1 {
+			t.Errorf("outcome %d is of line %d", n, r.Line)
+		}
+		key, ok := stored[r.Line]
+		switch want := codes[r.Line]; {
+		case ok && (r.Status != "created" || r.IdempotencyKey != key):
+			t.Errorf("line %d: %+v", r.Line, r)
+		case !ok && r.Status != "failed":
+			t.Errorf("line %d: %+v", r.Line, r)
+		case want != "" && r.Problem.Code != want, !ok && want == "" && r.Problem.Code != "invalid_request":
+			t.Errorf("line %d: %+v", r.Line, r.Problem)
+		}
+	}
+}
+
+func packed(t testing.TB, coding string, plain []byte) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	writer, err := zstd.NewWriter(&buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if coding == "gzip" {
+		zipper := gzip.NewWriter(&buffer)
+		_, _ = zipper.Write(plain)
+		_ = zipper.Close()
+		return buffer.Bytes()
+	}
+	return writer.EncodeAll(plain, nil)
+}
+
+func TestPartsOfAnImport(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Parts")
+	var first, second strings.Builder
+	for n := range 2_500 {
+		first.WriteString(PostLine(t, fmt.Sprint("a", n), Comment(title)))
+	}
+	second.WriteString(PostLine(t, "b", Comment(title)))
+	i := p.OpenImport(t)
+	put := func(offset int, coding, text string) Response {
+		r := i.Part(offset, text)
+		if coding != "" {
+			r.Body, r.Header = packed(t, coding, []byte(text)), http.Header{"Content-Encoding": {coding}}
+		}
+		return p.Service.Send(t, r)
+	}
+	expect := func(what string, r Response, next string) {
+		t.Helper()
+		if r.Status != http.StatusNoContent || r.Header.Get("Next-Offset") != next {
+			t.Errorf("%s: %d, next offset %q, want %s\n%s", what, r.Status, r.Header.Get("Next-Offset"), next, r.Body)
+		}
+	}
+	mismatch := func(what string, r Response, expected int) {
+		t.Helper()
+		var got struct{ ExpectedOffset *int }
+		r.WantProblem(t, http.StatusConflict, "offset_mismatch")
+		r.WantJSON(t, http.StatusConflict, &got)
+		if got.ExpectedOffset == nil || *got.ExpectedOffset != expected {
+			t.Errorf("%s: %s", what, r.Body)
+		}
+	}
+	mismatch("a gap", put(7, "", second.String()), 0)
+	expect("first part", put(0, "gzip", first.String()), "2500")
+	expect("the same, packed otherwise", put(0, "zstd", first.String()), "2500")
+	expect("second part", put(2500, "zstd", second.String()), "2501")
+	expect("first part again", put(0, "", first.String()), "2500")
+	mismatch("another part", put(0, "", second.String()), 2501)
+	mismatch("a piece of a part", put(1000, "", second.String()), 2501)
+
+	put(2501, "br", "x").WantProblem(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
+	text := i.Part(2501, second.String())
+	text.ContentType = "application/json"
+	p.Service.Send(t, text).WantProblem(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
+	for name, r := range map[string]Request{
+		"offset":   i.Part(-1, "x"),
+		"not gzip": {Header: http.Header{"Content-Encoding": {"gzip"}}, Body: []byte("plain")},
+		"not zstd": {Header: http.Header{"Content-Encoding": {"zstd"}}, Body: []byte("plain")},
+		"cut gzip": {
+			Header: http.Header{"Content-Encoding": {"gzip"}},
+			Body:   packed(t, "gzip", []byte(first.String()))[:300],
+		},
+	} {
+		whole := i.Part(2501, "")
+		if r.Path == "" {
+			whole.Header, whole.Body = r.Header, r.Body
+		} else {
+			whole = r
+		}
+		if response := p.Service.Send(t, whole); response.Status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", name, response.Status, response.Body)
+		}
+	}
+	for _, coding := range []string{"", "gzip", "zstd"} {
+		put(i.Show(t).Lines, coding, strings.Repeat("\n", 10_001)).WantProblem(t, http.StatusRequestEntityTooLarge,
+			"payload_too_large")
+		put(i.Show(t).Lines, coding, strings.Repeat("x", 17<<20)).WantProblem(t, http.StatusRequestEntityTooLarge,
+			"payload_too_large")
+	}
+	if bomb := packed(t, "gzip", bytes.Repeat([]byte{'\n'}, 64<<20)); len(bomb) > 1<<20 {
+		t.Fatal("not a bomb")
+	} else {
+		r := i.Part(i.Show(t).Lines, "")
+		r.Body, r.Header = bomb, http.Header{"Content-Encoding": {"gzip"}}
+		p.Service.Send(t, r).WantProblem(t, http.StatusRequestEntityTooLarge, "payload_too_large")
+	}
+	i.Complete(t)
+	put(0, "", first.String()).WantProblem(t, http.StatusConflict, "import_closed")
+	ended := i.Finish(t)
+	if ended.Created != 2501 {
+		t.Errorf("import %+v", ended)
+	}
+}
+
+func TestImportsBelongToTheirIntegration(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p, other, unable := s.NewImporter(t), s.NewImporter(t), s.NewPartner(t)
+	i := p.OpenImport(t)
+	i.Put(t, PostLine(t, "secret", Comment(Unique("Own"))))
+	for _, r := range []Request{
+		i.request(http.MethodGet, ""), i.request(http.MethodDelete, ""), i.Part(1, "x"),
+		i.request(http.MethodPost, "/complete"), i.request(http.MethodGet, "/results"), i.request(http.MethodGet, "/failed"),
+	} {
+		r.Bearer = other.APIKey
+		s.Send(t, r).WantProblem(t, http.StatusNotFound, "not_found")
+		r.Bearer = unable.APIKey
+		s.Send(t, r).WantProblem(t, http.StatusForbidden, "capability_disabled")
+	}
+	var page struct{ Items []BulkImport }
+	other.Inquire(t, ImportsPath).WantJSON(t, http.StatusOK, &page)
+	if len(page.Items) > 0 {
+		t.Errorf("another integration sees %+v", page.Items)
+	}
+}
+
+func TestImportIsOpenedOnce(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	open := func(key string) Response {
+		return p.Service.Send(t, Request{Method: http.MethodPost, Path: ImportsPath, Bearer: p.APIKey, Key: key})
+	}
+	open("").WantProblem(t, http.StatusBadRequest, "invalid_idempotency_key")
+	var first, again BulkImport
+	open("one").WantJSON(t, http.StatusCreated, &first)
+	response := open("one")
+	response.WantJSON(t, http.StatusOK, &again)
+	response.WantReplayed(t, true, false)
+	if first.ImportID != again.ImportID {
+		t.Errorf("%s and %s", first.ImportID, again.ImportID)
+	}
+	for n := range 19 {
+		open(fmt.Sprint("more", n)).WantJSON(t, http.StatusCreated, &again)
+	}
+	open("too-many").WantProblem(t, http.StatusConflict, "conflict")
+	testdb.Eventually(t, "there is room for queries", func() bool {
+		return p.Inquire(t, ImportsPath+"?state=open").Status == http.StatusOK
+	})
+	seen := 0
+	for cursor := ""; ; {
+		var page struct {
+			Items      []BulkImport
+			NextCursor *string
+		}
+		p.Inquire(t, ImportsPath+"?limit=6"+cursor).WantJSON(t, http.StatusOK, &page)
+		seen += len(page.Items)
+		if page.NextCursor == nil {
+			break
+		}
+		cursor = "&cursor=" + *page.NextCursor
+	}
+	if seen != 20 {
+		t.Errorf("%d imports are listed, want 20", seen)
+	}
+}

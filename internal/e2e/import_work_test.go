@@ -1,0 +1,345 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"novelgate/internal/testdb"
+)
+
+func TestReplyOfAnImportWaitsForALiveParent(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Waiting")
+	i := p.OpenImport(t)
+	i.Put(t, PostLine(t, "reply", Comment(title).With(Fields{"parent_uuid": "parent"})))
+	i.await(t, "the reply waits", func(now BulkImport) bool { return now.Waiting == 1 })
+	parent := p.Import(t, "parent", Comment(title)).WantPost(t, 201)
+	i.await(t, "the reply is stored", func(now BulkImport) bool { return now.Created == 1 && now.Waiting == 0 })
+	if r := i.Results(t, "")[0]; r.ParentPostID != parent.PostID || r.Warnings != nil {
+		t.Errorf("reply %+v, parent %+v", r, parent)
+	}
+	if ended := i.Finish(t); ended.ParentMissing != 0 {
+		t.Errorf("import %+v", ended)
+	}
+}
+
+// TestRepliesOfAnImportWithoutParentAreTopLevel: an unknown parent, a parent in another discussion, a comment that
+// answers itself, a circle with a reply to it, a parent that fails.
+func TestRepliesOfAnImportWithoutParentAreTopLevel(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title, other := Unique("Orphans"), Unique("Other")
+	lines := []struct {
+		key, novel, parent string
+		wants              string // the parent
+	}{
+		{"orphan", title, "nothing", ""},
+		{"child", title, "orphan", "orphan"},
+		{"elsewhere", other, "orphan", ""},
+		{"self", title, "self", ""},
+		{"circle-reply", title, "circle-1", "circle-1"},
+		{"circle-2", title, "circle-1", ""},
+		{"circle-1", title, "circle-3", "circle-3"},
+		{"circle-3", title, "circle-2", "circle-2"},
+		{"empty", title, "", ""},
+		{"no key", title, "a b", ""},
+		{"of-failed", title, "failed", ""},
+	}
+	i := p.OpenImport(t)
+	var text strings.Builder
+	for _, l := range lines {
+		fields := Comment(l.novel).With(Fields{"parent_uuid": l.parent})
+		text.WriteString(PostLine(t, strings.ReplaceAll(l.key, " ", "-"), fields))
+	}
+	text.WriteString(PostLine(t, "failed", Comment(title).With(Fields{"content": ""})))
+	i.Put(t, text.String())
+	ended := i.Finish(t)
+	results, ids := i.Results(t, ""), map[string]string{}
+	for _, r := range results {
+		ids[r.IdempotencyKey] = r.PostID
+	}
+	missing := 0
+	for n, l := range lines {
+		r := results[n]
+		if r.Status != "created" || r.ParentPostID != ids[l.wants] || (r.Warnings == nil) != (l.wants != "") {
+			t.Errorf("%s answers %q with %v, want %q: %+v", l.key, r.ParentPostID, r.Warnings, ids[l.wants], r)
+		}
+		if l.wants == "" {
+			missing++
+		}
+	}
+	if ended.ParentMissing != missing || ended.Failed != 1 {
+		t.Errorf("import %+v, want %d without parent", ended, missing)
+	}
+}
+
+func TestImportOverlapsWithLiveTraffic(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Overlap")
+	live := p.Import(t, "live", Comment(title)).WantPost(t, 201)
+	novel := p.Upsert(t, "novel", Fields{"novel": title, "author": "Live"}).WantNovel(t, 200)
+	i := p.OpenImport(t)
+	i.Put(t, PostLine(t, "live", Comment(title))+PostLine(t, "live", Comment(title).With(Fields{"content": "Other."}))+
+		NovelLine(t, "novel", Fields{"novel": title, "author": "Late"})+PostLine(t, "new", Comment(title)))
+	ended := i.Finish(t)
+	if ended.Replayed != 3 || ended.Created != 1 {
+		t.Errorf("import %+v", ended)
+	}
+	results := i.Results(t, "")
+	if results[0].PostID != live.PostID || results[0].Mismatch || !results[1].Mismatch ||
+		results[2].NovelID != novel.NovelID || !results[2].Mismatch {
+		t.Errorf("results %+v", results)
+	}
+	p.Import(t, "new", Comment(title)).WantPost(t, 200)
+}
+
+// TestImportKeepsTheOrderOfNovels: an upsert behind another one wins, wherever the chunks are cut.
+func TestImportKeepsTheOrderOfNovels(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Ordered")
+	var text strings.Builder
+	for n := range 2_500 {
+		text.WriteString(NovelLine(t, fmt.Sprint("n", n), Fields{"novel": title, "author": fmt.Sprint("Author ", n)}))
+	}
+	i := p.OpenImport(t)
+	i.Put(t, text.String())
+	ended := i.Finish(t)
+	if ended.Created != 1 || ended.Updated != 2_499 {
+		t.Errorf("import %+v", ended)
+	}
+	if got := p.Service.Novel(t, title).Author; got != "Author 2499" {
+		t.Errorf("author %q", got)
+	}
+}
+
+func TestCancelledImportStops(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t, Fields{"linesPerMinute": 10})
+	title := Unique("Cancelled")
+	var text strings.Builder
+	for n := range 50 {
+		text.WriteString(PostLine(t, fmt.Sprint("c", n), Comment(title)))
+	}
+	i := p.OpenImport(t)
+	i.Put(t, text.String())
+	// The limit of lines stops it first.
+	i.await(t, "the limit is reached", func(now BulkImport) bool { return now.Created == 10 })
+	cancel := i.request(http.MethodDelete, "")
+	for range 2 {
+		var cancelled BulkImport
+		p.Service.Send(t, cancel).WantJSON(t, http.StatusOK, &cancelled)
+		if cancelled.State != "cancelled" || cancelled.Created != 10 || cancelled.Pending != 40 {
+			t.Errorf("import %+v", cancelled)
+		}
+	}
+	p.Service.Send(t, i.Part(50, "x")).WantProblem(t, http.StatusConflict, "import_closed")
+	p.Service.Send(t, i.request(http.MethodPost, "/complete")).WantProblem(t, http.StatusConflict, "import_closed")
+	if results := i.Results(t, ""); len(results) != 10 {
+		t.Errorf("%d outcomes", len(results))
+	}
+}
+
+// TestErasureReachesTheSpool erases an author of whom lines wait, have failed and are not processed.
+func TestErasureReachesTheSpool(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	s := Start(t, databaseURL)
+	p := s.NewImporter(t, Fields{"linesPerMinute": 5})
+	title := Unique("Erased")
+	const word = "swordfish-of-the-erased-author"
+	by := func(author, key string, more Fields) string {
+		return PostLine(t, key, Comment(title).With(Fields{"uuid": author, "content": word + author}).With(more))
+	}
+	i := p.OpenImport(t)
+	i.Put(t, by("gone", "stored", nil)+by("gone", "waits", Fields{"parent_uuid": "later"})+
+		by("gone", "fails", Fields{"username": word + strings.Repeat("x", 60)})+
+		strings.Replace(by("gone", "broken", nil), `"posts"}`, `"posts"`, 1)+by("stays", "first", nil)+
+		by("gone", "pending", nil)+by("stays", "second", nil))
+	i.await(t, "the limit is reached", func(now BulkImport) bool { return now.Created == 2 && now.Waiting == 1 })
+	var erased struct{ Comments, Lines int }
+	s.runJSON(t, &erased, "author", "erase", p.IntegrationID, "gone", "--reason", "test", "--vacuum")
+	if erased.Comments != 1 || erased.Lines != 4 {
+		t.Errorf("erased %+v, want 1 comment and 4 lines", erased)
+	}
+	if held := testdb.Holding(t, databaseURL, word+"gone"); len(held) > 0 {
+		t.Errorf("the author's words are in %v", held)
+	}
+	if spool := spooled(t, databaseURL); strings.Contains(spool, word+"gone") || !strings.Contains(spool, word+"stays") {
+		t.Errorf("the spool has\n%s", spool)
+	}
+	s.Integration(t, "limit", p.IntegrationID, "--lines-per-minute", "1000")
+	ended := i.Finish(t)
+	if ended.Created != 3 || ended.Failed != 4 {
+		t.Errorf("import %+v", ended)
+	}
+	want := []string{"", "gone", "gone", "gone", "", "gone", ""}
+	var got []string
+	for _, r := range i.Results(t, "") {
+		code := ""
+		if r.Problem != nil {
+			code = r.Problem.Code
+		}
+		got = append(got, code)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("codes (-want +got)\n%s", diff)
+	}
+	if lines := i.FailedLines(t); lines != "" {
+		t.Errorf("the failed lines still have %s", lines)
+	}
+}
+
+func TestLinesAreDeletedSomeTimeAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	s := Start(t, databaseURL, "--import-retention", "1s")
+	p := s.NewImporter(t)
+	const word = "swordfish-of-a-failed-line"
+	ended, idle := p.OpenImport(t), p.OpenImport(t)
+	ended.Put(t, PostLine(t, "bad", Fields{"content": word}))
+	idle.Put(t, PostLine(t, "waits", Comment(Unique("Idle")).With(Fields{"parent_uuid": "nothing", "content": word})))
+	ended.Complete(t)
+	if spool := spooled(t, databaseURL); !strings.Contains(spool, word) {
+		t.Errorf("the spool has\n%s", spool)
+	}
+	idle.await(t, "an idle import is abandoned", func(now BulkImport) bool { return now.State == "failed" })
+	testdb.Eventually(t, "lines are deleted", func() bool { return spooled(t, databaseURL) == "" })
+	for _, path := range []string{"/results", "/failed"} {
+		s.Send(t, ended.request(http.MethodGet, path)).WantProblem(t, http.StatusGone, "gone")
+	}
+	if shown := ended.Show(t); shown.Failed != 1 || shown.State != "completed" {
+		t.Errorf("import %+v", shown)
+	}
+}
+
+// spooled returns all lines and outcomes that the database holds.
+func spooled(t testing.TB, databaseURL string) string {
+	t.Helper()
+	reader, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	var plain []byte
+	for _, packed := range value[[][]byte](t, databaseURL, `SELECT coalesce(array_agg(b), '{}') FROM (
+		SELECT body FROM import_chunks UNION ALL SELECT results FROM import_chunks) AS c (b)`) {
+		if plain, err = reader.DecodeAll(packed, plain); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return string(plain)
+}
+
+// storedComments is what the tables have of comments, without what differs between two databases.
+const storedComments = `SELECT concat_ws('|', e.event_id, e.personal, n.title, p.written_at, p.depth, p.chapter_number,
+	(SELECT f.event_id FROM events f WHERE f.stream_id = p.parent_post_id AND f.stream_version = 1),
+	(SELECT r.event_id FROM events r WHERE r.stream_id = p.root_post_id AND r.stream_version = 1))
+FROM posts p JOIN events e ON e.stream_id = p.post_id AND e.stream_version = 1 JOIN novels n ON n.novel_id = p.novel_id ORDER BY 1`
+
+// TestImportSurvivesKills kills the service while it processes an import that two replicas share, and compares what is
+// left with the same comments sent live.
+func TestImportSurvivesKills(t *testing.T) {
+	t.Parallel()
+	databaseURL, liveURL := testdb.New(t), testdb.New(t)
+	const n = 12_000
+	title := Unique("Killed")
+	lines, parents := thread(t, title, n)
+	for k, line := range lines {
+		lines[k] = strings.Replace(line, `"uuid"`, fmt.Sprintf(`"timestamp":"2020-01-01T00:%02d:%02dZ","uuid"`, k/60%60, k%60), 1)
+	}
+
+	live := Start(t, liveURL).NewImporter(t)
+	sendLive(t, live, lines, parents)
+
+	replicas := []*Service{Start(t, databaseURL), Start(t, databaseURL)}
+	p := replicas[0].NewImporter(t)
+	i := p.OpenImport(t)
+	for offset := 0; offset < n; offset += 4_000 {
+		i.Put(t, strings.Join(lines[offset:offset+4_000], ""))
+	}
+	i.Complete(t)
+	for round := range 4 {
+		done := round * n / 8
+		i.await(t, "lines are processed", func(now BulkImport) bool {
+			return now.Created+now.Waiting > done || now.State == "completed"
+		})
+		victim := round % 2
+		replicas[victim].kill()
+		replicas[victim] = Start(t, databaseURL)
+		p.Service = replicas[victim]
+	}
+	ended := i.Finish(t)
+	if ended.Created != n || ended.ParentMissing != 0 {
+		t.Errorf("import %+v", ended)
+	}
+	results := i.Results(t, "")
+	if len(results) != n {
+		t.Errorf("%d outcomes, want %d", len(results), n)
+	}
+	for k, r := range results {
+		if r.Line != k+1 || r.Status != "created" {
+			t.Fatalf("outcome %d is %+v", k+1, r)
+		}
+	}
+	wantReference(t, databaseURL, settledLog(t, databaseURL), "posts")
+	recorded := settledLog(t, liveURL)
+	awaitProjections(t, liveURL, recorded)
+	want, got := rowsOf(t, liveURL, storedComments), rowsOf(t, databaseURL, storedComments)
+	if diff := without(want, got); len(want) != n || len(got) != n || len(diff) > 0 {
+		t.Errorf("%d comments live, %d imported; missing: %.5v", len(want), len(got), diff)
+	}
+}
+
+func rowsOf(t testing.TB, databaseURL, query string) []string {
+	t.Helper()
+	return value[[]string](t, databaseURL, "SELECT array_agg(r) FROM ("+query+") AS q (r)")
+}
+
+// sendLive sends the bodies of lines to the live interface, parents first.
+func sendLive(t testing.TB, p *Partner, lines []string, parents map[string]string) {
+	t.Helper()
+	byKey := map[string][]byte{}
+	for _, line := range lines {
+		_, rest, _ := strings.Cut(line, `"body":`)
+		body, rest, _ := strings.Cut(rest, `,"idempotencyKey":"`)
+		key, _, _ := strings.Cut(rest, `"`)
+		byKey[key] = []byte(body)
+	}
+	for sent := map[string]bool{}; len(sent) < len(byKey); {
+		var level []string
+		for key := range byKey {
+			if parent := parents[key]; !sent[key] && (parent == "" || sent[parent]) {
+				level = append(level, key)
+			}
+		}
+		keys := make(chan string)
+		var senders sync.WaitGroup
+		for range 16 {
+			senders.Go(func() {
+				for key := range keys {
+					for {
+						r := p.Service.Send(t, p.Request(PostsPath, key, byKey[key]))
+						if r.Status == http.StatusCreated {
+							break
+						}
+					}
+				}
+			})
+		}
+		for _, key := range level {
+			keys <- key
+			sent[key] = true
+		}
+		close(keys)
+		senders.Wait()
+	}
+}
