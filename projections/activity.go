@@ -46,7 +46,7 @@ func (Activity) Tables() []string {
 	}
 }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (Activity) Streams() []string { return []string{events.NovelStream, events.PostStream} }
 
 // Apply implements Projection. Of a batch that comes again nothing is counted; one of which a part was counted before

@@ -36,7 +36,7 @@ func (Authors) Generation() int { return 2 }
 // Tables implements Projection.
 func (Authors) Tables() []string { return []string{"authors"} }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (Authors) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
 // Apply implements Projection. What lies between two erasures is one batch.

@@ -265,7 +265,7 @@ func (f *follower) catchUp(ctx context.Context) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	chunks, failed := eventlog.ReadAhead(reading, f.pool.Config().ConnConfig, f.position,
-		eventlog.AheadConfig{Size: ChunkSize, Chunks: chunkAhead, Streams: Streams(f.projection)})
+		eventlog.AheadConfig{Size: ChunkSize, Chunks: chunkAhead, Streams: f.projection.Streams()})
 	c := CatchUp{
 		Pool: f.pool, Projection: f.projection, Target: liveTables{f.projection}, Writers: bulkWriters,
 		Done: func(chunk *eventlog.Chunk) { f.position = chunk.End },

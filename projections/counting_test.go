@@ -24,6 +24,8 @@ func (c counting) Name() string { return c.name }
 
 func (c counting) Generation() int { return 1 }
 
+func (c counting) Streams() []string { return nil }
+
 func (c counting) Tables() []string { return []string{"applied_" + c.name} }
 
 func (c counting) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {

@@ -62,7 +62,7 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 			return false, err
 		}
 		err = follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
-			chunk, err := f.tail.Read(ctx, f.position, f.identity, Streams(f.projection))
+			chunk, err := f.tail.Read(ctx, f.position, f.identity, f.projection.Streams())
 			if err != nil || chunk.Start == chunk.End && len(chunk.Undecodable) == 0 {
 				return chunk.Span, err
 			}
@@ -213,11 +213,14 @@ func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 		return p.start, f.stop(ctx, p.identity, p.start, p.events[0].Position, err)
 	}
 	half := len(p.events) / 2
-	middle, err := f.apply(ctx, part{identity: p.identity, start: p.start, end: p.events[half-1].Position, events: p.events[:half]})
+	first, second := p, p
+	first.events, first.end = p.events[:half], p.events[half-1].Position
+	middle, err := f.apply(ctx, first)
 	if err != nil {
 		return middle, err
 	}
-	return f.apply(ctx, part{identity: p.identity, start: middle, end: p.end, events: p.events[half:]})
+	second.events, second.start = p.events[half:], middle
+	return f.apply(ctx, second)
 }
 
 // gaveUp reports whether an error that may be an event's has lasted so long that the event is to blame.

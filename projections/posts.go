@@ -44,7 +44,7 @@ func (Posts) Generation() int { return 4 }
 // Tables implements Projection.
 func (Posts) Tables() []string { return []string{"posts"} }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (Posts) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
 // Apply implements Projection.

@@ -29,26 +29,14 @@ type Projection interface {
 	// Tables names the tables that this projection alone writes. Migrations create them in schema public; while they are
 	// built anew they lie in another one, so Apply names them without a schema.
 	Tables() []string
+	// Streams returns the kinds of stream, as in stream_type, that the projection looks at; nil for all. It is not given
+	// events of others, and does not stop when those cannot be read. A change of it is a change of generation.
+	Streams() []string
 	// Apply writes what the events, given in log order, mean for the read model. Applying a batch a second time
 	// changes nothing. One that begins before what was applied and ends behind it may be refused; the runner makes none.
 	// tx is a transaction, or a queue of statements that are sent together: statements must not depend on the returned
 	// tag, which a queue does not know yet.
 	Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error
-}
-
-// Selective is implemented by a projection that looks at some kinds of stream only. It is not given events of others,
-// and does not stop when those cannot be read.
-type Selective interface {
-	// Streams returns the kinds of stream, as in stream_type. A change of it is a change of generation.
-	Streams() []string
-}
-
-// Streams returns the kinds of stream that a projection looks at, nil for all.
-func Streams(p Projection) []string {
-	if selective, ok := p.(Selective); ok {
-		return selective.Streams()
-	}
-	return nil
 }
 
 // Apply lets a projection queue its statements, and turns a panic of it into an error.

@@ -57,8 +57,8 @@ func TestErasedCommentStaysErased(t *testing.T) {
 }
 
 // fewAuthors returns a log in which authors often change their names, also at the same instant, some comments are
-// erased, many reply to earlier ones or to what was never imported, and other events lie between: threads, and what staff
-// decided about comments before.
+// erased, many reply to earlier ones or to what was never imported, and other events lie between: threads, and what
+// staff decided about comments before.
 func fewAuthors(seed uint64, n int) []events.Recorded {
 	random := seeded(seed)
 	log := comments(random, "key", n)

@@ -25,7 +25,7 @@ func (Integrations) Generation() int { return 1 }
 // Tables implements Projection.
 func (Integrations) Tables() []string { return []string{"integrations", "api_keys"} }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (Integrations) Streams() []string { return []string{events.IntegrationStream} }
 
 const (
@@ -157,7 +157,7 @@ func (Persons) Generation() int { return 1 }
 // Tables implements Projection.
 func (Persons) Tables() []string { return []string{"person_keys"} }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (Persons) Streams() []string { return []string{events.PersonStream} }
 
 const (
@@ -206,7 +206,7 @@ func (AuthorDecisions) Generation() int { return 1 }
 // Tables implements Projection.
 func (AuthorDecisions) Tables() []string { return []string{"author_decisions"} }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (AuthorDecisions) Streams() []string { return []string{events.AuthorStream} }
 
 // decision is what one event changes about an author; nil stays.

@@ -40,7 +40,7 @@ func (Titles) Generation() int { return 1 }
 // Tables implements Projection.
 func (Titles) Tables() []string { return []string{"title_lookup"} }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (Titles) Streams() []string { return []string{events.NovelStream} }
 
 // titleRow gathers what a batch does to one novel.
@@ -211,7 +211,7 @@ func (Threads) Generation() int { return 1 }
 // Tables implements Projection.
 func (Threads) Tables() []string { return []string{"threads"} }
 
-// Streams implements Selective.
+// Streams implements Projection.
 func (Threads) Streams() []string { return []string{events.ThreadStream} }
 
 // Apply implements Projection.

@@ -81,9 +81,10 @@ func TestInlineEqualsTheReferenceModel(t *testing.T) {
 		"free":                            novels(barred, events.NovelUnbarred{}),
 		"barred again":                    novels(barred, events.NovelUnbarred{}, barred),
 		"free, then created by a partner": novels(barred, events.NovelUnbarred{}, created),
-		"free, then created, changed and adopted": novels(barred, events.NovelUnbarred{}, created, updated, events.NovelPublished{}),
-		"free, then published":                    novels(barred, events.NovelUnbarred{}, hosts),
-		"free, then created and rejected":         novels(barred, events.NovelUnbarred{}, created, events.NovelRejected{}),
+		"free, then created, changed and adopted": novels(barred, events.NovelUnbarred{}, created, updated,
+			events.NovelPublished{}),
+		"free, then published":            novels(barred, events.NovelUnbarred{}, hosts),
+		"free, then created and rejected": novels(barred, events.NovelUnbarred{}, created, events.NovelRejected{}),
 		"threads": slices.Concat(
 			history(events.ThreadStream, uuid.UUID{9}, 1, events.ThreadOpened{NovelID: uuid.UUID{2}}),
 			history(events.ThreadStream, uuid.UUID{8}, 1, events.ThreadOpened{NovelID: uuid.UUID{1}})),

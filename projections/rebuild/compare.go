@@ -165,7 +165,7 @@ func (c *comparison) approach(ctx context.Context) error {
 // replayAsSeen applies the events behind those that the new tables hold, up to a position, as q sees the log. What was
 // skipped is on record by the time at which the live tables are behind it.
 func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo events.Position) error {
-	portion, streams := eventlog.NewPortion(c.ChunkSize), projections.Streams(c.Projection)
+	portion, streams := eventlog.NewPortion(c.ChunkSize), c.Projection.Streams()
 	return c.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
 		return eventlog.ReadFirst(ctx, q, eventlog.Range{After: after, UpTo: upTo}, portion, streams)
 	})
@@ -318,6 +318,6 @@ func (c *comparison) wantNoErasureUnderWay(ctx context.Context) error {
 
 // forgetsAuthors tells whether the projection follows the erasures of authors.
 func (c *comparison) forgetsAuthors() bool {
-	streams := projections.Streams(c.Projection)
+	streams := c.Projection.Streams()
 	return streams == nil || slices.Contains(streams, events.AuthorStream)
 }

@@ -52,7 +52,7 @@ var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxI
 func (r *rebuild) follow(ctx context.Context, upTo events.Position) error {
 	portion := eventlog.NewPortion(r.ChunkSize)
 	return r.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
-		chunk, err := eventlog.ReadChunk(ctx, r.pool, after, portion, projections.Streams(r.Projection))
+		chunk, err := eventlog.ReadChunk(ctx, r.pool, after, portion, r.Projection.Streams())
 		chunk.Full = chunk.Full && chunk.End.Compare(upTo) < 0
 		return chunk, err
 	})

@@ -22,9 +22,10 @@ type stamped struct {
 	poison     string
 }
 
-func (s stamped) Name() string     { return s.name }
-func (s stamped) Generation() int  { return s.generation }
-func (s stamped) Tables() []string { return []string{s.name} }
+func (s stamped) Name() string      { return s.name }
+func (s stamped) Generation() int   { return s.generation }
+func (s stamped) Streams() []string { return nil }
+func (s stamped) Tables() []string  { return []string{s.name} }
 
 func (s stamped) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for i := range batch {

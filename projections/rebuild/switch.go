@@ -119,7 +119,7 @@ func (r *rebuild) wantCloseBehind(ctx context.Context) error {
 	}
 	var all, own int
 	if err := r.pool.QueryRow(ctx, behindSQL, r.record.position.TransactionID, r.record.position.Ordinal,
-		projections.Streams(r.Projection), scanSize).Scan(&all, &own); err != nil {
+		r.Projection.Streams(), scanSize).Scan(&all, &own); err != nil {
 		return fmt.Errorf("look how far the log has come: %w", err)
 	}
 	if all >= scanSize || own >= tailSize {
@@ -166,7 +166,7 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 
 // readTail holds whoever writes the live tables, and returns what the new ones lack.
 func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
-	streams := projections.Streams(r.Projection)
+	streams := r.Projection.Streams()
 	if !r.Inline {
 		var live events.Position
 		var state string
