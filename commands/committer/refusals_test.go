@@ -1,8 +1,11 @@
 package committer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,37 +106,24 @@ func TestUpdatesAreLimited(t *testing.T) {
 	r := newReplica(t, url, withLimiter(t, url))
 	p, other := newPartner(), newPartner()
 	p.NovelUpdatesPerMinute = ptr(2)
-	field := func(s string) novel.Fields { return novel.Fields{Synopsis: &s} }
 	send := func(want string, command any) {
 		t.Helper()
 		if a := r.submit(t.Context(), command); a.String() != want {
 			t.Errorf("%v, want %s", a, want)
 		}
 	}
-	send("created", other.novel("theirs", "Theirs", field("1")))
-	send("created", p.novel("1", "Title", field("1"))) // creations have their own limit
-	send("updated", p.novel("2", "Title", field("2")))
-	send("foreign", p.novel("foreign", "Theirs", field("2")))
-	send("updated", p.novel("3", "Title", field("2"))) // changes nothing, and is on record all the same
-	for range 2 {
-		a := r.submit(t.Context(), p.novel("4", "Title", field("4")))
-		var refused *committer.RateLimitedError
-		if !errors.As(a.err, &refused) || refused.Operation != ratelimit.NovelUpdates || refused.Limit != 2 ||
-			refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
-			t.Errorf("the third update: %v", a)
-		}
-	}
-	send("updated replayed", p.novel("2", "Title", field("2"))) // a retry updates nothing
+	const limited = "error: the limit of 2 novel updates per minute is used up"
+	send("created", other.novel("theirs", "Theirs", novel.Fields{}))
+	send("created", p.novel("1", "Title", novel.Fields{})) // creations have their own limit
+	send("updated", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")}))
+	send("foreign", p.novel("foreign", "Theirs", novel.Fields{}))
+	send("updated", p.novel("3", "Title", novel.Fields{Synopsis: ptr("2")})) // changes nothing, and is on record all the same
+	send(limited, p.novel("4", "Title", novel.Fields{}))
+	send("updated replayed", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")})) // a retry updates nothing
 	send("post", p.post("p", "Title"))
-	send("created", p.novel("5", "Another", field("1")))
-	send("updated", other.novel("6", "Theirs", field("3"))) // without a limit
+	send("updated", other.novel("6", "Theirs", novel.Fields{})) // without a limit
 	p.NovelUpdatesPerMinute = ptr(3)
-	send("updated", p.novel("4", "Title", field("4"))) // its key was not used
-	p.NovelUpdatesPerMinute = nil
-	for i := range 5 {
-		send("updated", p.novel(fmt.Sprint("free ", i), "Title", field(fmt.Sprint(i))))
-	}
-	checkTruth(t, direct(t, url))
+	send("updated", p.novel("4", "Title", novel.Fields{})) // its key was not used
 }
 
 // TestUpdatesOfOneBatchAreLimited takes as many permits as the batch needs, and keeps to what was granted.
@@ -157,40 +147,6 @@ func TestUpdatesOfOneBatchAreLimited(t *testing.T) {
 	if used := r.used(); used != 3 {
 		t.Errorf("%d permits are used, want 3", used)
 	}
-}
-
-// TestUnchangedUpsertAppendsNothingButItsKey stores every field twice.
-func TestUnchangedUpsertAppendsNothingButItsKey(t *testing.T) {
-	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url)
-	p := newPartner()
-	fields := novel.Fields{
-		Author: ptr("Murasaki"), Synopsis: ptr("A prince."), CoverURL: ptr("https://example.com/c.png"), Language: ptr("ja"),
-		ReadingStatus: ptr("ongoing"), Genres: ptr([]string{"court", "romance"}),
-	}
-	cleared := novel.Fields{Synopsis: ptr(""), Language: ptr(""), Genres: ptr([]string{})}
-	for _, command := range []any{
-		p.novel("1", "Genji", fields), p.novel("same", "genji", fields), p.novel("none", "Genji", novel.Fields{}),
-		p.novel("2", "Genji", cleared), p.novel("cleared again", "Genji", cleared),
-		p.novel("3", "Bare", novel.Fields{}),
-		p.novel("default", "Bare", novel.Fields{Author: ptr("Unknown"), Synopsis: ptr(""), Genres: ptr([]string{})}),
-	} {
-		if a := r.submit(t.Context(), command); a.err != nil {
-			t.Fatal(a.err)
-		}
-	}
-	pool := direct(t, url)
-	for key, want := range map[string]string{
-		"same": "{}", "none": "{}", "2": `{"synopsis":"","genres":[],"language":""}`, "cleared again": "{}", "default": "{}",
-	} {
-		var got string
-		if err := pool.QueryRow(t.Context(), `SELECT data::text FROM events WHERE event_id = $1`,
-			key).Scan(&got); err != nil || got != want {
-			t.Errorf("%s is stored as %s, want %s: %v", key, got, want, err)
-		}
-	}
-	checkTruth(t, pool)
 }
 
 // TestGrowthOfTheLogIsCounted compares the metrics with the log.
@@ -271,4 +227,134 @@ func TestReplayNamesItsOriginal(t *testing.T) {
 	if diff := cmp.Diff(want, []committer.Original{upsert.novel.Original, post.post.Original}); diff != "" {
 		t.Errorf("originals (-want +got):\n%s", diff)
 	}
+}
+
+func TestQueueFull(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane, func(c *committer.Config) { c.QueueLength = 2 })
+	p := newPartner()
+	release := r.occupy(t)
+	first, second := r.start(p.post("a", "Title")), r.start(p.post("b", "Title"))
+	testdb.Eventually(t, "the queue is full", func() bool { return r.QueueDepth() == 2 })
+	if a := r.submit(t.Context(), p.post("c", "Title")); !errors.Is(a.err, committer.ErrQueueFull) {
+		t.Errorf("third command: %v", a)
+	}
+	release()
+	if a, b := <-first, <-second; a.err != nil || b.err != nil {
+		t.Errorf("accepted commands: %v, %v", a, b)
+	}
+}
+
+// TestCloseWaitsForAnswers: whoever closes goes on to close what commands need.
+func TestCloseWaitsForAnswers(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane)
+	release := r.occupy(t)
+	var closed atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Close()
+		closed.Store(true)
+	}()
+	testdb.Eventually(t, "nothing is accepted any more", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond) // what was accepted waits for the lane
+		defer cancel()
+		return errors.Is(r.submit(ctx, newPartner().post("late", "Late")).err, committer.ErrClosed)
+	})
+	for range 20 {
+		if time.Sleep(5 * time.Millisecond); closed.Load() {
+			t.Error("Close has returned before a command was answered")
+			break
+		}
+	}
+	release()
+	<-ended
+}
+
+// TestFloodLeavesTheQueueToOthers floods the lane on behalf of one integration, also with commands whose senders have
+// gone away.
+func TestFloodLeavesTheQueueToOthers(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t), oneLane,
+		func(c *committer.Config) { c.QueueLength, c.Share, c.ShareQueue = 4, 3, 1 })
+	flooder, other := newPartner(), newPartner()
+	release := r.occupy(t)
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan answer, 3)
+	for i := range 3 {
+		go func() { gone <- r.submit(ctx, flooder.post(fmt.Sprint("gone ", i), "Title")) }()
+	}
+	testdb.Eventually(t, "the flooder has its share", func() bool { return r.QueueDepth() == 3 })
+	leave()
+	for range 3 {
+		if a := <-gone; !errors.Is(a.err, committer.ErrOutcomeUnknown) {
+			t.Errorf("a command whose sender has gone: %v", a)
+		}
+	}
+	first, second := r.start(flooder.post("first", "Title")), r.start(flooder.post("second", "Title"))
+	waiting := second // of the two, one waits and the other is refused
+	select {
+	case a := <-first:
+		if !errors.Is(a.err, ratelimit.ErrShareExceeded) {
+			t.Errorf("beyond what may wait: %v", a)
+		}
+	case a := <-second:
+		waiting = first
+		if !errors.Is(a.err, ratelimit.ErrShareExceeded) {
+			t.Errorf("beyond what may wait: %v", a)
+		}
+	}
+	others := r.start(other.post("k", "Title"))
+	testdb.Eventually(t, "another integration is in the queue", func() bool { return r.QueueDepth() == 4 })
+	release()
+	if a := <-others; a.err != nil {
+		t.Errorf("another integration: %v", a)
+	}
+	if a := <-waiting; a.err != nil {
+		t.Errorf("the command that waited: %v", a)
+	}
+	if a := r.submit(t.Context(), flooder.post("gone 0", "Title")); a.String() != "post replayed" {
+		t.Errorf("retry of a command whose sender had gone: %v", a)
+	}
+}
+
+// TestCloseAnswersWhatWasAccepted closes a committer under load.
+func TestCloseAnswersWhatWasAccepted(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	r := newReplica(t, url)
+	p := newPartner()
+	var wg sync.WaitGroup
+	answers := make([]answer, 200)
+	for i := range answers {
+		wg.Go(func() {
+			answers[i] = r.submit(context.Background(), p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%5)))
+		})
+	}
+	testdb.Eventually(t, "a first commit", func() bool { return r.commits.Load() > 0 })
+	r.Close()
+	wg.Wait()
+	stored := 0
+	for i, a := range answers {
+		switch {
+		case a.err == nil:
+			stored++
+		case !errors.Is(a.err, committer.ErrClosed):
+			t.Errorf("command %d: %v", i, a)
+		}
+	}
+	posts := 0
+	for _, recorded := range checkTruth(t, direct(t, url)) {
+		if recorded.StreamType == "post" {
+			posts++
+		}
+	}
+	if posts != stored {
+		t.Errorf("%d posts are stored, %d were acknowledged", posts, stored)
+	}
+	if a := r.submit(t.Context(), p.post("late", "Title")); !errors.Is(a.err, committer.ErrClosed) {
+		t.Errorf("after Close: %v", a)
+	}
+	r.Close() // again: nothing happens
 }

@@ -1,9 +1,12 @@
 package ratelimit_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 )
 
@@ -84,7 +87,9 @@ func TestSmallWindowEqualsTheNaiveModel(t *testing.T) {
 			if used := log.within(s.clock); o.Used != used {
 				t.Fatalf("%d permits count, %d for the model", o.Used, used)
 			}
-			if free := limit > o.Used; free != (o.RetryAfter == 0) {
+			// RetryAfter is exact: one permit is free then, and none a microsecond before.
+			free := func(after time.Duration) bool { return log.within(s.clock.Add(after)) < limit }
+			if !free(o.RetryAfter) || o.RetryAfter > 0 && free(o.RetryAfter-microsecond) {
 				t.Fatalf("%d of %d used, retry after %s", o.Used, limit, o.RetryAfter)
 			}
 		}
@@ -130,4 +135,135 @@ func TestNoMinuteSeesMoreThanTheLimit(t *testing.T) {
 			t.Fatalf("granted %d of %d after a rest", o.Granted, limit)
 		}
 	})
+}
+
+const (
+	microsecond = time.Microsecond
+	leaseTime   = 200 * time.Millisecond
+)
+
+// simulation calls rate_limit_take with a clock of its own.
+type simulation struct {
+	pool        *pgxpool.Pool
+	integration uuid.UUID
+	clock       time.Time
+}
+
+// give is a number of permits to give back, and their charge.
+type give struct {
+	at time.Time
+	n  int64
+}
+
+type outcome struct {
+	Granted, Leased, Used  int
+	GrantedAt, LeasedUntil time.Time
+	RetryAfter, ResetAfter time.Duration
+}
+
+func simulate(pool *pgxpool.Pool) *simulation {
+	return &simulation{pool: pool, integration: uuid.New(), clock: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
+}
+
+// fataler is what *testing.T and *rapid.T have in common here.
+type fataler interface {
+	Helper()
+	Context() context.Context
+	Fatalf(format string, args ...any)
+}
+
+func (s *simulation) take(t fataler, limit, wanted, share int, back ...give) outcome {
+	t.Helper()
+	at, n := []time.Time{}, []int64{}
+	for _, g := range back {
+		at, n = append(at, g.at), append(n, g.n)
+	}
+	var o outcome
+	err := s.pool.QueryRow(t.Context(),
+		`SELECT granted, leased, used, granted_at, leased_until, retry_after, reset_after
+		FROM rate_limit_take($1, 'posts', $2, $3, $4, $5, $6, $7, $8)`,
+		s.integration, limit, wanted, share, leaseTime, at, n, s.clock,
+	).Scan(&o.Granted, &o.Leased, &o.Used, &o.GrantedAt, &o.LeasedUntil, &o.RetryAfter, &o.ResetAfter)
+	if err != nil {
+		t.Fatalf("take %d of %d: %v", wanted, limit, err)
+	}
+	return o
+}
+
+func (s *simulation) advance(d time.Duration) { s.clock = s.clock.Add(d) }
+
+func TestLeaseCountsFromItsEnd(t *testing.T) {
+	t.Parallel()
+	s := simulate(setup(t, 0).pool)
+	start := s.clock
+	o := s.take(t, 1001, 1, 100)
+	if o.Leased != 10 || !o.LeasedUntil.Equal(start.Add(leaseTime)) {
+		t.Fatalf("lease: %+v", o)
+	}
+	s.clock = start.Add(time.Minute + leaseTime)
+	if o := s.take(t, 1001, 2000, 0); o.Granted != 991 {
+		t.Errorf("a minute after the last use of the lease: granted %d, want 991", o.Granted)
+	}
+	s.advance(microsecond)
+	if o := s.take(t, 1001, 2000, 0); o.Granted != 10 {
+		t.Errorf("after that: granted %d, want 10", o.Granted)
+	}
+}
+
+func TestClockThatStepsBack(t *testing.T) {
+	t.Parallel()
+	pool := setup(t, 0).pool
+
+	s := simulate(pool)
+	s.take(t, 60, 60, 100)
+	s.advance(-10 * time.Second)
+	o := s.take(t, 60, 1, 100)
+	if want := 70*time.Second + microsecond; o.Granted != 0 || o.RetryAfter != want {
+		t.Errorf("seconds back: granted %d, retry after %s, want 0 and %s", o.Granted, o.RetryAfter, want)
+	}
+	s.advance(o.RetryAfter)
+	if o := s.take(t, 60, 60, 100); o.Granted != 60 {
+		t.Errorf("seconds back, later: granted %d, want 60", o.Granted)
+	}
+
+	s.advance(-time.Hour) // must not mean an hour without permits
+	o = s.take(t, 60, 1, 100)
+	if want := time.Minute + microsecond; o.Granted != 0 || o.RetryAfter != want {
+		t.Errorf("an hour back: granted %d, retry after %s, want 0 and %s", o.Granted, o.RetryAfter, want)
+	}
+	s.advance(o.RetryAfter)
+	if o := s.take(t, 60, 60, 100); o.Granted != 60 {
+		t.Errorf("an hour back, later: granted %d, want 60", o.Granted)
+	}
+}
+
+func TestBusyWindowStaysSmall(t *testing.T) {
+	t.Parallel()
+	s := simulate(setup(t, 0).pool)
+	var log ledger
+	most := 0
+	for range 750 { // two minutes, 6 takes a second
+		log.grant(s.clock, s.take(t, 250, 1, 0).Granted)
+		var entries int
+		if err := s.pool.QueryRow(t.Context(),
+			`SELECT cardinality(charged_at) FROM rate_limits WHERE integration_id = $1`, s.integration).Scan(&entries); err != nil {
+			t.Fatalf("count entries: %v", err)
+		}
+		most = max(most, entries)
+		s.advance(160 * time.Millisecond)
+	}
+	if most > 130 {
+		t.Errorf("the row grew to %d entries", most)
+	}
+	if peak := log.peak(); peak > 250 {
+		t.Errorf("%d permits granted within a minute", peak)
+	}
+	// 6.25/s are wanted, 250/60.5 s to 250/60 s are to be had.
+	if total := log.total(); total < 490 || total > 500 {
+		t.Errorf("%d permits granted in two minutes, want nearly 500", total)
+	}
+	s.advance(time.Minute + time.Second)
+	if o := s.take(t, 250, 250, 0); o.Granted != 250 {
+		t.Errorf("granted %d of a window that had rested", o.Granted)
+	}
 }
