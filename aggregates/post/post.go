@@ -3,11 +3,13 @@ package post
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/events"
 )
@@ -53,3 +55,106 @@ func (cmd Import) Into(
 // CreatesNovel reports whether a comment on an unknown title creates the novel: only when its integration may create
 // novels and is not under review.
 func CreatesNovel(mayCreateNovels, underReview bool) bool { return mayCreateNovels && !underReview }
+
+// State is the visibility of a comment to readers.
+type State string
+
+// States.
+const (
+	Visible State = "visible"
+	Hidden  State = "hidden"
+)
+
+// Why a comment is hidden.
+const (
+	ByItself    = "post"
+	ByItsAuthor = "author" // with all comments of its author up to a time
+)
+
+// ErrNotFound is returned for a comment that was never imported.
+var ErrNotFound = errors.New("no such post")
+
+// TransitionError refuses a move that the states do not allow.
+type TransitionError struct{ From, To State }
+
+func (e *TransitionError) Error() string {
+	return fmt.Sprintf("a post that is %s cannot become %s", e.From, e.To)
+}
+
+// Post is the state for decisions. The zero Post does not exist.
+type Post struct {
+	Imported    events.PostImported
+	ReceivedAt  time.Time
+	Hidden      bool      // individually
+	Reason      string    // of the latest decision about this post
+	ModeratedAt time.Time // when that decision was recorded; zero: none
+
+	exists bool
+}
+
+// Fold returns the post after the events of its stream, oldest first. The events must be read from the log, with
+// RecordedAt set.
+func Fold(history []events.Recorded) Post {
+	var p Post
+	for _, recorded := range history {
+		switch e := recorded.Event.(type) {
+		case events.PostImported:
+			p.Imported, p.ReceivedAt, p.exists = e, recorded.RecordedAt, true
+		case events.PostHidden:
+			p.Hidden, p.Reason, p.ModeratedAt = true, e.Reason, recorded.RecordedAt
+		case events.PostRestored:
+			p.Hidden, p.Reason, p.ModeratedAt = false, e.Reason, recorded.RecordedAt
+		default: // no event of this stream
+		}
+	}
+	return p
+}
+
+// Exists reports whether the comment was ever imported.
+func (p Post) Exists() bool { return p.exists }
+
+// AuthorID returns the author of the post, and false after the comment is erased.
+func (p Post) AuthorID() (uuid.UUID, bool) {
+	if p.Imported.Comment == nil {
+		return uuid.Nil, false
+	}
+	return events.AuthorID(p.Imported.IntegrationID, p.Imported.Comment.ExternalUUID), true
+}
+
+// Standing is the visibility of a post and the reason for it.
+type Standing struct {
+	State  State
+	By     string // ByItself or ByItsAuthor; "" when visible
+	Reason string // "" when visible
+}
+
+// Standing returns whether readers see the post, from the decisions about the post and about its author. The latest
+// decision counts: a post restored after HidePosts of its author is visible. The database function post_is_hidden
+// implements the same rule.
+func (p Post) Standing(by author.Author) Standing {
+	until := by.PostsHiddenUntil
+	switch {
+	case p.Hidden:
+		return Standing{Hidden, ByItself, p.Reason}
+	case !until.IsZero() && !until.Before(p.ReceivedAt) && !p.ModeratedAt.After(until):
+		return Standing{Hidden, ByItsAuthor, by.HiddenReason}
+	default:
+		return Standing{State: Visible}
+	}
+}
+
+// Hide hides a post individually: it stays hidden when the author's posts are restored.
+func (p Post) Hide(reason string) (events.Event, error) {
+	if p.Hidden {
+		return nil, &TransitionError{Hidden, Hidden}
+	}
+	return events.PostHidden{Reason: reason}, nil
+}
+
+// Restore makes a hidden post visible, also one that was hidden with all posts of its author.
+func (p Post) Restore(by author.Author, reason string) (events.Event, error) {
+	if p.Standing(by).State == Visible {
+		return nil, &TransitionError{Visible, Visible}
+	}
+	return events.PostRestored{Reason: reason}, nil
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/events"
@@ -80,5 +81,91 @@ func TestCreatesNovel(t *testing.T) {
 		if got := post.CreatesNovel(c.may, c.review); got != c.want {
 			t.Errorf("capability %t, review %t: %t", c.may, c.review, got)
 		}
+	}
+}
+
+func at(minute int) time.Time { return time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
+
+// TestModeration: a comment was received in minute 10; the decisions about it follow in minutes 20, 30, …
+func TestModeration(t *testing.T) {
+	t.Parallel()
+	hidden, restored := events.PostHidden{Reason: "rude"}, events.PostRestored{Reason: "misread"}
+	until := func(minute int) author.Author {
+		return author.Author{PostsHiddenUntil: at(minute), HiddenReason: "spam"}
+	}
+	byItself, byAuthor := post.Standing{State: post.Hidden, By: post.ByItself, Reason: "rude"},
+		post.Standing{State: post.Hidden, By: post.ByItsAuthor, Reason: "spam"}
+	visible := post.Standing{State: post.Visible}
+	for name, c := range map[string]struct {
+		given      []events.Event
+		by         author.Author
+		standing   post.Standing
+		hide       bool // may be hidden
+		restorable bool
+	}{
+		"untouched":    {nil, author.Author{}, visible, true, false},
+		"hidden":       {[]events.Event{hidden}, author.Author{}, byItself, false, true},
+		"restored":     {[]events.Event{hidden, restored}, author.Author{}, visible, true, false},
+		"hidden again": {[]events.Event{hidden, restored, hidden}, author.Author{}, byItself, false, true},
+		"received before its author's were hidden": {nil, until(15), byAuthor, true, true},
+		"received when its author's were hidden":   {nil, until(10), byAuthor, true, true},
+		"received after that":                      {nil, until(9), visible, true, false},
+		"restored after that":                      {[]events.Event{restored}, until(15), visible, true, false},
+		"restored when its author's were hidden":   {[]events.Event{restored}, until(20), byAuthor, true, true},
+		"restored, then its author's were hidden":  {[]events.Event{restored}, until(25), byAuthor, true, true},
+		"hidden, then its author's, too":           {[]events.Event{hidden}, until(25), byItself, false, true},
+		"hidden and restored, then its author's":   {[]events.Event{hidden, restored}, until(35), byAuthor, true, true},
+		"its author's, then by itself":             {[]events.Event{hidden}, until(15), byItself, false, true},
+		"its author's, hidden, restored":           {[]events.Event{hidden, restored}, until(15), visible, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			history := []events.Recorded{{Event: events.PostImported{}, RecordedAt: at(10)}}
+			for i, event := range c.given {
+				history = append(history, events.Recorded{Event: event, RecordedAt: at(10 * (i + 2))})
+			}
+			p := post.Fold(history)
+			if diff := cmp.Diff(c.standing, p.Standing(c.by)); diff != "" {
+				t.Errorf("standing (-want +got):\n%s", diff)
+			}
+			event, err := p.Hide("why")
+			check(t, "hide", events.PostHidden{Reason: "why"}, event, err, c.hide, post.Hidden)
+			event, err = p.Restore(c.by, "why")
+			check(t, "restore", events.PostRestored{Reason: "why"}, event, err, c.restorable, post.Visible)
+		})
+	}
+}
+
+// check fails unless a decision made an event, or refused to move from a state to itself.
+func check(t *testing.T, move string, want, got events.Event, err error, legal bool, state post.State) {
+	t.Helper()
+	if legal {
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", move, err, diff)
+		}
+		return
+	}
+	var refused *post.TransitionError
+	if got != nil || !errors.As(err, &refused) || refused.From != state || refused.To != state {
+		t.Errorf("%s: %+v, %v; want a refusal", move, got, err)
+	}
+	if want := "a post that is " + string(state) + " cannot become " + string(state); err != nil && err.Error() != want {
+		t.Errorf("%s: %v, want %s", move, err, want)
+	}
+}
+
+func TestFold(t *testing.T) {
+	t.Parallel()
+	if post.Fold(nil).Exists() || post.Fold([]events.Recorded{{Event: events.ThreadOpened{}}}).Exists() {
+		t.Error("a post exists that was never imported")
+	}
+	imported := events.PostImported{IntegrationID: uuid.UUID{1}, Comment: &events.Comment{ExternalUUID: "u"}}
+	p := post.Fold([]events.Recorded{{Event: imported, RecordedAt: at(1)}})
+	if id, ok := p.AuthorID(); !p.Exists() || !ok || id != events.AuthorID(uuid.UUID{1}, "u") ||
+		!p.ReceivedAt.Equal(at(1)) {
+		t.Errorf("%+v", p)
+	}
+	if _, ok := post.Fold([]events.Recorded{{Event: events.PostImported{}}}).AuthorID(); ok {
+		t.Error("an erased comment has an author")
 	}
 }

@@ -4,6 +4,7 @@ package replay
 import (
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
@@ -52,6 +53,60 @@ func NovelOf(id uuid.UUID, history []events.Recorded) Novel {
 		shown.Owner = n.OwnerID.String()
 	case trace.Exists():
 		shown.Owner = host
+	}
+	return shown
+}
+
+// Thread is the past state of a novel's discussion. Its version is the number of its events and of its comments'
+// events.
+type Thread struct {
+	ThreadID uuid.UUID `json:"threadId"`
+	NovelID  uuid.UUID `json:"novelId"`
+	Posts    []Post    `json:"posts"` // in the order of the log
+	Trace
+}
+
+// Post is the past state of a comment. Erased content is absent, also from states before the erasure.
+type Post struct {
+	PostID        uuid.UUID      `json:"postId"`
+	ParentPostID  *uuid.UUID     `json:"parentPostId"`
+	IntegrationID uuid.UUID      `json:"integrationId"`
+	ChapterNumber jsontext.Value `json:"chapterNumber,omitzero"`
+	WrittenAt     time.Time      `json:"writtenAt"`
+	RecordedAt    time.Time      `json:"recordedAt"`
+	Username      string         `json:"username,omitempty"`
+	Content       string         `json:"content,omitempty"`
+	LastEvent     string         `json:"lastEvent"` // type of the newest event of the comment, such as a decision of staff
+}
+
+// ThreadOf folds the events of a novel's thread and of its comments, in the order of the log.
+func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
+	shown := Thread{NovelID: novelID, Posts: []Post{}}
+	places := map[uuid.UUID]int{}
+	for i := range history {
+		recorded := &history[i]
+		switch e := recorded.Event.(type) {
+		case events.ThreadOpened:
+			shown.ThreadID = recorded.StreamID
+		case events.PostImported:
+			post := Post{
+				PostID: recorded.StreamID, ParentPostID: e.ParentPostID, IntegrationID: e.IntegrationID,
+				ChapterNumber: e.ChapterNumber,
+				WrittenAt:     e.WrittenAt, RecordedAt: recorded.RecordedAt.UTC(),
+			}
+			if e.Comment != nil {
+				post.Username, post.Content = e.Comment.Username, e.Comment.Content
+			}
+			places[recorded.StreamID] = len(shown.Posts)
+			shown.Posts = append(shown.Posts, post)
+		default: // shown in LastEvent
+		}
+		if place, ok := places[recorded.StreamID]; ok {
+			shown.Posts[place].LastEvent = recorded.Event.Type()
+		}
+		version := shown.Version
+		shown.follow(recorded)
+		shown.Version = version + 1
 	}
 	return shown
 }

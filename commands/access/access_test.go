@@ -12,6 +12,8 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
+	"novelgate/commands/staff"
+	"novelgate/events"
 	"novelgate/internal/apikey"
 )
 
@@ -260,5 +262,137 @@ func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
 	}
 	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
 		t.Errorf("a good key in between: %v", err)
+	}
+}
+
+func TestAuthenticateStaffUser(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, role := range []string{principal.Staff, principal.Auditor} {
+		key, secret := b.issuePerson(t, role, 0)
+		got, err := b.keys.AuthenticateStaffUser(t.Context(), secret.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &access.StaffUser{KeyID: key.ID, ID: events.PersonID(role, "Ada"), Role: role, Name: "Ada"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", role, diff)
+		}
+	}
+}
+
+// TestKeysOpenTheirSideOnly: whatever is remembered of them, they open the other side neither before nor after.
+func TestKeysOpenTheirSideOnly(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, partner := b.issue(t, 0)
+	_, staffKey := b.issuePerson(t, principal.Staff, 0)
+	_, auditorKey := b.issuePerson(t, principal.Auditor, 0)
+	for range 2 {
+		for _, key := range []apikey.Secret{staffKey, auditorKey} {
+			if got, err := b.keys.Authenticate(t.Context(), key.Reveal()); got != nil || !errors.Is(err, access.ErrMalformed) {
+				t.Errorf("%s on the partners' side: %+v, %v", key, got, err)
+			}
+			if _, err := b.keys.AuthenticateStaffUser(t.Context(), key.Reveal()); err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+		if got, err := b.keys.AuthenticateStaffUser(t.Context(), partner.Reveal()); got != nil ||
+			!errors.Is(err, access.ErrMalformed) {
+			t.Errorf("a partner on the side of staff users: %+v, %v", got, err)
+		}
+		if _, err := b.keys.Authenticate(t.Context(), partner.Reveal()); err != nil {
+			t.Errorf("a partner: %v", err)
+		}
+	}
+}
+
+// TestAKeyThatIsRememberedCostsNoMemory beyond what parsing it takes.
+func TestAKeyThatIsRememberedCostsNoMemory(t *testing.T) {
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	key := secret.Reveal()
+	parsing := testing.AllocsPerRun(100, func() { _, _ = apikey.Parse(key) })
+	ctx := t.Context()
+	got := testing.AllocsPerRun(1000, func() { _, _ = b.keys.Authenticate(ctx, key) })
+	if got > parsing+1 { // and its hash
+		t.Errorf("%v allocations, parsing has %v", got, parsing)
+	}
+}
+
+func TestUsageIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	eachHolder(t, wantUsageWrittenDown)
+}
+
+func wantUsageWrittenDown(t *testing.T, b *bundle, h holder) {
+	secret, _ := h.issue(t, 0)
+	lastUsed := func() *time.Time { return h.lastUsed(t) }
+	use := func() {
+		t.Helper()
+		if err := h.authenticate(t.Context(), secret.Reveal()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save := func() {
+		t.Helper()
+		if err := b.keys.SaveUsage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	save()
+	if got := lastUsed(); got != nil {
+		t.Errorf("never used, and yet last used at %s", got)
+	}
+	for _, after := range []time.Duration{0, time.Minute, time.Hour} {
+		b.clock.advance(after)
+		use()
+		save()
+		if got := lastUsed(); got == nil || !got.Equal(b.clock.Now()) {
+			t.Errorf("last used at %v, want %s", got, b.clock.Now())
+		}
+	}
+	b.clock.advance(-30 * time.Minute) // another replica, whose news come late
+	use()
+	save()
+	if got := lastUsed(); got == nil || !got.Equal(b.clock.Now().Add(30*time.Minute)) {
+		t.Errorf("set back to %v", got)
+	}
+}
+
+func TestRefusedKeysAreNotUsed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, time.Minute)
+	b.clock.advance(time.Hour)
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err == nil {
+		t.Fatal("an expired key was accepted")
+	}
+	if err := b.keys.SaveUsage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.Place{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys[0].LastUsedAt != nil {
+		t.Errorf("last used at %s", keys[0].LastUsedAt)
+	}
+}
+
+func TestFailedSaveIsReported(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
+		t.Fatal(err)
+	}
+	b.pool.Close()
+	if err := b.keys.SaveUsage(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if err := b.keys.SaveUsage(t.Context()); err != nil {
+		t.Errorf("what could not be saved is forgotten: %v", err)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gosimple/slug"
+	"golang.org/x/text/unicode/norm"
 )
 
 // MaxLen is the greatest length of a cleaned title in Unicode code points.
@@ -47,4 +50,20 @@ func isClean(s string) bool {
 		}
 	}
 	return !space || s == ""
+}
+
+// maxSlug is the greatest length of a slug in bytes.
+const maxSlug = 80
+
+// Slug returns a readable URL path segment for a title: a-z, 0-9, '-' and '_', at most 80 bytes, cut at a word border
+// where there is one. It is empty when no character can be transliterated (a title of emoji), and it is not unique.
+func Slug(s string) string {
+	out := slug.Make(norm.NFC.String(Clean(s)))
+	if len(out) <= maxSlug {
+		return out
+	}
+	if cut := strings.LastIndexByte(out[:maxSlug+1], '-'); cut > 0 {
+		return strings.TrimRight(out[:cut], "-_")
+	}
+	return out[:maxSlug]
 }
