@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -14,7 +16,9 @@ type growthCommand struct {
 	Connections int               `default:"256" help:"Keep-alive connections."`
 	Settings    map[string]string `name:"setting" sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"Settings of the database server, such as --setting=wal_compression=lz4 (default: those of the embedded server)."`
 	Discussion  int               `default:"100000" placeholder:"N" help:"Then let one discussion grow by N comments while the service is stopped, let the projections catch up, and read the discussion; 0 leaves this out."`
-	Duration    time.Duration     `default:"2s" help:"Length of a round of reading."`
+	Pairs       int               `default:"5" help:"Then measure so many pairs of rounds against the CRUD peer with as many rows; 0 leaves this out."`
+	Duration    time.Duration     `default:"2s" help:"Length of a round of reading, and against the peer."`
+	Verify      bool              `default:"true" negatable:"" help:"At last run novelgate events verify."`
 }
 
 // Run prints what comments cost while the database grows, and measures the large database.
@@ -27,15 +31,28 @@ func (c *growthCommand) Run(ctx context.Context) error {
 		if err := s.running(ctx, false, func() error { return c.deliver(ctx, s) }); err != nil {
 			return err
 		}
-		if c.Discussion == 0 {
+		if c.Discussion > 0 {
+			// Comments arrive while the service is stopped: the projections then have to catch up with them.
+			if err := s.fillLog(ctx, 1, c.Discussion); err != nil {
+				return err
+			}
+			started := time.Now()
+			if err := s.running(ctx, false, func() error { return c.read(ctx, s, started) }); err != nil {
+				return err
+			}
+		}
+		if c.Pairs > 0 {
+			if err := s.running(ctx, false, func() error { return c.compare(ctx, s) }); err != nil {
+				return err
+			}
+		}
+		if !c.Verify {
 			return nil
 		}
-		// Comments arrive while the service is stopped: the projections then have to catch up with them.
-		if err := s.fillLog(ctx, 1, c.Discussion); err != nil {
-			return err
-		}
-		started := time.Now()
-		return s.running(ctx, false, func() error { return c.read(ctx, s, started) })
+		fmt.Println("\nnovelgate events verify")
+		verify := command(ctx, a.Binary, "events", "verify", "--database-url", s.databaseURL)
+		verify.Stdout = os.Stdout
+		return verify.Run()
 	})
 }
 
@@ -147,4 +164,23 @@ func (c *growthCommand) read(ctx context.Context, s *contestant, started time.Ti
 		fmt.Print(rounds[i][0].line(way.name))
 	}
 	return nil
+}
+
+// compare measures ingest against the CRUD peer with as many rows.
+func (c *growthCommand) compare(ctx context.Context, s *contestant) error {
+	const pool = 32 // as of bench compare
+	peer, err := s.newPeer(ctx, pool)
+	if err != nil {
+		return err
+	}
+	return peer.running(ctx, false, func() error {
+		if err := peer.preload(ctx, c.Events+c.Discussion); err != nil {
+			return err
+		}
+		fmt.Printf("\nWith %d comments each", c.Events+c.Discussion)
+		if err := duel(ctx, []*contestant{s, peer}, c.Connections, c.Pairs, c.Duration); err != nil {
+			return err
+		}
+		return errors.Join(s.audit(ctx), peer.audit(ctx))
+	})
 }
