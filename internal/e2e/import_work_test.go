@@ -254,7 +254,8 @@ func TestImportSurvivesKills(t *testing.T) {
 	title := Unique("Killed")
 	lines, parents := thread(t, title, n)
 	for k, line := range lines {
-		lines[k] = strings.Replace(line, `"uuid"`, fmt.Sprintf(`"timestamp":"2020-01-01T00:%02d:%02dZ","uuid"`, k/60%60, k%60), 1)
+		written := fmt.Sprintf(`"timestamp":"2020-01-01T00:%02d:%02dZ","uuid"`, k/60%60, k%60)
+		lines[k] = strings.Replace(line, `"uuid"`, written, 1)
 	}
 
 	live := Start(t, liveURL).NewImporter(t)
@@ -341,5 +342,91 @@ func sendLive(t testing.TB, p *Partner, lines []string, parents map[string]strin
 		}
 		close(keys)
 		senders.Wait()
+	}
+}
+
+// TestOutcomesThatWereNotSavedComeAgain sets the spool back to where it was before the lines were executed, as a kill
+// between commit and save does. The lines are executed again, with the outcomes that they had.
+func TestOutcomesThatWereNotSavedComeAgain(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	p := Start(t, databaseURL).NewImporter(t, Fields{"linesPerMinute": 0})
+	title := Unique("Again")
+	i := p.OpenImport(t)
+	i.Put(t, NovelLine(t, "created", Fields{"novel": title})+
+		NovelLine(t, "updated", Fields{"novel": title, "author": "A"})+
+		PostLine(t, "reply", Comment(title).With(Fields{"parent_uuid": "parent"}))+PostLine(t, "parent", Comment(title))+
+		PostLine(t, "parent", Comment(title).With(Fields{"content": "Another."}))+PostLine(t, "bad", Comment(""))+
+		PostLine(t, "orphan", Comment(title).With(Fields{"parent_uuid": "nothing"})))
+	i.Complete(t)
+	execute(t, databaseURL, `CREATE TABLE kept_imports AS SELECT * FROM imports`,
+		`CREATE TABLE kept_chunks AS SELECT * FROM import_chunks`)
+	p.Service.Integration(t, "limit", p.IntegrationID, "--lines-per-minute", "100000")
+	execute(t, databaseURL, `UPDATE imports SET resume_at = '-infinity'`,
+		`UPDATE kept_imports SET resume_at = '-infinity'`)
+	before, want := i.Finish(t), i.Results(t, "")
+	log := len(settledLog(t, databaseURL))
+
+	execute(t, databaseURL, `BEGIN; DELETE FROM import_waiting; DELETE FROM import_parts; DELETE FROM import_chunks;
+		DELETE FROM imports;
+		INSERT INTO imports SELECT * FROM kept_imports; INSERT INTO import_chunks SELECT * FROM kept_chunks;
+		UPDATE import_chunks SET holder = NULL; COMMIT`)
+	after, got := i.Finish(t), i.Results(t, "")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("outcomes (-before +after)\n%s", diff)
+	}
+	if after != before || before.Created != 4 || before.Updated != 1 || before.Replayed != 1 || before.Failed != 1 {
+		t.Errorf("import %+v before, %+v after", before, after)
+	}
+	if now := len(settledLog(t, databaseURL)); now != log {
+		t.Errorf("%d events, want %d", now, log)
+	}
+}
+
+// TestLeaseOfADeadWorkerExpires: a chunk that another worker holds is left alone until its lease is over.
+func TestLeaseOfADeadWorkerExpires(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	p := Start(t, databaseURL).NewImporter(t, Fields{"linesPerMinute": 0})
+	i, free := p.OpenImport(t), p.OpenImport(t)
+	title := Unique("Leased")
+	i.Put(t, PostLine(t, "held", Comment(title)))
+	free.Put(t, PostLine(t, "free", Comment(title)))
+	execute(t, databaseURL, fmt.Sprintf(`UPDATE import_chunks
+		SET holder = gen_random_uuid(), leased_until = now() + interval '1 hour' WHERE import_id = '%s'`, i.ImportID))
+	p.Service.Integration(t, "limit", p.IntegrationID, "--lines-per-minute", "100000")
+	execute(t, databaseURL, `UPDATE imports SET resume_at = '-infinity'`)
+	free.Finish(t)
+	if now := i.Show(t); now.Created != 0 {
+		t.Errorf("a leased line was executed: %+v", now)
+	}
+	execute(t, databaseURL, `UPDATE import_chunks SET leased_until = now() - interval '1 second' WHERE holder IS NOT NULL`)
+	if ended := i.Finish(t); ended.Created != 1 {
+		t.Errorf("import %+v", ended)
+	}
+}
+
+// TestDisabledImportRests until the capability is back. A line whose operation is not allowed fails.
+func TestDisabledImportRests(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p := s.NewImporter(t, Fields{"capabilities": []string{"posts", "import"}})
+	title := Unique("Resting")
+	s.Moderate(t, "publish", title)
+	i := p.OpenImport(t)
+	for _, change := range []struct {
+		flag   string
+		status int
+	}{{"--disable", http.StatusForbidden}, {"--enable", http.StatusOK}} {
+		s.Integration(t, "capability", p.IntegrationID, change.flag, "import")
+		testdb.Eventually(t, change.flag+" takes effect", func() bool {
+			return s.Send(t, i.request(http.MethodGet, "")).Status == change.status
+		})
+	}
+	i.Put(t, NovelLine(t, "n", Fields{"novel": title})+PostLine(t, "c", Comment(title)))
+	ended := i.Finish(t)
+	if results := i.Results(t, "&status=failed"); ended.Created != 1 || len(results) != 1 ||
+		results[0].Problem.Code != "capability_disabled" {
+		t.Errorf("import %+v, failed %+v", ended, results)
 	}
 }
