@@ -28,6 +28,7 @@ type API struct {
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
 	for path, read := range map[string]query{
+		"/api/activity":                 a.activity,
 		"/api/novels":                   a.novels,
 		"/api/novels/{slug}":            a.novel,
 		"/api/novels/{slug}/discussion": a.discussion,
@@ -66,6 +67,9 @@ type novelBody struct {
 	ReadingStatus string    `json:"readingStatus"`
 	State         string    `json:"state"`
 	Platform      *string   `json:"platform"` // null: the host platform
+
+	Comments      int        `json:"comments"`      // with replies, hidden and erased ones; 0 with asOf
+	LastCommentAt *time.Time `json:"lastCommentAt"` // null without comments
 }
 
 func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
@@ -74,6 +78,7 @@ func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
 		Author:   n.Author,
 		Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language, ReadingStatus: n.ReadingStatus,
 		State: string(n.State), Platform: orNull(n.Platform),
+		Comments: n.Posts, LastCommentAt: momentOrNull(n.LastPost),
 	}
 }
 
@@ -85,7 +90,7 @@ type novelPage struct {
 
 // novels handles GET /api/novels.
 func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (any, error) {
-	params, err := ParseCatalogue(q)
+	params, err := ParseCatalogue(q, ByTitle)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +99,7 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 		return nil, err
 	}
 	page := novelPage{
-		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(CatalogueCursor(found.Next)),
+		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(CatalogueCursor(params.Sort, found.Next)),
 	}
 	for i := range found.Novels {
 		page.Items[i] = newNovelBody(a.Addresses, &found.Novels[i])
@@ -106,7 +111,14 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 type novelAsOfBody struct {
 	novelBody `json:",inline"`
 
-	AsOf *time.Time `json:"asOf,omitzero"`
+	AsOf     *time.Time    `json:"asOf,omitzero"`
+	Chapters []chapterBody `json:"chapters"` // never null; empty with asOf
+}
+
+// chapterBody is a chapter with the number of its comments.
+type chapterBody struct {
+	ChapterNumber jsontext.Value `json:"chapterNumber"`
+	Comments      int            `json:"comments"`
 }
 
 // novel handles GET /api/novels/{slug}.
@@ -120,7 +132,18 @@ func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any
 	if err != nil {
 		return nil, err
 	}
-	return novelAsOfBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf)}, nil
+	body := novelAsOfBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf), []chapterBody{}}
+	if asOf != nil {
+		return body, nil
+	}
+	chapters, err := a.Reader.Chapters(ctx, found.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chapters {
+		body.Chapters = append(body.Chapters, chapterBody{jsontext.Value(c.Number), c.Posts})
+	}
+	return body, nil
 }
 
 func orNull(text string) *string {
@@ -136,6 +159,36 @@ func momentOrNull(moment *time.Time) *time.Time {
 	}
 	utc := moment.UTC()
 	return &utc
+}
+
+// activityBody is what is new on the whole platform.
+type activityBody struct {
+	Latest    []singleBody    `json:"latest"`
+	Discussed []discussedBody `json:"discussed"`
+}
+
+// discussedBody is a novel with the number of its comments in the last seven days.
+type discussedBody struct {
+	headingBody `json:",inline"`
+
+	Comments int `json:"comments"`
+}
+
+// activity handles GET /api/activity.
+func (a *API) activity(ctx context.Context, _ *http.Request, _ *httpkit.Query) (any, error) {
+	found, err := a.Reader.Activity(ctx, a.Now())
+	if err != nil {
+		return nil, err
+	}
+	body := activityBody{make([]singleBody, len(found.Latest)), make([]discussedBody, len(found.Discussed))}
+	for i := range found.Latest {
+		body.Latest[i] = newSingleBody(a.Addresses, &found.Latest[i])
+	}
+	for i := range found.Discussed {
+		d := &found.Discussed[i]
+		body.Discussed[i] = discussedBody{newHeadingBody(a.Addresses, &d.Novel), d.Posts}
+	}
+	return body, nil
 }
 
 // discussionBody is a page of a discussion.
@@ -264,6 +317,10 @@ type singleBody struct {
 	Novel    headingBody `json:"novel"`
 }
 
+func newSingleBody(a httpkit.Addresses, s *Single) singleBody {
+	return singleBody{newPostBody(a, s.Novel.Slug, &s.Post), s.ThreadID, newHeadingBody(a, &s.Novel)}
+}
+
 // post handles GET /api/posts/{postId}.
 func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
 	id, err := ParseID(mux.Vars(r)["postId"])
@@ -274,9 +331,7 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 	if err != nil {
 		return nil, err
 	}
-	return singleBody{
-		newPostBody(a.Addresses, found.Novel.Slug, &found.Post), found.ThreadID, newHeadingBody(a.Addresses, &found.Novel),
-	}, nil
+	return newSingleBody(a.Addresses, &found), nil
 }
 
 // RegisterOpenAPI adds the route of the interface description to router.

@@ -549,6 +549,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 	for i := range 100 {
 		w.novel(t, fmt.Sprint("Long ", i), func(e *events.NovelCreated) { e.Synopsis = strings.Repeat("界", 5000) })
 	}
+	w.project(t)
 	for path, most := range map[string]int{
 		"/novels/a/discussion?limit=100":     5*readapi.PageBytes + 64<<10,
 		"/api/novels/a/discussion?limit=100": readapi.PageBytes + 64<<10,

@@ -1,5 +1,8 @@
 -- A novel of any state; a title that was declined before there was a novel is none. $1: slug.
-SELECT n.novel_id, n.slug, n.title, n.state, coalesce(i.name, ''), n.details
+SELECT n.novel_id, n.slug, n.title, n.state, coalesce(i.name, ''), n.details,
+       coalesce(v.posts, 0), v.last_post_at
 FROM title_lookup n
 LEFT JOIN integrations i ON i.integration_id = n.owner_id
+LEFT JOIN threads t ON t.novel_id = n.novel_id
+LEFT JOIN thread_activity v ON v.thread_id = t.thread_id
 WHERE n.slug = $1 AND NOT (n.state = 'rejected' AND n.owner_id IS NULL)

@@ -1,22 +1,26 @@
--- Novels that the public may see, by folded title; at least one row, without a novel when there is none. $1: one state, or NULL; $2: folded
--- text that the title holds, or ''; $3: name of the partner platform that owns them, NULL for whoever, '' for the host platform; $4: folded
--- title to start after; $5: how many; $6: how many titles to look at, NULL for as many as it takes.
-SELECT w.reached, n.novel_id, n.slug, n.title, n.state, coalesce(i.name, ''), n.details, n.folded_title
-FROM (
-    SELECT CASE WHEN $6::integer IS NOT NULL THEN
-               (SELECT l.folded_title FROM title_lookup l WHERE l.folded_title > $4 ORDER BY l.folded_title OFFSET $6 - 1 LIMIT 1)
-           END AS reached,
-           (SELECT o.integration_id FROM integrations o WHERE lower(o.name) = lower($3)) AS owner_id
-    OFFSET 0
-) AS w
+-- Novels that the public may see, in one of three orders; at least one row, without a novel when there is none. $1: one state, or NULL; $2: folded
+-- text in the title, or ''; $3: name of the partner platform that owns them, NULL for any, '' for the host platform; $4: genre, or ''; $5:
+-- language, or ''; $6: number of novels; $7: number of novels to examine, NULL for no limit; from $8: key of the novel to start after.
+-- :source is the table with the order as s, :key what it is sorted by, :after the condition on it; :folded the
+-- folded title, from the source if that has it, because it is examined before the join.
+SELECT m.folded_title, m.posted_at, m.created_at, m.novel_id, n.folded_title, n.posted_at, n.created_at, n.novel_id,
+       n.slug, n.title, n.state, coalesce(i.name, ''), n.details, coalesce(v.posts, 0), v.last_post_at
+FROM (SELECT (SELECT o.integration_id FROM integrations o WHERE lower(o.name) = lower($3)) AS owner_id OFFSET 0) AS w
+LEFT JOIN LATERAL ( -- the last novel to examine, if there are so many
+    SELECT s.* FROM :source s WHERE $7::integer IS NOT NULL AND :after ORDER BY :key OFFSET $7 - 1 LIMIT 1
+) AS m ON true
 LEFT JOIN LATERAL (
-    SELECT l.novel_id, l.slug, l.title, l.state, l.owner_id, l.details, l.folded_title
-    FROM title_lookup l
-    WHERE l.folded_title > $4 AND l.folded_title <= coalesce(w.reached, U&'\+10FFFF\+10FFFF\+10FFFF' COLLATE "C")
-      AND l.state IN ('approved', 'published') AND ($1::text IS NULL OR l.state = $1)
-      AND ($2 = '' OR strpos(l.folded_title, $2) > 0)
+    SELECT s.folded_title, s.placed, s.posted_at, s.created_at, l.novel_id, l.slug, l.title, l.state, l.owner_id, l.details
+    FROM (SELECT s.* FROM :source s WHERE :after ORDER BY :key LIMIT $7) AS s
+    JOIN title_lookup l ON l.novel_id = s.novel_id
+    WHERE l.state IN ('approved', 'published') AND ($1::text IS NULL OR l.state = $1)
+      AND ($2 = '' OR strpos(:folded, $2) > 0)
       AND ($3::text IS NULL OR CASE WHEN $3 = '' THEN l.owner_id IS NULL ELSE l.owner_id = w.owner_id END)
-    ORDER BY l.folded_title LIMIT $5
+      AND ($4 = '' OR l.details -> 'genres' ? $4)
+      AND ($5 = '' OR lower(l.details ->> 'language') = lower($5))
+    ORDER BY :key LIMIT $6
 ) AS n ON true
 LEFT JOIN integrations i ON i.integration_id = n.owner_id
-ORDER BY n.folded_title
+LEFT JOIN threads t ON t.novel_id = n.novel_id
+LEFT JOIN thread_activity v ON v.thread_id = t.thread_id
+ORDER BY :last

@@ -229,11 +229,11 @@ func text(node *html.Node) string {
 }
 
 // allowed are all elements that a page may have. What partners send adds none.
-var allowed = strings.Fields(`html head meta title link body a header nav main h1 h2 h3 p span form label input button ul li div dl dt dd
+var allowed = strings.Fields(`html head meta title link body a header nav main h1 h2 h3 p span form label input button footer ol pre svg rect ul li div dl dt dd
 	article section time bdi img code details summary strong footer small select option`)
 
 var allowedAttributes = strings.Fields(`lang charset name content property rel href type class aria-label aria-current aria-labelledby id tabindex
-	action method role for value maxlength dir src alt loading decoding referrerpolicy width height datetime inputmode size pattern title open`)
+	action method role for value maxlength dir src alt loading decoding referrerpolicy width height datetime inputmode size pattern title open aria-hidden viewbox viewBox preserveaspectratio preserveAspectRatio`)
 
 // checkPage parses a page and fails unless it is what every page must be.
 func checkPage(t testing.TB, w *world, path string) []element {

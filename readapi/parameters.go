@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,29 +23,35 @@ const (
 	defaultReplies = 50 // replies of one comment
 )
 
-// novelsCursor is the prefix of cursors of lists of novels. Other cursors have other prefixes: a digit for the history,
-// other letters for discussions and staff.
-const novelsCursor = "c"
+// novelsCursors are the prefixes of cursors of lists of novels, by order. Other cursors have other prefixes: a digit for
+// the history, other letters for discussions and staff.
+var novelsCursors = map[string]string{ByTitle: "c", ByActivity: "A", ByNewest: "N"}
 
-// ParseCatalogue parses the parameters of a list of novels: q, state, owner, cursor, limit. The error of all Parse
-// functions is a *problem.Error that names every invalid parameter.
-func ParseCatalogue(q *httpkit.Query) (CatalogueParams, error) {
+// ParseCatalogue parses the parameters of a list of novels: sort, q, state, owner, genre, language, cursor, limit. The
+// error of all Parse functions is a *problem.Error that names every invalid parameter.
+func ParseCatalogue(q *httpkit.Query, standard string) (CatalogueParams, error) {
 	c := CatalogueParams{
+		Sort: cmp.Or(q.OneOf("sort", ByActivity, ByNewest, ByTitle), standard),
 		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
-		After: q.Cursor(novelsCursor), Limit: q.Limit(DefaultLimit, MaxLimit),
+		Genre: q.Text("genre"), Language: q.Text("language"), Limit: q.Limit(DefaultLimit, MaxLimit),
 	}
-	if !httpkit.IsText(c.After) {
+	c.After = q.Cursor(novelsCursors[c.Sort])
+	ok := httpkit.IsText(c.After)
+	if c.Sort != ByTitle {
+		_, ok = decodeNovelKey(c.After)
+	}
+	if !ok {
 		q.RefuseCursor()
 	}
 	return c, q.Err()
 }
 
 // CatalogueCursor returns the cursor parameter of the page that starts after next; "" for none.
-func CatalogueCursor(next string) string {
+func CatalogueCursor(sort, next string) string {
 	if next == "" {
 		return ""
 	}
-	return httpkit.EncodeCursor(novelsCursor, next)
+	return httpkit.EncodeCursor(novelsCursors[sort], next)
 }
 
 // ParseNovel parses the parameter of a novel: asOf. It fails with ErrNotFound for an invalid slug.

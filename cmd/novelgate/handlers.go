@@ -34,7 +34,7 @@ func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers)
 
 // publicHandler serves partners, staff, auditors and readers.
 func (s *service) publicHandler(
-	kit *httpkit.Kit, streams *httpkit.Readers, requests *httpkit.Metrics, outcomes *prometheus.CounterVec,
+	site pages.Site, kit *httpkit.Kit, streams *httpkit.Readers, requests *httpkit.Metrics, outcomes *prometheus.CounterVec,
 ) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
@@ -63,7 +63,7 @@ func (s *service) publicHandler(
 		api.Register(router)
 	}
 	readapi.RegisterOpenAPI(router, kit)
-	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
+	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses, Site: site}
 	p.Register(router)
 	router.NotFoundHandler = requests.Middleware(p.Missing())
 	router.MethodNotAllowedHandler = requests.Middleware(kit.MethodNotAllowed(router))

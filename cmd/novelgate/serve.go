@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ import (
 	"novelgate/internal/pgserver"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
+	"novelgate/readapi/pages"
 )
 
 type serveCommand struct {
@@ -40,6 +42,7 @@ type serveCommand struct {
 	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address for partners, staff and readers; port 0 selects a free port (default: ${default})."`
 	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Address for operators: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
 	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Prefix of the URLs in responses, the same for all replicas (default: the listening address)."`
+	Site                  siteFlags     `embed:""`
 	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503."`
 	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
 	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); further ones get 503 (default: ${default})."`
@@ -50,6 +53,34 @@ type serveCommand struct {
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
+}
+
+// siteFlags is what the operator decides about the pages.
+type siteFlags struct {
+	Name    string `name:"site-name" env:"NOVELGATE_SITE_NAME" default:"Novelgate" placeholder:"NAME" help:"Name of the platform on its pages (default: ${default})."`
+	Accent  string `name:"site-accent" env:"NOVELGATE_SITE_ACCENT" placeholder:"COLOUR" help:"Colour of the line at the top of the pages, such as #1a4fc4."`
+	Imprint string `name:"site-imprint" env:"NOVELGATE_SITE_IMPRINT" placeholder:"URL" help:"Address of the imprint, for the foot of the pages."`
+	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL" help:"Address of the terms of use, for the foot of the pages."`
+	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,none" placeholder:"HOW" help:"direct: browsers load covers from the partners' hosts; none: pages show the first letter of the title (default: ${default})."`
+}
+
+var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
+
+func (f *siteFlags) validate() error {
+	if f.Accent != "" && !colour.MatchString(f.Accent) {
+		return errors.New("--site-accent must be a colour such as #1a4fc4")
+	}
+	for flag, address := range map[string]string{"--site-imprint": f.Imprint, "--site-terms": f.Terms} {
+		u, err := url.Parse(address)
+		if address != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
+			return fmt.Errorf("%s must be an http or https address", flag)
+		}
+	}
+	return nil
+}
+
+func (f *siteFlags) site() pages.Site {
+	return pages.Site{Name: f.Name, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, NoCovers: f.Covers == "none"}
 }
 
 // logLevel is the lowest level that is logged.
@@ -87,6 +118,9 @@ func (c *serveCommand) Validate() error {
 	}
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
+	}
+	if err := c.Site.validate(); err != nil {
+		return err
 	}
 	return c.Ledger.validate()
 }
@@ -202,7 +236,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	streams := httpkit.NewReaders("streams", auditorStreams, 0, c.RequestTimeout)
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	kit := s.newKit(c.RequestTimeout, readers, staff)
-	s.public = newServer(s.publicHandler(kit, streams, requests, outcomes), s.logger, publicWriteTimeout)
+	s.public = newServer(s.publicHandler(c.Site.site(), kit, streams, requests, outcomes), s.logger, publicWriteTimeout)
 	s.connections = httpkit.NewConnections(c.Connections)
 	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, s.connections)
 	s.ops = newServer(s.opsHandler(registry), s.logger, opsWriteTimeout)

@@ -3,8 +3,10 @@ package pages
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gorilla/mux"
@@ -17,15 +19,38 @@ import (
 
 // catalogueBody is the body of the list of novels.
 type catalogueBody struct {
-	Text, State, Owner string // as requested
-	Filtered           bool
-	Novels             []novelView
-	First, Next        string // paths of other pages; "" for none
+	Text        string // as requested
+	Filtered    bool
+	Kept        []field // parameters that a search keeps
+	Sorts       []choice
+	Filters     []choice // the current ones, with the path of the list without them
+	Novels      []novelView
+	First, Next string // paths of other pages; "" for none
+}
+
+type field struct{ Name, Value string }
+
+// choice is a link that changes a list.
+type choice struct {
+	Name, Path string
+	Current    bool
+}
+
+var sortNames = []field{
+	{readapi.ByActivity, "Latest activity"}, {readapi.ByNewest, "Newest"}, {readapi.ByTitle, "Title"},
+}
+
+// standardSort is the order of a list without sort. The search for a text is fastest by title.
+func standardSort(text string) string {
+	if text != "" {
+		return readapi.ByTitle
+	}
+	return readapi.ByActivity
 }
 
 // catalogue handles GET /novels.
 func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
-	params, err := readapi.ParseCatalogue(q)
+	params, err := readapi.ParseCatalogue(q, standardSort(q.Text("q")))
 	if err != nil {
 		return nil, err
 	}
@@ -34,14 +59,36 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		return nil, err
 	}
 	body := catalogueBody{
-		Text: params.Text, State: params.State, Owner: params.Owner, Novels: make([]novelView, len(found.Novels)),
+		Text: params.Text, Filtered: params.Filtered(), Novels: make([]novelView, len(found.Novels)),
 	}
 	for i := range found.Novels {
 		body.Novels[i] = p.view(&found.Novels[i])
 	}
-	filter := url.Values{}
-	keep(filter, r.URL.Query(), "q", "state", "owner", "limit")
-	body.Filtered = params.Text != "" || params.State != "" || params.Owner != ""
+	path, filter := p.Addresses.Base()+"/novels", url.Values{}
+	keep(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
+	for _, name := range []string{"sort", "state", "owner", "genre", "language"} {
+		if value := filter.Get(name); value != "" {
+			body.Kept = append(body.Kept, field{name, value})
+		}
+	}
+	for _, sort := range sortNames {
+		body.Sorts = append(body.Sorts, choice{sort.Value, with(path, filter, "sort", sort.Name), sort.Name == params.Sort})
+	}
+	owner := params.Owner
+	if owner == readapi.Host {
+		owner = "Published by this platform"
+	}
+	for _, f := range []field{
+		{"q", params.Text},
+		{"state", params.State},
+		{"owner", owner},
+		{"genre", params.Genre},
+		{"language", languageName(params.Language)},
+	} {
+		if f.Value != "" {
+			body.Filters = append(body.Filters, choice{Name: f.Value, Path: with(path, filter, f.Name, "")})
+		}
+	}
 	d := &document{
 		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
 		Canonical: p.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
@@ -49,16 +96,24 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 	if params.Text != "" {
 		d.Title = "Search: " + params.Text
 	}
-	path := p.Addresses.Base() + "/novels"
 	if params.After != "" {
 		body.First = address(path, filter)
 		d.NoIndex = true
 	}
 	if found.Next != "" {
-		filter.Set("cursor", readapi.CatalogueCursor(found.Next))
-		body.Next = address(path, filter)
+		body.Next = with(path, filter, "cursor", readapi.CatalogueCursor(params.Sort, found.Next))
 	}
 	return d, nil
+}
+
+// with returns an address with one parameter changed; "" removes it.
+func with(path string, query url.Values, name, value string) string {
+	changed := url.Values{}
+	maps.Copy(changed, query)
+	if changed.Set(name, value); value == "" {
+		changed.Del(name)
+	}
+	return address(path, changed)
 }
 
 // keep copies the named parameters that are present.
@@ -83,13 +138,65 @@ type novelView struct {
 
 	Path, DiscussionPath string
 	Lang, LanguageName   string // of the title
+	LanguagePath         string // of the novels in this language
+	OwnerPath            string // of the novels of the same platform
+	Genres               []choice
 	Status               string
+	Cover                cover
+	Count                string
+	Last                 *moment // when the latest comment was written
+}
+
+// cover is the picture of a novel, or a letter where there is none.
+type cover struct{ Image, Letter, Size string }
+
+func (p *Pages) cover(title, image string) cover {
+	image = p.image(image)
+	for _, r := range title {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return cover{Image: image, Letter: string(unicode.ToUpper(r))}
+		}
+	}
+	return cover{Image: image}
+}
+
+// image returns the address of a picture of another host; "" if the operator wants none.
+func (p *Pages) image(address string) string {
+	if p.Site.NoCovers {
+		return ""
+	}
+	return address
 }
 
 func (p *Pages) view(n *readapi.Novel) novelView {
-	return novelView{
-		n, p.Addresses.NovelPath(n.Slug), p.Addresses.DiscussionPath(n.Slug), lang(n.Language), languageName(n.Language),
-		statuses[n.ReadingStatus],
+	list := p.Addresses.Base() + "/novels"
+	v := novelView{
+		Novel: n, Path: p.Addresses.NovelPath(n.Slug), DiscussionPath: p.Addresses.DiscussionPath(n.Slug),
+		Lang: lang(n.Language), LanguageName: languageName(n.Language),
+		LanguagePath: with(list, nil, "language", n.Language), OwnerPath: with(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
+		Status: statuses[n.ReadingStatus], Cover: p.cover(n.Title, n.CoverURL), Count: count(n.Posts, "comment"),
+	}
+	for _, genre := range n.Genres {
+		v.Genres = append(v.Genres, choice{Name: genre, Path: with(list, nil, "genre", genre)})
+	}
+	if n.LastPost != nil {
+		v.Last = new(momentAt(*n.LastPost, p.Now()))
+	}
+	return v
+}
+
+// remark is the beginning of a comment, in a list outside of its discussion.
+type remark struct {
+	Author, Text, Path string
+	Title, NovelPath   string // "" on the page of the novel
+	When               moment
+}
+
+func (p *Pages) remark(slug string, post *readapi.Post) remark {
+	id := post.ID.String()
+	return remark{
+		Author: nameOf(post), Text: excerpt(post.Content), When: momentAt(post.WrittenAt, p.Now()),
+		Path: p.Addresses.DiscussionPath(slug) + "?post=" + id + "#post-" + id,
 	}
 }
 
@@ -99,7 +206,47 @@ var statuses = map[string]string{"ongoing": "Ongoing", "completed": "Completed",
 type novelBody struct {
 	novelView
 
-	AsOf *moment
+	AsOf         *moment
+	Chapters     []bar
+	MoreChapters bool
+	Latest       []remark
+}
+
+// bar is a chapter in the chart of a novel.
+type bar struct {
+	Name, Path, Count string
+	Percent           int // of the most discussed chapter
+}
+
+// newest is how many comments the page of a novel shows.
+const newest = 3
+
+// about adds what readers say about a novel.
+func (p *Pages) about(ctx context.Context, body *novelBody) error {
+	chapters, err := p.Reader.Chapters(ctx, body.ID)
+	if err != nil {
+		return err
+	}
+	most := 1
+	for _, c := range chapters {
+		most = max(most, c.Posts)
+	}
+	for _, c := range chapters {
+		body.Chapters = append(body.Chapters, bar{
+			chapterName(c.Number), with(body.DiscussionPath, nil, "chapter", c.Number), number(c.Posts), max(1, 100*c.Posts/most),
+		})
+	}
+	body.MoreChapters = len(chapters) >= readapi.ChaptersShown
+	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: body.Slug, Newest: true, Limit: 2 * newest})
+	if err != nil {
+		return err
+	}
+	for i := range page.Threads {
+		if post := &page.Threads[i].Post; !post.Hidden && !post.Erased && len(body.Latest) < newest {
+			body.Latest = append(body.Latest, p.remark(body.Slug, post))
+		}
+	}
+	return nil
 }
 
 // novel handles GET /novels/{slug}.
@@ -114,11 +261,14 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 		return nil, err
 	}
 	body := novelBody{novelView: p.view(&found), AsOf: exactMoment(asOf)}
+	body.Cover.Size = "large"
 	if asOf != nil {
 		body.DiscussionPath += "?" + asOfQuery(*asOf)
+	} else if err := p.about(ctx, &body); err != nil {
+		return nil, err
 	}
 	return &document{
-		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis), Image: found.CoverURL,
+		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis), Image: p.image(found.CoverURL),
 		Canonical: p.Addresses.Novel(found.Slug), NoIndex: asOf != nil, Body: body,
 	}, nil
 }

@@ -8,12 +8,14 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
 	"html/template"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -29,6 +31,15 @@ type Pages struct {
 
 	Reader    *readapi.Reader
 	Addresses httpkit.Addresses
+	Site      Site
+}
+
+// Site is what the operator decides about the pages.
+type Site struct {
+	Name           string // of the platform; "" for Novelgate
+	Accent         string // colour of the line at the top, such as #1a4fc4; "" for none
+	Imprint, Terms string // addresses; "" for none
+	NoCovers       bool   // show no pictures of other hosts
 }
 
 // Register adds the routes to router.
@@ -39,6 +50,7 @@ func (p *Pages) Register(router *mux.Router) {
 		"/novels":                   p.handler(p.catalogue),
 		"/novels/{slug}":            p.handler(p.novel),
 		"/novels/{slug}/discussion": p.handler(p.discussion),
+		"/accent.css":               p.Public(http.HandlerFunc(p.accent), p.refuse),
 		"/assets/{name}":            p.Public(http.HandlerFunc(p.asset), p.refuse),
 	} {
 		router.Handle(path, handler).Methods(http.MethodGet, http.MethodHead)
@@ -60,13 +72,27 @@ type query func(ctx context.Context, r *http.Request, parameters *httpkit.Query)
 
 // handler serves a page with query parameters.
 func (p *Pages) handler(read query) http.Handler {
-	return p.page(func(ctx context.Context, r *http.Request) (*document, error) {
+	page := p.page(func(ctx context.Context, r *http.Request) (*document, error) {
 		parameters, err := httpkit.ReadQuery(r.URL)
 		if err != nil {
 			return nil, err
 		}
 		return read(ctx, r, parameters)
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if r.URL.Path == "/novels" && !query.Has("sort") {
+			query.Set("sort", standardSort(query.Get("q")))
+		}
+		p.linkJSON(w.Header(), "/api"+r.URL.Path, query)
+		page.ServeHTTP(w, r)
+	})
+}
+
+// linkJSON tells programs where the data of a page is (RFC 8288).
+func (p *Pages) linkJSON(h http.Header, path string, query url.Values) {
+	target := url.URL{Path: path, RawQuery: query.Encode()}
+	h.Add("Link", "<"+p.Addresses.Base()+target.String()+`>; rel="alternate"; type="application/json"`)
 }
 
 const contentType = "text/html; charset=utf-8"
@@ -94,6 +120,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
+	h.Del("Link")
 	h.Set("X-Content-Type-Options", "nosniff")
 	setPolicies(h)
 	if refused.Code.Retryable() {
@@ -107,20 +134,65 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // start handles GET / for browsers. A client that does not accept HTML gets a problem body with 404.
 func (p *Pages) start() http.Handler {
-	page := p.page(func(context.Context, *http.Request) (*document, error) {
-		return &document{
-			Template: "start", Title: "Novels and discussions", Kind: "website", Canonical: p.Addresses.Start(),
-			Description: "Novels of this platform and of its partners, and what readers say about them.",
-		}, nil
-	})
+	page := p.page(p.home)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
 		if !httpkit.Accepts(r, "text/html") {
 			p.NotFound(w, r)
 			return
 		}
+		p.linkJSON(w.Header(), "/api/activity", nil)
 		page.ServeHTTP(w, r)
 	})
+}
+
+// homeBody is the body of the start page.
+type homeBody struct {
+	Empty      bool   // there are no novels
+	Posts, Now string // address of the route for comments and the time, for the first request of a partner
+	Latest     []remark
+	Discussed  []discussedView
+	Newest     []novelView
+}
+
+// discussedView is a novel with the number of its comments in the last seven days.
+type discussedView struct{ Title, Lang, Path, Count string }
+
+// newestShown is the number of novels on the start page.
+const newestShown = 8
+
+func (p *Pages) home(ctx context.Context, _ *http.Request) (*document, error) {
+	activity, err := p.Reader.Activity(ctx, p.Now())
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.Reader.Novels(ctx, readapi.CatalogueParams{Sort: readapi.ByNewest, Limit: newestShown})
+	if err != nil {
+		return nil, err
+	}
+	body := homeBody{Empty: len(found.Novels) == 0}
+	if body.Empty {
+		body.Posts = p.Addresses.Start() + "api/integrations/posts"
+		body.Now = p.Now().UTC().Truncate(day).Format(machineTime)
+	}
+	for i := range activity.Latest {
+		s := &activity.Latest[i]
+		shown := p.remark(s.Novel.Slug, &s.Post)
+		shown.Title, shown.NovelPath = s.Novel.Title, p.Addresses.NovelPath(s.Novel.Slug)
+		body.Latest = append(body.Latest, shown)
+	}
+	for _, d := range activity.Discussed {
+		body.Discussed = append(body.Discussed, discussedView{
+			d.Novel.Title, lang(d.Novel.Language), p.Addresses.DiscussionPath(d.Novel.Slug), count(d.Posts, "comment"),
+		})
+	}
+	for i := range found.Novels {
+		body.Newest = append(body.Newest, p.view(&found.Novels[i]))
+	}
+	return &document{
+		Template: "start", Title: "Novels and discussions", Kind: "website", Canonical: p.Addresses.Start(),
+		Description: "Novels of this platform and of its partners, and what readers say about them.", Body: &body,
+	}, nil
 }
 
 // Missing handles unknown addresses: with an error page below /novels/, otherwise with a problem body.
@@ -143,12 +215,14 @@ type document struct {
 	Template    string // name of the template of the body
 	Base        string // path of the public URL, the prefix of links
 	Style, Icon string // paths
+	Accent      string // path of a style sheet; "" for none
 	Title       string
 	Description string // for link previews and search engines
 	Canonical   string // "" on pages without a canonical address
 	Kind        string // Open Graph type, for link previews
 	Image       string // address of the cover; "" for none
 	NoIndex     bool   // search engines must not index it
+	Site        Site
 	Body        any
 }
 
@@ -167,11 +241,25 @@ func parse(names ...string) map[string]*template.Template {
 // render writes a page.
 func (p *Pages) render(w io.Writer, d *document) error {
 	d.Title, d.Description = plain(d.Title), plain(d.Description)
+	d.Site = p.Site
+	d.Site.Name = cmp.Or(d.Site.Name, "Novelgate")
+	if p.Site.Accent != "" {
+		d.Accent = p.Addresses.Base() + "/accent.css?" + strings.TrimPrefix(p.Site.Accent, "#")
+	}
 	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
 	if err := templates[d.Template].Execute(w, d); err != nil {
 		return fmt.Errorf("render %s: %w", d.Template, err)
 	}
 	return nil
+}
+
+// accent handles GET /accent.css, the operator's colour.
+func (p *Pages) accent(w http.ResponseWriter, r *http.Request) {
+	body := ""
+	if p.Site.Accent != "" {
+		body = ":root { --accent: " + p.Site.Accent + "; }\n"
+	}
+	httpkit.Send(w, r, "text/css; charset=utf-8", []byte(body))
 }
 
 // plain removes the characters that change the direction of text. It is for places without markup to isolate them, such

@@ -1,0 +1,105 @@
+package readapi
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Activity is what is new on the whole platform.
+type Activity struct {
+	Latest    []Single    // comments that were written last, one of each novel; withheld ones are left out
+	Discussed []Discussed // the most comments in the last seven days, most first
+}
+
+// Discussed is a novel with the number of its comments in the last seven days.
+type Discussed struct {
+	Novel Heading
+	Posts int
+}
+
+// Limits on Activity and on the novels that it examines.
+const (
+	latestShown, latestExamined       = 6, 12
+	discussedShown, discussedExamined = 5, 300
+	discussedDays                     = 7
+)
+
+var (
+	//go:embed latest.sql
+	latestSQL string
+	//go:embed discussed.sql
+	discussedSQL string
+	//go:embed chapters.sql
+	chaptersSQL string
+)
+
+// Activity reads what is new at now. Of the novels that were commented on in the last seven days it compares the 300
+// with the latest comments.
+func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) {
+	var found Activity
+	rows, err := r.DB.Query(ctx, latestSQL, latestExamined)
+	if err != nil {
+		return found, fmt.Errorf("read latest comments: %w", err)
+	}
+	if found.Latest, err = pgx.CollectRows(rows, scanSingle); err != nil {
+		return found, fmt.Errorf("read latest comments: %w", err)
+	}
+	found.Latest = slices.DeleteFunc(found.Latest, func(s Single) bool { return s.Post.Hidden || s.Post.Erased })
+	found.Latest = found.Latest[:min(len(found.Latest), latestShown)]
+
+	since := now.UTC().AddDate(0, 0, 1-discussedDays)
+	rows, err = r.DB.Query(ctx, discussedSQL, since.Format(time.DateOnly), discussedExamined, discussedShown)
+	if err != nil {
+		return found, fmt.Errorf("read most discussed novels: %w", err)
+	}
+	found.Discussed, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Discussed, err error) {
+		n := &d.Novel
+		err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.Language, &n.CoverURL, &d.Posts)
+		return d, err
+	})
+	if err != nil {
+		return found, fmt.Errorf("read most discussed novels: %w", err)
+	}
+	return found, nil
+}
+
+// Chapter is a chapter with the number of its comments.
+type Chapter struct {
+	Number string // decimal
+	Posts  int    // hidden and erased ones included
+}
+
+// ChaptersShown limits Chapters.
+const ChaptersShown = 20
+
+const chaptersExamined = 1000
+
+// Chapters returns the most discussed chapters of a novel, in the order of their numbers, out of the first 1,000.
+func (r *Reader) Chapters(ctx context.Context, novelID uuid.UUID) ([]Chapter, error) {
+	rows, err := r.DB.Query(ctx, chaptersSQL, novelID, chaptersExamined)
+	if err != nil {
+		return nil, fmt.Errorf("read chapters: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Chapter, err error) {
+		err = row.Scan(&c.Number, &c.Posts)
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read chapters: %w", err)
+	}
+	if len(all) <= ChaptersShown {
+		return all, nil
+	}
+	most := slices.Clone(all)
+	slices.SortStableFunc(most, func(a, b Chapter) int { return cmp.Compare(b.Posts, a.Posts) })
+	least := most[ChaptersShown-1].Posts
+	shown := slices.DeleteFunc(all, func(c Chapter) bool { return c.Posts < least })
+	return shown[:min(len(shown), ChaptersShown)], nil
+}

@@ -1,0 +1,196 @@
+package readapi_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"novelgate/events"
+	"novelgate/readapi"
+)
+
+func TestNovelsAreSortedAndFiltered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := func(language string, genres ...string) func(*events.NovelCreated) {
+		return func(e *events.NovelCreated) { e.Language, e.Genres = language, genres }
+	}
+	quiet := w.novel(t, "Quiet", in("fr", "Fantasy"))
+	quoted := w.novel(t, "\u201cBeta\u201d", in("EN", "Mystery", "Fantasy"))
+	number := w.novel(t, "#1 Alpha", in("en"))
+	w.novel(t, "Silent", in("", "fantasy"))
+	w.novel(t, "Pending", func(e *events.NovelCreated) { e.State = "pending" })
+	w.comment(t, quoted, events.PostImported{WrittenAt: start.Add(time.Hour)})
+	w.comment(t, number, events.PostImported{WrittenAt: start.Add(2 * time.Hour)})
+	w.comment(t, quiet, events.PostImported{WrittenAt: start})
+	w.project(t)
+	for query, want := range map[string][]string{
+		"sort=title":                    {"#1 Alpha", "\u201cBeta\u201d", "Quiet", "Silent"},
+		"sort=activity":                 {"#1 Alpha", "\u201cBeta\u201d", "Quiet", "Silent"},
+		"sort=newest":                   {"Silent", "#1 Alpha", "\u201cBeta\u201d", "Quiet"},
+		"sort=activity&genre=Fantasy":   {"\u201cBeta\u201d", "Quiet"},
+		"sort=newest&language=en":       {"#1 Alpha", "\u201cBeta\u201d"},
+		"sort=title&owner=fan+site&q=i": {"Quiet", "Silent"},
+		"sort=activity&q=alpha":         {"#1 Alpha"},
+		"sort=newest&genre=None":        {},
+	} {
+		for limit := 1; limit <= 5; limit++ {
+			got := []string{}
+			for cursor := ""; ; {
+				page := read[listAnswer](t, w, fmt.Sprintf("/api/novels?%s&limit=%d&cursor=%s", query, limit, cursor))
+				got = append(got, titles(page)...)
+				if page.NextCursor == nil {
+					break
+				}
+				cursor = *page.NextCursor
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, limit %d (-want +got):\n%s", query, limit, diff)
+			}
+		}
+		checkPage(t, w, "/novels?"+query)
+	}
+	cursor := *read[listAnswer](t, w, "/api/novels?sort=activity&limit=1").NextCursor
+	wantProblem(t, w, "/api/novels?sort=newest&cursor="+cursor, 400, "invalid_request")
+}
+
+// positions are the places and sizes of the pages of a discussion.
+func positions(t *testing.T, w *world, query string) (got []string) {
+	t.Helper()
+	for cursor := ""; ; {
+		body := read[struct {
+			discussionAnswer `json:",inline"`
+
+			Counts struct {
+				Comments int  `json:"comments"`
+				Replies  int  `json:"replies"`
+				Position *int `json:"position"`
+			} `json:"counts"`
+		}](t, w, "/api/novels/a/discussion?limit=3&"+query+cursor)
+		place := 0
+		if body.Counts.Position != nil {
+			place = *body.Counts.Position
+		}
+		got = append(got, fmt.Sprintf("%d+%d of %d, %d", place, len(body.Items), body.Counts.Comments, body.Counts.Replies))
+		if body.NextCursor == nil {
+			return got
+		}
+		query, _, _ = strings.Cut(query, "&post=")
+		cursor = "&cursor=" + url.QueryEscape(*body.NextCursor)
+	}
+}
+
+func TestDiscussionsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	var all []uuid.UUID
+	for i := range 7 {
+		e := events.PostImported{}
+		if i%2 == 0 {
+			e.ChapterNumber = []byte("12.50")
+		}
+		all = append(all, w.comment(t, novel, e))
+	}
+	for range 6 {
+		w.comment(t, novel, reply(all[3]))
+	}
+	w.project(t)
+	for query, want := range map[string][]string{
+		"sort=oldest":                         {"1+3 of 7, 6", "4+3 of 7, 6", "7+1 of 7, 6"},
+		"sort=newest":                         {"1+3 of 7, 6", "4+3 of 7, 6", "7+1 of 7, 6"},
+		"sort=oldest&chapter=12.5":            {"1+3 of 4, 0", "4+1 of 4, 0"},
+		"sort=newest&chapter=none":            {"1+3 of 3, 6"},
+		"sort=newest&chapter=3":               {"0+0 of 0, 0"},
+		"sort=newest&post=" + all[4].String(): {"3+3 of 7, 6", "6+2 of 7, 6"},
+		"sort=oldest&post=" + all[5].String(): {"6+2 of 7, 6"},
+	} {
+		if diff := cmp.Diff(want, positions(t, w, query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	page := w.get(t, "/novels/a/discussion?limit=3").Body.String()
+	for _, want := range []string{
+		"Comments 1–3 of 7, with 6 replies in all", "Jump to the latest",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the discussion does not say %q", want)
+		}
+	}
+	page = w.get(t, "/novels/a/discussion").Body.String()
+	if !strings.Contains(page, `<details class="replies"><summary>6 replies`) {
+		t.Error("six replies are not folded")
+	}
+	page = w.get(t, "/novels/a/discussion?post="+all[3].String()).Body.String()
+	if !strings.Contains(page, `<details class="replies" open><summary>6 replies`) {
+		t.Error("a link to a comment does not show its replies")
+	}
+}
+
+// TestHome: what is new, and how to begin when there is nothing.
+func TestHome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if page := w.get(t, "/").Body.String(); !strings.Contains(page, "integration create") ||
+		!strings.Contains(page, public+"/api/integrations/posts") {
+		t.Errorf("the page of an empty platform does not say how to begin:\n%s", page)
+	}
+	checkPage(t, w, "/")
+	now := time.Now()
+	for i, title := range []string{"Old", "Fresh", "Hidden"} {
+		novel := w.novel(t, title, nil)
+		for j := range i + 1 {
+			ago := time.Duration(3-i)*time.Minute + time.Duration(j)*time.Second
+			w.comment(t, novel, events.PostImported{WrittenAt: now.Add(-ago)})
+		}
+	}
+	w.comment(t, w.novel(t, "Last Year", nil), events.PostImported{})
+	w.project(t)
+	w.exec(t, `UPDATE posts SET hidden = true WHERE novel_id = $1`, events.NovelID("hidden"))
+	got := read[struct {
+		Latest []struct {
+			Novel novelAnswer `json:"novel"`
+		} `json:"latest"`
+		Discussed []struct {
+			Novel    string `json:"novel"`
+			Comments int    `json:"comments"`
+		} `json:"discussed"`
+	}](t, w, "/api/activity")
+	latest, discussed := []string{}, []string{}
+	for _, l := range got.Latest {
+		latest = append(latest, l.Novel.Novel)
+	}
+	for _, d := range got.Discussed {
+		discussed = append(discussed, fmt.Sprint(d.Novel, " ", d.Comments))
+	}
+	if diff := cmp.Diff([]string{"Fresh", "Old", "Last Year"}, latest); diff != "" {
+		t.Errorf("latest (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"Hidden 3", "Fresh 2", "Old 1"}, discussed); diff != "" {
+		t.Errorf("discussed (-want +got):\n%s", diff)
+	}
+	checkPage(t, w, "/")
+}
+
+// TestChapterChart: the most discussed chapters, in their order.
+func TestChapterChart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	for i := range 30 {
+		for range 1 + i%3 {
+			w.comment(t, novel, events.PostImported{ChapterNumber: fmt.Append(nil, i)})
+		}
+	}
+	w.project(t)
+	found, err := (&readapi.Reader{DB: w.Read}).Chapters(t.Context(), novel)
+	if err != nil || len(found) != readapi.ChaptersShown || found[0] != (readapi.Chapter{Number: "1", Posts: 2}) {
+		t.Errorf("%v, %v", found, err)
+	}
+	checkPage(t, w, "/novels/a")
+}

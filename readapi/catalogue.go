@@ -1,0 +1,221 @@
+package readapi
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/aggregates/novel"
+	"novelgate/internal/title"
+)
+
+// Host is the owner of the novels that the host platform publishes.
+const Host = "host"
+
+// The orders of a list of novels.
+const (
+	ByTitle    = "title"    // without the punctuation at its beginning
+	ByActivity = "activity" // latest comment first; then the novels without comments, newest first
+	ByNewest   = "newest"
+)
+
+// CatalogueParams selects novels. With only Sort and Limit it is the first page of all novels.
+type CatalogueParams struct {
+	Sort     string // ByTitle, ByActivity or ByNewest
+	Text     string // in the title, ignoring case
+	State    string // "approved" or "published"; "" for both
+	Owner    string // name of a partner platform, ignoring case, or Host; "" for all
+	Genre    string // exactly; "" for all
+	Language string // ignoring case; "" for all
+	After    string // Next of the previous page
+	Limit    int    // 1 or more
+	Look     int    // limit on novels to examine with a filter; 0: DefaultLook
+}
+
+// Filtered reports whether the list leaves out novels.
+func (c *CatalogueParams) Filtered() bool {
+	return c.Text != "" || c.State != "" || c.Owner != "" || c.Genre != "" || c.Language != ""
+}
+
+// DefaultLook limits the cost of a request with a filter, for any size of the catalogue.
+const DefaultLook = 20_000
+
+// CataloguePage is one page of a list of novels.
+type CataloguePage struct {
+	Novels []Novel
+	// place after which the next page starts; "" on the last page. A page may have fewer novels than Limit and still have
+	// a Next
+	Next string
+}
+
+//go:embed novels.sql
+var novelsSQL string
+
+const (
+	titlesSource = "(SELECT t.folded_title, title_order(t.folded_title) AS placed, t.novel_id, " +
+		"NULL::timestamptz AS posted_at, NULL::timestamptz AS created_at FROM title_lookup t)"
+	activitySource = "(SELECT ''::text AS folded_title, ''::text AS placed, a.novel_id, a.posted_at, a.created_at " +
+		"FROM novel_activity a)"
+)
+
+// novelStatements are the statements of the orders.
+var novelStatements = map[string]string{
+	ByTitle: novelStatement(titlesSource, "s.placed, s.folded_title",
+		"(s.placed, s.folded_title) > (title_order($8), $8)", "s.folded_title"),
+	ByActivity: novelStatement(activitySource, "s.posted_at DESC, s.created_at DESC, s.novel_id DESC",
+		"(s.posted_at, s.created_at, s.novel_id) < ($8, $9, $10)", "l.folded_title"),
+	ByNewest: novelStatement(activitySource, "s.created_at DESC, s.novel_id DESC", "(s.created_at, s.novel_id) < ($8, $9)",
+		"l.folded_title"),
+}
+
+func novelStatement(source, key, after, folded string) string {
+	return strings.NewReplacer(":source", source, ":key", key, ":after", after, ":folded", folded,
+		":last", strings.ReplaceAll(key, "s.", "n.")).Replace(novelsSQL)
+}
+
+// NovelsStatement returns the statement of a list of novels and its arguments.
+func NovelsStatement(c CatalogueParams) (sql string, args []any) {
+	var state, owner *string
+	var look *int
+	if c.State != "" {
+		state = &c.State
+	}
+	switch name := c.Owner; name {
+	case "":
+	case Host:
+		owner = new(string)
+	default:
+		owner = &name
+	}
+	if c.Filtered() {
+		most := cmp.Or(c.Look, DefaultLook)
+		look = &most
+	}
+	args = []any{state, title.Fold(c.Text), owner, c.Genre, c.Language, c.Limit + 1, look}
+	if c.Sort == ByTitle {
+		return novelStatements[c.Sort], append(args, c.After)
+	}
+	after, _ := decodeNovelKey(c.After)
+	if c.Sort == ByActivity {
+		args = append(args, after.posted)
+	}
+	return novelStatements[c.Sort], append(args, after.created, after.id)
+}
+
+// Novels lists public novels. The orders by activity and by age come from a projection, about a millisecond late.
+func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, error) {
+	sql, args := NovelsStatement(c)
+	rows, err := r.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return CataloguePage{}, fmt.Errorf("list novels: %w", err)
+	}
+	defer rows.Close()
+	var found CataloguePage
+	var reached, last novelKey // the last novel that was examined, if there are more; the last one of the page
+	further := false           // there are novels that do not fit on the page
+	for size := 0; rows.Next(); {
+		if further = len(found.Novels) == c.Limit || size >= catalogueBytes; further {
+			break
+		}
+		n, key, details, err := scanListed(rows, &reached)
+		if err != nil {
+			return CataloguePage{}, fmt.Errorf("list novels: %w", err)
+		}
+		size += details
+		if n.ID != uuid.Nil { // else the row has no novel
+			found.Novels, last = append(found.Novels, n), key
+		}
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return CataloguePage{}, fmt.Errorf("list novels: %w", err)
+	}
+	if further {
+		found.Next = last.encode(c.Sort)
+	} else if reached.id.Valid {
+		found.Next = reached.encode(c.Sort)
+	}
+	return found, nil
+}
+
+// catalogueBytes is the size at which a page of novels is full. It is enough for a hundred novels with a synopsis of a
+// few sentences.
+const catalogueBytes = 256 << 10
+
+// scanListed reads a row of novels.sql. size is the number of bytes of its details. The identifier is zero in a row
+// without a novel.
+func scanListed(rows pgx.Rows, reached *novelKey) (n Novel, key novelKey, size int, err error) {
+	var slug, name, state, platform pgtype.Text
+	var details pgtype.DriverBytes // not copied
+	if err := rows.Scan(&reached.title, &reached.posted, &reached.created, &reached.id,
+		&key.title, &key.posted, &key.created, &key.id,
+		&slug, &name, &state, &platform, &details, &n.Posts, &n.LastPost); err != nil || !key.id.Valid {
+		return n, key, 0, err
+	}
+	n.ID, n.Slug, n.Title, n.State = key.id.UUID, slug.String, name.String, novel.State(state.String)
+	n.Platform = platform.String
+	if err := json.Unmarshal(details, &n.Details); err != nil {
+		return n, key, 0, fmt.Errorf("decode details of novel %s: %w", n.ID, err)
+	}
+	return n, key, len(details), nil
+}
+
+// novelKey is the place of a novel in the lists.
+type novelKey struct {
+	title           pgtype.Text // folded; only in the order by title
+	posted, created pgtype.Timestamptz
+	id              uuid.NullUUID
+}
+
+// novelKeyLength is the length of an encoded key of the orders by activity and by age, in bytes.
+const novelKeyLength = 8 + 8 + 16
+
+func (k *novelKey) encode(sort string) string {
+	if sort == ByTitle {
+		return k.title.String
+	}
+	b := make([]byte, 0, novelKeyLength)
+	for _, t := range []pgtype.Timestamptz{k.posted, k.created} {
+		micros := int64(math.MinInt64) // -infinity
+		if t.InfinityModifier == pgtype.Finite {
+			micros = t.Time.UnixMicro()
+		}
+		b = binary.BigEndian.AppendUint64(b, uint64(micros)) //nolint:gosec // back and forth
+	}
+	return string(append(b, k.id.UUID[:]...))
+}
+
+// decodeNovelKey is the reverse of encode for the orders by activity and by age. Of "" it returns the place before the
+// first novel.
+func decodeNovelKey(text string) (novelKey, bool) {
+	if text == "" {
+		return novelKey{posted: last.at, created: last.at, id: uuid.NullUUID{UUID: uuid.Max, Valid: true}}, true
+	}
+	if len(text) != novelKeyLength {
+		return novelKey{}, false
+	}
+	b, k := []byte(text), novelKey{}
+	for i, t := range []*pgtype.Timestamptz{&k.posted, &k.created} {
+		micros := int64(binary.BigEndian.Uint64(b[8*i:])) //nolint:gosec // back and forth
+		if *t = first.at; micros == math.MinInt64 {
+			continue
+		}
+		at := time.UnixMicro(micros).UTC()
+		if at.Year() < earliestYear || at.Year() > latestYear {
+			return novelKey{}, false
+		}
+		*t = pgtype.Timestamptz{Time: at, Valid: true}
+	}
+	k.id = uuid.NullUUID{UUID: uuid.UUID(b[16:]), Valid: true}
+	return k, true
+}
