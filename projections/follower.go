@@ -42,7 +42,7 @@ type follower struct {
 	left     bool              // the live tables are known to be those of other code
 	doubts   int               // failures in a row that may be an event's
 	full     int               // full chunks in a row
-	loader   Loader            // of a Bulk projection; nil: knows of no events
+	loader   Loader            // of a Bulk projection; new in each turn, which ends when a part is not applied
 
 	mu      sync.Mutex
 	trouble events.Position // end of the chunk that could not be applied as a whole: up to it, batch by batch
@@ -167,7 +167,6 @@ func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) 
 			return true, nil
 		}
 	}
-	f.loader = nil // it knows of comments that are not in the table
 	if rows == nil || errors.As(err, &poison) || errors.As(err, &doubt) {
 		return false, nil
 	}

@@ -95,15 +95,17 @@ func TestTailIsShared(t *testing.T) {
 	}
 	tail.Forget()
 	first.Settled, second.Settled = true, true // as on a server where nothing else is running
+	first.Full = false                         // by itself: the second one is behind it
 	tail.Keep(first)
 	tail.Keep(second)
 	for start, part := range map[events.Position][]events.Recorded{
 		{}: first.Events, first.Events[1].Position: first.Events[2:], first.End: second.Events,
 	} {
 		again := read(t, tail, start, identity)
-		if len(again.Events) != len(part) || &again.Events[0] != &part[0] || again.Settled || again.Start != start {
-			t.Errorf("behind %s: %d events, settled: %v, want the %d that were decoded", start, len(again.Events),
-				again.Settled, len(part))
+		if len(again.Events) != len(part) || &again.Events[0] != &part[0] || again.Settled || again.Start != start ||
+			again.Full != (start != first.End) {
+			t.Errorf("behind %s: %d events, settled: %v, full: %v, want the %d that were decoded", start, len(again.Events),
+				again.Settled, again.Full, len(part))
 		}
 	}
 	tail.Forget()
