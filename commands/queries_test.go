@@ -345,7 +345,7 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 	}
 }
 
-// stuck is a database that answers nobody until it is released.
+// stuck is a database that does not answer until it is released.
 type stuck struct {
 	commands.Records
 	asked    atomic.Int64

@@ -58,7 +58,7 @@ func TestDecisions(t *testing.T) {
 		then    []events.Event
 		refused string
 	}{
-		"link somebody new": {nil, link("m"), []events.Event{linked("m")}, ""},
+		"link a new author": {nil, link("m"), []events.Event{linked("m")}, ""},
 		"link again":        {[]events.Event{linked("m")}, link("m"), nil, ""},
 		"link to another":   {[]events.Event{linked("m")}, link("n"), []events.Event{linked("n")}, ""},
 		"link after unlink": {
@@ -69,21 +69,21 @@ func TestDecisions(t *testing.T) {
 			[]events.Event{events.AuthorLinked{}}, link("m"), []events.Event{linked("m")}, "",
 		},
 		"unlink":              {[]events.Event{linked("m")}, unlink, []events.Event{unlinked}, ""},
-		"unlink somebody new": {nil, unlink, nil, "an author who is unlinked cannot become unlinked"},
+		"unlink a new author": {nil, unlink, nil, "an author who is unlinked cannot become unlinked"},
 		"unlink again": {
 			[]events.Event{linked("m"), unlinked}, unlink, nil, "an author who is unlinked cannot become unlinked",
 		},
-		"block somebody new": {nil, block, []events.Event{blocked}, ""},
+		"block a new author": {nil, block, []events.Event{blocked}, ""},
 		"block again": {
 			[]events.Event{blocked}, block, nil, "an author who is blocked cannot become blocked",
 		},
 		"block after unblock":        {[]events.Event{blocked, unblocked}, block, []events.Event{blocked}, ""},
 		"unblock":                    {[]events.Event{blocked}, unblock, []events.Event{unblocked}, ""},
-		"unblock somebody new":       {nil, unblock, nil, "an author who is unblocked cannot become unblocked"},
-		"hide posts of somebody new": {nil, hide, []events.Event{hidden}, ""},
+		"unblock a new author":       {nil, unblock, nil, "an author who is unblocked cannot become unblocked"},
+		"hide posts of a new author": {nil, hide, []events.Event{hidden}, ""},
 		"hide posts again":           {[]events.Event{hidden}, hide, []events.Event{hidden}, ""},
 		"restore posts":              {[]events.Event{hidden}, restore, []events.Event{restored}, ""},
-		"restore posts of somebody new": {
+		"restore posts of a new author": {
 			nil, restore, nil, "comments of an author that are visible cannot become visible",
 		},
 		"restore posts again": {
@@ -131,7 +131,7 @@ func TestComment(t *testing.T) {
 		t.Errorf("blocked: %v", err)
 	}
 	for name, a := range map[string]author.Author{
-		"somebody new": {}, "unblocked": given(blocked, unblocked), "hidden": given(events.AuthorPostsHidden{Until: noon}),
+		"a new author": {}, "unblocked": given(blocked, unblocked), "hidden": given(events.AuthorPostsHidden{Until: noon}),
 	} {
 		if err := a.Comment(); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -15,7 +15,7 @@ type status string
 
 const (
 	unknown   status = "unknown"
-	barred    status = "barred" // rejected, and nobody has imported it
+	barred    status = "barred" // rejected before its first import
 	free      status = "free"
 	pending   status = "pending"
 	approved  status = "approved"

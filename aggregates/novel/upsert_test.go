@@ -112,18 +112,18 @@ func TestUpsert(t *testing.T) {
 			when:    novel.Upsert{IntegrationID: owner, Fields: novel.Fields{Author: new("X")}},
 			outcome: novel.Canonical,
 		},
-		"somebody else's novel": {
+		"another integration's novel": {
 			given: []events.Event{full}, when: novel.Upsert{IntegrationID: stranger, Fields: novel.Fields{Author: new("X")}},
 			outcome: novel.Foreign,
 		},
-		"somebody else's pending novel": {
+		"another integration's pending novel": {
 			given: []events.Event{created(novel.Pending)}, when: novel.Upsert{IntegrationID: stranger}, outcome: novel.Foreign,
 		},
 		"rejected, by its owner": {
 			given: []events.Event{full, events.NovelRejected{}}, when: novel.Upsert{IntegrationID: owner},
 			refusal: novel.ErrRejected,
 		},
-		"rejected, by somebody else": {
+		"rejected, by another integration": {
 			given: []events.Event{full, events.NovelRejected{}}, when: novel.Upsert{IntegrationID: stranger},
 			refusal: novel.ErrRejected,
 		},

@@ -153,15 +153,15 @@ func TestSettingsHoldWithinASecond(t *testing.T) {
 	b.clock.advance(time.Second)
 	got, err := b.keys.Authenticate(t.Context(), secret.Reveal())
 	if err != nil {
-		t.Fatal(err) // a disabled integration is who it is; what it may do is another question
+		t.Fatal(err) // a disabled integration is authenticated; the routes refuse it
 	}
 	if got.Enabled || got.CanPost || !got.CanCreateNovels {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// TestForgetOvertakesALookUp that has read the key before it was revoked and is still on its way: who comes after
-// Forget does not get its answer, and nobody remembers it.
+// TestForgetOvertakesALookUp that has read the key before it was revoked and is still on its way: a request
+// after Forget does not get its answer, and the answer is not cached.
 func TestForgetOvertakesALookUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -28,7 +28,7 @@ type bundle struct {
 	keys        *access.Keys
 	pool        *pgxpool.Pool // of keys
 	queries     *queries      // on that pool
-	clock       *clock        // of everybody
+	clock       *clock        // shared
 	staff       *staff.Staff
 	integration staff.Integration
 }
@@ -91,7 +91,7 @@ func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) 
 	return key, secret
 }
 
-// holder is somebody who has keys: an integration, a member of staff or an auditor.
+// holder is an owner of keys: an integration, a member of staff or an auditor.
 type holder struct {
 	kind         apikey.Kind
 	issue        func(t *testing.T, lifetime time.Duration) (secret apikey.Secret, revoke func())
@@ -99,7 +99,7 @@ type holder struct {
 	lastUsed     func(t *testing.T) *time.Time // of the only key
 }
 
-// eachHolder tests what holds for the keys of everybody.
+// eachHolder tests the keys of every kind of owner.
 func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 	t.Helper()
 	t.Run("partner", func(t *testing.T) {

@@ -65,6 +65,10 @@ func TestAuthorOverHTTP(t *testing.T) {
 			t.Errorf("%s without reason: %d %s", step.verb, none.status, none.text)
 		}
 	}
+	other := d.send(t, d.ada, http.MethodPost, d.author("user-2")+"/block", "the-same-for-each-address", `{"reason":"r"}`)
+	if other.status != http.StatusOK || other.body["blocked"] != true || other.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("another author with the same key: %d %s", other.status, other.text)
+	}
 	for verb, detail := range map[string]string{
 		"unblock":       "An author who is unblocked cannot become unblocked.",
 		"restore-posts": "Comments of an author that are visible cannot become visible.",
@@ -119,7 +123,7 @@ func TestAuthorAddresses(t *testing.T) {
 			t.Errorf("%q: author %s", name, put.str("authorId"))
 		}
 	}
-	for i, name := range names { // each is somebody else
+	for i, name := range names { // each is another author
 		if a := d.send(t, d.ada, http.MethodGet, d.author(name), "", ""); a.str("memberId") != fmt.Sprintf("member-%d", i) {
 			t.Errorf("%q: %d %s", name, a.status, a.text)
 		}
@@ -145,7 +149,7 @@ func TestAuthorAddresses(t *testing.T) {
 		{http.MethodGet, d.authors() + "/a/b"}, // not encoded: another address
 		{http.MethodGet, "/api/admin/integrations/" + uuid.NewString() + "/authors"},
 		{http.MethodPut, "/api/admin/integrations/" + uuid.NewString() + "/authors/u/member"},
-		{http.MethodGet, "/api/admin/integrations/nobody/authors/u"},
+		{http.MethodGet, "/api/admin/integrations/unknown/authors/u"},
 	} {
 		if a := d.send(t, d.ada, request[0], request[1], "", member); a.status != http.StatusNotFound {
 			t.Errorf("%s %s: %d %s", request[0], request[1], a.status, a.text)
@@ -315,7 +319,7 @@ func TestEraseBehindAnOlderTransaction(t *testing.T) {
 			}
 			deadline := time.Now().Add(testdb.UntilSettled)
 			a := d.send(t, d.ada, http.MethodDelete, erase, "", "")
-			// somebody else's transaction holds the log up
+			// a transaction of another test may delay the log
 			for a.status == http.StatusServiceUnavailable && time.Now().Before(deadline) {
 				a = d.send(t, d.ada, http.MethodDelete, erase, "", "")
 			}

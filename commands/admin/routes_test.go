@@ -102,7 +102,7 @@ func TestKeyLife(t *testing.T) {
 	}
 	if a := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations/"+uuid.NewString()+"/keys", "",
 		""); a.code() != "not_found" {
-		t.Errorf("keys of nobody: %d %s", a.status, a.text)
+		t.Errorf("keys of an unknown integration: %d %s", a.status, a.text)
 	}
 }
 

@@ -171,7 +171,7 @@ func TestRejectedMeanwhile(t *testing.T) {
 		t.Fatal(a)
 	}
 	// The creation of another title in the same batch keeps it waiting between the two.
-	update := p.novel("u", "Title", novel.Fields{Author: ptr("Somebody")})
+	update := p.novel("u", "Title", novel.Fields{Author: ptr("Murasaki")})
 	release := r.occupy(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	updates := r.start(update)
@@ -199,9 +199,9 @@ func TestRejectedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBarRacesWithImports: staff decline titles while partners of two replicas import them. Whoever is first in a
-// stream, the others are decided again on what stands there: every title ends rejected, and either it was never
-// imported, or one partner has created it and staff have rejected the novel.
+// TestBarRacesWithImports: staff decline titles while partners of two replicas import them. The first
+// writer of a stream wins, and the others are decided again on its events: every title ends rejected, and either it was
+// never imported, or one partner has created it and staff have rejected the novel.
 func TestBarRacesWithImports(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

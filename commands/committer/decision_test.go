@@ -108,7 +108,7 @@ func TestDecisions(t *testing.T) {
 			when:  func(w world) []any { return []any{w.a.novel("1", "Title", x), w.b.post("1", "Title")} },
 			then:  []string{"updated replayed", "post"}, charged: 1,
 		},
-		"rejected before anybody imported it": {
+		"rejected before its first import": {
 			given: func(world) []any { return []any{reject("Title")} },
 			when: func(w world) []any {
 				return []any{

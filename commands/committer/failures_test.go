@@ -276,7 +276,7 @@ func TestLostAnswer(t *testing.T) {
 			got := replica.togetherThen(t, func() { armed = true },
 				p.novel("n", "New title", novel.Fields{}),
 				p.novel("n", "New Title", novel.Fields{Author: ptr("other")}),
-				p.novel("u", "New title", novel.Fields{Author: ptr("Somebody")}),
+				p.novel("u", "New title", novel.Fields{Author: ptr("Murasaki")}),
 				p.novel("n", "Other title", novel.Fields{}),
 				p.post("n", "New title"),
 				p.reply("m", "New title", "n"),

@@ -347,7 +347,7 @@ func TestUpsertAmongComments(t *testing.T) {
 	p := newPartner()
 	cached(t, r, p, "Title")
 	for _, key := range []string{"1", "2"} {
-		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: ptr("Somebody")}),
+		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: ptr("Murasaki")}),
 			p.post("b"+key, "Title"))
 		if diff := cmp.Diff([]string{"post", "updated", "post"}, texts(answers)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -359,7 +359,7 @@ func TestUpsertAmongComments(t *testing.T) {
 			updates = append(updates, recorded.Event)
 		}
 	}
-	if diff := cmp.Diff([]events.Event{events.NovelUpdated{Author: ptr("Somebody")}, events.NovelUpdated{}},
+	if diff := cmp.Diff([]events.Event{events.NovelUpdated{Author: ptr("Murasaki")}, events.NovelUpdated{}},
 		updates); diff != "" {
 		t.Errorf("updates (-want +got):\n%s", diff)
 	}

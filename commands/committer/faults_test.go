@@ -193,7 +193,7 @@ func (*tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryDa
 func (*tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 func (*tracer) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
-// TestCacheAfterCrash kills a process of the server: it recovers without starting anew, and gives the ids of
+// TestCacheAfterCrash kills a process of the server: it recovers without a restart, and gives the ids of
 // transactions that left nothing on disk to others. A cache that has heard of the former must still hear of what
 // staff decide then.
 func TestCacheAfterCrash(t *testing.T) {

@@ -245,7 +245,7 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForAnswers: whoever closes goes on to close what commands need.
+// TestCloseWaitsForAnswers: the caller of Close closes next what commands need.
 func TestCloseWaitsForAnswers(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t, testdb.New(t), oneLane)

@@ -93,7 +93,7 @@ func updates(p partner, n int) []any {
 	return commands
 }
 
-// creations makes everybody create the same titles at once, some of them by comments that open the thread, too.
+// creations makes all partners create the same titles at once, some of them by comments, which open the thread too.
 func creations(partners []partner, n int) []any {
 	var commands []any
 	for i := range n / 8 {
@@ -157,7 +157,7 @@ func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
 	t.Helper()
 	stored := map[[2]string]events.Recorded{}
 	slugs := map[uuid.UUID]string{}
-	unclaimed := map[[2]string]bool{} // first deliveries that nobody was told of
+	unclaimed := map[[2]string]bool{} // first deliveries without an answer
 	for _, recorded := range log {
 		ref := [2]string{recorded.Source, recorded.ID}
 		stored[ref] = recorded

@@ -365,7 +365,7 @@ func TestCallEndsWithItsLastRequest(t *testing.T) {
 		t.Errorf("error %v, want a deadline exceeded", err)
 	}
 	release()
-	// The server may have carried out what nobody waited for.
+	// The server may have executed the abandoned call.
 	if d := b.take(t, 0, 60, 60); d.Granted < 58 || d.Granted > 59 {
 		t.Errorf("granted %d afterwards, want 59, or 58", d.Granted)
 	}

@@ -108,7 +108,7 @@ func eventually(t testing.TB, what string, met func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("waited in vain: %s", what)
+	t.Errorf("did not happen: %s", what)
 }
 
 // calls counts the statements that a pool carries out.

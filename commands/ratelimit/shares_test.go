@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -26,8 +27,10 @@ func TestShareOfOneLeavesThatOfOthers(t *testing.T) {
 	waiter := make(chan error, 1)
 	go func() { waiter <- shares.Take(ctx, flooder) }()
 	testdb.Eventually(t, "the third waits", func() bool { return shares.Requests(flooder) == 3 })
-	if err := shares.Take(t.Context(), flooder); !errors.Is(err, ratelimit.ErrShareExceeded) {
-		t.Errorf("the fourth: %v, want ErrExceeded", err)
+	at, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := shares.Take(at, flooder); !errors.Is(err, ratelimit.ErrShareExceeded) || at.Err() != nil {
+		t.Errorf("the fourth: %v, want ErrShareExceeded at once", err)
 	}
 	if err := shares.Take(t.Context(), other); err != nil {
 		t.Errorf("another integration: %v", err)

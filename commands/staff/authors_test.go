@@ -346,7 +346,7 @@ func TestAuthorPages(t *testing.T) {
 	}
 	if _, err := s.ListAuthors(t.Context(), staff.AuthorFilter{IntegrationID: uuid.New(), Limit: 1}); !errors.Is(err,
 		principal.ErrNotFound) {
-		t.Errorf("of nobody: %v", err)
+		t.Errorf("of an unknown integration: %v", err)
 	}
 }
 

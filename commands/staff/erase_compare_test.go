@@ -72,7 +72,7 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
 	other := l.name
-	other.ExternalUUID = "somebody else"
+	other.ExternalUUID = "another author"
 	appendAll(t, l.Staff, l.comments(l.name, "old", 5)...)
 	appendAll(t, l.Staff, l.comments(other, "other", 3)...)
 	if _, err := l.LinkAuthor(t.Context(), l.name, "PlantedMember", ""); err != nil {
@@ -92,7 +92,7 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	appendAll(t, l.Staff, l.comments(l.name, "new", 2)...)
 	l.caughtUp(t)
 	for name, found := range l.compareAll(t) {
-		t.Errorf("begun anew: %s: %s", name, found)
+		t.Errorf("after new comments: %s: %s", name, found)
 	}
 	for table, column := range map[string]string{"posts": "depth", "daily_facts": "posts"} {
 		if _, err := l.Pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = `+column+` + 1`); err != nil {
@@ -127,7 +127,7 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	}
 	if c, err := l.compare(projections.Posts{}); !errors.Is(err, rebuild.ErrNotComparable) ||
 		!strings.Contains(err.Error(), "erasure") {
-		t.Errorf("nobody applies it: %+v, %v", c, err)
+		t.Errorf("not applied: %+v, %v", c, err)
 	}
 	if _, err := l.compare(projections.Novels{}); err != nil {
 		t.Errorf("novels have no authors: %v", err)

@@ -156,7 +156,7 @@ func (l *live) wantForgotten(t testing.TB, pattern string) {
 	}
 }
 
-// rebuildAll builds every projection anew.
+// rebuildAll rebuilds every projection.
 func (l *live) rebuildAll(t testing.TB) {
 	t.Helper()
 	for _, p := range projections.All() {
@@ -193,7 +193,7 @@ func TestAwaitErased(t *testing.T) {
 	l.caughtUp(t)
 	id := events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID)
 	if err := l.AwaitErased(t.Context(), id); err != nil {
-		t.Errorf("nobody is erased: %v", err)
+		t.Errorf("no author is erased: %v", err)
 	}
 	l.stopFollowing()
 	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
@@ -244,7 +244,7 @@ func TestAwaitErased(t *testing.T) {
 	}
 }
 
-// TestGuardOpensForErasureOnly: whoever sets the marker by hand can still change nothing else.
+// TestGuardOpensForErasureOnly: with the marker set by hand, the guard still refuses every other change.
 func TestGuardOpensForErasureOnly(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)

@@ -189,7 +189,7 @@ func TestEraseWithoutTables(t *testing.T) {
 	l.seal(t)
 	l.name = staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Fan Site"), ExternalUUID: "planted/uuid"}
 	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); !errors.Is(err, staff.ErrNoSuchAuthor) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("an unknown author: %v", err)
 	}
 	appendAll(t, l.Staff, l.comments(l.name, "k", 7)...)
 	namesake := staff.AuthorName{

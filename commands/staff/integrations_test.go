@@ -195,6 +195,36 @@ func TestRename(t *testing.T) {
 	}
 }
 
+// TestNamesAreGivenInTurn: a command that names an integration waits for the transaction that names another one.
+func TestNamesAreGivenInTurn(t *testing.T) {
+	t.Parallel()
+	b := withIntegrations(t, "One")
+	naming, err := b.staff.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = naming.Rollback(context.Background()) }()
+	if _, err := naming.Exec(t.Context(), `SELECT pg_advisory_xact_lock(5282390713694157)`); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.rename(b.ids[0], "Two") }()
+	testdb.Eventually(t, "the command waits", func() (waits bool) {
+		err := b.staff.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
+		return err == nil && waits || len(ended) > 0
+	})
+	if len(ended) > 0 {
+		t.Fatalf("the command has not waited: %v", <-ended)
+	}
+	if err := naming.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNamesAtOnce: integrations take and give up three names at once. No two ever have the same one, and the table can
 // be rebuilt in the order of the log.
 func TestNamesAtOnce(t *testing.T) {
