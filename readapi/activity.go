@@ -26,7 +26,7 @@ type Discussed struct {
 
 // Limits on Activity and on the novels that it examines.
 const (
-	latestShown, latestExamined       = 6, 12
+	latestShown                       = 6
 	discussedShown, discussedExamined = 5, 300
 	discussedDays                     = 7
 )
@@ -36,6 +36,8 @@ var (
 	latestSQL string
 	//go:embed discussed.sql
 	discussedSQL string
+	//go:embed sitemap.sql
+	sitemapSQL string
 	//go:embed chapters.sql
 	chaptersSQL string
 )
@@ -44,18 +46,13 @@ var (
 // with the latest comments.
 func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) {
 	var found Activity
-	rows, err := r.DB.Query(ctx, latestSQL, latestExamined)
-	if err != nil {
-		return found, fmt.Errorf("read latest comments: %w", err)
+	var err error
+	if found.Latest, err = r.Latest(ctx, latestShown); err != nil {
+		return found, err
 	}
-	if found.Latest, err = pgx.CollectRows(rows, scanSingle); err != nil {
-		return found, fmt.Errorf("read latest comments: %w", err)
-	}
-	found.Latest = slices.DeleteFunc(found.Latest, func(s Single) bool { return s.Post.Hidden || s.Post.Erased })
-	found.Latest = found.Latest[:min(len(found.Latest), latestShown)]
 
 	since := now.UTC().AddDate(0, 0, 1-discussedDays)
-	rows, err = r.DB.Query(ctx, discussedSQL, since.Format(time.DateOnly), discussedExamined, discussedShown)
+	rows, err := r.DB.Query(ctx, discussedSQL, since.Format(time.DateOnly), discussedExamined, discussedShown)
 	if err != nil {
 		return found, fmt.Errorf("read most discussed novels: %w", err)
 	}
@@ -68,6 +65,39 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) 
 		return found, fmt.Errorf("read most discussed novels: %w", err)
 	}
 	return found, nil
+}
+
+// Latest returns the n comments that were written last, one of each novel. It examines twice as many, and leaves out the
+// withheld ones.
+func (r *Reader) Latest(ctx context.Context, n int) ([]Single, error) {
+	rows, err := r.DB.Query(ctx, latestSQL, 2*n)
+	if err != nil {
+		return nil, fmt.Errorf("read latest comments: %w", err)
+	}
+	latest, err := pgx.CollectRows(rows, scanSingle)
+	if err != nil {
+		return nil, fmt.Errorf("read latest comments: %w", err)
+	}
+	latest = slices.DeleteFunc(latest, func(s Single) bool { return s.Post.Hidden || s.Post.Erased })
+	return latest[:min(len(latest), n)], nil
+}
+
+// sitemapNovels limits Slugs: a sitemap has at most 50,000 addresses, two of each novel.
+const sitemapNovels = 25_000
+
+// Slugs returns the public novels whose identifiers begin with a byte.
+func (r *Reader) Slugs(ctx context.Context, begin byte) ([]string, error) {
+	from, to := uuid.UUID{begin}, uuid.Max
+	to[0] = begin
+	rows, err := r.DB.Query(ctx, sitemapSQL, from, to, sitemapNovels)
+	if err != nil {
+		return nil, fmt.Errorf("read sitemap: %w", err)
+	}
+	slugs, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read sitemap: %w", err)
+	}
+	return slugs, nil
 }
 
 // Chapter is a chapter with the number of its comments.

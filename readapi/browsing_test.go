@@ -1,7 +1,11 @@
 package readapi_test
 
 import (
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -193,4 +197,57 @@ func TestChapterChart(t *testing.T) {
 		t.Errorf("%v, %v", found, err)
 	}
 	checkPage(t, w, "/novels/a")
+}
+
+// TestFeedsAndSitemaps: they are XML whatever texts hold, and have what readers may see.
+func TestFeedsAndSitemaps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	for _, content := range hostile[:16] {
+		w.comment(t, novel, events.PostImported{
+			Comment: &events.Comment{ExternalUUID: "u", Username: content, Content: content},
+		})
+	}
+	hidden := w.comment(t, novel, events.PostImported{})
+	w.novel(t, "Pending", func(e *events.NovelCreated) { e.State = "pending" })
+	w.project(t)
+	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, hidden)
+	for path, want := range map[string]map[string]int{
+		"/novels/a/feed.atom":              {"entry": 16},
+		"/feed.atom":                       {"entry": 0}, // the latest comment is hidden
+		"/sitemap.xml":                     {"sitemap": 256},
+		fmt.Sprint("/sitemaps/", novel[0]): {"url": 2},
+	} {
+		decoder, found := xml.NewDecoder(w.get(t, path).Body), map[string]int{}
+		for {
+			token, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			if e, ok := token.(xml.StartElement); ok {
+				found[e.Name.Local]++
+			}
+		}
+		for name, n := range want {
+			if found[name] != n {
+				t.Errorf("%s: %v, want %v", path, found, want)
+			}
+		}
+	}
+	for _, path := range []string{"/sitemaps/256", "/sitemaps/x", "/novels/pending/feed.atom"} {
+		if got := w.get(t, path); got.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, got.Code)
+		}
+	}
+	if body := w.get(t, "/robots.txt").Body.String(); !strings.Contains(body, "Sitemap: "+public+"/sitemap.xml") {
+		t.Error(body)
+	}
+	if link := w.get(t, "/novels?genre=%22%3E").Header().Get("Link"); link !=
+		`</books/api/novels?genre=%22%3E&sort=activity>; rel="alternate"; type="application/json"` {
+		t.Errorf("Link: %s", link)
+	}
 }

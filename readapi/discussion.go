@@ -255,7 +255,8 @@ type located struct {
 	older, newer  int  // top-level comments before and after root, counted up to countTo
 }
 
-// countTo limits the cost of a link to a comment: in the middle of a longer discussion its page does not know its place.
+// countTo limits the cost of a link to a comment: in the middle of a longer discussion its page does not know its
+// place.
 const countTo = 2000
 
 // number returns the number of root; 0 when it is too far from both ends.

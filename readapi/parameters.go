@@ -23,8 +23,8 @@ const (
 	defaultReplies = 50 // replies of one comment
 )
 
-// novelsCursors are the prefixes of cursors of lists of novels, by order. Other cursors have other prefixes: a digit for
-// the history, other letters for discussions and staff.
+// novelsCursors are the prefixes of cursors of lists of novels, by order. Other cursors have other prefixes: a digit
+// for the history, other letters for discussions and staff.
 var novelsCursors = map[string]string{ByTitle: "c", ByActivity: "A", ByNewest: "N"}
 
 // ParseCatalogue parses the parameters of a list of novels: sort, q, state, owner, genre, language, cursor, limit. The

@@ -34,7 +34,8 @@ func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers)
 
 // publicHandler serves partners, staff, auditors and readers.
 func (s *service) publicHandler(
-	site pages.Site, kit *httpkit.Kit, streams *httpkit.Readers, requests *httpkit.Metrics, outcomes *prometheus.CounterVec,
+	site pages.Site, kit *httpkit.Kit, streams *httpkit.Readers, requests *httpkit.Metrics,
+	outcomes *prometheus.CounterVec,
 ) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)

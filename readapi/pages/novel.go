@@ -173,8 +173,9 @@ func (p *Pages) view(n *readapi.Novel) novelView {
 	v := novelView{
 		Novel: n, Path: p.Addresses.NovelPath(n.Slug), DiscussionPath: p.Addresses.DiscussionPath(n.Slug),
 		Lang: lang(n.Language), LanguageName: languageName(n.Language),
-		LanguagePath: with(list, nil, "language", n.Language), OwnerPath: with(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
-		Status: statuses[n.ReadingStatus], Cover: p.cover(n.Title, n.CoverURL), Count: count(n.Posts, "comment"),
+		LanguagePath: with(list, nil, "language", n.Language),
+		OwnerPath:    with(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
+		Status:       statuses[n.ReadingStatus], Cover: p.cover(n.Title, n.CoverURL), Count: count(n.Posts, "comment"),
 	}
 	for _, genre := range n.Genres {
 		v.Genres = append(v.Genres, choice{Name: genre, Path: with(list, nil, "genre", genre)})
@@ -233,7 +234,8 @@ func (p *Pages) about(ctx context.Context, body *novelBody) error {
 	}
 	for _, c := range chapters {
 		body.Chapters = append(body.Chapters, bar{
-			chapterName(c.Number), with(body.DiscussionPath, nil, "chapter", c.Number), number(c.Posts), max(1, 100*c.Posts/most),
+			chapterName(c.Number), with(body.DiscussionPath, nil, "chapter", c.Number), number(c.Posts),
+			max(1, 100*c.Posts/most),
 		})
 	}
 	body.MoreChapters = len(chapters) >= readapi.ChaptersShown
@@ -268,7 +270,8 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 		return nil, err
 	}
 	return &document{
-		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis), Image: p.image(found.CoverURL),
+		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis),
+		Image: p.image(found.CoverURL), Feed: p.Addresses.NovelPath(found.Slug) + "/feed.atom",
 		Canonical: p.Addresses.Novel(found.Slug), NoIndex: asOf != nil, Body: body,
 	}, nil
 }

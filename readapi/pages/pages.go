@@ -50,6 +50,11 @@ func (p *Pages) Register(router *mux.Router) {
 		"/novels":                   p.handler(p.catalogue),
 		"/novels/{slug}":            p.handler(p.novel),
 		"/novels/{slug}/discussion": p.handler(p.discussion),
+		"/feed.atom":                p.xml(atomType, p.latestFeed),
+		"/novels/{slug}/feed.atom":  p.xml(atomType, p.novelFeed),
+		"/sitemap.xml":              p.xml(xmlType, p.sitemaps),
+		"/sitemaps/{part}":          p.xml(xmlType, p.sitemap),
+		"/robots.txt":               p.Public(http.HandlerFunc(p.robots), p.refuse),
 		"/accent.css":               p.Public(http.HandlerFunc(p.accent), p.refuse),
 		"/assets/{name}":            p.Public(http.HandlerFunc(p.asset), p.refuse),
 	} {
@@ -192,6 +197,7 @@ func (p *Pages) home(ctx context.Context, _ *http.Request) (*document, error) {
 	return &document{
 		Template: "start", Title: "Novels and discussions", Kind: "website", Canonical: p.Addresses.Start(),
 		Description: "Novels of this platform and of its partners, and what readers say about them.", Body: &body,
+		Feed: p.Addresses.Base() + "/feed.atom",
 	}, nil
 }
 
@@ -221,6 +227,7 @@ type document struct {
 	Canonical   string // "" on pages without a canonical address
 	Kind        string // Open Graph type, for link previews
 	Image       string // address of the cover; "" for none
+	Feed        string // path of the Atom feed; "" for none
 	NoIndex     bool   // search engines must not index it
 	Site        Site
 	Body        any
@@ -242,7 +249,7 @@ func parse(names ...string) map[string]*template.Template {
 func (p *Pages) render(w io.Writer, d *document) error {
 	d.Title, d.Description = plain(d.Title), plain(d.Description)
 	d.Site = p.Site
-	d.Site.Name = cmp.Or(d.Site.Name, "Novelgate")
+	d.Site.Name = p.siteName()
 	if p.Site.Accent != "" {
 		d.Accent = p.Addresses.Base() + "/accent.css?" + strings.TrimPrefix(p.Site.Accent, "#")
 	}
@@ -252,6 +259,8 @@ func (p *Pages) render(w io.Writer, d *document) error {
 	}
 	return nil
 }
+
+func (p *Pages) siteName() string { return cmp.Or(p.Site.Name, "Novelgate") }
 
 // accent handles GET /accent.css, the operator's colour.
 func (p *Pages) accent(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,163 @@
+package pages
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/internal/httpkit"
+	"novelgate/readapi"
+)
+
+// Feeds (RFC 4287), sitemaps (https://www.sitemaps.org/protocol.html) and robots.txt (RFC 9309).
+
+const (
+	atomType = "application/atom+xml"
+	xmlType  = "application/xml"
+)
+
+type atomFeed struct {
+	XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
+	ID      string      `xml:"id"`
+	Title   string      `xml:"title"`
+	Updated string      `xml:"updated"`
+	Links   []atomLink  `xml:"link"`
+	Entries []atomEntry `xml:"entry"`
+}
+
+type atomLink struct {
+	Rel  string `xml:"rel,attr"`
+	Href string `xml:"href,attr"`
+}
+
+type atomEntry struct {
+	ID      string   `xml:"id"`
+	Title   string   `xml:"title"`
+	Updated string   `xml:"updated"`
+	Author  string   `xml:"author>name"`
+	Link    atomLink `xml:"link"`
+	Content string   `xml:"content"` // plain text, the default type
+}
+
+// entry returns a comment on a novel as an entry of a feed.
+func (p *Pages) entry(slug, title string, post *readapi.Post) atomEntry {
+	return atomEntry{
+		ID: "urn:uuid:" + post.ID.String(), Title: plain(nameOf(post) + " on " + title),
+		Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: post.Content,
+		Link: atomLink{"alternate", p.Addresses.Post(slug, post.ID)},
+	}
+}
+
+// feed completes a feed about a page.
+func (p *Pages) feed(title, page, self string, entries []atomEntry) atomFeed {
+	f := atomFeed{
+		ID: page, Title: plain(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339), Entries: entries,
+		Links: []atomLink{{"alternate", page}, {"self", self}},
+	}
+	if len(entries) > 0 {
+		f.Updated = entries[0].Updated
+	}
+	return f
+}
+
+// feedEntries is the number of comments in a feed.
+const feedEntries = 20
+
+// latestFeed handles GET /feed.atom: the latest comments, one of each novel.
+func (p *Pages) latestFeed(ctx context.Context, _ *http.Request) (any, error) {
+	latest, err := p.Reader.Latest(ctx, feedEntries)
+	if err != nil {
+		return nil, err
+	}
+	var entries []atomEntry
+	for i := range latest {
+		entries = append(entries, p.entry(latest[i].Novel.Slug, latest[i].Novel.Title, &latest[i].Post))
+	}
+	return p.feed("Latest comments on "+p.siteName(), p.Addresses.Start(), p.Addresses.Start()+"feed.atom", entries), nil
+}
+
+// novelFeed handles GET /novels/{slug}/feed.atom: the latest top-level comments.
+func (p *Pages) novelFeed(ctx context.Context, r *http.Request) (any, error) {
+	slug := mux.Vars(r)["slug"]
+	if !httpkit.IsText(slug) {
+		return nil, readapi.ErrNotFound
+	}
+	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: slug, Newest: true, Limit: feedEntries})
+	if err != nil {
+		return nil, err
+	}
+	var entries []atomEntry
+	for i := range page.Threads {
+		if post := &page.Threads[i].Post; !post.Hidden && !post.Erased {
+			entries = append(entries, p.entry(slug, page.Novel.Title, post))
+		}
+	}
+	return p.feed("Comments on "+page.Novel.Title, p.Addresses.Discussion(slug), p.Addresses.Novel(slug)+"/feed.atom",
+		entries), nil
+}
+
+type sitemapIndex struct {
+	XMLName xml.Name      `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 sitemapindex"`
+	Parts   []sitemapPart `xml:"sitemap"`
+}
+
+type sitemapPart struct {
+	Location string `xml:"loc"`
+}
+
+type sitemap struct {
+	XMLName xml.Name      `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 urlset"`
+	Pages   []sitemapPart `xml:"url"`
+}
+
+// sitemaps handles GET /sitemap.xml. The novels are in one part for each first byte of their identifiers.
+func (p *Pages) sitemaps(context.Context, *http.Request) (any, error) {
+	var index sitemapIndex
+	for part := range 256 {
+		index.Parts = append(index.Parts, sitemapPart{fmt.Sprintf("%ssitemaps/%d", p.Addresses.Start(), part)})
+	}
+	return index, nil
+}
+
+// sitemap handles GET /sitemaps/{part}.
+func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
+	part, err := strconv.ParseUint(mux.Vars(r)["part"], 10, 8)
+	if err != nil {
+		return nil, readapi.ErrNotFound
+	}
+	slugs, err := p.Reader.Slugs(ctx, byte(part))
+	if err != nil {
+		return nil, err
+	}
+	var s sitemap
+	for _, slug := range slugs {
+		s.Pages = append(s.Pages, sitemapPart{p.Addresses.Novel(slug)}, sitemapPart{p.Addresses.Discussion(slug)})
+	}
+	return s, nil
+}
+
+// xml serves a document without query parameters.
+func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
+	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+		document, err := read(ctx, r)
+		return func(w io.Writer) error {
+			if _, err := io.WriteString(w, xml.Header); err != nil {
+				return err
+			}
+			return xml.NewEncoder(w).Encode(document)
+		}, err
+	}, p.refuse)
+}
+
+// robots handles GET /robots.txt.
+func (p *Pages) robots(w http.ResponseWriter, r *http.Request) {
+	base := p.Addresses.Base()
+	httpkit.Send(w, r, "text/plain; charset=utf-8", []byte("User-agent: *\nDisallow: "+base+"/api/\nAllow: "+base+"/\n\n"+
+		"Sitemap: "+p.Addresses.Start()+"sitemap.xml\n"))
+}
