@@ -234,6 +234,9 @@ func (b *batch) conclude(st *state) {
 // recognise finds out which attempts whose answers were lost have been committed, and charges their permits before
 // anything else is decided.
 func (b *batch) recognise(st *state, jobs []*job) {
+	if len(b.lost) == 0 {
+		return
+	}
 	for _, j := range jobs {
 		if d, ok := st.deliveries[j.key]; ok && b.lost[d.batch] != nil {
 			b.charge(d.batch)

@@ -117,7 +117,8 @@ func TestUpdatesAreLimited(t *testing.T) {
 	send("created", p.novel("1", "Title", novel.Fields{})) // creations have their own limit
 	send("updated", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")}))
 	send("foreign", p.novel("foreign", "Theirs", novel.Fields{}))
-	send("updated", p.novel("3", "Title", novel.Fields{Synopsis: ptr("2")})) // changes nothing, and is on record all the same
+	// Changes nothing, and is on record nevertheless.
+	send("updated", p.novel("3", "Title", novel.Fields{Synopsis: ptr("2")}))
 	send(limited, p.novel("4", "Title", novel.Fields{}))
 	send("updated replayed", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")})) // a retry updates nothing
 	send("post", p.post("p", "Title"))

@@ -43,11 +43,6 @@ type Decision struct {
 	charged time.Time
 }
 
-// refusal is the decision for a limit of 0 or less.
-func refusal() Decision {
-	return Decision{RetryAfter: Window}
-}
-
 // ErrClosed is returned by Take and Return after Close.
 var ErrClosed = errors.New("rate limiter is closed")
 
@@ -86,7 +81,7 @@ func (l *Limiter) Take(
 	ctx context.Context, integration uuid.UUID, operation Operation, limit, n int,
 ) (Decision, error) {
 	if limit <= 0 {
-		return refusal(), nil
+		return Decision{RetryAfter: Window}, nil
 	}
 	if n <= 0 {
 		return l.Status(integration, operation, limit), nil
