@@ -15,8 +15,11 @@ const (
 	largestResults  = 10_000
 )
 
-// resultBytes ends a page of results early.
-const resultBytes = 4 << 20
+// A page of results ends early when it has so many bytes, or when so many chunks were searched for it.
+const (
+	resultBytes  = 4 << 20
+	resultChunks = 200
+)
 
 // errPurged answers for an import whose lines and results were deleted.
 var errPurged = problem.Gone().WithDetail(
@@ -80,7 +83,8 @@ func (a *API) lines(
 	onlyFailed := body || status == Failed
 	var out []byte
 	listed, last, more := 0, after, false
-	for from := after - chunkLines + 1; !more; {
+	from := after - chunkLines + 1
+	for searched := 1; !more; searched++ {
 		page, ok, err := a.Store.page(ctx, id, after, from, body, onlyFailed)
 		if err != nil {
 			return err
@@ -114,6 +118,9 @@ func (a *API) lines(
 			}
 			out = append(append(out, picked...), '\n')
 			listed, last = listed+1, r.Line
+		}
+		if !more && searched == resultChunks {
+			more, last = true, page.first+page.lines
 		}
 	}
 	h := c.w.Header()

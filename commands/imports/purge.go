@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -68,9 +69,11 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 }
 
 const (
-	spooledSQL = `SELECT c.import_id, c.first_line FROM imports AS i JOIN import_chunks AS c USING (import_id)
-WHERE i.integration_id = $1 AND i.purged_at IS NULL AND (c.import_id, c.first_line) > ($2, $3)
-ORDER BY c.import_id, c.first_line LIMIT 100`
+	// spooledSQL lists chunks that hold words: of lines that have no outcome, or that failed.
+	spooledSQL = `SELECT c.import_id, c.first_line, c.body FROM imports AS i JOIN import_chunks AS c USING (import_id)
+WHERE i.integration_id = $1 AND i.purged_at IS NULL AND (c.unsettled > 0 OR c.failed > 0)
+  AND (c.import_id, c.first_line) > ($2, $3)
+ORDER BY c.import_id, c.first_line LIMIT 20`
 	holdSQL = `UPDATE import_chunks SET holder = $3, leased_until = now() + $4::interval
 WHERE import_id = $1 AND first_line = $2 AND (holder IS NULL OR holder = $3 OR leased_until < now())
 RETURNING body, results`
@@ -82,8 +85,8 @@ WHERE import_id = $1 AND first_line = $2 AND holder = $3`
 // holdPause is the time between attempts to lease a chunk.
 const holdPause = 50 * time.Millisecond
 
-// EraseAuthor erases the words of an author from the spool, and returns the number of lines. It leases each chunk, so
-// when it returns, no line that was spooled before is under way: what was stored is on record.
+// EraseAuthor erases the words of an author from the spool, and returns the number of lines. It leases each chunk with
+// lines of theirs, so when it returns, none that was spooled before is under way: what was stored is on record.
 func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string) (int, error) {
 	erased, holder := 0, uuid.New()
 	var id uuid.UUID
@@ -96,6 +99,7 @@ func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID,
 		type place struct {
 			ID    uuid.UUID
 			First int64
+			Body  []byte
 		}
 		chunks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[place])
 		if err != nil {
@@ -105,12 +109,19 @@ func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID,
 			return erased, nil
 		}
 		for _, c := range chunks {
+			id, first = c.ID, c.First
+			lines, err := unpackLines(c.Body)
+			if err != nil {
+				return erased, err
+			}
+			if !slices.ContainsFunc(lines, func(line []byte) bool { return isBy(line, externalUUID) }) {
+				continue
+			}
 			n, err := eraseFrom(ctx, pool, holder, c.ID, c.First, externalUUID)
 			if err != nil {
 				return erased, err
 			}
 			erased += n
-			id, first = c.ID, c.First
 		}
 	}
 }

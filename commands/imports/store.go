@@ -232,11 +232,11 @@ func (s *Store) stored(ctx context.Context, id uuid.UUID, offset int64) (lines i
 
 // page is a chunk for listings.
 type page struct {
-	first         int64
+	first, lines  int64
 	body, results []byte
 }
 
-const pageSQL = `SELECT first_line, CASE WHEN $3 THEN body ELSE '' END, results FROM import_chunks
+const pageSQL = `SELECT first_line, lines, CASE WHEN $3 THEN body ELSE '' END, results FROM import_chunks
 WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $5 AND (NOT $4 OR failed > 0)
 ORDER BY first_line LIMIT 1`
 
@@ -244,7 +244,7 @@ ORDER BY first_line LIMIT 1`
 func (s *Store) page(ctx context.Context, id uuid.UUID, after, from int64, body, failed bool) (
 	p page, ok bool, err error,
 ) {
-	err = s.Pool.QueryRow(ctx, pageSQL, id, after, body, failed, from).Scan(&p.first, &p.body, &p.results)
+	err = s.Pool.QueryRow(ctx, pageSQL, id, after, body, failed, from).Scan(&p.first, &p.lines, &p.body, &p.results)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, false, nil
 	}

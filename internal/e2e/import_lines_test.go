@@ -292,3 +292,28 @@ func TestImportIsOpenedOnce(t *testing.T) {
 		t.Errorf("%d imports are listed, want 20", seen)
 	}
 }
+
+// TestSearchForOutcomesIsBounded: a page ends after a number of chunks, also if it found nothing in them.
+func TestSearchForOutcomesIsBounded(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	const chunks = 230
+	i := p.OpenImport(t)
+	for n := range chunks {
+		line := "bad\n"
+		if n == chunks-1 {
+			line = PostLine(t, "good", Comment(Unique("Last")))
+		}
+		testdb.Eventually(t, "a part is stored", func() bool {
+			return p.Service.Send(t, i.Part(n, line)).Status == http.StatusNoContent
+		})
+	}
+	i.Finish(t)
+	first := i.read(t, "/results?status=created")
+	if next := first.Header.Get("Next-After"); len(first.Body) > 0 || next != "200" {
+		t.Errorf("the first page ends at %q with %s", next, first.Body)
+	}
+	if found := i.Results(t, "&status=created"); len(found) != 1 || found[0].Line != chunks {
+		t.Errorf("found %+v", found)
+	}
+}

@@ -103,7 +103,12 @@ func (i *BulkImport) Show(t testing.TB) BulkImport {
 // Complete says that there are no more lines.
 func (i *BulkImport) Complete(t testing.TB) {
 	t.Helper()
-	i.partner.Service.Send(t, i.request(http.MethodPost, "/complete")).WantJSON(t, http.StatusOK, &BulkImport{})
+	var response Response
+	testdb.Eventually(t, "the request is answered", func() bool {
+		response = i.partner.Service.Send(t, i.request(http.MethodPost, "/complete"))
+		return response.Status != http.StatusTooManyRequests
+	})
+	response.WantJSON(t, http.StatusOK, &BulkImport{})
 }
 
 // Finish completes the import and waits for its end.
