@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"golang.org/x/net/html"
 	"golang.org/x/text/language"
@@ -22,7 +23,7 @@ import (
 // hostile are texts that a page must show as they are. The last two are too long for a title.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
-	`</title></textarea></style>--><svg/onload=alert(1)>`,
+	`</title></textarea></style></script>--><svg/onload=alert(1)>`,
 	`javascript:alert(1)`, `{{.Body}} ${7*7} <%= 7 %>`, "&lt;b&gt; &amp;amp; &#x3c;", "\u202egnp.exe \u2066\u2067",
 	"\u200d\u200b\ufeff.", "👩‍👩‍👧‍👦🏳️‍🌈",
 	strings.Repeat("W", 300), "a" + strings.Repeat("\u0301", 250), "tab\tline\u2028end\u0085", "\x01\x7f\x1b[31m",
@@ -229,7 +230,7 @@ func text(node *html.Node) string {
 }
 
 // allowed are all elements that a page may have. What partners send adds none.
-var allowed = strings.Fields(`html head meta title link body a header nav main h1 h2 h3 p span form label input button footer ol pre svg rect ul li div dl dt dd
+var allowed = strings.Fields(`html head meta title link body a header nav main h1 h2 h3 p span form label input button script footer ol pre svg rect ul li div dl dt dd
 	article section time bdi img code details summary strong footer small select option`)
 
 var allowedAttributes = strings.Fields(`lang charset name content property rel href type class aria-label aria-current aria-labelledby id tabindex
@@ -293,6 +294,11 @@ func checkPage(t testing.TB, w *world, path string) []element {
 			if !strings.HasPrefix(e.attributes["src"], "https://") || e.attributes["loading"] != "lazy" ||
 				e.attributes["referrerpolicy"] != "no-referrer" {
 				t.Errorf("%s: image %v", path, e.attributes)
+			}
+		case "script":
+			var data any
+			if err := json.Unmarshal([]byte(text(e.Node)), &data); err != nil || e.attributes["type"] != "application/ld+json" {
+				t.Errorf("%s has a script of type %q: %v", path, e.attributes["type"], err)
 			}
 		case "time":
 			if _, err := time.Parse(time.RFC3339, e.attributes["datetime"]); err != nil {

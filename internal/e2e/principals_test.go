@@ -348,7 +348,7 @@ func (d *desk) path(t testing.TB, documented string) string {
 		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post,
 		"{uuid}", d.linked, "{importId}", d.importID,
 		"{streamType}", "integration", "{streamId}", d.partner.IntegrationID, "{logIndex}", "0",
-		"{slug}", d.slug, "{tile}", "entries/000.p/1",
+		"{slug}", d.slug, "{tile}", "entries/000.p/1", "{part}", "7",
 		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",
 	).Replace(documented)
 	if strings.Contains(filled, "{") {

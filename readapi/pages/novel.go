@@ -271,7 +271,7 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	}
 	return &document{
 		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis),
-		Image: p.image(found.CoverURL), Feed: p.Addresses.NovelPath(found.Slug) + "/feed.atom",
+		Image: p.image(found.CoverURL), Feed: p.Addresses.NovelPath(found.Slug) + "/feed.atom", Data: p.book(&found),
 		Canonical: p.Addresses.Novel(found.Slug), NoIndex: asOf != nil, Body: body,
 	}, nil
 }

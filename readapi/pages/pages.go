@@ -2,8 +2,8 @@
 // partners.
 //
 // Text of partners is untrusted: html/template escapes it, <bdi> and dir=auto isolate its direction, and the style
-// sheet limits its size. These pages have no scripts, and their Content-Security-Policy forbids them. A script makes the
-// API reference, which shows nothing of partners.
+// sheet limits its size. These pages run no scripts, and their Content-Security-Policy forbids them; their descriptions
+// for programs (JSON-LD) are data. A script makes the API reference, which shows nothing of partners.
 package pages
 
 import (
@@ -228,6 +228,7 @@ type document struct {
 	Kind        string // Open Graph type, for link previews
 	Image       string // address of the cover; "" for none
 	Feed        string // path of the Atom feed; "" for none
+	Data        any    // schema.org description of the page, as JSON-LD; nil for none
 	NoIndex     bool   // search engines must not index it
 	Site        Site
 	Body        any
