@@ -1,0 +1,61 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Client sends the commands and queries of one integration. It may be used concurrently.
+type Client struct {
+	Novels     Novels
+	Posts      Posts
+	Deliveries Deliveries
+}
+
+// sender sends requests with the API key of an integration.
+type sender struct {
+	base    string // without a trailing slash
+	key     string
+	http    *http.Client
+	timeout time.Duration // of one attempt
+}
+
+// Option is an option of New.
+type Option func(*sender)
+
+// WithHTTPClient sends requests with h. The default is http.DefaultClient.
+func WithHTTPClient(h *http.Client) Option { return func(s *sender) { s.http = h } }
+
+// WithAttemptTimeout ends an attempt after d; another attempt follows. The default is 20 s, which is longer than the
+// service takes for any request.
+func WithAttemptTimeout(d time.Duration) Option { return func(s *sender) { s.timeout = d } }
+
+// New returns a client of the service at baseURL, such as https://novels.example.org, for the owner of an API key.
+func New(baseURL, key string, options ...Option) (*Client, error) {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("parse base URL: %w", err)
+	}
+	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("base URL %q: want http(s)://host", u.Redacted())
+	}
+	if !visible(key) {
+		return nil, errors.New("malformed API key")
+	}
+	s := &sender{
+		base: strings.TrimRight(u.String(), "/"), key: key, http: http.DefaultClient, timeout: 20 * time.Second,
+	}
+	for _, option := range options {
+		option(s)
+	}
+	return &Client{Novels: Novels{s}, Posts: Posts{s}, Deliveries: Deliveries{s}}, nil
+}
+
+// visible reports whether text consists of 1 to 255 visible ASCII characters.
+func visible(text string) bool {
+	return text != "" && len(text) <= 255 && strings.IndexFunc(text, func(r rune) bool { return r < '!' || r > '~' }) < 0
+}

@@ -1,0 +1,12 @@
+// Package client sends novels and comments of a partner platform to a Novelgate service.
+//
+// A request is repeated, with the same Idempotency-Key, until its answer is final or its context is done: after network
+// errors, after attempts without an answer, and after answers that the service calls retryable (408, 429, 503). So give
+// every call a context with a deadline.
+//
+// An error is an *Error if the service refused the last attempt. While its Retryable is false, repetitions are useless.
+// After any other error the command may be on record, because an answer can get lost. To find out, send it again with
+// the same key, which is always safe, or ask Deliveries.Missing.
+//
+// The package uses only the standard library. To use it, copy the directory into your module.
+package client

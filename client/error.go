@@ -1,0 +1,78 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Error is an answer of the service that refuses a request.
+type Error struct {
+	Code      string  // for programs, such as novel_rejected; "" if something before the service has answered
+	Status    int     // of HTTP
+	Detail    string  // for people
+	Fields    []Field // the invalid members of the body
+	Retryable bool    // the same request can succeed later without another change
+	RequestID string  // quote it when you contact support
+
+	retryAfter time.Duration
+}
+
+// Field is an invalid member of a body.
+type Field struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	text := "novelgate: " + strconv.Itoa(e.Status) + " " + e.Code
+	if e.Code == "" {
+		text += http.StatusText(e.Status)
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	if e.RequestID != "" {
+		text += fmt.Sprintf(" (request %s)", e.RequestID)
+	}
+	return text
+}
+
+// newError returns the error in an answer.
+func newError(response *http.Response, body []byte) *Error {
+	e := &Error{
+		Status: response.StatusCode, RequestID: response.Header.Get("X-Request-Id"),
+		retryAfter: retryAfter(response.Header.Get("Retry-After")),
+	}
+	var problem struct {
+		Code      string  `json:"code"`
+		Detail    string  `json:"detail"`
+		Errors    []Field `json:"errors"`
+		Retryable bool    `json:"retryable"`
+	}
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/problem+json") &&
+		json.Unmarshal(body, &problem) == nil {
+		e.Code, e.Detail, e.Fields, e.Retryable = problem.Code, problem.Detail, problem.Errors, problem.Retryable
+		return e
+	}
+	switch response.StatusCode { // of a proxy
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		e.Retryable = true
+	}
+	return e
+}
+
+// retryAfter returns the time to wait that a Retry-After header asks for: seconds, or a date.
+func retryAfter(header string) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(header); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}

@@ -1,0 +1,73 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"novelgate/client"
+)
+
+func Example() {
+	c, err := client.New(baseURL, apiKey)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	novel, err := c.Novels.Upsert(ctx, "clockmaker-1", client.Novel{
+		Title: "The Clockmaker's Apprentice", Author: "Ida Verne", Genres: []string{"Fantasy", "Mystery"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(novel.Created, novel.URL)
+	// Output: true https://novels.example.org/novels/the-clockmakers-apprentice
+}
+
+func ExamplePosts_Create() {
+	c, err := client.New(baseURL, apiKey)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	post, err := c.Posts.Create(ctx, "evt-100", client.Post{
+		UUID: "member-4711", Username: "Marlow", Novel: "The Clockmaker's Apprentice", Content: "I did not see that coming.",
+		ChapterNumber: "12.5", Timestamp: time.Date(2025, time.March, 1, 17, 30, 0, 0, time.UTC),
+	})
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		fmt.Println(refused.Code, refused.Fields, refused.RequestID)
+		return
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(post.Created, post.PostID)
+	// Output: true 3f1c1f0e-3d55-8a86-9d2a-1f5f0f7c1b01
+}
+
+func ExampleDeliveries_Missing() {
+	c, err := client.New(baseURL, apiKey)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	missing, err := c.Deliveries.Missing(ctx, client.OperationPosts, []string{"evt-100", "evt-101", "evt-102"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(missing)
+	// Output: [evt-101]
+}

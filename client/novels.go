@@ -1,0 +1,38 @@
+package client
+
+import "context"
+
+// Novels sends novels.
+type Novels struct{ sender *sender }
+
+// Novel is a novel as you send it. Fields that are absent stay as they are stored.
+type Novel struct {
+	Title         string   `json:"novel"`                   // identifies the novel, ignoring case; cannot be changed
+	Author        string   `json:"author,omitempty"`        // "" is absent
+	Synopsis      *string  `json:"synopsis,omitempty"`      // plain text; nil is absent, "" clears it
+	CoverURL      string   `json:"coverUrl,omitempty"`      // https; "" is absent
+	Genres        []string `json:"genres,omitzero"`         // nil is absent, an empty list clears it
+	Language      *string  `json:"language,omitempty"`      // nil is absent, "" clears it
+	ReadingStatus string   `json:"readingStatus,omitempty"` // ongoing, completed or hiatus; "" is absent
+}
+
+// UpsertedNovel is the answer to an upsert. If Created, Updated and Canonical are false, the novel belongs to another
+// integration, and nothing has changed.
+type UpsertedNovel struct {
+	Created   bool   `json:"created"`   // the novel is new, and yours
+	Updated   bool   `json:"updated"`   // the novel is yours, and took the fields
+	Canonical bool   `json:"canonical"` // the novel is the host platform's, and has not changed
+	NovelID   string `json:"novelId"`
+	Slug      string `json:"slug"`
+	URL       string `json:"url"`
+
+	Repetition
+}
+
+// Upsert creates a novel, or updates yours. Use a new key for every change.
+func (n Novels) Upsert(ctx context.Context, key string, novel Novel) (UpsertedNovel, error) {
+	var answer UpsertedNovel
+	repetition, err := n.sender.command(ctx, "/api/integrations/novels", key, novel, &answer)
+	answer.Repetition = repetition
+	return answer, err
+}

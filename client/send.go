@@ -1,0 +1,131 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// Repetition tells whether a command repeats an earlier one.
+type Repetition struct {
+	Replayed bool `json:"-"` // the key was used before, so that nothing was applied again
+	Mismatch bool `json:"-"` // the body differs from that of the earlier command, which stays in effect
+}
+
+// command sends a command and decodes its answer.
+func (s *sender) command(ctx context.Context, path, key string, body, answer any) (Repetition, error) {
+	if !visible(key) {
+		return Repetition{}, fmt.Errorf("idempotency key %q: want 1 to 255 visible ASCII characters", key)
+	}
+	encoded, err := encode(body)
+	if err != nil {
+		return Repetition{}, err
+	}
+	header, err := s.send(ctx, request{method: http.MethodPost, path: path, key: key, body: encoded}, answer)
+	return Repetition{
+		Replayed: header.Get("Idempotent-Replayed") == "true", Mismatch: header.Get("Idempotency-Mismatch") == "true",
+	}, err
+}
+
+// encode returns a value as JSON. Characters of HTML stay as they are: escapes take six bytes each.
+func encode(value any) ([]byte, error) {
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("encode body: %w", err)
+	}
+	return buffer.Bytes(), nil
+}
+
+// request is an HTTP request that can be repeated.
+type request struct {
+	method, path string
+	key          string // "" for none
+	body         []byte // nil for none
+}
+
+// The pauses between attempts double from the first to the longest. A random part of each keeps clients apart.
+const (
+	firstPause   = 200 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// send repeats a request until its answer is final or ctx is done, and decodes the answer.
+func (s *sender) send(ctx context.Context, r request, answer any) (http.Header, error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		header, err := s.attempt(ctx, r, answer)
+		if err == nil || !again(err) {
+			return header, err
+		}
+		wait := pause/2 + rand.N(pause/2) //nolint:gosec // no secret
+		if refused, ok := errors.AsType[*Error](err); ok && refused.retryAfter > 0 {
+			wait += refused.retryAfter // never earlier
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
+			return nil, fmt.Errorf("%w; no time is left for another attempt after %w", context.DeadlineExceeded, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w after %w", ctx.Err(), err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// again reports whether a request that failed with err is worth another attempt.
+func again(err error) bool {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return refused.Retryable
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	return !errors.Is(err, errAnswer)
+}
+
+// errAnswer means that an answer of success is not that of the service.
+var errAnswer = errors.New("not an answer of Novelgate")
+
+// mostAnswer is the size, in bytes, of the largest answer that is read.
+const mostAnswer = 4 << 20
+
+// attempt sends a request once.
+func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	sent, err := http.NewRequestWithContext(ctx, r.method, s.base+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	sent.Header.Set("Authorization", "Bearer "+s.key)
+	if r.body != nil {
+		sent.Header.Set("Content-Type", "application/json")
+	}
+	if r.key != "" {
+		sent.Header.Set("Idempotency-Key", r.key)
+	}
+	response, err := s.http.Do(sent)
+	if err != nil {
+		return nil, fmt.Errorf("send: %w", err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read
+	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return nil, newError(response, body)
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return response.Header, nil
+}

@@ -1,0 +1,251 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"novelgate/client"
+)
+
+// reply is an answer to one attempt.
+type reply struct {
+	status     int
+	body       string
+	retryAfter string
+	problem    bool
+	repetition bool // with the headers of one
+	cut        bool // the connection ends instead
+	silent     bool // the body does not come
+}
+
+// attempts replies to one request after the other, and to all further ones as to the last.
+type attempts struct {
+	replies []reply
+	keys    []string // that came
+	bodies  []string
+	at      []time.Duration // since the first
+	start   time.Time
+}
+
+func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.keys) == 0 {
+		a.start = time.Now()
+	}
+	a.keys, a.bodies = append(a.keys, r.Header.Get("Idempotency-Key")), append(a.bodies, string(body))
+	a.at = append(a.at, time.Since(a.start))
+	reply := a.replies[min(len(a.keys), len(a.replies))-1]
+	if reply.cut {
+		return nil, io.ErrUnexpectedEOF
+	}
+	h := http.Header{"Retry-After": {reply.retryAfter}, "Content-Type": {"text/html"}}
+	if reply.problem {
+		h.Set("Content-Type", "application/problem+json")
+		h.Set("X-Request-Id", "r")
+	}
+	if reply.repetition {
+		h.Set("Idempotent-Replayed", "true")
+		h.Set("Idempotency-Mismatch", "true")
+	}
+	content := io.Reader(strings.NewReader(reply.body))
+	if reply.silent {
+		content = never{r.Context()}
+	}
+	return &http.Response{StatusCode: reply.status, Header: h, Body: io.NopCloser(content)}, nil
+}
+
+// never is a body that does not come.
+type never struct{ ctx context.Context }
+
+func (n never) Read([]byte) (int, error) {
+	<-n.ctx.Done()
+	return 0, n.ctx.Err()
+}
+
+func problem(status int, code string, retryable bool, retryAfter string) reply {
+	return reply{
+		status: status, problem: true, retryAfter: retryAfter,
+		body: fmt.Sprintf(`{"status": %d, "code": %q, "detail": "Why.", "requestId": "r", "retryable": %t}`,
+			status, code, retryable),
+	}
+}
+
+func refusal(status int, code string) *client.Error {
+	return &client.Error{Status: status, Code: code, Detail: "Why.", RequestID: "r"}
+}
+
+const created = `{"created": true, "postId": "p", "threadId": "t", "parentPostId": null, "url": "https://h/p"}`
+
+func newClient(t testing.TB, transport http.RoundTripper) *client.Client {
+	t.Helper()
+	c, err := client.New("https://novels.example/books/", "ngp_key",
+		client.WithHTTPClient(&http.Client{Transport: transport}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestAttempts: what is worth another attempt gets one, with the same key and the same body, and not too early.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		first    reply
+		min, max time.Duration // between the attempts
+	}{
+		"network error":           {reply{cut: true}, 0, time.Second},
+		"a body that never comes": {reply{status: 201, silent: true}, 20 * time.Second, 21 * time.Second},
+		"rate_limited":            {problem(429, "rate_limited", true, "17"), 17 * time.Second, 18 * time.Second},
+		"unavailable":             {problem(503, "unavailable", true, "1"), time.Second, 2 * time.Second},
+		"request_timeout":         {problem(408, "request_timeout", true, ""), 0, time.Second},
+		"a proxy's 502":           {reply{status: 502, body: "<html>"}, 0, time.Second},
+		"a proxy's date": { // the clock of a bubble begins with the year 2000
+			reply{status: 503, retryAfter: "Sat, 01 Jan 2000 00:00:30 GMT"}, 30 * time.Second, 31 * time.Second,
+		},
+		"an error that never comes": {reply{status: 400, silent: true}, 20 * time.Second, 21 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				a := &attempts{replies: []reply{tc.first, {status: 200, body: created, repetition: true}}}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				post, err := newClient(t, a).Posts.Create(ctx, "evt-1", client.Post{
+					UUID: "u", Username: "n", Novel: "A", Content: "1 < 2 & 3", ChapterNumber: "12.50",
+				})
+				if err != nil || !post.Replayed || !post.Mismatch || post.PostID != "p" || post.ParentPostID != nil {
+					t.Fatalf("%+v, %v", post, err)
+				}
+				const body = `{"uuid":"u","username":"n","novel":"A","content":"1 < 2 & 3","chapterNumber":12.50}` + "\n"
+				if diff := cmp.Diff([]string{"evt-1", "evt-1"}, a.keys); diff != "" {
+					t.Errorf("keys (-want +got)\n%s", diff)
+				}
+				if diff := cmp.Diff([]string{body, body}, a.bodies); diff != "" {
+					t.Errorf("bodies (-want +got)\n%s", diff)
+				}
+				if a.at[1] < tc.min || a.at[1] > tc.max {
+					t.Errorf("the second attempt came after %v, want %v to %v", a.at[1], tc.min, tc.max)
+				}
+			})
+		})
+	}
+}
+
+// TestFinalAnswers: other answers are not asked for again.
+func TestFinalAnswers(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reply reply
+		want  *client.Error // nil for an error of another type
+	}{
+		"a defect":            {problem(500, "internal", false, ""), refusal(500, "internal")},
+		"a mistake":           {problem(400, "invalid_request", false, ""), refusal(400, "invalid_request")},
+		"a title turned down": {problem(409, "novel_rejected", false, ""), refusal(409, "novel_rejected")},
+		"a proxy's 404":       {reply{status: 404, body: "<html>"}, &client.Error{Status: 404}},
+		"no answer of ours":   {reply{status: 200, body: "<html>"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &attempts{replies: []reply{tc.reply}}
+			_, err := newClient(t, a).Posts.Create(t.Context(), "evt-1", client.Post{})
+			got, _ := errors.AsType[*client.Error](err)
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreUnexported(client.Error{})); diff != "" || err == nil {
+				t.Errorf("%v (-want +got)\n%s", err, diff)
+			}
+			if len(a.keys) != 1 {
+				t.Errorf("%d attempts", len(a.keys))
+			}
+		})
+	}
+}
+
+// TestContextBoundsAttempts: a service that is away is asked again, ever less often, until the time is up. The error
+// tells both why it ended and what the last attempt brought.
+func TestContextBoundsAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{replies: []reply{problem(503, "unavailable", true, "")}}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := newClient(t, a).Novels.Upsert(ctx, "k", client.Novel{Title: "A"})
+		refused, ok := errors.AsType[*client.Error](err)
+		if !errors.Is(err, context.DeadlineExceeded) || !ok || refused.Code != "unavailable" {
+			t.Errorf("%v", err)
+		}
+		if n := len(a.keys); n < 20 || n > 60 {
+			t.Errorf("%d attempts in ten minutes", n)
+		}
+	})
+}
+
+// TestNoAttemptAfterTheDeadline: a pause that would outlast the context is not waited for.
+func TestNoAttemptAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{replies: []reply{problem(429, "rate_limited", true, "60")}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		_, err := newClient(t, a).Novels.Upsert(ctx, "k", client.Novel{Title: "A"})
+		if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Code != "rate_limited" ||
+			time.Since(start) != 0 || len(a.keys) != 1 {
+			t.Errorf("%v after %v and %d attempts", err, time.Since(start), len(a.keys))
+		}
+	})
+}
+
+// TestCancel ends the wait for the next attempt.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := &attempts{replies: []reply{problem(429, "rate_limited", true, "60")}}
+		time.AfterFunc(time.Second, cancel)
+		start := time.Now()
+		_, err := newClient(t, a).Posts.Create(ctx, "k", client.Post{})
+		if !errors.Is(err, context.Canceled) || len(a.keys) != 1 || time.Since(start) != time.Second {
+			t.Errorf("%v after %d attempts and %v", err, len(a.keys), time.Since(start))
+		}
+	})
+}
+
+// TestMistakesAreNotSent: what no service can accept does not leave the program.
+func TestMistakesAreNotSent(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "novels.example", "ftp://h", "https://", "https://h/?a=b", "https://h/%zz"} {
+		if _, err := client.New(address, "ngp_key"); err == nil {
+			t.Errorf("New takes %q", address)
+		}
+	}
+	for _, key := range []string{"", "a b", "a\nb", "é"} {
+		if _, err := client.New("https://h", key); err == nil {
+			t.Errorf("New takes the key %q", key)
+		}
+	}
+	a := &attempts{replies: []reply{{cut: true}}}
+	c := newClient(t, a)
+	for _, key := range []string{"", "a b", "a\r\nX: y", "é", strings.Repeat("k", 256)} {
+		if _, err := c.Posts.Create(t.Context(), key, client.Post{}); err == nil {
+			t.Errorf("Create takes the key %q", key)
+		}
+	}
+	if _, err := c.Posts.Create(t.Context(), "k", client.Post{ChapterNumber: "twelve"}); err == nil {
+		t.Error("Create takes a chapter that is no number")
+	}
+	if len(a.keys) > 0 {
+		t.Errorf("%q were sent", a.keys)
+	}
+}

@@ -1,0 +1,199 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/client"
+	"novelgate/internal/testdb"
+)
+
+// Client returns a client of the service at the address, with the partner's key. An attempt may take a second.
+func (p *Partner) Client(t testing.TB, address string) *client.Client {
+	t.Helper()
+	c, err := client.New(address, p.APIKey, client.WithAttemptTimeout(time.Second),
+		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// fault is what a network does to a request before or after service answers it.
+type fault func(w http.ResponseWriter, r *http.Request, service http.Handler)
+
+// through returns the address of a proxy to the service that does each fault to one request, and then none.
+func (s *Service) through(t testing.TB, faults ...fault) string {
+	t.Helper()
+	target, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	next := make(chan fault, len(faults))
+	for _, f := range faults {
+		next <- f
+	}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case f := <-next:
+			f(w, r, service)
+		default:
+			service.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(proxy.Close)
+	return proxy.URL
+}
+
+// cutAfterRequest: the service carries the request out, and its answer is lost.
+func cutAfterRequest(_ http.ResponseWriter, r *http.Request, service http.Handler) {
+	service.ServeHTTP(httptest.NewRecorder(), r)
+	panic(http.ErrAbortHandler)
+}
+
+// withholdBody: the service carries the request out, and the body of its answer does not come.
+func withholdBody(w http.ResponseWriter, r *http.Request, service http.Handler) {
+	answer := httptest.NewRecorder()
+	service.ServeHTTP(answer, r)
+	w.Header().Set("Content-Length", fmt.Sprint(answer.Body.Len()))
+	w.WriteHeader(answer.Code)
+	_ = http.NewResponseController(w).Flush() // the header only
+	<-r.Context().Done()
+}
+
+// refuseWith: a proxy answers instead of the service.
+func refuseWith(status int) fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "Back in a moment.", status)
+	}
+}
+
+// TestClientOutlastsFaults: whatever the network does, a command is stored once, and its answer arrives.
+func TestClientOutlastsFaults(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	for name, tc := range map[string]struct {
+		faults []fault
+		stored bool // by the first attempt
+	}{
+		"no fault":                      {},
+		"cut after the request":         {[]fault{cutAfterRequest, cutAfterRequest}, true},
+		"a body that never comes":       {[]fault{withholdBody}, true},
+		"503":                           {[]fault{refuseWith(503)}, false},
+		"429":                           {[]fault{refuseWith(429)}, false},
+		"one after the other, cut last": {[]fault{refuseWith(503), withholdBody, refuseWith(429), cutAfterRequest}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, title, ctx := s.NewPartner(t), Unique("Faults"), t.Context()
+			novel, err := p.Client(t, s.through(t, tc.faults...)).Novels.Upsert(ctx, "n", client.Novel{Title: title})
+			if err != nil || novel.Replayed != tc.stored || novel.Created == tc.stored || novel.Updated != tc.stored {
+				t.Errorf("novel: %+v, %v", novel, err)
+			}
+			post, err := p.Client(t, s.through(t, tc.faults...)).Posts.Create(ctx, "evt/1", client.Post{
+				UUID: "u", Username: "n", Novel: title, Content: "<3 & more", ChapterNumber: "12.5",
+				Timestamp: time.Date(2025, time.March, 1, 17, 30, 0, 0, time.UTC),
+			})
+			if err != nil || post.Created == tc.stored || post.Replayed != tc.stored || post.Mismatch {
+				t.Errorf("comment: %+v, %v", post, err)
+			}
+			delivery, err := p.Client(t, s.through(t, tc.faults...)).Deliveries.Get(ctx, client.OperationPosts, "evt/1")
+			if err != nil || delivery.PostID != post.PostID || delivery.NovelID != novel.NovelID ||
+				delivery.PostState != "visible" || delivery.URL != post.URL {
+				t.Errorf("delivery: %+v, %v", delivery, err)
+			}
+			var read Response
+			testdb.Eventually(t, "readers see the comment", func() bool {
+				read = s.Send(t, Request{Method: http.MethodGet, Path: "/api/novels/" + novel.Slug + "/discussion"})
+				return strings.Contains(string(read.Body), `"content"`)
+			})
+			if n := strings.Count(string(read.Body), `"content"`); n != 1 {
+				t.Errorf("%d comments\n%s", n, read.Body)
+			}
+		})
+	}
+}
+
+// TestClientTellsWhy: refusals, replays, mismatches and replies arrive as what they are.
+func TestClientTellsWhy(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p, title, ctx := s.NewPartner(t), Unique("Why"), t.Context()
+	c := p.Client(t, s.URL)
+	comment := client.Post{UUID: "u", Username: "n", Novel: title, Content: "First."}
+	first, err := c.Posts.Create(ctx, "evt-1", comment)
+	if err != nil || !first.Created {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	comment.Content = "Second."
+	if again, err := c.Posts.Create(ctx, "evt-1", comment); err != nil || again.Created || !again.Mismatch ||
+		again.PostID != first.PostID {
+		t.Errorf("mismatch: %+v, %v", again, err)
+	}
+	comment.ParentKey = "evt-1"
+	if reply, err := c.Posts.Create(ctx, "evt-2", comment); err != nil || reply.ParentPostID == nil ||
+		*reply.ParentPostID != first.PostID {
+		t.Errorf("reply: %+v, %v", reply, err)
+	}
+	_, err = c.Posts.Create(ctx, "evt-3", client.Post{UUID: "u", Username: "n", Novel: title})
+	refused, _ := errors.AsType[*client.Error](err)
+	if refused == nil || refused.Code != "invalid_request" || refused.Status != 400 || refused.Retryable ||
+		len(refused.Fields) != 1 || refused.Fields[0].Field != "content" || refused.RequestID == "" {
+		t.Errorf("invalid: %v", err)
+	}
+	_, err = c.Deliveries.Get(ctx, client.OperationPosts, "evt-3")
+	if refused, _ = errors.AsType[*client.Error](err); refused == nil || refused.Code != "not_found" {
+		t.Errorf("no delivery: %v", err)
+	}
+	for _, key := range []string{"reconcile", "a?b#c%2F;=&", `.`} { // keys that are special in addresses
+		if _, err := c.Posts.Create(ctx, key, comment); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		if found, err := c.Deliveries.Get(ctx, client.OperationPosts, key); err != nil || found.IdempotencyKey != key {
+			t.Errorf("%s: %+v, %v", key, found, err)
+		}
+	}
+	keys := []string{"evt-1"}
+	for i := range 2345 {
+		keys = append(keys, fmt.Sprintf("lost-%04d", i))
+	}
+	missing, err := c.Deliveries.Missing(ctx, client.OperationPosts, append(keys, "evt-2"))
+	slices.Sort(missing)
+	if diff := cmp.Diff(keys[1:], missing); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%.2000s", err, diff)
+	}
+}
+
+// TestClientWaitsForTheLimit: it does not repeat what the deadline is too near for.
+func TestClientWaitsForTheLimit(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p, title := s.NewPartner(t, Fields{"postsPerMinute": 1}), Unique("Limit")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := p.Client(t, s.URL)
+	comment := client.Post{UUID: "u", Username: "n", Novel: title, Content: "Again."}
+	if _, err := c.Posts.Create(ctx, "evt-1", comment); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second) // less than the limit's minute
+	defer cancel()
+	_, err := c.Posts.Create(ctx, "evt-2", comment)
+	if refused, _ := errors.AsType[*client.Error](err); refused == nil || refused.Code != "rate_limited" ||
+		!refused.Retryable || !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+}
