@@ -33,7 +33,9 @@ type Config struct {
 	// Wake is signalled after each append that this process commits. Run also listens for the appends of other
 	// processes. Default: a new one, so that nothing in this process signals.
 	Wake *eventlog.Wake
-	// Limit is the most events in one transaction. Default: eventlog.DefaultLimit.
+	// Tail reads the log, also for the ledger. Default: one of its own.
+	Tail *eventlog.Tail
+	// Limit is the most events in one transaction, unless there is a Tail. Default: eventlog.DefaultLimit.
 	Limit int
 	// Patience is how often in a row an error that may be an event's, or that of a database in trouble, is met before the
 	// event is blamed. Default: 200, which takes a quarter of an hour.
@@ -107,7 +109,10 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	connConfig := r.config.Pool.Config().ConnConfig
-	tail := eventlog.NewTail(connConfig, r.config.Limit)
+	tail := r.config.Tail
+	if tail == nil {
+		tail = eventlog.NewTail(connConfig, r.config.Limit)
+	}
 	defer tail.Close(context.WithoutCancel(ctx))
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout},
 		eventlog.WatermillLogger(r.config.Logger))

@@ -164,7 +164,7 @@ func (f *LedgerFlags) validate() error {
 func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.General
 	sealer, err := ledger.NewSealer(ledger.SealerConfig{
-		Pool: pool, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
+		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
 	})
 	if err != nil {
 		return fmt.Errorf("create sealer: %w", err)

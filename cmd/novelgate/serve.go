@@ -177,6 +177,7 @@ type service struct {
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
 	wake          *eventlog.Wake
+	tail          *eventlog.Tail
 	background    []func(context.Context) // each runs until its context ends
 
 	publicURL                   *url.URL
@@ -204,8 +205,9 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	s.background = append(s.background, s.db.watch, s.notify,
 		s.forgetKeys, s.saveUsage)
 	if !c.PauseProjections {
+		s.tail = eventlog.NewTail(pools.General.Config().ConnConfig, 0)
 		if s.runner, err = projections.NewRunner(projections.Config{
-			Pool: pools.General, Extra: pools.Extra, Wake: s.wake, Logger: s.logger,
+			Pool: pools.General, Extra: pools.Extra, Tail: s.tail, Wake: s.wake, Logger: s.logger,
 		}); err != nil {
 			return err
 		}

@@ -30,8 +30,8 @@
 //     what is in the database counts, so a turn that fails is simply followed by another one.
 //   - Reading. ReadRows and ReadChunk read settled events with one statement, which also tells the identity of the log
 //     and whether a running transaction hides events. A Portion bounds what is held, by events and by bytes.
-//     Projections read through a Tail, which reads the newest events once for all of them. A projection that is far
-//     behind reads large chunks with ReadAhead.
+//     Projections and the sealer read through a Tail, which reads and decodes the newest rows once for all of them. A
+//     follower that is far behind reads by itself: a projection with ReadAhead, the sealer with ReadRows.
 //   - Pacing. After a full read the next one comes at once. After n events it comes n × 2 ms later, up to Pace, so that
 //     under load few large reads are made.
 //   - Wake-up. Then a signal of Wake ends the wait: this process has committed an append, or another one has said so by

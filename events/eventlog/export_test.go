@@ -1,7 +1,7 @@
 package eventlog
 
 // SettledSQL is the statement that reads the log as it grows.
-const SettledSQL = settledSQL
+const SettledSQL = rowsSQL
 
-// Keep keeps a chunk as if it had been read.
-func (t *Tail) Keep(chunk Chunk) { t.keep(chunk) }
+// Settle makes what is kept look as if nothing else ran on the server when it was read.
+func (t *Tail) Settle() { t.kept.Settled = true }

@@ -2,7 +2,9 @@ package eventlog
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -14,9 +16,6 @@ import (
 // DefaultLimit is the most events in a chunk that a Tail reads, unless NewTail says otherwise.
 const DefaultLimit = 4096
 
-// tailParts is how many chunks a Tail keeps.
-const tailParts = 2
-
 // All followers of a process wait for the one read of a Tail, so neither it nor the end of its connection may take
 // longer than this.
 const (
@@ -24,17 +23,18 @@ const (
 	disconnectTimeout = time.Second
 )
 
-// Tail reads the newest part of the log once for all followers of a process, over one connection, and keeps the chunks
-// that it has read last. That is sound because settled events do not change, and nothing ever appears between two of
-// them, while the log is the same one. Followers read at about the same time: whoever comes second waits for the first,
-// and finds its chunk.
+// Tail reads the newest part of the log once for all followers of a process, over one connection, and keeps it: the
+// rows, for the ledger, and the events that are decoded from them, for projections. That is sound because settled
+// events do not change, except for erasures, and nothing ever appears between two of them, while the log is the same
+// one. A follower that comes second waits for the first, and finds what that has read. Followers of different pace find
+// what was read since their last time, in one chunk.
 type Tail struct {
 	config  *pgx.ConnConfig
 	portion *Portion
 
-	mu    sync.Mutex // held while reading
-	conn  *pgx.Conn
-	parts []Chunk // of one log, without gaps, oldest first; with the events of all kinds of stream
+	mu   sync.Mutex // held while reading
+	conn *pgx.Conn
+	kept *window // nil: nothing
 }
 
 // NewTail returns an empty Tail whose chunks have at most so many events. It connects with this configuration.
@@ -65,7 +65,7 @@ func (t *Tail) disconnect(ctx context.Context) {
 func (t *Tail) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.parts = nil
+	t.kept = nil
 }
 
 // Read returns the settled events of some kinds of stream behind a position of a log; nil stands for all. The chunk
@@ -74,82 +74,145 @@ func (t *Tail) Forget() {
 func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, streams []string) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range t.parts {
-		part := &t.parts[i]
-		if part.Identity == of && after.Compare(part.Start) >= 0 && after.Compare(part.End) < 0 {
-			found := part.from(after, streams)
-			found.Settled = false // nobody knows what came since, and its signal may have been taken already
-			found.Full = found.Full || i < len(t.parts)-1
-			return found, nil
-		}
-	}
-	chunk, err := t.read(ctx, after, of)
+	w, err := t.behind(ctx, after, of)
 	if err != nil {
-		t.disconnect(ctx)
 		return Chunk{}, err
 	}
-	t.keep(chunk)
-	return chunk.from(after, streams), nil
+	if err := w.decode(); err != nil {
+		return Chunk{}, err
+	}
+	return w.from(after, streams), nil
 }
 
-func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (chunk Chunk, err error) {
+// ReadRows returns the rows of the settled events behind a position of a log, with their metadata. It fails with
+// ErrOtherLog if the log is another one by now.
+func (t *Tail) ReadRows(ctx context.Context, after events.Position, of Identity) (Span, []Row, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, err := t.behind(ctx, after, of)
+	if err != nil {
+		return Span{}, nil, err
+	}
+	span, rows := w.Span, w.rows[w.first(after):]
+	span.Start, span.Read = after, len(rows)
+	return span, rows[:len(rows):len(rows)], nil
+}
+
+// behind returns a window that has all that is known, or read now, behind a position.
+func (t *Tail) behind(ctx context.Context, after events.Position, of Identity) (*window, error) {
+	w := t.kept
+	if w != nil && w.Identity == of && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
+		w.Settled = false // nobody knows what came since, and its signal may have been taken already
+		return w, nil
+	}
+	read, err := t.read(ctx, after, of)
+	switch {
+	case err != nil:
+		t.disconnect(ctx)
+		return nil, err
+	case w != nil && w.Identity == of && after == w.End:
+		w.append(read, t.portion.most)
+		return w, nil
+	case read.Read > 0 && (w == nil || w.Identity != of || read.End.Compare(w.End) > 0):
+		t.kept = read
+	}
+	return read, nil
+}
+
+func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (w *window, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if t.conn == nil || t.conn.IsClosed() {
 		if t.conn, err = Connect(ctx, t.config); err != nil {
-			return Chunk{}, err
+			return nil, err
 		}
 	}
-	if chunk, err = ReadChunk(ctx, t.conn, after, t.portion, nil); err == nil && chunk.Identity != of {
-		err = ErrOtherLog
-	}
-	return chunk, err
+	w = &window{}
+	w.rows = make([]Row, 0, t.portion.latest+1)
+	w.Span, err = ReadRows(ctx, t.conn, after, of, t.portion, func(row *Row) error {
+		w.bytes += row.size()
+		w.rows = append(w.rows, row.Clone())
+		return nil
+	})
+	return w, err
 }
 
-// keep keeps a chunk that reaches further than what is kept. What cannot be decoded may be mended, so it is not kept.
-func (t *Tail) keep(chunk Chunk) {
-	if chunk.Read == 0 || len(chunk.Undecodable) > 0 {
+// window is a part of the log with its rows and, as far as they are decoded, its events.
+type window struct {
+	Chunk
+
+	rows    []Row
+	bytes   int // of the rows
+	decoded int // rows
+}
+
+// append adds the part of the log behind the window, and drops its beginning if it is larger than a chunk may be then.
+// What was handed out before stays as it is.
+func (w *window) append(next *window, most int) {
+	w.rows = append(w.rows, next.rows...)
+	w.bytes += next.bytes
+	w.End, w.Full, w.Settled = next.End, next.Full, next.Settled
+	excess := 0
+	for left := len(w.rows); left > max(most, len(next.rows)) || spent(w.bytes) && left > len(next.rows); left-- {
+		w.bytes -= w.rows[excess].size()
+		excess++
+	}
+	if excess == 0 {
 		return
 	}
-	if n := len(t.parts); n > 0 {
-		last := &t.parts[n-1]
+	w.Start = w.rows[excess-1].Position
+	w.rows, w.decoded = w.rows[excess:], max(0, w.decoded-excess)
+	w.Events = w.Events[after(w.Events, w.Start):]
+	w.Undecodable = slices.DeleteFunc(slices.Clone(w.Undecodable),
+		func(e *UndecodableError) bool { return e.Recorded.Position.Compare(w.Start) <= 0 })
+}
+
+// decode decodes the rows that are not decoded yet.
+func (w *window) decode() error {
+	if w.Events == nil {
+		w.Events = make([]events.Recorded, 0, len(w.rows))
+	}
+	for ; w.decoded < len(w.rows); w.decoded++ {
+		recorded, err := w.rows[w.decoded].Decode()
+		var undecodable *UndecodableError
 		switch {
-		case chunk.Identity != last.Identity:
-			t.parts = nil
-		case chunk.End.Compare(last.End) <= 0:
-			return
-		case chunk.Start != last.End:
-			t.parts = nil
+		case err == nil:
+			w.Events = append(w.Events, recorded)
+		case errors.As(err, &undecodable):
+			w.Undecodable = append(w.Undecodable, undecodable)
+		default:
+			return err
 		}
 	}
-	t.parts = append(t.parts, chunk)
-	if excess := len(t.parts) - tailParts; excess > 0 {
-		t.parts = slices.Delete(t.parts, 0, excess)
-	}
+	return nil
+}
+
+// first returns the number of the first row behind a position.
+func (w *window) first(after events.Position) int {
+	return sort.Search(len(w.rows), func(i int) bool { return w.rows[i].Position.Compare(after) > 0 })
+}
+
+// after returns the number of the first event behind a position.
+func after(list []events.Recorded, p events.Position) int {
+	return sort.Search(len(list), func(i int) bool { return list[i].Position.Compare(p) > 0 })
 }
 
 // from returns the events of a chunk behind a position, of some kinds of stream, up to the first of them that cannot be
 // decoded. The chunk has those of all kinds.
-func (c *Chunk) from(after events.Position, streams []string) Chunk {
-	first, exact := slices.BinarySearchFunc(c.Events, after,
-		func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
-	if exact {
-		first++
-	}
+func (c *Chunk) from(start events.Position, streams []string) Chunk {
 	part := *c
-	part.Start, part.Undecodable = after, nil
-	part.Events = c.Events[first:]
+	part.Start, part.Undecodable = start, nil
+	part.Events = c.Events[after(c.Events, start):]
 	for _, bad := range c.Undecodable {
 		at := bad.Recorded.Position
-		if at.Compare(after) <= 0 || !follows(streams, bad.Recorded.StreamType) {
+		if at.Compare(start) <= 0 || !follows(streams, bad.Recorded.StreamType) {
 			continue
 		}
-		end, _ := slices.BinarySearchFunc(part.Events, at,
-			func(e events.Recorded, p events.Position) int { return e.Position.Compare(p) })
-		part.cut(end)
+		part.cut(after(part.Events, at))
 		part.Undecodable = []*UndecodableError{bad}
 		break
 	}
+	part.Events = part.Events[:len(part.Events):len(part.Events)]
 	part.Read = len(part.Events)
 	if streams != nil {
 		part.Events = slices.DeleteFunc(slices.Clone(part.Events),
@@ -160,7 +223,7 @@ func (c *Chunk) from(after events.Position, streams []string) Chunk {
 
 // cut leaves the first n events.
 func (c *Chunk) cut(n int) {
-	c.Events, c.End, c.Full = c.Events[:n:n], c.Start, false
+	c.Events, c.End, c.Full = c.Events[:n], c.Start, false
 	if n > 0 {
 		c.End = c.Events[n-1].Position
 	}

@@ -164,33 +164,20 @@ func (b *builder) add(e *eventlog.Row) error {
 	return b.grower.add(tlog.RecordHash(b.entry))
 }
 
-// finish closes the batch.
-func (b *builder) finish() *batch {
-	b.batch.pieces = b.grower.finish()
-	b.batch.end.size, b.batch.end.root = b.grower.Size(), b.grower.Root()
-	return b.batch
-}
-
 // lastPositionSQL finds the end of a transaction. $1: the transaction.
 const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
 
-// nextBatch reads a portion of the events behind start and makes a batch of them. The tree, which has the size of
-// start, has grown by the batch afterwards. It fails with eventlog.ErrOtherLog if the log is not that of start.
-func nextBatch(
-	ctx context.Context, db database.Querier, t *tree, start state, portion *eventlog.Portion,
-) (*batch, eventlog.Span, error) {
-	b := newBuilder(t, start)
-	span, err := eventlog.ReadRows(ctx, db, start.position, start.log, portion, b.add)
-	if err != nil {
-		return nil, span, err //nolint:wrapcheck // it says what was read
-	}
-	if last := len(b.batch.counts) - 1; span.Full && last >= 0 {
-		// The last transaction may go on behind the portion. What is settled does not change: its end is known.
+// end returns the batch of what was added, which the tree has grown by. full: the last transaction may go on behind it;
+// what is settled does not change, so its end is known.
+func (b *builder) end(ctx context.Context, db database.Querier, full bool) (*batch, error) {
+	if last := len(b.batch.counts) - 1; full && last >= 0 {
 		var end int32
 		if err := db.QueryRow(ctx, lastPositionSQL, b.batch.transactions[last]).Scan(&end); err != nil {
-			return nil, span, fmt.Errorf("find the end of transaction %d: %w", b.batch.transactions[last], err)
+			return nil, fmt.Errorf("find the end of transaction %d: %w", b.batch.transactions[last], err)
 		}
 		b.batch.counts[last] = end + 1
 	}
-	return b.finish(), span, nil
+	b.batch.pieces = b.grower.finish()
+	b.batch.end.size, b.batch.end.root = b.grower.Size(), b.grower.Root()
+	return b.batch, nil
 }

@@ -25,9 +25,12 @@ const (
 type SealerConfig struct {
 	// Pool has two connections to spare, on which statements are planned as those of database.Pools.General are. Required.
 	Pool *pgxpool.Pool
+	// Tail reads the log, also for the projections. Default: one of its own.
+	Tail *eventlog.Tail
 	// Wake tells of appends. Without one the log is polled once a second.
 	Wake *eventlog.Wake
-	// Limit is the most events in one seal; fewer when they are large, see eventlog.Portion. Default: DefaultLimit.
+	// Limit is the most events in one seal while the sealer is far behind; fewer when they are large, see
+	// eventlog.Portion. Default: DefaultLimit.
 	Limit int
 	// Pace is that of eventlog.Follow. Default: DefaultPace.
 	Pace time.Duration
@@ -58,6 +61,9 @@ func NewSealer(config SealerConfig) (*Sealer, error) {
 	if config.Pace <= 0 {
 		config.Pace = DefaultPace
 	}
+	if config.Tail == nil {
+		config.Tail = eventlog.NewTail(config.Pool.Config().ConnConfig, config.Limit)
+	}
 	if config.Metrics == nil {
 		config.Metrics = NewMetrics()
 	}
@@ -81,7 +87,10 @@ func NewSealer(config SealerConfig) (*Sealer, error) {
 
 // Run seals until ctx ends. What goes wrong is logged and tried again; what will not mend by itself is also on record
 // in Status.Error.
-func (s *Sealer) Run(ctx context.Context) { s.follow.Run(ctx, s.turn) }
+func (s *Sealer) Run(ctx context.Context) {
+	s.follow.Run(ctx, s.turn)
+	s.config.Tail.Close(context.WithoutCancel(ctx))
+}
 
 // turn seals from where the ledger stands until something is in the way. One goroutine reads and hashes ahead while
 // another one stores.
@@ -154,24 +163,43 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 // read makes batches of what the log has behind a state, as it grows.
 func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *batch) error {
 	portion := eventlog.NewPortion(s.config.Limit)
-	return s.follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) { //nolint:wrapcheck // it is an error of this
-		conn, err := s.config.Pool.Acquire(ctx)
-		if err != nil {
-			return eventlog.Span{}, fmt.Errorf("acquire connection: %w", err)
+	// Other followers of the tail do not wait for reads of an old part of the log.
+	behind := false
+	//nolint:wrapcheck // it is an error of this package
+	return s.follow.Each(ctx, func(ctx context.Context) (span eventlog.Span, err error) {
+		b := newBuilder(t, at)
+		if behind {
+			span, err = eventlog.ReadRows(ctx, s.config.Pool, at.position, at.log, portion, b.add)
+		} else {
+			span, err = s.readTail(ctx, at, b)
 		}
-		b, span, err := nextBatch(ctx, conn, t, at, portion)
-		conn.Release()
-		if err != nil || b.events == 0 {
+		if err != nil || b.batch.events == 0 {
+			return span, err //nolint:wrapcheck // it says what was read
+		}
+		behind = span.Full
+		made, err := b.end(ctx, s.config.Pool, span.Full)
+		if err != nil {
 			return span, err
 		}
-		at = b.end
+		at = made.end
 		select {
-		case batches <- b:
+		case batches <- made:
 			return span, nil
 		case <-ctx.Done():
 			return span, ctx.Err()
 		}
 	})
+}
+
+// readTail adds the rows that the followers of this process share.
+func (s *Sealer) readTail(ctx context.Context, at state, b *builder) (eventlog.Span, error) {
+	span, rows, err := s.config.Tail.ReadRows(ctx, at.position, at.log)
+	for i := range rows {
+		if err = b.add(&rows[i]); err != nil {
+			break
+		}
+	}
+	return span, err //nolint:wrapcheck // it says what was read
 }
 
 // note logs an error that will not mend by itself, and puts it on record.
