@@ -33,6 +33,8 @@ type pace struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
 
+	working sync.Mutex // held by the one worker of the replica that works and rests while others append
+
 	mu        sync.Mutex
 	end       events.Position
 	looked    time.Time
@@ -47,6 +49,15 @@ func (p *pace) group(ctx context.Context) int {
 		return smallGroup
 	}
 	return fullGroup
+}
+
+// turn waits for the other worker while others append. leave ends the turn.
+func (p *pace) turn(ctx context.Context) (leave func()) {
+	if !p.busy(ctx) {
+		return func() {}
+	}
+	p.working.Lock()
+	return p.working.Unlock
 }
 
 // rest pauses after work that took a time, if others append.

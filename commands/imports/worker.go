@@ -143,8 +143,11 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 			rest = max(taken.RetryAfter, time.Second)
 		}
 		group = group[:taken.Granted]
+		leave := pace.turn(ctx)
 		began := w.Now()
 		left, err := w.execute(ctx, v, group)
+		pace.rest(ctx, w.Now().Sub(began))
+		leave()
 		if err != nil {
 			return err
 		}
@@ -155,7 +158,6 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 			due = append(left, due...)
 			sleep(ctx, retryPause)
 		}
-		pace.rest(ctx, w.Now().Sub(began))
 		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval && len(due) > 0 {
 			state, err := w.Store.save(ctx, v, id, now, false, 0)
 			if err != nil {
