@@ -138,7 +138,8 @@ func TestRefoldPrefersNovels(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
-			if err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(1), 1, c.first...)...); err != nil {
+			if err := projections.Append(t.Context(), pool,
+				history(events.NovelStream, novelNumber(1), 1, c.first...)...); err != nil {
 				t.Fatal(err)
 			}
 			builtWith(t, pool, "another table", map[int]string{1: "straße"})

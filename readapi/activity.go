@@ -67,8 +67,8 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) 
 	return found, nil
 }
 
-// Latest returns the n comments that were written last, one of each novel. It examines twice as many, and leaves out the
-// withheld ones.
+// Latest returns the n comments that were written last, one of each novel. It examines twice as many, and leaves out
+// the withheld ones.
 func (r *Reader) Latest(ctx context.Context, n int) ([]Single, error) {
 	rows, err := r.DB.Query(ctx, latestSQL, 2*n)
 	if err != nil {
