@@ -64,18 +64,21 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	}
 	defer withdraw()
 	e := eraser{s, name}
-	found, err := e.find(ctx)
-	if err != nil {
-		return Erasure{}, err
-	}
-	// First complete interrupted erasures, found by their events, so that no comment is counted twice.
+	// Complete interrupted erasures first: their events have counted the comments that they have left.
 	done, err := e.complete(ctx)
 	done.Lines = lines
-	if found.nothing() && lines > 0 && errors.Is(err, ErrNoSuchAuthor) {
+	unknown := errors.Is(err, ErrNoSuchAuthor)
+	if err != nil && !unknown {
+		return done, err
+	}
+	found, findErr := e.find(ctx)
+	switch {
+	case findErr != nil:
+		return Erasure{}, findErr
+	case found.nothing() && lines > 0 && unknown:
 		done.AuthorID, done.ErasedAt = e.name.id(), s.Now().UTC()
 		return done, nil
-	}
-	if found.nothing() || err != nil && !errors.Is(err, ErrNoSuchAuthor) {
+	case found.nothing():
 		return done, err
 	}
 	if err := e.erase(ctx, found.projected); err != nil {

@@ -216,6 +216,23 @@ func TestEraseWithoutTables(t *testing.T) {
 	}
 }
 
+// TestErasureCountsOnce: a command that completes an interrupted erasure does not count its comments again.
+func TestErasureCountsOnce(t *testing.T) {
+	t.Parallel()
+	l := &live{Staff: setup(t)}
+	l.name = staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Fan Site"), ExternalUUID: "planted/uuid"}
+	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
+	l.interruptErasure(t)
+	again, err := l.EraseAuthor(t.Context(), l.name, "again")
+	if err != nil || again.Comments != 0 || again.ErasedAt.IsZero() {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if n := l.count(t, `SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`); n != 1 {
+		t.Errorf("%d erasures are on record, want 1", n)
+	}
+	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
+}
+
 // TestEraseBeforeTheSeal: what is erased before it is sealed gets the entry that it would have had.
 func TestEraseBeforeTheSeal(t *testing.T) {
 	t.Parallel()
