@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Accepts reports whether a request takes an answer of a media type without parameters, such as text/html: the most
-// specific media range of its Accept that covers the type has not the weight 0, or it has no Accept at all (RFC 9110,
-// section 12.5.1).
+// Accepts reports whether a request accepts a media type without parameters, such as text/html. The most specific
+// matching media range of the Accept header decides: weight 0 rejects the type. A request without an Accept header
+// accepts every type (RFC 9110, section 12.5.1).
 func Accepts(r *http.Request, mediaType string) bool {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
@@ -19,8 +19,8 @@ func Accepts(r *http.Request, mediaType string) bool {
 	return taken
 }
 
-// Names reports whether a request takes a media type, as Accepts does, and its Accept names it: a range such as */*
-// does not.
+// Names reports whether the Accept header of a request lists a media type itself, with a weight above 0. A wildcard
+// such as */* does not count.
 func Names(r *http.Request, mediaType string) bool {
 	closest, taken := covers(strings.Join(r.Header.Values("Accept"), ","), mediaType)
 	return closest == named && taken
@@ -29,14 +29,14 @@ func Names(r *http.Request, mediaType string) bool {
 // named is the specificity of a media range that is the type itself.
 const named = 3
 
-// covers returns how specific the media range of an Accept is that covers a type best, 0 when none does, and whether
-// the type is taken.
+// covers returns the specificity of the most specific media range in an Accept header that matches a media type, 0 if
+// none matches, and whether that range accepts the type.
 func covers(header, mediaType string) (closest int, taken bool) {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	for part := range strings.SplitSeq(header, ",") {
 		accepted, parameters, err := mime.ParseMediaType(part)
 		if err != nil {
-			continue // what nobody can read covers nothing
+			continue // a malformed range matches nothing
 		}
 		specificity := map[string]int{mediaType: named, kind + "/*": 2, "*/*": 1}[accepted]
 		if specificity <= closest {
