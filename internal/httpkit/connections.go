@@ -12,9 +12,9 @@ import (
 )
 
 // Connections bounds the open connections of one server, and what each may hold: header fields, and bytes in the
-// kernel. When there are as many as may be, the one that has waited longest for its client, to send a request or to
-// take an answer, is closed for a new one, if that is half a second. While the service works on the requests of all
-// others, new ones wait to be accepted, in the order in which they came, and the answers to requests that arrive
+// kernel. When there are as many as may be, the one that has waited longest for its client, to send a request or its
+// body or to take an answer, is closed for a new one, if that is half a second. While the service works on the requests
+// of all others, new ones wait to be accepted, in the order in which they came, and the answers to requests that arrive
 // meanwhile close their connections. Otherwise clients that repeat a request as soon as it is answered would keep all
 // places. Create it with NewConnections.
 type Connections struct {
@@ -77,26 +77,38 @@ func (c *Connections) note(conn net.Conn, state http.ConnState) {
 	if conn, ok := conn.(*headerConn); ok {
 		conn.note(state)
 	}
-	c.setWaiting(conn, state == http.StateNew || state == http.StateIdle)
+	if state == http.StateNew || state == http.StateIdle {
+		c.startWaiting(conn, time.Now()) //nolint:forbidigo // the clock of the connection
+	} else {
+		c.stopWaiting(conn)
+	}
 	if state == http.StateClosed || state == http.StateHijacked {
 		<-c.open
 	}
 }
 
-// setWaiting notes whether a connection waits for its client.
-func (c *Connections) setWaiting(conn net.Conn, waits bool) {
+// startWaiting notes that a connection waits for its client, since a moment.
+func (c *Connections) startWaiting(conn net.Conn, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.remove(conn)
+	c.places[conn] = c.waiting.PushBack(waitingConn{conn, since})
+	if c.waiting.Len() == 1 { // else it is not its turn
+		c.makePlace()
+	}
+}
+
+// stopWaiting notes that a connection does not wait for its client.
+func (c *Connections) stopWaiting(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remove(conn)
+}
+
+func (c *Connections) remove(conn net.Conn) {
 	if place := c.places[conn]; place != nil {
 		c.waiting.Remove(place)
 		delete(c.places, conn)
-	}
-	if !waits {
-		return
-	}
-	c.places[conn] = c.waiting.PushBack(waitingConn{conn, time.Now()}) //nolint:forbidigo // the clock of the connection
-	if c.waiting.Len() == 1 {                                          // else it is not its turn
-		c.makePlace()
 	}
 }
 

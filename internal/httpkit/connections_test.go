@@ -25,6 +25,7 @@ func bounded(t *testing.T) (address string, released chan struct{}, taken chan e
 	}
 	released, taken = make(chan struct{}), make(chan error, 100)
 	answer := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
 		switch r.URL.Path {
 		case "/wait":
 			<-released
@@ -131,6 +132,35 @@ func TestConnectionsThatDoNotReadMakePlace(t *testing.T) {
 	for range 4 {
 		if err := <-taken; err == nil {
 			t.Error("a handler has written a megabyte that the client does not read")
+		}
+	}
+}
+
+// TestConnectionsWithStalledBodiesMakePlace: a connection whose body does not arrive, or arrives byte by byte, makes
+// place for a new one.
+func TestConnectionsWithStalledBodiesMakePlace(t *testing.T) {
+	t.Parallel()
+	address, _, _ := bounded(t)
+	const head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
+	for n := range 4 {
+		stalled := dial(t, address)
+		if _, err := io.WriteString(stalled, head+"{"); err != nil {
+			t.Fatal(err)
+		}
+		if n%2 == 1 {
+			go func() {
+				for {
+					if _, err := io.WriteString(stalled, "x"); err != nil {
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+		}
+	}
+	for range 4 {
+		if !dial(t, address).send("/").answered() {
+			t.Error("a new connection is not answered")
 		}
 	}
 }

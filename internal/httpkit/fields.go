@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/http"
+	"time"
 )
 
 // maxFields is how many header fields a request may have. Browsers and proxies send about 30.
@@ -42,6 +43,8 @@ type headerConn struct {
 	inHeader bool
 	lines    int  // of the header, complete
 	text     bool // the line that comes after them is not empty
+
+	body time.Time // when the first read of the request's body began that had to wait for bytes; zero: none
 }
 
 // note is told the state of the connection. No Read is under way when that is one of these.
@@ -50,7 +53,7 @@ func (c *headerConn) note(state http.ConnState) {
 	case http.StateNew, http.StateIdle:
 		c.inHeader, c.lines, c.text = true, 0, false
 	case http.StateActive:
-		c.inHeader = false
+		c.inHeader, c.body = false, time.Time{}
 	}
 }
 
@@ -59,6 +62,14 @@ func (c *headerConn) Read(p []byte) (int, error) {
 	if c.inHeader && c.lines > maxLines {
 		clear(p)
 		return len(p), nil
+	}
+	// While it answers a request, net/http reads a single byte, to notice that the client leaves. Anything longer is body.
+	if !c.inHeader && len(p) > 1 {
+		if c.body.IsZero() {
+			c.body = time.Now() //nolint:forbidigo // the clock of the connection
+		}
+		c.connections.startWaiting(c, c.body)
+		defer c.connections.stopWaiting(c)
 	}
 	n, err := c.Conn.Read(p)
 	if c.inHeader {
@@ -69,8 +80,8 @@ func (c *headerConn) Read(p []byte) (int, error) {
 
 // Write implements net.Conn. Meanwhile the connection waits for its client.
 func (c *headerConn) Write(p []byte) (int, error) {
-	c.connections.setWaiting(c, true)
-	defer c.connections.setWaiting(c, false)
+	c.connections.startWaiting(c, time.Now()) //nolint:forbidigo // the clock of the connection
+	defer c.connections.stopWaiting(c)
 	return c.Conn.Write(p) //nolint:wrapcheck // the server knows it
 }
 
