@@ -16,7 +16,7 @@ import (
 //go:embed tiles.sql
 var tilesSQL string
 
-// ErrNotFound is returned for what the ledger does not have, or not yet.
+// ErrNotFound is returned for a tile, entry or proof that the ledger does not have yet or never has.
 var ErrNotFound = errors.New("not in the ledger")
 
 // Store reads the ledger.
@@ -120,7 +120,7 @@ func (s *Store) loadTree(ctx context.Context, at state) (*tree, error) {
 	return newTree(at.size, at.root, edge, data)
 }
 
-// hashes returns a reader of the hashes of a tree. Whatever it reads is checked against the tree's root.
+// hashes returns a reader of the hashes of a tree. It verifies every hash against the root.
 func (s *Store) hashes(ctx context.Context, root tlog.Tree) tlog.HashReader {
 	return tlog.TileHashReader(root, tileReader{ctx: ctx, store: s})
 }
