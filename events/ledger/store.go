@@ -16,7 +16,7 @@ import (
 //go:embed tiles.sql
 var tilesSQL string
 
-// ErrNotFound is returned for a tile, entry or proof that the ledger does not have yet or never has.
+// ErrNotFound is returned for a tile, entry, proof or checkpoint that the ledger does not have, or not yet.
 var ErrNotFound = errors.New("not in the ledger")
 
 // Store reads the ledger.
