@@ -68,11 +68,7 @@ func (a *API) lines(
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	id, err := httpkit.PathID(c.r, "importId")
-	if err != nil {
-		return err //nolint:wrapcheck // already a problem
-	}
-	found, err := a.Store.find(ctx, c.IntegrationID, id)
+	found, err := c.onImport(ctx, a.Store.find)
 	switch {
 	case err != nil:
 		return err
@@ -85,7 +81,7 @@ func (a *API) lines(
 	listed, last, more := 0, after, false
 	from := after - chunkLines + 1
 	for searched := 1; !more; searched++ {
-		page, ok, err := a.Store.page(ctx, id, after, from, body, onlyFailed)
+		page, ok, err := a.Store.page(ctx, found.ID, after, from, body, onlyFailed)
 		if err != nil {
 			return err
 		}

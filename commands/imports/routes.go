@@ -216,18 +216,25 @@ func (a *API) complete(ctx context.Context, c *call) error {
 // cancel handles DELETE /api/integrations/imports/{importId}.
 func (a *API) cancel(ctx context.Context, c *call) error { return c.withImport(ctx, a.Store.cancel) }
 
-func (c *call) withImport(
-	ctx context.Context, do func(ctx context.Context, integration, id uuid.UUID) (Import, error),
-) error {
-	id, err := httpkit.PathID(c.r, "importId")
-	if err != nil {
-		return err //nolint:wrapcheck // already a problem
-	}
-	found, err := do(ctx, c.IntegrationID, id)
+// action finds or changes an import of an integration.
+type action func(ctx context.Context, integration, id uuid.UUID) (Import, error)
+
+// withImport answers with what an action returns for the import in the path.
+func (c *call) withImport(ctx context.Context, do action) error {
+	found, err := c.onImport(ctx, do)
 	if err != nil {
 		return err
 	}
 	return c.answer(http.StatusOK, found)
+}
+
+// onImport carries out an action on the import in the path.
+func (c *call) onImport(ctx context.Context, do action) (Import, error) {
+	id, err := httpkit.PathID(c.r, "importId")
+	if err != nil {
+		return Import{}, err //nolint:wrapcheck // already a problem
+	}
+	return do(ctx, c.IntegrationID, id)
 }
 
 // number reads a parameter that counts lines.
@@ -259,11 +266,7 @@ func (a *API) receive(ctx context.Context, c *call) error {
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	id, err := httpkit.PathID(c.r, "importId")
-	if err != nil {
-		return err //nolint:wrapcheck // already a problem
-	}
-	found, err := a.Store.find(ctx, c.IntegrationID, id)
+	found, err := c.onImport(ctx, a.Store.find)
 	switch {
 	case err != nil:
 		return err
