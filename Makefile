@@ -71,10 +71,6 @@ bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
 bench-projections: ## Measure how fast projections read the log. Flags: make bench-projections ARGS='--events 500000'
 	go run -buildvcs=false ./internal/bench projections $(ARGS)
 
-.PHONY: bench-rebuild
-bench-rebuild: ## Measure ingest while a projection is rebuilt. Flags: make bench-rebuild ARGS='--pairs 9'
-	go run -buildvcs=false ./internal/bench rebuild $(ARGS)
-
 .PHONY: bench-growth
 bench-growth: ## Measure what comments cost while the database grows. Flags: make bench-growth ARGS='--events 10000000'
 	go run -buildvcs=false ./internal/bench growth $(ARGS)

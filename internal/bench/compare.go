@@ -61,9 +61,12 @@ func (c *compareCommand) duels(ctx context.Context, both []*contestant, paused b
 				return err
 			}
 			for _, n := range c.Connections {
-				if err := duel(ctx, both, n, c.Pairs, c.Duration); err != nil {
+				rounds, err := takeTurns(ctx, both, n, c.Pairs, c.Duration)
+				if err != nil {
 					return err
 				}
+				fmt.Printf("\nConnections: %d; %d pairs of %v\n%s", n, c.Pairs, c.Duration,
+					table([2]string{both[0].name, both[1].name}, rounds[0], rounds[1]))
 			}
 			return errors.Join(both[0].audit(ctx), both[1].audit(ctx))
 		})

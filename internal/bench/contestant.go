@@ -30,18 +30,14 @@ type contestant struct {
 	path        string // what readers ask for; "" for a contestant that takes comments in
 	storedSQL   string // returns how many comments are stored
 	fill        func(ctx context.Context, n int) error
+	accepted    int // comments that must be stored
+	unknown     int // answers that do not tell whether the comment was stored
 
 	// While it runs:
 	*process
 	url, opsURL string // opsURL serves profiles; "" for peers
 	follows     bool   // projections work after the answers
 	conn        *pgx.Conn
-	audited     struct {
-		begun    bool
-		before   int // comments stored before the first round
-		accepted int
-		unknown  int // answers that do not tell whether the comment was stored
-	}
 }
 
 // newService makes a database for a novelgate, and an integration in it. The service gets the flags.
@@ -114,7 +110,6 @@ func (c *contestant) running(ctx context.Context, paused bool, use func() error)
 // start runs the process until it listens, and prepares the novels. Paused, a service does not run its asynchronous
 // projections.
 func (c *contestant) start(ctx context.Context, paused bool) (err error) {
-	c.audited.begun = false
 	isService := c.command[0] != c.self
 	args, ready := slices.Clone(c.command[1:]), peerReady
 	if isService {
@@ -140,7 +135,11 @@ func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 	if c.conn, err = pgx.Connect(ctx, c.databaseURL); err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
 	}
-	return prepare(ctx, c.load())
+	if err := prepare(ctx, c.load()); err != nil {
+		return err
+	}
+	c.accepted = max(c.accepted, c.Titles)
+	return nil
 }
 
 // stop ends the process.
@@ -195,37 +194,16 @@ func (c *contestant) settle(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// beginAudit counts the comments that are stored before the first round since the start.
-func (c *contestant) beginAudit(ctx context.Context) (err error) {
-	if c.audited.begun {
-		return nil
-	}
-	c.audited.begun, c.audited.accepted, c.audited.unknown = true, 0, 0
-	c.audited.before, err = c.stored(ctx)
-	return err
-}
-
-// audit fails unless the comments that were accepted in all rounds since the start are stored, and no others.
+// audit fails unless the comments that were accepted are stored, and no others.
 func (c *contestant) audit(ctx context.Context) error {
-	now, err := c.stored(ctx)
-	if err != nil {
-		return err
+	var stored int
+	if err := c.conn.QueryRow(ctx, c.storedSQL).Scan(&stored); err != nil {
+		return fmt.Errorf("count the comments of %s: %w", c.name, err)
 	}
-	if got := now - c.audited.before; got < c.audited.accepted || got > c.audited.accepted+c.audited.unknown {
-		return fmt.Errorf("%s accepted %d comments and stored %d", c.name, c.audited.accepted, got)
+	if stored < c.accepted || stored > c.accepted+c.unknown {
+		return fmt.Errorf("%s accepted %d comments and stored %d", c.name, c.accepted, stored)
 	}
 	return nil
-}
-
-// stored counts the comments; a contestant for readers has none.
-func (c *contestant) stored(ctx context.Context) (n int, err error) {
-	if c.conn == nil {
-		return 0, nil
-	}
-	if err := c.conn.QueryRow(ctx, c.storedSQL).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count the comments of %s: %w", c.name, err)
-	}
-	return n, nil
 }
 
 // process is a child process that reports on its standard output, line by line.

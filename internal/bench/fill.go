@@ -86,5 +86,6 @@ func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, 
 			return nil
 		})
 	}
+	c.accepted += n
 	return group.Wait() // wrapped above
 }

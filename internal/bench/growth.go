@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -16,9 +15,7 @@ type growthCommand struct {
 	Connections int               `default:"256" help:"Keep-alive connections."`
 	Settings    map[string]string `name:"setting" sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"Settings of the database server, such as --setting=wal_compression=lz4 (default: those of the embedded server)."`
 	Discussion  int               `default:"100000" placeholder:"N" help:"Then let one discussion grow by N comments while the service is stopped, let the projections catch up, and read the discussion; 0 leaves this out."`
-	Pairs       int               `default:"5" help:"Then measure so many pairs of rounds against the CRUD peer with as many rows; 0 leaves this out."`
-	Duration    time.Duration     `default:"2s" help:"Length of a round of reading, and against the peer."`
-	Verify      bool              `default:"true" negatable:"" help:"At last run novelgate events verify."`
+	Duration    time.Duration     `default:"2s" help:"Length of a round of reading."`
 }
 
 // Run prints what comments cost while the database grows, and measures the large database.
@@ -40,14 +37,6 @@ func (c *growthCommand) Run(ctx context.Context) error {
 			if err := s.running(ctx, false, func() error { return c.read(ctx, s, started) }); err != nil {
 				return err
 			}
-		}
-		if c.Pairs > 0 {
-			if err := s.running(ctx, false, func() error { return c.compare(ctx, s) }); err != nil {
-				return err
-			}
-		}
-		if !c.Verify {
-			return nil
 		}
 		fmt.Println("\nnovelgate events verify")
 		verify := command(ctx, a.Binary, "events", "verify", "--database-url", s.databaseURL)
@@ -164,23 +153,4 @@ func (c *growthCommand) read(ctx context.Context, s *contestant, started time.Ti
 		fmt.Print(rounds[i][0].line(way.name))
 	}
 	return nil
-}
-
-// compare measures ingest against the CRUD peer with as many rows.
-func (c *growthCommand) compare(ctx context.Context, s *contestant) error {
-	const pool = 32 // as of bench compare
-	peer, err := s.newPeer(ctx, pool)
-	if err != nil {
-		return err
-	}
-	return peer.running(ctx, false, func() error {
-		if err := peer.preload(ctx, c.Events+c.Discussion); err != nil {
-			return err
-		}
-		fmt.Printf("\nWith %d comments each", c.Events+c.Discussion)
-		if err := duel(ctx, []*contestant{s, peer}, c.Connections, c.Pairs, c.Duration); err != nil {
-			return err
-		}
-		return errors.Join(s.audit(ctx), peer.audit(ctx))
-	})
 }

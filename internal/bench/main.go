@@ -8,8 +8,6 @@
 //	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
 //	go run ./internal/bench read                             # pages and JSON of a large discussion
 //	go run ./internal/bench projections                      # how fast projections read the log
-//	go run ./internal/bench visible                          # from a comment's commit to analysts
-//	go run ./internal/bench rebuild                          # ingest while a projection is rebuilt
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
@@ -37,8 +35,6 @@ type program struct {
 	Compare     compareCommand     `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer or another build, pair by pair."`
 	Profile     profileCommand     `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
 	Projections projectionsCommand `cmd:"" help:"Measure a rebuild and the catch-up of a projection against a plain loop that reads the log."`
-	Visible     visibleCommand     `cmd:"" help:"Measure how long after it was sent a lone comment is answered, and is seen by analysts."`
-	Rebuild     rebuildCommand     `cmd:"" help:"Measure how many comments are accepted while a projection is rebuilt, against how many are without that."`
 	Read        readCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
 	Growth      growthCommand      `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`

@@ -26,20 +26,6 @@ type projectionsCommand struct {
 	Workers int `default:"0" help:"Connections that a rebuild loads with (default: one for each processor, and one)."`
 }
 
-// The unique indexes of the log are made at the end: that is faster, and the log comes out the same.
-var (
-	withoutIndexes = []string{
-		`ALTER TABLE events DROP CONSTRAINT events_pkey, DROP CONSTRAINT events_stream_key`,
-	}
-	withIndexes = []string{
-		`SET maintenance_work_mem = '256MB'`,
-		`ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY (transaction_id, position)`,
-		`ALTER TABLE events ADD CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version)`,
-		`VACUUM (FREEZE, ANALYZE) events`,
-		`CHECKPOINT`,
-	}
-)
-
 // Run fills a log and measures how fast it is read.
 func (c *projectionsCommand) Run(ctx context.Context) error {
 	return c.run(ctx, nil, func(a *arena) error {
@@ -55,13 +41,10 @@ func (c *projectionsCommand) Run(ctx context.Context) error {
 		debug.SetGCPercent(800) // as the service does
 		debug.SetMemoryLimit(256 << 20)
 		begun := time.Now()
-		if err := execute(ctx, pool, withoutIndexes); err != nil {
-			return err
-		}
 		if err := s.fillLog(ctx, c.Titles, c.Events); err != nil {
 			return err
 		}
-		if err := execute(ctx, pool, withIndexes); err != nil {
+		if err := execute(ctx, pool, "VACUUM (FREEZE, ANALYZE) events", "CHECKPOINT"); err != nil {
 			return err
 		}
 		fmt.Printf("%d events generated in %v\n", c.Events, time.Since(begun).Round(time.Second))
@@ -74,14 +57,9 @@ func (c *projectionsCommand) Run(ctx context.Context) error {
 	})
 }
 
-func execute(ctx context.Context, pool *pgxpool.Pool, statements []string) error {
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer conn.Release()
+func execute(ctx context.Context, pool *pgxpool.Pool, statements ...string) error {
 	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
+		if _, err := pool.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
@@ -96,7 +74,7 @@ func (c *projectionsCommand) round(ctx context.Context, a *arena, pool *pgxpool.
 		forget = append(forget, `TRUNCATE `+strings.Join(p.Tables(), ", "))
 	}
 	forget = append(forget, `CHECKPOINT`)
-	if err := execute(ctx, pool, forget); err != nil {
+	if err := execute(ctx, pool, forget...); err != nil {
 		return err
 	}
 	var reading float64

@@ -49,17 +49,6 @@ func takeTurns(
 	return all, nil
 }
 
-// duel measures two contestants pair by pair and prints the table.
-func duel(ctx context.Context, both []*contestant, connections, pairs int, duration time.Duration) error {
-	rounds, err := takeTurns(ctx, both, connections, pairs, duration)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("\nConnections: %d; %d pairs of %v\n%s", connections, pairs, duration,
-		table([2]string{both[0].name, both[1].name}, rounds[0], rounds[1]))
-	return nil
-}
-
 // measure runs one round.
 func (c *contestant) measure(ctx context.Context, connections int, duration time.Duration) (figures, error) {
 	return c.round(ctx, connections, duration, 0)
@@ -79,9 +68,9 @@ func (c *contestant) round(ctx context.Context, connections int, duration time.D
 	if err != nil {
 		return f, fmt.Errorf("measure %s: %w", c.name, err)
 	}
-	c.audited.accepted += f.accepted
+	c.accepted += f.accepted
 	for _, n := range f.failed {
-		c.audited.unknown += n
+		c.unknown += n
 	}
 	return f, nil
 }
@@ -95,9 +84,6 @@ func (c *contestant) load() loadConfig {
 }
 
 func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, err error) {
-	if err := c.beginAudit(ctx); err != nil {
-		return f, err
-	}
 	encoded, err := json.Marshal(config) //nolint:gosec // the key is for this run
 	if err != nil {
 		return f, fmt.Errorf("encode the load: %w", err)
