@@ -1,4 +1,5 @@
--- What there is to know of the plan before anything moves.
+-- Counts before anything moves: events, those that move, sealed ones; transactions whose positions are not 0, 1, 2, …; transactions before
+-- events.Frozen; transactions at another log index in the ledger, or missing in log or ledger.
 SELECT p.events, p.moving, l.tree_size, p.gaps, p.older, seals.misplaced
 FROM ledger_state AS l
 CROSS JOIN (

@@ -2,6 +2,7 @@ package rebase
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 
@@ -9,6 +10,24 @@ import (
 
 	"novelgate/events"
 )
+
+// asideSQL returns statements that set aside, and others that restore, what stands in the way of the move. Other
+// sessions never see it missing: the tables are locked until the transaction ends, and a rollback undoes it.
+//
+// The guards of log and ledger are the triggers that fire in every session, including replication (ENABLE ALWAYS). Of
+// the unique constraints on columns that do not change, dropping and creating takes half the time of updating the
+// indexes in random order for every moved event, and leaves no dead index entries. events_id_key, which is no
+// constraint, stays: it has no entries of comments.
+const asideSQL = `SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
+       format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', tgrelid::regclass, tgname)
+FROM pg_trigger
+WHERE tgrelid IN ('events'::regclass, 'ledger_seals'::regclass, 'ledger_state'::regclass) AND NOT tgisinternal
+    AND tgenabled = 'A'
+UNION ALL
+SELECT format('ALTER TABLE events DROP CONSTRAINT %I', conname),
+       format('ALTER TABLE events ADD CONSTRAINT %I %s', conname, pg_get_constraintdef(oid))
+FROM pg_constraint WHERE conrelid = 'events'::regclass AND contype = 'u'
+ORDER BY 1`
 
 const (
 	batchesSQL = `SELECT max(transaction_id), sum(events)::bigint FROM log_rebase WHERE transaction_id > '2'
@@ -27,29 +46,28 @@ SELECT '2', 0, (SELECT sum(events) FROM log_rebase) FROM ledger_state WHERE tree
 	stateSQL = `UPDATE ledger_state SET transaction_id = '2', position = tree_size - 1 WHERE tree_size > 0`
 )
 
-// ErrLost is returned when the number of moved events is wrong.
-var ErrLost = errors.New("another number of events has moved than there are")
+//go:embed places.sql
+var placesSQL string
+
+var (
+	// ErrLost is returned when the number of moved events is wrong.
+	ErrLost = errors.New("another number of events has moved than there are")
+	// ErrHalfPlace is returned for a column with a transaction id but without a column with the position.
+	ErrHalfPlace = errors.New("a transaction id without a position beside it")
+)
 
 // move moves the events and their seals, and translates all references to positions.
 func (w *work) move(ctx context.Context) error {
-	guards, err := w.guards(ctx)
+	aside, err := collect[struct{ Remove, Restore string }](ctx, w, asideSQL)
 	if err != nil {
 		return err
 	}
-	uniques, err := w.uniques(ctx)
-	if err != nil {
-		return err
-	}
-	if err := each(ctx, w, guards, guard.disableSQL); err != nil {
-		return err
-	}
-	if err := each(ctx, w, uniques, unique.dropSQL); err != nil {
-		return err
+	for _, a := range aside {
+		if err := w.exec(ctx, "prepare the log", a.Remove); err != nil {
+			return err
+		}
 	}
 	if err := w.moveEvents(ctx); err != nil {
-		return err
-	}
-	if err := each(ctx, w, uniques, unique.addSQL); err != nil {
 		return err
 	}
 	for _, sql := range []string{clearSealsSQL, sealSQL, stateSQL} {
@@ -57,24 +75,36 @@ func (w *work) move(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := each(ctx, w, guards, guard.enableSQL); err != nil {
+	for _, a := range aside {
+		if err := w.exec(ctx, "restore the log", a.Restore); err != nil {
+			return err
+		}
+	}
+	places, err := collect[struct {
+		Name string
+		Move *string
+	}](ctx, w, placesSQL)
+	if err != nil {
 		return err
 	}
-	return w.movePlaces(ctx)
+	for _, p := range places {
+		if p.Move == nil {
+			return fmt.Errorf("%s is %w", p.Name, ErrHalfPlace)
+		}
+		if err := w.exec(ctx, "move "+p.Name, *p.Move); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *work) moveEvents(ctx context.Context) error {
-	rows, err := w.tx.Query(ctx, batchesSQL, w.BatchEvents)
-	if err != nil {
-		return fmt.Errorf("cut the log: %w", err)
-	}
-	type batch struct {
+	batches, err := collect[struct {
 		Last   uint64
 		Events int64
-	}
-	batches, err := pgx.CollectRows(rows, pgx.RowToStructByPos[batch])
+	}](ctx, w, batchesSQL, w.BatchEvents)
 	if err != nil {
-		return fmt.Errorf("cut the log: %w", err)
+		return err
 	}
 	after, done := uint64(events.Frozen), int64(0)
 	w.Progress(Moving, done, w.report.Moved)
@@ -90,4 +120,17 @@ func (w *work) moveEvents(ctx context.Context) error {
 		w.Progress(Moving, done, w.report.Moved)
 	}
 	return nil
+}
+
+// collect returns the rows of a query as structs.
+func collect[T any](ctx context.Context, w *work, sql string, args ...any) ([]T, error) {
+	rows, err := w.tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("plan the move: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	if err != nil {
+		return nil, fmt.Errorf("plan the move: %w", err)
+	}
+	return list, nil
 }

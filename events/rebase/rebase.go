@@ -1,12 +1,39 @@
+// Package rebase makes an event log readable that was restored from a logical dump into another PostgreSQL cluster.
+//
+// # Why
+//
+// The log is ordered by transaction ids, which belong to one cluster. A new cluster starts at small numbers, so
+// restored events would stay invisible to readers, and new events would be ordered before them.
+//
+// # How
+//
+// All events move into the transaction id events.Frozen, at positions 0, 1, 2, … in the order that they had. PostgreSQL
+// reserves that id in every cluster and never assigns it. It is older than every other id, so these events are settled
+// at once and all new events come after them. For a sealed event the new position is its log index. In a second move,
+// events that moved before keep their positions.
+//
+// All references to positions are translated too: every pair of columns …transaction_id (xid8) and …position (integer)
+// of every table in the database. Of the ledger only ledger_seals and ledger_state change. Entries, tiles and
+// checkpoints stay the same, because a leaf contains neither transaction id nor position.
+//
+// # Failure
+//
+// The move is one transaction under an exclusive lock on the log. Before and after it, the whole tree is hashed from
+// the stored events; a difference aborts it. Any failure before the commit leaves the database unchanged.
 package rebase
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // Reasons to refuse a rebase.
@@ -121,6 +148,89 @@ const analyzeSQL = `ANALYZE events, ledger_seals, ledger_tiles`
 func (w *work) exec(ctx context.Context, doing, sql string, args ...any) error {
 	if _, err := w.tx.Exec(ctx, sql, args...); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+const (
+	lockTimeoutSQL = `SELECT set_config('lock_timeout', $1, true)`
+	lockSQL        = `LOCK TABLE events, ledger_seals, ledger_state, projections IN ACCESS EXCLUSIVE MODE`
+
+	// forgetSQL makes PostgreSQL refresh pg_stat_activity, which is cached within a transaction.
+	forgetSQL = `SELECT pg_stat_clear_snapshot()`
+
+	// usersSQL finds other connections of Novelgate, idle or active.
+	usersSQL = `SELECT coalesce(string_agg(DISTINCT application_name, ', '), '') FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'novelgate%'`
+)
+
+// admit refuses a log that needs no rebase, and one in use.
+func (w *work) admit(ctx context.Context) error {
+	err := database.CheckLog(ctx, w.tx)
+	if err == nil {
+		return ErrNotNeeded
+	}
+	if !errors.Is(err, database.ErrRestored) {
+		return err
+	}
+	if err := w.exec(ctx, "refresh the list of connections", forgetSQL); err != nil {
+		return err
+	}
+	var users string
+	if err := w.tx.QueryRow(ctx, usersSQL).Scan(&users); err != nil {
+		return fmt.Errorf("list connections: %w", err)
+	}
+	if users != "" {
+		return fmt.Errorf("%w: %s", ErrInUse, users)
+	}
+	return nil
+}
+
+// lock locks the log exclusively until the transaction ends. A replica that starts meanwhile waits in its check for a
+// restored log, before it reads any event.
+func (w *work) lock(ctx context.Context) error {
+	timeout := fmt.Sprintf("%dms", w.LockTimeout.Milliseconds())
+	if err := w.exec(ctx, "set lock_timeout", lockTimeoutSQL, timeout); err != nil {
+		return err
+	}
+	err := w.exec(ctx, "lock the log", lockSQL)
+	if eventlog.IsLocked(err) {
+		return fmt.Errorf("%w: %w", ErrInUse, err)
+	}
+	return err
+}
+
+//go:embed plan.sql
+var planSQL string
+
+//go:embed check.sql
+var checkSQL string
+
+// plan computes the new positions of every transaction. It refuses a log whose order differs from the ledger.
+func (w *work) plan(ctx context.Context) error {
+	if err := w.exec(ctx, "plan", planSQL); err != nil {
+		return err
+	}
+	var gaps, older, misplaced int64
+	r := w.report
+	if err := w.tx.QueryRow(ctx, checkSQL).Scan(&r.Events, &r.Moved, &r.Sealed, &gaps, &older, &misplaced); err != nil {
+		return fmt.Errorf("check the plan: %w", err)
+	}
+	switch {
+	case gaps > 0:
+		return fmt.Errorf("%w: the positions of %d transactions have gaps", ErrOrder, gaps)
+	case older > 0:
+		return fmt.Errorf("%w: %d transactions have ids that no cluster gives", ErrOrder, older)
+	case misplaced > 0:
+		return fmt.Errorf("%w: %d transactions differ", ErrOrder, misplaced)
+	}
+	return checkSize(r.Events)
+}
+
+// checkSize refuses more events than there are positions.
+func checkSize(events int64) error {
+	if events > math.MaxInt32 { // the last position is one less
+		return fmt.Errorf("%w: %d", ErrTooLarge, events)
 	}
 	return nil
 }

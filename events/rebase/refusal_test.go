@@ -179,10 +179,10 @@ func TestConnectedMeanwhile(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	if err := rebase.RefuseSize(math.MaxInt32); err != nil {
+	if err := rebase.CheckSize(math.MaxInt32); err != nil {
 		t.Error(err)
 	}
-	if err := rebase.RefuseSize(math.MaxInt32 + 1); !errors.Is(err, rebase.ErrTooLarge) {
+	if err := rebase.CheckSize(math.MaxInt32 + 1); !errors.Is(err, rebase.ErrTooLarge) {
 		t.Errorf("got %v, want ErrTooLarge", err)
 	}
 }

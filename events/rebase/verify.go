@@ -5,12 +5,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 
 	formats "github.com/transparency-dev/formats/log"
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
+	"novelgate/events/ledger/bundle"
 	ledgerverify "novelgate/events/ledger/verify"
+	"novelgate/internal/database"
 )
 
 // verify hashes all sealed events as stored, compares the result with the tree and with the newest signed checkpoint,
@@ -19,8 +23,7 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 	if w.report.Sealed == 0 {
 		return "", nil
 	}
-	db := &serial{db: w.tx}
-	source, err := newTreeSource(ctx, db)
+	source, err := newTreeSource(ctx, w.tx)
 	if err != nil {
 		return "", err
 	}
@@ -38,10 +41,11 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 	return report.Root, nil
 }
 
-// treeSource is the database with a temporary checkpoint over the whole tree, including entries that are not signed
-// yet. Its key is discarded afterwards, and its checkpoint is never published.
+// treeSource is the database, as the transaction sees it, with a temporary checkpoint over the whole tree, including
+// entries that are not signed yet. Its key is discarded afterwards, and its checkpoint is never published.
 type treeSource struct {
 	*ledgerverify.Database
+	mu   sync.Mutex // a transaction answers one goroutine at a time
 	key  string
 	note []byte
 	kept map[string][]byte // the newest recorded checkpoint
@@ -49,7 +53,7 @@ type treeSource struct {
 
 const treeSQL = `SELECT tree_size, root_hash FROM ledger_state`
 
-func newTreeSource(ctx context.Context, db *serial) (*treeSource, error) {
+func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error) {
 	s := &treeSource{Database: ledgerverify.NewDatabase(db), kept: map[string][]byte{}}
 	origin := "novelgate/rebase"
 	store := ledger.NewStore(db)
@@ -59,13 +63,13 @@ func newTreeSource(ctx context.Context, db *serial) (*treeSource, error) {
 		origin, s.kept["the newest checkpoint"] = signed.Origin, signed.Note
 		keys, err := store.VerifierKeys(ctx, signed)
 		if err != nil {
-			return nil, err //nolint:wrapcheck // its text is sufficient
+			return nil, err
 		}
 		if len(keys) == 0 {
 			return nil, fmt.Errorf("%w: the newest checkpoint bears no signature of a key of its origin", ErrLedger)
 		}
 	case !errors.Is(err, ledger.ErrNotFound):
-		return nil, err //nolint:wrapcheck // its text is sufficient
+		return nil, err
 	}
 	var body formats.Checkpoint
 	if err := db.QueryRow(ctx, treeSQL).Scan(&body.Size, &body.Hash); err != nil {
@@ -92,3 +96,17 @@ func (s *treeSource) Checkpoint(context.Context) ([]byte, error) { return s.note
 
 // Keys implements verify.Source.
 func (s *treeSource) Keys(context.Context) ([]string, error) { return []string{s.key}, nil }
+
+// Tile implements verify.Source.
+func (s *treeSource) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Database.Tile(ctx, tile)
+}
+
+// Events implements verify.Source.
+func (s *treeSource) Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Database.Events(ctx, first, count, size)
+}
