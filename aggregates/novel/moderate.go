@@ -82,7 +82,7 @@ func (n Novel) Edit(fields Fields, reason string) (events.Event, error) {
 	}
 	changed := n.Details.changed(fields)
 	if changed == (events.NovelUpdated{}) {
-		return nil, nil //nolint:nilnil // nothing changes
+		return nil, nil
 	}
 	changed.Reason = reason
 	return changed, nil

@@ -41,7 +41,7 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 	bytes = make([]int, len(recorded))
 	for i := range recorded {
 		if stored[i], err = events.Encode(recorded[i].Event); err != nil {
-			return nil, err //nolint:wrapcheck // it names the event
+			return nil, err
 		}
 		bytes[i] = len(stored[i].Data) + len(stored[i].Personal) + rowBytes
 	}

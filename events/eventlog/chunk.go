@@ -92,7 +92,7 @@ func (s *Span) read(
 ) error {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
-		return err //nolint:wrapcheck // the caller says what it was reading
+		return err
 	}
 	defer rows.Close()
 	asked, bytes := portion.Ask(), 0
@@ -122,7 +122,7 @@ func (s *Span) read(
 	}
 	rows.Close()
 	s.Full = portion.took(asked, s.Read, bytes)
-	return rows.Err() //nolint:wrapcheck // the caller says what it was reading
+	return rows.Err()
 }
 
 // readFirstSQL reads a range. $1, $2: position to start after, $3, $4: position to end with, $5: kinds of

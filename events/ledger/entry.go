@@ -85,7 +85,7 @@ func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 	}
 	metadata, err := events.EncodeMetadata(&e.Metadata)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it was doing
+		return nil, err
 	}
 	dst = appendDigest(dst, metadata)
 	if size := len(dst) - start; size > math.MaxUint16 {

@@ -49,9 +49,9 @@ func createFile(file string, data []byte, mode fs.FileMode) error {
 func linkOrRename(from, to string) error {
 	err := os.Link(from, to)
 	if err == nil || errors.Is(err, fs.ErrExist) {
-		return err //nolint:wrapcheck // placeFile does
+		return err
 	}
-	return os.Rename(from, to) //nolint:wrapcheck // placeFile does
+	return os.Rename(from, to)
 }
 
 // placeFile writes a file beside its place, and then puts it there.
@@ -78,7 +78,7 @@ func placeFile(file string, data []byte, mode fs.FileMode, place func(*renameio.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
-		return err //nolint:wrapcheck // placeFile does
+		return err
 	}
 	return errors.Join(f.Sync(), f.Close())
 }

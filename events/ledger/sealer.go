@@ -157,7 +157,7 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	if err == nil && !found {
 		err = fmt.Errorf("%w: log index %d, at %s", ErrDiverged, last, at.position)
 	}
-	return err //nolint:wrapcheck // it says what was read
+	return err
 }
 
 // read makes batches of what the log has behind a state, as it grows.
@@ -165,7 +165,6 @@ func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *ba
 	portion := eventlog.NewPortion(s.config.Limit)
 	// Other followers of the tail do not wait for reads of an old part of the log.
 	behind := false
-	//nolint:wrapcheck // it is an error of this package
 	return s.follow.Each(ctx, func(ctx context.Context) (span eventlog.Span, err error) {
 		b := newBuilder(t, at)
 		if behind {
@@ -174,7 +173,7 @@ func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *ba
 			span, err = s.readTail(ctx, at, b)
 		}
 		if err != nil || b.batch.events == 0 {
-			return span, err //nolint:wrapcheck // it says what was read
+			return span, err
 		}
 		behind = span.Full
 		made, err := b.end(ctx, s.config.Pool, span.Full)
@@ -199,7 +198,7 @@ func (s *Sealer) readTail(ctx context.Context, at state, b *builder) (eventlog.S
 			break
 		}
 	}
-	return span, err //nolint:wrapcheck // it says what was read
+	return span, err
 }
 
 // note logs an error that will not mend by itself, and puts it on record.

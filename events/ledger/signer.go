@@ -206,7 +206,7 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	}
 	// The memory must not know a tree that a failover to a synchronous standby loses.
 	if err := eventlog.AwaitReplicated(ctx, conn); err != nil {
-		return nil, err //nolint:wrapcheck // it says what it waited for
+		return nil, err
 	}
 	next := &signature{signer: s, memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
 	if f.last != nil {

@@ -44,7 +44,7 @@ func (e *Edge) Size() int64 { return int64(e.nodes.End()) } //nolint:gosec // fa
 // called with the root of the subtree, and then with the roots of the larger ones that are complete now.
 func (e *Edge) Push(root tlog.Hash, level uint, visit compact.VisitFn) error {
 	if level == 0 {
-		return e.nodes.Append(root[:], visit) //nolint:wrapcheck // only a range that contradicts itself fails
+		return e.nodes.Append(root[:], visit)
 	}
 	begin := e.nodes.End()
 	subtree, err := rfc6962.NewRange(begin, begin+1<<level, [][]byte{root[:]})
@@ -54,7 +54,7 @@ func (e *Edge) Push(root tlog.Hash, level uint, visit compact.VisitFn) error {
 	if visit != nil {
 		visit(compact.NewNodeID(level, begin>>level), root[:])
 	}
-	return e.nodes.AppendRange(subtree, visit) //nolint:wrapcheck // only a range that contradicts itself fails
+	return e.nodes.AppendRange(subtree, visit)
 }
 
 // Root is the Merkle tree hash.

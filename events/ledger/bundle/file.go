@@ -144,7 +144,7 @@ func syncChunks(chunks []written) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return err //nolint:wrapcheck // those of this package
+		return err
 	}
 	for _, chunk := range chunks {
 		if err := rename(chunk.events); err != nil {

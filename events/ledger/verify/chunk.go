@@ -57,7 +57,7 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 		c.fault(Fault{Part: Seal, Detail: fmt.Sprintf("%v, so that events %d to %d were not compared", err, first, c.end-1)},
 			seal.LogIndex, nil)
 	case err != nil:
-		return nil, err //nolint:wrapcheck // its text is sufficient
+		return nil, err
 	}
 	placed := c.place(parsed, list)
 	for i := range count {
@@ -159,7 +159,7 @@ func read(ctx context.Context, source Source, tile tlog.Tile) ([]byte, error) {
 	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, ledger.ErrDamaged) {
 		return nil, nil
 	}
-	return data, err //nolint:wrapcheck // its text is sufficient
+	return data, err
 }
 
 // slot is all that a source has of one log index.

@@ -92,7 +92,7 @@ func (v *verification) keepOwn(ctx context.Context, origin string, size int64) e
 	}
 	signed, err := source.Left(ctx, origin, size)
 	if err != nil || signed == nil {
-		return err //nolint:wrapcheck // the caller wraps it
+		return err
 	}
 	_, tree, err := parse(signed)
 	if err != nil {

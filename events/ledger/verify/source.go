@@ -53,16 +53,16 @@ func (*Database) First() int64 { return 0 }
 // Checkpoint implements Source.
 func (d *Database) Checkpoint(ctx context.Context) ([]byte, error) {
 	c, err := d.store.Latest(ctx)
-	return c.Note, err //nolint:wrapcheck // its text is sufficient
+	return c.Note, err
 }
 
 // Keys implements Source.
 func (d *Database) Keys(ctx context.Context) ([]string, error) {
 	c, err := d.store.Latest(ctx)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // its text is sufficient
+		return nil, err
 	}
-	return d.store.VerifierKeys(ctx, c) //nolint:wrapcheck // its text is sufficient
+	return d.store.VerifierKeys(ctx, c)
 }
 
 // Left implements leaver.
@@ -71,7 +71,7 @@ func (d *Database) Left(ctx context.Context, origin string, size int64) ([]byte,
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, ErrOrigin
 	}
-	return c.Note, err //nolint:wrapcheck // its text is sufficient
+	return c.Note, err
 }
 
 // Tile implements Source.
@@ -79,7 +79,7 @@ func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	if tile.L < 0 {
 		return nil, ErrEventsOnly
 	}
-	return d.store.Tile(ctx, tile) //nolint:wrapcheck // its text is sufficient
+	return d.store.Tile(ctx, tile)
 }
 
 // Events implements Source.
@@ -89,7 +89,7 @@ func (d *Database) Events(ctx context.Context, first int64, count int, size int6
 		list = append(list, bundle.Event{Event: ledger.Event{Row: e.Clone(), LogIndex: e.LogIndex}})
 		return nil
 	})
-	return list, err //nolint:wrapcheck // its text is sufficient
+	return list, err
 }
 
 // Bundles is a bundle and the bundles that continue it.
@@ -121,13 +121,13 @@ func (b Bundles) First() int64 { return b[0].Manifest.FirstLogIndex }
 
 // Checkpoint implements Source.
 func (b Bundles) Checkpoint(context.Context) ([]byte, error) {
-	return b.newest().File(bundle.CheckpointFile) //nolint:wrapcheck // its text is sufficient
+	return b.newest().File(bundle.CheckpointFile)
 }
 
 // Keys implements Source.
 func (b Bundles) Keys(context.Context) ([]string, error) {
 	text, err := b.newest().File(bundle.KeyFile)
-	return strings.Fields(string(text)), err //nolint:wrapcheck // its text is sufficient
+	return strings.Fields(string(text)), err
 }
 
 // Tile implements Source.

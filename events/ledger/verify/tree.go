@@ -31,7 +31,7 @@ type tree struct {
 
 // push adds a complete subtree.
 func (t *tree) push(root tlog.Hash, height uint) error {
-	return t.edge.Push(root, height, func(id compact.NodeID, hash []byte) { //nolint:wrapcheck // its text is sufficient
+	return t.edge.Push(root, height, func(id compact.NodeID, hash []byte) {
 		if level := id.Level / ledger.TileHeight; level > 0 && id.Level%ledger.TileHeight == 0 {
 			t.upper[level] = append(t.upper[level], tlog.Hash(hash))
 		}
