@@ -34,8 +34,7 @@ type Authenticator interface {
 
 // Committer executes commands.
 type Committer interface {
-	UpsertNovel(ctx context.Context, cmd *committer.UpsertNovel) (committer.NovelResult, error)
-	ImportPost(ctx context.Context, cmd *committer.ImportPost) (committer.PostResult, error)
+	Execute(ctx context.Context, cmd *committer.Command) (committer.Result, error)
 }
 
 // Limiter counts requests and creations per minute.

@@ -36,9 +36,9 @@ func TestTimeout(t *testing.T) {
 			f.take = func(ctx context.Context) (ratelimit.Decision, error) { return ratelimit.Decision{}, hang(ctx) }
 		},
 		"committer": func(f *fake) {
-			f.post = func(ctx context.Context, _ *committer.ImportPost) (committer.PostResult, error) {
+			f.execute = func(ctx context.Context, _ *committer.Command) (committer.Result, error) {
 				<-ctx.Done()
-				return committer.PostResult{}, committer.ErrOutcomeUnknown
+				return committer.Result{}, committer.ErrOutcomeUnknown
 			}
 		},
 	} {
@@ -92,12 +92,7 @@ func TestErrors(t *testing.T) {
 			f.take = func(context.Context) (ratelimit.Decision, error) { return ratelimit.Decision{}, err }
 		}, []row{{ratelimit.ErrClosed, 503, "unavailable", "1"}}},
 		"committer": {func(f *fake, err error) {
-			f.upsert = func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error) {
-				return committer.NovelResult{}, err
-			}
-			f.post = func(context.Context, *committer.ImportPost) (committer.PostResult, error) {
-				return committer.PostResult{}, err
-			}
+			f.execute = func(context.Context, *committer.Command) (committer.Result, error) { return committer.Result{}, err }
 		}, []row{
 			{fmt.Errorf("replay: %w", novel.ErrRejected), 409, "novel_rejected", ""},
 			{post.ErrNovelNotFound, 404, "novel_not_found", ""},
@@ -135,8 +130,7 @@ func TestAnswers(t *testing.T) {
 	const address = "https://host.example/books/novels/a-title"
 	comment := address + "/discussion?post=" + postID.String() + "#post-" + postID.String()
 	for name, tc := range map[string]struct {
-		novel    committer.NovelResult
-		post     committer.PostResult
+		result   committer.Result
 		status   int
 		location string
 		replayed string
@@ -144,36 +138,36 @@ func TestAnswers(t *testing.T) {
 		want     map[string]any
 	}{
 		"created": {
-			novel: committer.NovelResult{Outcome: novel.Created}, status: 201, location: address,
+			result: committer.Result{Outcome: novel.Created}, status: 201, location: address,
 			want: map[string]any{"created": true, "updated": false, "canonical": false},
 		},
 		"updated": {
-			novel: committer.NovelResult{Outcome: novel.Updated}, status: 200,
+			result: committer.Result{Outcome: novel.Updated}, status: 200,
 			want: map[string]any{"created": false, "updated": true, "canonical": false},
 		},
 		"canonical": {
-			novel: committer.NovelResult{Outcome: novel.Canonical}, status: 200,
+			result: committer.Result{Outcome: novel.Canonical}, status: 200,
 			want: map[string]any{"created": false, "updated": false, "canonical": true},
 		},
 		"foreign": {
-			novel: committer.NovelResult{Outcome: novel.Foreign}, status: 200,
+			result: committer.Result{Outcome: novel.Foreign}, status: 200,
 			want: map[string]any{"created": false, "updated": false, "canonical": false},
 		},
 		"replayed novel": {
-			novel: committer.NovelResult{Outcome: novel.Updated, Replayed: true, Mismatch: true}, status: 200, replayed: "true",
+			result: committer.Result{Outcome: novel.Updated, Replayed: true, Mismatch: true}, status: 200, replayed: "true",
 			mismatch: "true",
 			want:     map[string]any{"created": false, "updated": true, "canonical": false},
 		},
 		"post": {
-			post: committer.PostResult{PostID: postID}, status: 201, location: comment,
+			result: committer.Result{PostID: postID}, status: 201, location: comment,
 			want: map[string]any{"created": true, "parentPostId": nil},
 		},
 		"threaded post": {
-			post: committer.PostResult{PostID: postID, ParentPostID: &novelID}, status: 201, location: comment,
+			result: committer.Result{PostID: postID, ParentPostID: &novelID}, status: 201, location: comment,
 			want: map[string]any{"created": true, "parentPostId": novelID.String()},
 		},
 		"replayed post": {
-			post: committer.PostResult{PostID: postID, Replayed: true}, status: 200, replayed: "true",
+			result: committer.Result{PostID: postID, Replayed: true}, status: 200, replayed: "true",
 			want: map[string]any{"created": false, "parentPostId": nil},
 		},
 	} {
@@ -181,16 +175,16 @@ func TestAnswers(t *testing.T) {
 			t.Parallel()
 			f := newFake()
 			path, body := novelPath, novelBody
-			if tc.post.PostID == postID {
+			tc.result.Slug = "a-title"
+			if tc.result.PostID == postID {
 				path, body = postPath, postBody
-				tc.post.ThreadID, tc.post.NovelSlug = threadID, "a-title"
+				tc.result.ThreadID = threadID
 				tc.want["postId"], tc.want["threadId"], tc.want["url"] = postID.String(), threadID.String(), comment
 			} else {
-				tc.novel.NovelID, tc.novel.Slug = novelID, "a-title"
+				tc.result.NovelID = novelID
 				tc.want["novelId"], tc.want["slug"], tc.want["url"] = novelID.String(), "a-title", address
 			}
-			f.upsert = func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error) { return tc.novel, nil }
-			f.post = func(context.Context, *committer.ImportPost) (committer.PostResult, error) { return tc.post, nil }
+			f.execute = func(context.Context, *committer.Command) (committer.Result, error) { return tc.result, nil }
 			handler, metrics := serve(t, f)
 			got := send(t, handler, http.MethodPost, path, body)
 			if diff := cmp.Diff(tc.want, got.body); diff != "" {
@@ -220,7 +214,7 @@ func TestAnswers(t *testing.T) {
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.upsert = func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error) { panic("a mistake") }
+	f.execute = func(context.Context, *committer.Command) (committer.Result, error) { panic("a mistake") }
 	handler, metrics := serve(t, f)
 	got := send(t, handler, http.MethodPost, novelPath, novelBody)
 	if got.status != http.StatusInternalServerError || got.body["code"] != "internal" || got.body["requestId"] == "" ||
@@ -256,9 +250,9 @@ func TestTraceParent(t *testing.T) {
 	} {
 		f := newFake()
 		var told string
-		f.post = func(_ context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
+		f.execute = func(_ context.Context, cmd *committer.Command) (committer.Result, error) {
 			told = cmd.Caller.TraceParent
-			return committer.PostResult{}, nil
+			return committer.Result{}, nil
 		}
 		handler, _ := serve(t, f)
 		send(t, handler, http.MethodPost, postPath, postBody, "Traceparent", sent)
@@ -303,9 +297,9 @@ func TestCaller(t *testing.T) {
 	f := newFake()
 	f.integration.Review, f.integration.CanCreateNovels = true, false
 	var told committer.Caller
-	f.post = func(_ context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
+	f.execute = func(_ context.Context, cmd *committer.Command) (committer.Result, error) {
 		told = cmd.Caller
-		return committer.PostResult{}, nil
+		return committer.Result{}, nil
 	}
 	handler, _ := serve(t, f)
 	send(t, handler, http.MethodPost, postPath, postBody, "X-Request-Id", "r")
@@ -347,8 +341,8 @@ func TestCommandsThatFailShow(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	var outcome error
-	f.post = func(context.Context, *committer.ImportPost) (committer.PostResult, error) {
-		return committer.PostResult{}, outcome
+	f.execute = func(context.Context, *committer.Command) (committer.Result, error) {
+		return committer.Result{}, outcome
 	}
 	var clock atomic.Int64
 	start := time.Now()

@@ -42,7 +42,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
-	result, err := a.Committer.UpsertNovel(ctx, committer.NewUpsertNovel(in.caller(), in.key, &body))
+	result, err := a.Committer.Execute(ctx, committer.NewUpsertNovel(in.caller(), in.key, &body))
 	if err != nil {
 		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // errors.go maps them
 	}
@@ -100,11 +100,11 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	if taken.Granted == 0 {
 		return nil, problem.RateLimited(taken.RetryAfter)
 	}
-	result, err := a.Committer.ImportPost(ctx, committer.NewImportPost(in.caller(), in.key, &body))
+	result, err := a.Committer.Execute(ctx, committer.NewImportPost(in.caller(), in.key, &body))
 	if err != nil {
 		return nil, err // errors.go maps them
 	}
-	url := a.Addresses.Post(result.NovelSlug, result.PostID)
+	url := a.Addresses.Post(result.Slug, result.PostID)
 	out := &output{
 		status: http.StatusCreated, location: url, replayed: result.Replayed, mismatch: result.Mismatch, outcome: "created",
 		body: postResponse{!result.Replayed, result.PostID, result.ThreadID, result.ParentPostID, url},

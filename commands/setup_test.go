@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands"
 	"novelgate/commands/access"
@@ -33,8 +34,7 @@ import (
 // fake stands for all that the HTTP side calls. Its zero value says yes to everything.
 type fake struct {
 	authenticate func(context.Context) error
-	upsert       func(context.Context, *committer.UpsertNovel) (committer.NovelResult, error)
-	post         func(context.Context, *committer.ImportPost) (committer.PostResult, error)
+	execute      func(context.Context, *committer.Command) (committer.Result, error)
 	take         func(context.Context) (ratelimit.Decision, error)
 	status       ratelimit.Decision
 	integration  access.Integration
@@ -57,20 +57,12 @@ func (f *fake) Authenticate(ctx context.Context, _ string) (*access.Integration,
 	return &f.integration, nil
 }
 
-func (f *fake) UpsertNovel(ctx context.Context, cmd *committer.UpsertNovel) (committer.NovelResult, error) {
+func (f *fake) Execute(ctx context.Context, cmd *committer.Command) (committer.Result, error) {
 	f.calls.Add(1)
-	if f.upsert == nil {
-		return committer.NovelResult{Outcome: 1, NovelID: novelID, Slug: "a-title"}, nil
+	if f.execute == nil {
+		return committer.Result{Outcome: novel.Created, NovelID: novelID, Slug: "a-title", PostID: postID, ThreadID: threadID}, nil
 	}
-	return f.upsert(ctx, cmd)
-}
-
-func (f *fake) ImportPost(ctx context.Context, cmd *committer.ImportPost) (committer.PostResult, error) {
-	f.calls.Add(1)
-	if f.post == nil {
-		return committer.PostResult{PostID: postID, ThreadID: threadID}, nil
-	}
-	return f.post(ctx, cmd)
+	return f.execute(ctx, cmd)
 }
 
 func (f *fake) Take(ctx context.Context, _ uuid.UUID, _ ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {

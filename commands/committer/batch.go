@@ -5,22 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
-	"novelgate/projections"
 )
 
 // How often commands are decided again after a conflict: as a batch, before it is cut, and one by itself, before it
@@ -124,7 +118,7 @@ func (b *batch) setApartLockedRows(ctx context.Context, jobs []*job) []*job {
 	upserts := map[string][]*job{}
 	for _, j := range jobs {
 		if !j.isComment() {
-			upserts[j.folded] = append(upserts[j.folded], j)
+			upserts[j.FoldedTitle] = append(upserts[j.FoldedTitle], j)
 		}
 	}
 	rows, _ := b.config.Pool.Query(ctx, lockedRowsSQL, slices.Collect(maps.Keys(upserts))) // CollectRows has the error
@@ -136,7 +130,7 @@ func (b *batch) setApartLockedRows(ctx context.Context, jobs []*job) []*job {
 		b.leave(upserts[title])
 	}
 	return slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool {
-		return !j.isComment() && slices.Contains(locked, j.folded)
+		return !j.isComment() && slices.Contains(locked, j.FoldedTitle)
 	})
 }
 
@@ -162,7 +156,7 @@ func (c *Committer) answer(jobs []*job, err error) {
 			j.err = err
 		}
 		close(j.done)
-		c.shares.Return(j.caller.IntegrationID)
+		c.shares.Return(j.Caller.IntegrationID)
 	}
 }
 
@@ -261,220 +255,4 @@ func (b *batch) giveUp(err error) error {
 		b.charge(id)
 	}
 	return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-}
-
-// result is what became of an attempt. Nothing was written unless it is committed or lost.
-type result int
-
-const (
-	committed  result = iota
-	conflicted        // another writer was faster
-	locked            // another session held a lock for longer than lock_timeout
-	away              // the database could not be asked
-	lost              // the transaction was sent and its outcome is unknown
-	failed            // it cannot be carried out as it is
-)
-
-// path carries out one attempt at committing jobs.
-type path func(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error
-
-// attempt is one try at committing jobs in one transaction.
-func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path) (r result, err error) {
-	conn, err := b.config.Pool.Acquire(ctx)
-	if err != nil {
-		return away, fmt.Errorf("acquire connection: %w", err)
-	}
-	defer conn.Release()
-	session := conn.Conn().PgConn()
-	b.cache.begin(b.connectionEpoch(session), database.ServerOf(session))
-	defer func() {
-		// One command that trips over a mistake in this program must not take all others down with it.
-		if cause := recover(); cause != nil {
-			r, err = failed, fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
-			if st.sent {
-				r = lost
-			}
-		}
-	}()
-	err = along(ctx, conn, st, jobs)
-	if err == nil && !st.sent { // the deliveries that replays answer from may not have been acknowledged before
-		err = eventlog.AwaitReplicated(ctx, conn)
-	}
-	if r = classify(ctx, conn.Conn(), st, err); r == away || r == lost {
-		// The server behind the connection is gone, shuts down, is full or has become a standby. The pool would keep
-		// the place of a silent connection taken for 15 seconds, so it is closed outside of the pool.
-		_ = conn.Hijack().Close(ctx)
-	}
-	return r, err
-}
-
-// fastPath takes a batch of comments on cached titles in one round trip, an optimistic insert: keys are not looked
-// up, since the append fails if one is on record, and the cache is checked inside of the transaction. The check is
-// behind the append, because the switch of an inline rebuild locks the log before its tables.
-func (b *batch) fastPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
-	if err := b.cache.lookUp(st, jobs); err != nil {
-		return err
-	}
-	if err := b.decide(ctx, st, jobs); err != nil {
-		return err
-	}
-	for _, j := range jobs {
-		if j.err != nil { // its key may be on record, and then it is not refused
-			return j.err
-		}
-	}
-	statements, err := st.writes(ctx)
-	if err != nil {
-		return err
-	}
-	b.cache.check(statements, st, authorsOf(jobs))
-	return b.send(ctx, conn, st, statements)
-}
-
-// plainPath reads everything, decides, and sends the append, the inline projections and the commit together.
-func (b *batch) plainPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
-	statements, err := b.prepare(ctx, conn, st, jobs)
-	if err != nil || statements == nil {
-		return err
-	}
-	return b.send(ctx, conn, st, statements)
-}
-
-// lockedPath does the same inside of an explicit transaction that first takes advisory locks on the titles. These
-// take no transaction id, so the append is still the first write.
-func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	// Within ctx: a server that does not answer must not hold up the lane for longer.
-	defer tx.Rollback(ctx) //nolint:errcheck // after a commit there is nothing to roll back
-	if err := lockTitles(ctx, tx, jobs); err != nil {
-		return err
-	}
-	statements, err := b.prepare(ctx, tx, st, jobs)
-	if err != nil || statements == nil {
-		return err
-	}
-	start := time.Now() //nolint:forbidigo // a duration for a metric
-	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
-		return fmt.Errorf("append batch: %w", err)
-	}
-	st.sent = true
-	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	b.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
-	return nil
-}
-
-// Writers that retry on one contended title queue up for its advisory lock, and each holds it for less than the queue
-// timeout. The statements behind it wait for row locks as long as those of the other paths. TO DEFAULT would wait
-// without a bound: the default of the server counts in a transaction, not what the session has set.
-const (
-	queueTimeoutSQL = `SET LOCAL lock_timeout = '500ms'`
-	rowTimeoutSQL   = `SET LOCAL lock_timeout = '` + database.AppendLockTimeout + `'`
-	lockTitlesSQL   = `SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) AS n`
-)
-
-// lockTitles makes the transaction wait for others that retry on the same titles. The locks are taken in one order,
-// so that two batches do not deadlock.
-func lockTitles(ctx context.Context, tx pgx.Tx, jobs []*job) error {
-	numbers := make([]int64, 0, len(jobs))
-	for _, j := range jobs {
-		hash := fnv.New64a()
-		hash.Write([]byte(j.folded))
-		numbers = append(numbers, int64(hash.Sum64())) //nolint:gosec // any 64 bits will do
-	}
-	slices.Sort(numbers)
-	statements := &pgx.Batch{}
-	statements.Queue(queueTimeoutSQL)
-	statements.Queue(lockTitlesSQL, slices.Compact(numbers))
-	statements.Queue(rowTimeoutSQL)
-	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
-		return fmt.Errorf("lock titles: %w", err)
-	}
-	return nil
-}
-
-// prepare reads, decides, and returns the statements to send; nil when there is nothing to write.
-func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*job) (*pgx.Batch, error) {
-	if err := b.read(ctx, db, st, jobs); err != nil {
-		return nil, err
-	}
-	for _, j := range jobs {
-		j.open = st.titles[j.folded].threadID != uuid.Nil
-	}
-	if err := b.decide(ctx, st, jobs); err != nil {
-		return nil, err
-	}
-	if len(st.decided) == 0 {
-		return nil, nil //nolint:nilnil // said above
-	}
-	return st.writes(ctx)
-}
-
-// hurrySQL shortens database.AppendLockTimeout once a batch has met a lock, so that a batch with any number of locks is
-// cut before the time of its other commands is up.
-const hurrySQL = `SELECT set_config('lock_timeout', '1ms', true)`
-
-// writes returns the statements that append what was decided and update the inline projections. The append is the
-// first.
-func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
-	statements := &pgx.Batch{}
-	if st.hurried {
-		statements.Queue(hurrySQL)
-	}
-	var err error
-	if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil {
-		return nil, err
-	}
-	if err := projections.QueueInline(ctx, statements, st.decided); err != nil {
-		return nil, err
-	}
-	return statements, nil
-}
-
-// send carries out a transaction in one round trip.
-func (b *batch) send(ctx context.Context, conn *pgxpool.Conn, st *state, statements *pgx.Batch) error {
-	st.sent = true
-	start := time.Now() //nolint:forbidigo // a duration for a metric
-	if err := conn.SendBatch(ctx, statements).Close(); err != nil {
-		return fmt.Errorf("append batch: %w", err)
-	}
-	b.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
-	return nil
-}
-
-// classify says what err means for an attempt.
-func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) result {
-	var refused *pgconn.PgError
-	switch {
-	case err == nil:
-		return committed
-	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
-		// The server lives and has rolled back.
-		switch {
-		case eventlog.IsLocked(err):
-			return locked
-		case eventlog.IsConflict(err):
-			return conflicted
-		case eventlog.IsUnavailable(err):
-			return away
-		default:
-			return failed
-		}
-	case st.sent:
-		return lost
-	case refused == nil && !conn.IsClosed() && ctx.Err() == nil:
-		return failed // nothing but this program is at fault, such as an event that cannot be decoded
-	default:
-		return away
-	}
-}
-
-// isStaleCache reports whether the check of the cache has refused a transaction.
-func isStaleCache(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == staleCache
 }

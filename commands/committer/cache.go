@@ -122,16 +122,16 @@ func (c *titleCache) lookUp(st *state, jobs []*job) error {
 		if !j.isComment() {
 			return errNotCached
 		}
-		if st.titles[j.folded] == nil {
-			cached, ok := c.titles.get(j.folded)
+		if st.titles[j.FoldedTitle] == nil {
+			cached, ok := c.titles.get(j.FoldedTitle)
 			if !ok {
 				return errNotCached
 			}
-			st.titles[j.folded] = &cached
-			st.relied = append(st.relied, j.folded)
+			st.titles[j.FoldedTitle] = &cached
+			st.relied = append(st.relied, j.FoldedTitle)
 		}
 		if parent, ok := j.parentKey(); ok {
-			id := events.PostID(j.caller.IntegrationID, parent.id)
+			id := events.PostID(j.Caller.IntegrationID, parent.id)
 			if threadID, ok := c.threads.get(id); ok {
 				st.parents[parent] = post.Parent{PostID: id, ThreadID: threadID}
 			} else if _, ok := before[parent]; !ok {

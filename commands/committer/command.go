@@ -63,39 +63,63 @@ type Caller struct {
 	TraceParent string // W3C trace context, "" when there is none
 }
 
-// Command is an *UpsertNovel or an *ImportPost.
-type Command interface{ job() *job }
-
-// UpsertNovel creates a novel or updates the caller's own.
-type UpsertNovel struct {
+// Command is the upsert of a novel or the import of a comment: exactly one of Fields and Comment is set.
+type Command struct {
 	Caller      Caller
 	Key         string // idempotency key
-	Title       string // cleaned
+	Title       string // of the novel, cleaned
 	FoldedTitle string
-	Fields      novel.Fields
 	Canonical   []byte // the normalised command, for telling a retry from a misuse
+
+	Fields  *novel.Fields // of an upsert, which creates a novel or updates the caller's own
+	Comment *Comment
+}
+
+// Comment is what a command adds to the discussion of a novel.
+type Comment struct {
+	post.Import
+	ParentKey   *string // idempotency key of the parent; nil for a top-level comment
+	AwaitParent bool    // refuse a reply whose parent is not on record, instead of storing it top-level
 }
 
 // NewUpsertNovel returns the command of a body.
-func NewUpsertNovel(caller Caller, key string, body *request.Novel) *UpsertNovel {
-	return &UpsertNovel{
-		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle,
-		Fields: novel.Fields{
+func NewUpsertNovel(caller Caller, key string, body *request.Novel) *Command {
+	return &Command{
+		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle, Canonical: body.Canonical(),
+		Fields: &novel.Fields{
 			Author: body.Author, Synopsis: body.Synopsis, CoverURL: body.CoverURL, Language: body.Language,
 			ReadingStatus: body.ReadingStatus, Genres: body.Genres,
 		},
-		Canonical: body.Canonical(),
 	}
 }
 
-// NovelResult answers an UpsertNovel.
-type NovelResult struct {
-	Outcome  novel.Outcome
-	NovelID  uuid.UUID
-	Slug     string
-	Replayed bool // the key was used before; nothing was applied now (also set with novel.ErrRejected)
-	Mismatch bool // … and the command differs from the original
-	Original Original
+// NewImportPost returns the command of a body.
+func NewImportPost(caller Caller, key string, body *request.Post) *Command {
+	comment := &Comment{ParentKey: body.ParentKey, Import: post.Import{
+		IntegrationID: caller.IntegrationID,
+		Comment:       events.Comment{ExternalUUID: body.AuthorUUID, Username: body.Username, Content: body.Content},
+		WrittenAt:     body.WrittenAt,
+	}}
+	if body.Chapter != nil {
+		comment.ChapterNumber = jsontext.Value(*body.Chapter)
+	}
+	return &Command{
+		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle, Canonical: body.Canonical(),
+		Comment: comment,
+	}
+}
+
+// Result answers a command.
+type Result struct {
+	Outcome      novel.Outcome // of an upsert, like NovelID
+	NovelID      uuid.UUID
+	Slug         string    // of the novel
+	PostID       uuid.UUID // of a comment, like ThreadID and ParentPostID
+	ThreadID     uuid.UUID
+	ParentPostID *uuid.UUID
+	Replayed     bool // the key was used before; nothing was applied now (also set with novel.ErrRejected)
+	Mismatch     bool // … and the command differs from the original
+	Original     Original
 }
 
 // Original is the delivery on record that a command repeats. It is zero when that delivery is in the same batch.
@@ -104,84 +128,34 @@ type Original struct {
 	EventType string
 }
 
-// ImportPost adds one comment to the discussion of a novel.
-type ImportPost struct {
-	Caller      Caller
-	Key         string // idempotency key
-	Title       string // cleaned
-	FoldedTitle string
-	Import      post.Import
-	ParentKey   *string // idempotency key of the parent; nil for a top-level comment
-	AwaitParent bool    // refuse a reply whose parent is not on record, instead of storing it top-level
-	Canonical   []byte  // the normalised command, for telling a retry from a misuse
-}
-
-// NewImportPost returns the command of a body.
-func NewImportPost(caller Caller, key string, body *request.Post) *ImportPost {
-	cmd := &ImportPost{
-		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle,
-		Import: post.Import{
-			IntegrationID: caller.IntegrationID,
-			Comment:       events.Comment{ExternalUUID: body.AuthorUUID, Username: body.Username, Content: body.Content},
-			WrittenAt:     body.WrittenAt,
-		},
-		ParentKey: body.ParentKey, Canonical: body.Canonical(),
-	}
-	if body.Chapter != nil {
-		cmd.Import.ChapterNumber = jsontext.Value(*body.Chapter)
-	}
-	return cmd
-}
-
-// PostResult answers an ImportPost.
-type PostResult struct {
-	PostID       uuid.UUID
-	ThreadID     uuid.UUID
-	ParentPostID *uuid.UUID
-	NovelSlug    string
-	Replayed     bool // the key was used before; these are the original identifiers
-	Mismatch     bool // … and the command differs from the original
-	Original     Original
-}
-
 // deliveryKey is what makes an event unique: CloudEvents source and id.
 type deliveryKey struct{ id, source string }
 
-// job is a command on its way through a lane. Exactly one of novel and post is set.
+// job is a command on its way through a lane.
 type job struct {
-	caller    *Caller
-	key       deliveryKey
-	title     string
-	folded    string
-	canonical []byte
-	author    uuid.UUID // who wrote the comment
-	novel     *UpsertNovel
-	post      *ImportPost
-	deadline  time.Time // until then it may wait for a lock
-	open      bool      // the title has a thread, as the last attempt has read it
+	*Command
+	key      deliveryKey
+	author   uuid.UUID // who wrote the comment
+	deadline time.Time // until then it may wait for a lock
+	open     bool      // the title has a thread, as the last attempt has read it
 
-	novelResult NovelResult
-	postResult  PostResult
-	err         error
-	done        chan struct{} // closed when the result stands
+	result Result
+	err    error
+	done   chan struct{} // closed when the result stands
 }
 
-func (cmd *UpsertNovel) job() *job {
-	return &job{
-		caller: &cmd.Caller, key: deliveryKey{cmd.Key, events.NovelsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
-		folded: cmd.FoldedTitle, canonical: cmd.Canonical, novel: cmd, done: make(chan struct{}),
+func newJob(cmd *Command) *job {
+	j := &job{Command: cmd, key: deliveryKey{id: cmd.Key}, done: make(chan struct{})}
+	if j.isComment() {
+		j.key.source = events.PostsSource(cmd.Caller.IntegrationID)
+		j.author = events.AuthorID(cmd.Caller.IntegrationID, cmd.Comment.Comment.ExternalUUID)
+	} else {
+		j.key.source = events.NovelsSource(cmd.Caller.IntegrationID)
 	}
+	return j
 }
 
-func (cmd *ImportPost) job() *job {
-	return &job{
-		caller: &cmd.Caller, key: deliveryKey{cmd.Key, events.PostsSource(cmd.Caller.IntegrationID)}, title: cmd.Title,
-		folded: cmd.FoldedTitle, canonical: cmd.Canonical, post: cmd, done: make(chan struct{}),
-		author: events.AuthorID(cmd.Caller.IntegrationID, cmd.Import.Comment.ExternalUUID),
-	}
-}
-
-func (j *job) isComment() bool { return j.post != nil }
+func (j *job) isComment() bool { return j.Comment != nil }
 
 // lockGroup is the same for jobs that wait for the same lock: the upserts of a title, its comments until it has a
 // thread, and then, because they write no row of their title, the comments with the same key.
@@ -195,12 +169,12 @@ func (j *job) lockGroup() string {
 // titleGroup is the same for the upserts of a title, which come first, and for its comments.
 func (j *job) titleGroup() string {
 	if j.isComment() {
-		return j.folded + "\x00comments\x00"
+		return j.FoldedTitle + "\x00comments\x00"
 	}
-	return j.folded
+	return j.FoldedTitle
 }
 
 // mayCreate reports whether the job may bring a novel with an unknown title into being.
 func (j *job) mayCreate() bool {
-	return j.novel != nil || post.CreatesNovel(j.caller.MayCreateNovels, j.caller.UnderReview)
+	return !j.isComment() || post.CreatesNovel(j.Caller.MayCreateNovels, j.Caller.UnderReview)
 }

@@ -95,40 +95,30 @@ func New(config Config) *Committer {
 	return c
 }
 
-// UpsertNovel executes cmd. It fails with novel.ErrRejected, *RateLimitedError, ratelimit.ErrShareExceeded or an error
-// of this package. When ctx ends first, the command may still be executed: ErrOutcomeUnknown.
-func (c *Committer) UpsertNovel(ctx context.Context, cmd *UpsertNovel) (NovelResult, error) {
+// Execute executes a command. It fails with novel.ErrRejected (an upsert), post.ErrNovelNotFound or author.ErrBlocked (a
+// comment), *RateLimitedError, ratelimit.ErrShareExceeded or an error of this package. When ctx ends first, the command
+// may still be executed: ErrOutcomeUnknown.
+func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 	submitted, err := c.Submit(ctx, cmd)
 	if err != nil {
-		return NovelResult{}, err
+		return Result{}, err
 	}
-	return submitted.Novel(ctx)
-}
-
-// ImportPost executes cmd. It fails with post.ErrNovelNotFound, author.ErrBlocked, *RateLimitedError,
-// ratelimit.ErrShareExceeded or an error of this package. When ctx ends first, the command may still be executed:
-// ErrOutcomeUnknown.
-func (c *Committer) ImportPost(ctx context.Context, cmd *ImportPost) (PostResult, error) {
-	submitted, err := c.Submit(ctx, cmd)
-	if err != nil {
-		return PostResult{}, err
-	}
-	return submitted.Post(ctx)
+	return submitted.Wait(ctx)
 }
 
 // Submit passes a command to its lane, and waits until the integration has a free place there. Commands on one title
 // that are submitted one after another are executed in this order. It fails as the execution of a command does when
 // nothing was submitted.
-func (c *Committer) Submit(ctx context.Context, cmd Command) (Submitted, error) {
-	j := cmd.job()
+func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error) {
 	if ctx.Err() != nil {
 		return Submitted{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}
-	if err := c.shares.Take(ctx, j.caller.IntegrationID); err != nil {
+	if err := c.shares.Take(ctx, cmd.Caller.IntegrationID); err != nil {
 		return Submitted{}, err
 	}
+	j := newJob(cmd)
 	if err := c.enqueue(j); err != nil {
-		c.shares.Return(j.caller.IntegrationID)
+		c.shares.Return(cmd.Caller.IntegrationID)
 		return Submitted{}, err
 	}
 	return Submitted{j}, nil
@@ -137,23 +127,13 @@ func (c *Committer) Submit(ctx context.Context, cmd Command) (Submitted, error) 
 // Submitted is a command in its lane.
 type Submitted struct{ job *job }
 
-// Novel waits for the result of an UpsertNovel.
-func (s Submitted) Novel(ctx context.Context) (NovelResult, error) {
+// Wait waits for the result.
+func (s Submitted) Wait(ctx context.Context) (Result, error) {
 	select {
 	case <-s.job.done:
-		return s.job.novelResult, s.job.err
+		return s.job.result, s.job.err
 	case <-ctx.Done():
-		return NovelResult{}, ErrOutcomeUnknown
-	}
-}
-
-// Post waits for the result of an ImportPost.
-func (s Submitted) Post(ctx context.Context) (PostResult, error) {
-	select {
-	case <-s.job.done:
-		return s.job.postResult, s.job.err
-	case <-ctx.Done():
-		return PostResult{}, ErrOutcomeUnknown
+		return Result{}, ErrOutcomeUnknown
 	}
 }
 
@@ -163,7 +143,7 @@ func (c *Committer) enqueue(j *job) error {
 	if c.closed {
 		return ErrClosed
 	}
-	lane := c.lanes[maphash.String(c.seed, j.folded)%uint64(len(c.lanes))]
+	lane := c.lanes[maphash.String(c.seed, j.FoldedTitle)%uint64(len(c.lanes))]
 	select {
 	case lane.queue <- j:
 		return nil
@@ -303,7 +283,7 @@ func (l *lane) retryLocked() {
 	}
 	if expired > 0 {
 		l.config.Logger.WarnContext(context.Background(), "commands not carried out: another session locks their title",
-			slog.String("title", group[0].folded), slog.Int("commands", expired))
+			slog.String("title", group[0].FoldedTitle), slog.Int("commands", expired))
 		l.answer(group[:expired], fmt.Errorf("%w: %w", ErrUnavailable, errLocked))
 	}
 	group = group[expired:]

@@ -67,7 +67,7 @@ func create(t testing.TB, tx pgx.Tx, p partner, key, spelling string) {
 }
 
 // start submits a command in the background.
-func (r *replica) start(command any) <-chan answer {
+func (r *replica) start(command *committer.Command) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() { answers <- r.submit(context.Background(), command) }()
 	return answers
@@ -215,7 +215,7 @@ func TestBarRacesWithImports(t *testing.T) {
 		spelling := fmt.Sprint("Title ", i)
 		var wg sync.WaitGroup
 		if i == 0 { // a comment is first for certain here, and staff with the next title
-			if _, err := replicas[0].ImportPost(t.Context(), partners[0].post("first", spelling)); err != nil {
+			if _, err := replicas[0].Execute(t.Context(), partners[0].post("first", spelling)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -231,7 +231,7 @@ func TestBarRacesWithImports(t *testing.T) {
 			replica, p := replicas[n%2], partners[n/2%2]
 			wg.Go(func() {
 				if n < 4 {
-					got, err := replica.UpsertNovel(context.Background(), p.novel(fmt.Sprint(i, "-", n), spelling, novel.Fields{}))
+					got, err := replica.Execute(context.Background(), p.novel(fmt.Sprint(i, "-", n), spelling, novel.Fields{}))
 					if err != nil && !errors.Is(err, novel.ErrRejected) {
 						t.Errorf("%s: upsert: %v", spelling, err)
 					}
@@ -240,7 +240,7 @@ func TestBarRacesWithImports(t *testing.T) {
 					}
 					return
 				}
-				if _, err := replica.ImportPost(context.Background(), p.post(fmt.Sprint(i, "-", n), spelling)); err != nil &&
+				if _, err := replica.Execute(context.Background(), p.post(fmt.Sprint(i, "-", n), spelling)); err != nil &&
 					!errors.Is(err, post.ErrNovelNotFound) {
 					t.Errorf("%s: comment: %v", spelling, err)
 				}

@@ -1,6 +1,7 @@
 package committer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -22,10 +23,10 @@ func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
 	b.recognise(st, jobs)
 	for _, j := range jobs {
 		var err error
-		if j.novel != nil {
-			j.novelResult, err = b.decideNovel(ctx, st, j)
+		if j.isComment() {
+			j.result, err = b.decidePost(ctx, st, j)
 		} else {
-			j.postResult, err = b.decidePost(ctx, st, j)
+			j.result, err = b.decideNovel(ctx, st, j)
 		}
 		if err != nil && !isRefusal(err) {
 			return err
@@ -49,8 +50,8 @@ func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	if n.Slug != "" {
 		return n.Slug
 	}
-	n.ID = events.NovelID(j.folded)
-	slug = novel.PickSlug(novel.SlugCandidates(titles.Slug(j.title), n.ID), st.slugs)
+	n.ID = events.NovelID(j.FoldedTitle)
+	slug = novel.PickSlug(novel.SlugCandidates(titles.Slug(j.Title), n.ID), st.slugs)
 	st.slugs[slug] = struct{}{}
 	return slug
 }
@@ -81,45 +82,45 @@ func (b *batch) append(
 ) {
 	salt := uuid.New()
 	metadata := events.Metadata{
-		Actor: events.IntegrationActor(j.caller.IntegrationID), KeyID: j.caller.KeyID,
-		RequestID: j.caller.RequestID, Batch: st.id, TraceParent: j.caller.TraceParent,
+		Actor: events.IntegrationActor(j.Caller.IntegrationID), KeyID: j.Caller.KeyID,
+		RequestID: j.Caller.RequestID, Batch: st.id, TraceParent: j.Caller.TraceParent,
 	}
 	if source == j.key.source {
-		metadata.Fingerprint = events.FingerprintOf(salt, j.canonical)
+		metadata.Fingerprint = events.FingerprintOf(salt, j.Canonical)
 	} else {
 		metadata.Causation = j.key.source
 	}
-	st.senders = append(st.senders, j.caller.IntegrationID)
+	st.senders = append(st.senders, j.Caller.IntegrationID)
 	st.decided = append(st.decided, events.Recorded{
 		StreamType: streamType, StreamID: streamID, StreamVersion: version, ID: j.key.id, Source: source,
 		Event: event, Salt: uuid.NullUUID{UUID: salt, Valid: true}, Metadata: metadata,
 	})
 }
 
-func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (NovelResult, error) {
+func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, error) {
 	if d, ok := st.deliveries[j.key]; ok {
 		return b.replayNovel(st, j, d)
 	}
 	if first, ok := st.first[j.key]; ok {
 		return repeatNovel(st, j, first)
 	}
-	n := &st.titles[j.folded].novel
+	n := &st.titles[j.FoldedTitle].novel
 	cmd := novel.Upsert{
-		IntegrationID: j.caller.IntegrationID, Review: j.caller.UnderReview, Title: j.title, Fields: j.novel.Fields,
+		IntegrationID: j.Caller.IntegrationID, Review: j.Caller.UnderReview, Title: j.Title, Fields: *j.Fields,
 	}
 	if !n.Exists() {
-		if err := b.spend(ctx, st, j.caller, ratelimit.Novels); err != nil {
-			return NovelResult{}, err
+		if err := b.spend(ctx, st, &j.Caller, ratelimit.Novels); err != nil {
+			return Result{}, err
 		}
 		cmd.Slug = st.claimTitle(j, n)
 	}
 	outcome, event, err := n.Upsert(cmd)
 	if err != nil {
-		return NovelResult{}, err
+		return Result{}, err
 	}
 	if outcome == novel.Updated {
-		if err := b.spend(ctx, st, j.caller, ratelimit.NovelUpdates); err != nil {
-			return NovelResult{}, err
+		if err := b.spend(ctx, st, &j.Caller, ratelimit.NovelUpdates); err != nil {
+			return Result{}, err
 		}
 	}
 	if event != nil {
@@ -127,17 +128,17 @@ func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (NovelResult
 		b.append(st, j, events.NovelStream, n.ID, n.Version, j.key.source, event)
 		st.first[j.key] = j
 	}
-	return NovelResult{Outcome: outcome, NovelID: n.ID, Slug: n.Slug}, nil
+	return Result{Outcome: outcome, NovelID: n.ID, Slug: n.Slug}, nil
 }
 
 // replayNovel answers a delivery that is on record. It applies nothing, so that a late retry never reverts newer
 // data, and reports how the novel stands today.
-func (b *batch) replayNovel(st *state, j *job, d *delivery) (NovelResult, error) {
-	n := st.titles[j.folded].novel
+func (b *batch) replayNovel(st *state, j *job, d *delivery) (Result, error) {
+	n := st.titles[j.FoldedTitle].novel
 	if !n.Exists() || n.ID != d.streamID {
-		return NovelResult{}, ErrKeyMisused
+		return Result{}, ErrKeyMisused
 	}
-	result := NovelResult{NovelID: n.ID, Slug: n.Slug}
+	result := Result{NovelID: n.ID, Slug: n.Slug}
 	if b.own(j, d) {
 		result.Outcome = novel.Updated
 		if d.stored.Type == (events.NovelCreated{}).Type() {
@@ -145,103 +146,103 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (NovelResult, error)
 		}
 		return result, nil
 	}
-	result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.canonical)
+	result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.Canonical)
 	result.Original = d.original()
 	var err error
-	result.Outcome, err = n.Standing(j.caller.IntegrationID)
+	result.Outcome, err = n.Standing(j.Caller.IntegrationID)
 	return result, err
 }
 
 // repeatNovel answers a retry that came in together with its original.
-func repeatNovel(st *state, j, first *job) (NovelResult, error) {
-	if j.folded != first.folded {
-		return NovelResult{}, ErrKeyMisused
+func repeatNovel(st *state, j, first *job) (Result, error) {
+	if j.FoldedTitle != first.FoldedTitle {
+		return Result{}, ErrKeyMisused
 	}
-	n := st.titles[j.folded].novel
-	return NovelResult{
+	n := st.titles[j.FoldedTitle].novel
+	return Result{
 		Outcome: novel.Updated, NovelID: n.ID, Slug: n.Slug,
-		Replayed: true, Mismatch: string(j.canonical) != string(first.canonical),
+		Replayed: true, Mismatch: !bytes.Equal(j.Canonical, first.Canonical),
 	}, nil
 }
 
-func (b *batch) decidePost(ctx context.Context, st *state, j *job) (PostResult, error) {
+func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, error) {
 	if d, ok := st.deliveries[j.key]; ok {
 		return b.replayPost(st, j, d)
 	}
 	if first, ok := st.first[j.key]; ok {
-		result := first.postResult
-		result.Replayed, result.Mismatch = true, string(j.canonical) != string(first.canonical)
+		result := first.result
+		result.Replayed, result.Mismatch = true, !bytes.Equal(j.Canonical, first.Canonical)
 		return result, nil
 	}
 	// Before the novel is looked at: a blocked author creates nothing.
 	if err := (author.Author{Blocked: st.blocked[j.author]}).Comment(); err != nil {
-		return PostResult{}, err
+		return Result{}, err
 	}
-	t := st.titles[j.folded]
+	t := st.titles[j.FoldedTitle]
 	if !t.novel.Exists() && !j.mayCreate() {
-		return PostResult{}, post.ErrNovelNotFound
+		return Result{}, post.ErrNovelNotFound
 	}
 	var parent post.Parent
 	if parentKey, ok := j.parentKey(); ok {
 		var err error
 		if parent, err = st.parent(parentKey); err != nil {
-			return PostResult{}, err
+			return Result{}, err
 		}
-		if j.post.AwaitParent && parent == (post.Parent{}) {
-			return PostResult{}, ErrParentUnknown
+		if j.Comment.AwaitParent && parent == (post.Parent{}) {
+			return Result{}, ErrParentUnknown
 		}
 	}
 	if !t.novel.Exists() {
 		if err := b.createForPost(ctx, st, j, t); err != nil {
-			return PostResult{}, err
+			return Result{}, err
 		}
 	}
-	imported, opens, err := j.post.Import.Into(t.novel, t.threadID, parent)
+	imported, opens, err := j.Comment.Into(t.novel, t.threadID, parent)
 	if err != nil {
-		return PostResult{}, err
+		return Result{}, err
 	}
 	t.threadID = imported.ThreadID
 	if opens {
-		b.append(st, j, events.ThreadStream, t.threadID, 1, events.PostThreadSource(j.caller.IntegrationID),
+		b.append(st, j, events.ThreadStream, t.threadID, 1, events.PostThreadSource(j.Caller.IntegrationID),
 			events.ThreadOpened{NovelID: t.novel.ID})
 	}
-	postID := events.PostID(j.caller.IntegrationID, j.key.id)
+	postID := events.PostID(j.Caller.IntegrationID, j.key.id)
 	b.append(st, j, events.PostStream, postID, 1, j.key.source, imported)
 	st.first[j.key] = j
 	st.parents[j.key] = post.Parent{PostID: postID, ThreadID: t.threadID}
-	return PostResult{
-		PostID: postID, ThreadID: t.threadID, ParentPostID: imported.ParentPostID, NovelSlug: t.novel.Slug,
+	return Result{
+		PostID: postID, ThreadID: t.threadID, ParentPostID: imported.ParentPostID, Slug: t.novel.Slug,
 	}, nil
 }
 
 // createForPost brings the novel of a comment on an unknown title into being.
 func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) error {
-	if err := b.spend(ctx, st, j.caller, ratelimit.Novels); err != nil {
+	if err := b.spend(ctx, st, &j.Caller, ratelimit.Novels); err != nil {
 		return err
 	}
 	slug := st.claimTitle(j, &t.novel)
-	_, created, err := t.novel.Upsert(novel.Upsert{IntegrationID: j.caller.IntegrationID, Title: j.title, Slug: slug})
+	_, created, err := t.novel.Upsert(novel.Upsert{IntegrationID: j.Caller.IntegrationID, Title: j.Title, Slug: slug})
 	if err != nil {
 		return err
 	}
 	t.novel = t.novel.Apply(created)
-	b.append(st, j, events.NovelStream, t.novel.ID, t.novel.Version, events.PostNovelSource(j.caller.IntegrationID),
+	b.append(st, j, events.NovelStream, t.novel.ID, t.novel.Version, events.PostNovelSource(j.Caller.IntegrationID),
 		created)
 	return nil
 }
 
 // replayPost answers a delivery that is on record with its original identifiers, whatever has happened since.
-func (b *batch) replayPost(st *state, j *job, d *delivery) (PostResult, error) {
+func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	imported, err := d.post()
 	if err != nil {
-		return PostResult{}, err
+		return Result{}, err
 	}
 	st.retried = true
-	result := PostResult{
-		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, NovelSlug: d.novelSlug,
+	result := Result{
+		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, Slug: d.novelSlug,
 	}
 	if !b.own(j, d) {
-		result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.canonical)
+		result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.Canonical)
 		result.Original = d.original()
 	}
 	return result, nil
@@ -250,8 +251,8 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (PostResult, error) {
 // parentKey returns the delivery that the job names as its parent. A string that no delivery can have had as its
 // key matches nothing.
 func (j *job) parentKey() (deliveryKey, bool) {
-	if j.post == nil || j.post.ParentKey == nil || *j.post.ParentKey == "" || len(*j.post.ParentKey) > request.MaxKey {
+	if j.Comment == nil || j.Comment.ParentKey == nil || *j.Comment.ParentKey == "" || len(*j.Comment.ParentKey) > request.MaxKey {
 		return deliveryKey{}, false
 	}
-	return deliveryKey{*j.post.ParentKey, j.key.source}, true
+	return deliveryKey{*j.Comment.ParentKey, j.key.source}, true
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
+	"novelgate/commands/committer"
 	"novelgate/commands/staff"
 	"novelgate/internal/testdb"
 )
@@ -65,15 +66,15 @@ func TestDecisions(t *testing.T) {
 	x := novel.Fields{Author: ptr("X")}
 	for name, tc := range map[string]struct {
 		given   func(w world) []any
-		when    func(w world) []any
+		when    func(w world) batch
 		then    []string
 		limit   int // creations, for given and when; 0: no limit
 		charged int
 		check   func(t *testing.T, answers []answer)
 	}{
 		"create, update, foreign": {
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("1", "Title", x), w.a.novel("2", " tITLE ", x), w.b.novel("1", "title", x), w.b.novel("1", "title", x),
 				}
 			},
@@ -81,22 +82,22 @@ func TestDecisions(t *testing.T) {
 		},
 		"canonical": {
 			given: func(world) []any { return []any{publish("Title")} },
-			when: func(w world) []any {
-				return []any{w.a.novel("1", "Title", x), w.a.post("1", "title"), w.poster.post("1", "TITLE")}
+			when: func(w world) batch {
+				return batch{w.a.novel("1", "Title", x), w.a.post("1", "title"), w.poster.post("1", "TITLE")}
 			},
 			then: []string{"canonical", "post", "post"},
 		},
 		"adopted by the host": {
 			given: func(w world) []any { return []any{w.a.novel("1", "Title", x), publish("Title")} },
-			when: func(w world) []any {
-				return []any{w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x)}
+			when: func(w world) batch {
+				return batch{w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x)}
 			},
 			then: []string{"canonical replayed", "canonical", "canonical"}, charged: 1,
 		},
 		"rejected, also for the owner": {
 			given: func(w world) []any { return []any{w.a.post("p", "Title"), w.a.novel("1", "Title", x), reject("Title")} },
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x),
 					w.a.post("new", "Title"), w.poster.post("new", "Title"), w.a.post("p", "Title"), w.a.novel("1", "Other", x),
 				}
@@ -105,13 +106,13 @@ func TestDecisions(t *testing.T) {
 		},
 		"rejected and approved again": {
 			given: func(w world) []any { return []any{w.a.novel("1", "Title", x), reject("Title"), approve("Title")} },
-			when:  func(w world) []any { return []any{w.a.novel("1", "Title", x), w.b.post("1", "Title")} },
+			when:  func(w world) batch { return batch{w.a.novel("1", "Title", x), w.b.post("1", "Title")} },
 			then:  []string{"updated replayed", "post"}, charged: 1,
 		},
 		"rejected before its first import": {
 			given: func(world) []any { return []any{reject("Title")} },
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("1", " tITLE ", x), w.a.post("1", "Title"), w.poster.post("1", "Title"),
 					w.reviewed.novel("1", "Title", x), w.a.novel("1", "Other", x),
 				}
@@ -120,8 +121,8 @@ func TestDecisions(t *testing.T) {
 		},
 		"free again": {
 			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.poster.post("1", "Title"), w.reviewed.post("1", "Title"), w.a.novel("1", "tITLE", x), w.a.novel("2", "Title", x),
 					w.b.novel("1", "Title", x), w.a.novel("1", "Title", x),
 					w.poster.post("1", "Title"),
@@ -131,33 +132,33 @@ func TestDecisions(t *testing.T) {
 		},
 		"free again, and a comment creates it": {
 			given: func(world) []any { return []any{reject("Title"), approve("Title"), reject("title"), approve("Title")} },
-			when: func(w world) []any {
-				return []any{w.a.post("1", "Title"), w.a.novel("1", "Title", x), w.b.post("1", "Title")}
+			when: func(w world) batch {
+				return batch{w.a.post("1", "Title"), w.a.novel("1", "Title", x), w.b.post("1", "Title")}
 			},
 			then: []string{"post", "updated", "post"}, charged: 1,
 		},
 		"free again, under review": {
 			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
-			when: func(w world) []any {
-				return []any{w.reviewed.novel("1", "Title", x), w.a.post("1", "Title"), w.a.novel("1", "Title", x)}
+			when: func(w world) batch {
+				return batch{w.reviewed.novel("1", "Title", x), w.a.post("1", "Title"), w.a.novel("1", "Title", x)}
 			},
 			then: []string{"created", notFound, "foreign"}, charged: 1,
 		},
 		"free again, beyond the limit": {
 			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
-			when: func(w world) []any {
-				return []any{w.a.novel("1", "Other", x), w.a.novel("2", "Title", x), w.a.post("1", "Title")}
+			when: func(w world) batch {
+				return batch{w.a.novel("1", "Other", x), w.a.novel("2", "Title", x), w.a.post("1", "Title")}
 			},
 			then: []string{"created", limited, limited}, limit: 1, charged: 1,
 		},
 		"free again, then published": {
 			given: func(world) []any { return []any{reject("Title"), approve("Title"), publish("TITLE")} },
-			when:  func(w world) []any { return []any{w.a.novel("1", "Title", x), w.poster.post("1", "Title")} },
+			when:  func(w world) batch { return batch{w.a.novel("1", "Title", x), w.poster.post("1", "Title")} },
 			then:  []string{"canonical", "post"},
 		},
 		"review mode": {
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.reviewed.post("1", "Title"), w.reviewed.novel("1", "Title", x), w.reviewed.novel("2", "Title", x),
 					w.reviewed.post("1", "Title"), w.a.post("1", "Title"), w.a.novel("1", "Title", x),
 				}
@@ -166,12 +167,12 @@ func TestDecisions(t *testing.T) {
 		},
 		"review mode, approved": {
 			given: func(w world) []any { return []any{w.reviewed.novel("1", "Title", x), approve("Title")} },
-			when:  func(w world) []any { return []any{w.reviewed.post("1", "Title"), w.a.post("1", "Title")} },
+			when:  func(w world) batch { return batch{w.reviewed.post("1", "Title"), w.a.post("1", "Title")} },
 			then:  []string{"post", "post"}, charged: 1,
 		},
 		"comments on an unknown title": {
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.poster.post("1", "Title"), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.a.novel("1", "Title", x),
 					w.b.novel("1", "Title", x),
 				}
@@ -180,8 +181,8 @@ func TestDecisions(t *testing.T) {
 		},
 		"replays": {
 			given: func(w world) []any { return []any{w.a.novel("n", "Title", x), w.a.post("p", "Title")} },
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: ptr("Y")}), w.a.novel("n", "Other", x),
 					w.a.novel("n", "Unknown", x),
 					w.a.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
@@ -193,8 +194,8 @@ func TestDecisions(t *testing.T) {
 			}, charged: 1,
 		},
 		"duplicates in a batch": {
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("n", "Title", x), w.a.novel("n", "Title", x), w.a.novel("n", "title", novel.Fields{}),
 					w.a.novel("n", "Other", x),
 					w.a.post("p", "Title"), w.a.post("p", "Title"), w.a.post("p", "Other"), w.a.post("n", "Other"),
@@ -206,8 +207,8 @@ func TestDecisions(t *testing.T) {
 			}, charged: 2,
 		},
 		"a refused command does not burn its key": {
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.poster.post("1", "Title"), w.poster.post("1", "Title"),
 				}
 			},
@@ -217,8 +218,8 @@ func TestDecisions(t *testing.T) {
 			given: func(w world) []any {
 				return []any{w.a.post("old", "Title"), w.a.post("elsewhere", "Other"), w.b.post("theirs", "Title")}
 			},
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.reply("1", "Title", "old"), w.a.reply("2", "Title", "1"), w.a.reply("3", "Title", "elsewhere"),
 					w.a.reply("4", "Title", "theirs"),
 					w.a.reply("5", "Title", "5"), w.a.reply("6", "Title", "7"), w.a.reply("7", "Title", ""),
@@ -232,8 +233,8 @@ func TestDecisions(t *testing.T) {
 		},
 		"titles with one slug": {
 			given: func(w world) []any { return []any{w.a.novel("0", "One: two", x)} },
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("1", "One, two", x), w.b.novel("1", "One two", x), w.a.novel("2", "!!!", x), w.a.novel("3", "???", x),
 					w.a.post("4", "One-two"),
 				}
@@ -243,7 +244,7 @@ func TestDecisions(t *testing.T) {
 				t.Helper()
 				seen := map[string]bool{"one-two": true}
 				for i, a := range answers {
-					slug := a.novel.Slug + a.post.NovelSlug
+					slug := a.Slug + a.Slug
 					if slug == "" || seen[slug] {
 						t.Errorf("command %d: slug %q", i, slug)
 					}
@@ -253,8 +254,8 @@ func TestDecisions(t *testing.T) {
 		},
 		"fewer creations than asked for": {
 			limit: 2,
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.a.post("3", "Two"), w.a.novel("4", "Three", x),
 					w.a.post("5", "Three"),
 					w.a.novel("1", "One", x), w.a.post("6", "One"), w.poster.post("7", "Three"),
@@ -265,8 +266,8 @@ func TestDecisions(t *testing.T) {
 		"no creation left": {
 			limit: 1,
 			given: func(w world) []any { return []any{w.a.novel("1", "One", x)} },
-			when: func(w world) []any {
-				return []any{
+			when: func(w world) batch {
+				return batch{
 					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.b.novel("3", "One", x), w.a.novel("1", "Two", x),
 					w.a.novel("4", "Two", x),
 				}
@@ -316,9 +317,10 @@ func TestDecisions(t *testing.T) {
 func take(t *testing.T, r *replica, s *staff.Staff, step any) {
 	t.Helper()
 	var err error
-	if moderate, ok := step.(moderation); ok {
-		err = moderate(s)
-	} else {
+	switch step := step.(type) {
+	case moderation:
+		err = step(s)
+	case *committer.Command:
 		err = r.submit(t.Context(), step).err
 	}
 	if err != nil {

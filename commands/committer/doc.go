@@ -6,7 +6,7 @@
 // (committer.go). A lane takes what has queued up while its previous batch was in flight: there is no timer, so a lone
 // command does not wait. One integration has no more than its share of the lanes (ratelimit.Shares); what it sends
 // beyond that waits outside, and neither fills a queue nor delays others. A batch takes one of two paths
-// (batch.go):
+// (attempt.go):
 //
 //   - The fast path is for comments on titles that the lane has in its cache. It reads nothing and presumes that all
 //     keys are new: an optimistic insert. One round trip carries the append, the inline projections, a check of the

@@ -33,7 +33,7 @@ const (
 )
 
 // within submits a command and fails the test when its answer is late.
-func (r *replica) within(t *testing.T, command any) answer {
+func (r *replica) within(t *testing.T, command *committer.Command) answer {
 	t.Helper()
 	start := time.Now()
 	a := r.submit(context.Background(), command)
@@ -323,7 +323,7 @@ func TestOneFailsAlone(t *testing.T) {
 			}
 			r := newReplica(t, url, oneLane)
 			p := newPartner()
-			commands := make([]any, 200)
+			commands := make(batch, 200)
 			for i := range commands {
 				commands[i] = p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%7))
 			}
@@ -333,7 +333,7 @@ func TestOneFailsAlone(t *testing.T) {
 				switch {
 				case i == at && !failedBy(a.err, "marked"):
 					t.Errorf("command %d: %v, want the refusal of the constraint", i, a)
-				case i != at && (a.err != nil || a.post.Replayed):
+				case i != at && (a.err != nil || a.Replayed):
 					t.Errorf("command %d: %v", i, a)
 				}
 			}
@@ -413,7 +413,7 @@ func TestUnencodableCommand(t *testing.T) {
 	r := newReplica(t, url, oneLane)
 	p := newPartner()
 	broken := p.post("k", "Title")
-	broken.Import.ChapterNumber = []byte("no JSON")
+	broken.Comment.ChapterNumber = []byte("no JSON")
 	answers := r.together(t, p.post("a", "Title"), broken, p.post("b", "Title"))
 	if answers[0].err != nil || answers[1].err == nil || answers[2].err != nil {
 		t.Errorf("answers: %v", answers)

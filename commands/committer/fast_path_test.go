@@ -62,7 +62,7 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	r := newReplica(t, url, oneLane)
 	p := newPartner()
 	cached(t, r, p, "Title", "Other")
-	send := func(want string, command any) {
+	send := func(want string, command *committer.Command) {
 		t.Helper()
 		if a := r.submit(t.Context(), command); a.String() != want {
 			t.Errorf("%v, want %s", a, want)
@@ -118,7 +118,7 @@ func TestDecisionsHoldAtOnce(t *testing.T) {
 	p := newPartner()
 	cached(t, r, p, "Title", "Other", "Third")
 	moderators := newStaff(direct(t, url))
-	send := func(cmd *committer.ImportPost, want error) {
+	send := func(cmd *committer.Command, want error) {
 		t.Helper()
 		if a := r.submit(t.Context(), cmd); !errors.Is(a.err, want) {
 			t.Errorf("%s: %v, want %v", cmd.Key, a, want)
@@ -186,7 +186,7 @@ func TestManyChangesAreNoticed(t *testing.T) {
 	r, other := newReplica(t, url, oneLane), newReplica(t, url, oneLane)
 	p := newPartner()
 	cached(t, r, p, "Title", "Other")
-	var creations []any
+	var creations batch
 	for i := range 200 {
 		creations = append(creations, p.novel(fmt.Sprint("n", i), fmt.Sprint("Novel ", i), novel.Fields{}))
 	}
@@ -214,7 +214,7 @@ func TestCacheWhileNothingSettles(t *testing.T) {
 	p := newPartner()
 	cached(t, r, p, "Known")
 	execute(t, begin(t, direct(t, url)), `SELECT pg_current_xact_id()`)
-	for _, cmd := range []any{p.novel("n", "New", novel.Fields{}), p.post("first", "New")} {
+	for _, cmd := range (batch{p.novel("n", "New", novel.Fields{}), p.post("first", "New")}) {
 		if a := r.submit(t.Context(), cmd); a.err != nil {
 			t.Fatal(a)
 		}
@@ -272,7 +272,7 @@ func TestParentsOnTheFastPath(t *testing.T) {
 	cached(t, r, p, "Title", "Other")
 	parent := r.submit(t.Context(), p.post("parent", "Title"))
 	for _, tc := range []struct {
-		cmd  *committer.ImportPost
+		cmd  *committer.Command
 		want string
 	}{
 		{p.reply("a", "Title", "parent"), "post threaded"},
@@ -284,8 +284,8 @@ func TestParentsOnTheFastPath(t *testing.T) {
 		if a.String() != tc.want {
 			t.Errorf("%s: %v, want %s", tc.cmd.Key, a, tc.want)
 		}
-		if tc.cmd.Key == "a" && *a.post.ParentPostID != parent.post.PostID {
-			t.Errorf("parent %s, want %s", a.post.ParentPostID, parent.post.PostID)
+		if tc.cmd.Key == "a" && *a.ParentPostID != parent.PostID {
+			t.Errorf("parent %s, want %s", a.ParentPostID, parent.PostID)
 		}
 	}
 	// In one batch: a comment that comes before its reply is its parent, one that comes after it is not.

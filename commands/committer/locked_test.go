@@ -218,7 +218,7 @@ func TestLockedKeyDelaysNoOther(t *testing.T) {
 		if a.err != nil {
 			t.Error(a)
 		}
-		if !a.post.Replayed {
+		if !a.Replayed {
 			created++
 		}
 	}

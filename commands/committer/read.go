@@ -134,7 +134,7 @@ func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job
 func (b *batch) queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 	wanted := make(map[string]bool, len(jobs)) // folded title → with details
 	for _, j := range jobs {
-		wanted[j.folded] = wanted[j.folded] || j.novel != nil
+		wanted[j.FoldedTitle] = wanted[j.FoldedTitle] || !j.isComment()
 	}
 	folded, details := make([]string, 0, len(wanted)), make([]bool, 0, len(wanted))
 	for f, withDetails := range wanted {
@@ -182,12 +182,12 @@ func queueKeys(statements *pgx.Batch, st *state, jobs []*job) {
 		}
 		seen[key] = struct{}{}
 		if j.isComment() {
-			postIDs = append(postIDs, events.PostID(j.caller.IntegrationID, key.id))
+			postIDs = append(postIDs, events.PostID(j.Caller.IntegrationID, key.id))
 			return
 		}
 		_, path := events.SplitSource(key.source)
 		keys, paths = append(keys, key.id), append(paths, path)
-		integrations = append(integrations, j.caller.IntegrationID)
+		integrations = append(integrations, j.Caller.IntegrationID)
 	}
 	for _, j := range jobs {
 		add(j, j.key)
@@ -248,21 +248,21 @@ func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state,
 	}
 	var candidates, created []string
 	for _, j := range jobs {
-		n := &st.titles[j.folded].novel
+		n := &st.titles[j.FoldedTitle].novel
 		switch {
 		case st.deliveries[j.key] != nil:
 		case n.Exists():
-			if j.novel == nil {
+			if j.isComment() {
 				continue
 			}
-			if outcome, err := n.Standing(j.caller.IntegrationID); err == nil && outcome == novel.Updated {
-				need(j.caller, ratelimit.NovelUpdates)
+			if outcome, err := n.Standing(j.Caller.IntegrationID); err == nil && outcome == novel.Updated {
+				need(&j.Caller, ratelimit.NovelUpdates)
 			}
-		case j.mayCreate() && !st.blocked[j.author] && !slices.Contains(created, j.folded):
-			created = append(created, j.folded)
-			need(j.caller, ratelimit.Novels)
+		case j.mayCreate() && !st.blocked[j.author] && !slices.Contains(created, j.FoldedTitle):
+			created = append(created, j.FoldedTitle)
+			need(&j.Caller, ratelimit.Novels)
 			if n.Slug == "" { // a title that is free again has kept its slug
-				candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.title), events.NovelID(j.folded))...)
+				candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.Title), events.NovelID(j.FoldedTitle))...)
 			}
 		}
 	}

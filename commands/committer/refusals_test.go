@@ -31,9 +31,9 @@ func block(t *testing.T, url string, p partner, external string) {
 	})
 }
 
-func (p partner) postBy(external, key, spelling string) *committer.ImportPost {
+func (p partner) postBy(external, key, spelling string) *committer.Command {
 	cmd := p.post(key, spelling)
-	cmd.Import.Comment.ExternalUUID = external
+	cmd.Comment.Comment.ExternalUUID = external
 	return cmd
 }
 
@@ -80,8 +80,8 @@ func TestBlockedAuthorsNeighbours(t *testing.T) {
 	if diff := cmp.Diff([]string{blocked, "post", "post", "post replayed", blocked}, texts(got)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	if got[3].post.PostID != original.post.PostID {
-		t.Errorf("the replay is %s, want %s", got[3].post.PostID, original.post.PostID)
+	if got[3].PostID != original.PostID {
+		t.Errorf("the replay is %s, want %s", got[3].PostID, original.PostID)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestUpdatesAreLimited(t *testing.T) {
 	r := newReplica(t, url, withLimiter(t, url))
 	p, other := newPartner(), newPartner()
 	p.NovelUpdatesPerMinute = ptr(2)
-	send := func(want string, command any) {
+	send := func(want string, command *committer.Command) {
 		t.Helper()
 		if a := r.submit(t.Context(), command); a.String() != want {
 			t.Errorf("%v, want %s", a, want)
@@ -135,7 +135,7 @@ func TestUpdatesOfOneBatchAreLimited(t *testing.T) {
 	p := newPartner()
 	p.NovelUpdatesPerMinute = ptr(2)
 	r.permits.limit(uuid.Nil, 3) // one creation, two updates
-	var commands []any
+	var commands batch
 	for i := range 5 {
 		commands = append(commands, p.novel(fmt.Sprint(i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
 	}
@@ -183,28 +183,28 @@ func TestReplyAwaitsItsParent(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t, testdb.New(t), oneLane)
 	p := newPartner()
-	await := func(key, spelling, parent string) *committer.ImportPost {
+	await := func(key, spelling, parent string) *committer.Command {
 		cmd := p.reply(key, spelling, parent)
-		cmd.AwaitParent = true
+		cmd.Comment.AwaitParent = true
 		return cmd
 	}
 	unknown := "error: " + committer.ErrParentUnknown.Error()
 	for round, test := range []struct {
-		commands []any
+		commands batch
 		want     []string
 	}{
-		{[]any{await("a", "New", "later"), p.post("b", "Title")}, []string{unknown, "post"}},
+		{batch{await("a", "New", "later"), p.post("b", "Title")}, []string{unknown, "post"}},
 		{
-			[]any{await("c", "Title", "b"), await("d", "Title", "e"), p.post("e", "Title"), await("f", "Title", "e")},
+			batch{await("c", "Title", "b"), await("d", "Title", "e"), p.post("e", "Title"), await("f", "Title", "e")},
 			[]string{"post threaded", unknown, "post", "post threaded"},
 		},
-		{[]any{await("d", "Title", "e"), await("c", "Title", "x")}, []string{"post threaded", "post replayed threaded"}},
+		{batch{await("d", "Title", "e"), await("c", "Title", "x")}, []string{"post threaded", "post replayed threaded"}},
 	} {
 		if diff := cmp.Diff(test.want, texts(r.together(t, test.commands...))); diff != "" {
 			t.Errorf("round %d (-want +got):\n%s", round, diff)
 		}
 	}
-	if a := r.submit(t.Context(), p.post("a", "New")); a.err != nil || a.post.Replayed {
+	if a := r.submit(t.Context(), p.post("a", "New")); a.err != nil || a.Replayed {
 		t.Errorf("the refused reply has left %v", a)
 	}
 }
@@ -215,7 +215,7 @@ func TestReplayNamesItsOriginal(t *testing.T) {
 	r := newReplica(t, testdb.New(t))
 	p := newPartner()
 	p.RequestID = "first"
-	commands := []any{p.novel("n", "Title", novel.Fields{}), p.post("c", "Title")}
+	commands := batch{p.novel("n", "Title", novel.Fields{}), p.post("c", "Title")}
 	for _, command := range commands {
 		if a := r.submit(t.Context(), command); a.err != nil {
 			t.Fatal(a)
@@ -225,7 +225,7 @@ func TestReplayNamesItsOriginal(t *testing.T) {
 	upsert := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{}))
 	post := r.submit(t.Context(), p.post("c", "Title"))
 	want := []committer.Original{{"first", "novel.created.v1"}, {"first", "post.imported.v1"}}
-	if diff := cmp.Diff(want, []committer.Original{upsert.novel.Original, post.post.Original}); diff != "" {
+	if diff := cmp.Diff(want, []committer.Original{upsert.Original, post.Original}); diff != "" {
 		t.Errorf("originals (-want +got):\n%s", diff)
 	}
 }

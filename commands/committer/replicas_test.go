@@ -20,7 +20,7 @@ import (
 
 // delivery is one command as it was sent and answered.
 type delivery struct {
-	command any
+	command *committer.Command
 	answer
 }
 
@@ -29,7 +29,7 @@ type delivery struct {
 func TestReplicasAgree(t *testing.T) {
 	t.Parallel()
 	partners := []partner{newPartner(), newPartner()}
-	for name, commands := range map[string][]any{
+	for name, commands := range map[string]batch{
 		"few titles":        crowd(partners, 1000),
 		"updates of one":    updates(partners[0], 400),
 		"creations of each": creations(partners, 400),
@@ -43,7 +43,7 @@ func TestReplicasAgree(t *testing.T) {
 }
 
 // fight sends commands to two replicas with four lanes each and looks at what is left.
-func fight(t *testing.T, commands []any) {
+func fight(t *testing.T, commands batch) {
 	t.Helper()
 	url := testdb.New(t)
 	lanes := func(c *committer.Config) { c.Lanes = 4 }
@@ -85,8 +85,8 @@ func fight(t *testing.T, commands []any) {
 }
 
 // updates makes an owner change one novel over and over.
-func updates(p partner, n int) []any {
-	commands := []any{p.novel("create", "One title", novel.Fields{})}
+func updates(p partner, n int) batch {
+	commands := batch{p.novel("create", "One title", novel.Fields{})}
 	for i := range n {
 		commands = append(commands, p.novel(fmt.Sprint("key-", i), "One title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
 	}
@@ -94,8 +94,8 @@ func updates(p partner, n int) []any {
 }
 
 // creations makes all partners create the same titles at once, some of them by comments, which open the thread too.
-func creations(partners []partner, n int) []any {
-	var commands []any
+func creations(partners []partner, n int) batch {
+	var commands batch
 	for i := range n / 8 {
 		spelling := fmt.Sprint("Title ", i)
 		for j := range 8 {
@@ -111,8 +111,8 @@ func creations(partners []partner, n int) []any {
 }
 
 // sameSlug makes titles of which ten at a time would get the same slug.
-func sameSlug(p partner, n int) []any {
-	var commands []any
+func sameSlug(p partner, n int) batch {
+	var commands batch
 	for i := range n {
 		spelling := fmt.Sprintf("Same slug %d%c", i/10, "!?,;:.()[]"[i%10])
 		commands = append(commands, p.novel(spelling, spelling, novel.Fields{}))
@@ -122,20 +122,20 @@ func sameSlug(p partner, n int) []any {
 
 // crowd makes commands on a dozen titles with keys that come up about three times each, next to each other and far
 // apart, on the same title and on others.
-func crowd(partners []partner, n int) []any {
+func crowd(partners []partner, n int) batch {
 	random := rand.New(rand.NewPCG(1, 2))
 	titles := make([]string, 12)
 	for i := range titles {
 		titles[i] = fmt.Sprintf("Shared Title %d", i%10) // two of them twice as often
 	}
-	commands := make([]any, 0, n+2)
+	commands := make(batch, 0, n+2)
 	for len(commands) < n {
 		p := partners[random.IntN(len(partners))]
 		spelling := titles[random.IntN(len(titles))]
 		if random.IntN(20) == 0 {
 			spelling = fmt.Sprintf("Rare title %d", random.IntN(n/20)) // creations go on until the end
 		}
-		var command any
+		var command *committer.Command
 		switch key := fmt.Sprintf("key-%d", random.IntN(n/5)); random.IntN(4) {
 		case 0:
 			command = p.novel(key, spelling, novel.Fields{Synopsis: ptr(fmt.Sprint("synopsis ", random.IntN(5)))})
@@ -176,40 +176,36 @@ func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
 		delete(unclaimed, ref)
 	}
 	for _, d := range deliveries {
-		switch cmd := d.command.(type) {
-		case *committer.ImportPost:
-			ref := [2]string{events.PostsSource(cmd.Caller.IntegrationID), cmd.Key}
-			if d.err != nil {
-				t.Errorf("post %v: %v", ref, d.err)
-				continue
+		cmd := d.command
+		ref := [2]string{events.NovelsSource(cmd.Caller.IntegrationID), cmd.Key}
+		if cmd.Comment != nil {
+			ref[0] = events.PostsSource(cmd.Caller.IntegrationID)
+		}
+		recorded, known := stored[ref]
+		switch {
+		case cmd.Comment == nil && errors.Is(d.err, committer.ErrKeyMisused):
+			if !known || recorded.StreamID == events.NovelID(cmd.FoldedTitle) {
+				t.Errorf("%v: %v, but the log says %+v", ref, d.err, recorded)
 			}
-			imported, _ := stored[ref].Event.(events.PostImported)
-			if stored[ref].StreamID != d.post.PostID || imported.ThreadID != d.post.ThreadID ||
-				!equal(imported.ParentPostID, d.post.ParentPostID) ||
-				slugs[imported.NovelID] != d.post.NovelSlug {
-				t.Errorf("post %v: answer %+v, log %+v", ref, d.post, stored[ref])
+			continue
+		case d.err != nil:
+			t.Errorf("%v: %v", ref, d.err)
+			continue
+		case cmd.Comment != nil:
+			imported, _ := recorded.Event.(events.PostImported)
+			if recorded.StreamID != d.PostID || imported.ThreadID != d.ThreadID ||
+				!equal(imported.ParentPostID, d.ParentPostID) || slugs[imported.NovelID] != d.Slug {
+				t.Errorf("%v: answer %+v, log %+v", ref, d.Result, recorded)
 			}
-			if !d.post.Replayed {
-				claim(ref)
-			}
-		case *committer.UpsertNovel:
-			ref := [2]string{events.NovelsSource(cmd.Caller.IntegrationID), cmd.Key}
-			recorded, known := stored[ref]
-			switch {
-			case errors.Is(d.err, committer.ErrKeyMisused):
-				if !known || recorded.StreamID == events.NovelID(cmd.FoldedTitle) {
-					t.Errorf("novel %v: %v, but the log says %+v", ref, d.err, recorded)
-				}
-			case d.err != nil:
-				t.Errorf("novel %v: %v", ref, d.err)
-			case d.novel.NovelID != events.NovelID(cmd.FoldedTitle):
-				t.Errorf("novel %v: answer %+v", ref, d.novel)
-			case d.novel.Outcome == novel.Foreign || d.novel.Replayed:
-			case recorded.StreamID != d.novel.NovelID || (d.novel.Outcome == novel.Created) != (recorded.StreamVersion == 1):
-				t.Errorf("novel %v: answer %+v, log %+v", ref, d.novel, recorded)
-			default:
-				claim(ref)
-			}
+		case d.Outcome == novel.Foreign || d.Replayed:
+		case recorded.StreamID != d.NovelID || (d.Outcome == novel.Created) != (recorded.StreamVersion == 1):
+			t.Errorf("%v: answer %+v, log %+v", ref, d.Result, recorded)
+		}
+		if cmd.Comment == nil && d.NovelID != events.NovelID(cmd.FoldedTitle) {
+			t.Errorf("%v: answer %+v", ref, d.Result)
+		}
+		if d.Outcome != novel.Foreign && !d.Replayed {
+			claim(ref)
 		}
 	}
 	for ref := range maps.Keys(unclaimed) {

@@ -108,6 +108,8 @@ func newStaff(pool *pgxpool.Pool) *staff.Staff {
 	return &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 }
 
+type batch = []*committer.Command
+
 // partner makes the commands of one integration.
 type partner struct{ committer.Caller }
 
@@ -117,27 +119,27 @@ func newPartner() partner {
 	}}
 }
 
-func (p partner) novel(key, spelling string, fields novel.Fields) *committer.UpsertNovel {
-	return &committer.UpsertNovel{
-		Caller: p.Caller, Key: key, Title: title.Clean(spelling), FoldedTitle: title.Fold(spelling), Fields: fields,
-		Canonical: fmt.Append(nil, title.Fold(spelling), deref(fields.Author), deref(fields.Synopsis)),
+func (p partner) novel(key, spelling string, fields novel.Fields) *committer.Command {
+	return &committer.Command{
+		Caller: p.Caller, Key: key, Title: title.Clean(spelling), FoldedTitle: fold(spelling), Fields: &fields,
+		Canonical: fmt.Append(nil, fold(spelling), deref(fields.Author), deref(fields.Synopsis)),
 	}
 }
 
-func (p partner) post(key, spelling string) *committer.ImportPost {
-	return &committer.ImportPost{
-		Caller: p.Caller, Key: key, Title: title.Clean(spelling), FoldedTitle: title.Fold(spelling),
-		Import: post.Import{
+func (p partner) post(key, spelling string) *committer.Command {
+	return &committer.Command{
+		Caller: p.Caller, Key: key, Title: title.Clean(spelling), FoldedTitle: fold(spelling),
+		Comment: &committer.Comment{Import: post.Import{
 			IntegrationID: p.IntegrationID, WrittenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 			Comment: events.Comment{ExternalUUID: "user", Username: "name", Content: "content of " + key},
-		},
-		Canonical: fmt.Append(nil, title.Fold(spelling)),
+		}},
+		Canonical: fmt.Append(nil, fold(spelling)),
 	}
 }
 
-func (p partner) reply(key, spelling, parent string) *committer.ImportPost {
+func (p partner) reply(key, spelling, parent string) *committer.Command {
 	cmd := p.post(key, spelling)
-	cmd.ParentKey = &parent
+	cmd.Comment.ParentKey = &parent
 	return cmd
 }
 
@@ -249,18 +251,18 @@ func (r *replica) used() int {
 
 // together hands commands to a one-lane replica so that they form one batch in this order: a first command blocks
 // the lane meanwhile. It returns when all are answered.
-func (r *replica) together(t testing.TB, commands ...any) []answer {
+func (r *replica) together(t testing.TB, list ...*committer.Command) []answer {
 	t.Helper()
-	return r.togetherThen(t, func() {}, commands...)
+	return r.togetherThen(t, func() {}, list...)
 }
 
 // togetherThen calls prepare when the commands wait and nothing else is under way.
-func (r *replica) togetherThen(t testing.TB, prepare func(), commands ...any) []answer {
+func (r *replica) togetherThen(t testing.TB, prepare func(), list ...*committer.Command) []answer {
 	t.Helper()
 	release := r.occupy(t)
-	answers := make([]answer, len(commands))
+	answers := make([]answer, len(list))
 	var wg sync.WaitGroup
-	for i, command := range commands {
+	for i, command := range list {
 		wg.Go(func() { answers[i] = r.submit(context.Background(), command) })
 		testdb.Eventually(t, "command waits in its lane", func() bool { return r.QueueDepth() == i+1 })
 	}
@@ -298,20 +300,12 @@ func (r *replica) occupy(t testing.TB) (release func()) {
 
 // answer is what a command came to.
 type answer struct {
-	novel committer.NovelResult
-	post  committer.PostResult
-	err   error
+	committer.Result
+	err error
 }
 
-func (r *replica) submit(ctx context.Context, command any) (a answer) {
-	switch cmd := command.(type) {
-	case *committer.UpsertNovel:
-		a.novel, a.err = r.UpsertNovel(ctx, cmd)
-	case *committer.ImportPost:
-		a.post, a.err = r.ImportPost(ctx, cmd)
-	default:
-		panic(fmt.Sprintf("no command: %T", command))
-	}
+func (r *replica) submit(ctx context.Context, command *committer.Command) (a answer) {
+	a.Result, a.err = r.Execute(ctx, command)
 	return a
 }
 
@@ -319,13 +313,13 @@ func (a answer) String() string {
 	switch {
 	case a.err != nil:
 		return "error: " + a.err.Error()
-	case a.post.PostID != uuid.Nil:
-		return words("post", a.post.Replayed, "replayed", a.post.Mismatch, "mismatch", a.post.ParentPostID != nil, "threaded")
+	case a.PostID != uuid.Nil:
+		return words("post", a.Replayed, "replayed", a.Mismatch, "mismatch", a.ParentPostID != nil, "threaded")
 	default:
 		outcome := map[novel.Outcome]string{
 			novel.Created: "created", novel.Updated: "updated", novel.Canonical: "canonical", novel.Foreign: "foreign",
 		}
-		return words(outcome[a.novel.Outcome], a.novel.Replayed, "replayed", a.novel.Mismatch, "mismatch")
+		return words(outcome[a.Outcome], a.Replayed, "replayed", a.Mismatch, "mismatch")
 	}
 }
 

@@ -73,47 +73,30 @@ func failure(number int64, line *Line, requestID string, p *problem.Error) Resul
 	}
 }
 
-// novelResult returns the outcome of an upsert with a request id.
-func novelResult(
-	number int64, line *Line, requestID string, got committer.NovelResult, addresses httpkit.Addresses,
+// resultOf returns the outcome of a line whose command, with a request id, was executed.
+func resultOf(
+	number int64, line *Line, requestID string, got *committer.Result, addresses httpkit.Addresses,
 ) Result {
+	own := got.Replayed && got.Original.RequestID == requestID // an earlier attempt at this line has stored it
 	r := Result{
-		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, NovelID: got.NovelID, Slug: got.Slug,
-		URL: addresses.Novel(got.Slug), Canonical: got.Outcome == novel.Canonical, Mismatch: got.Mismatch,
+		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, Status: Unchanged,
+		Mismatch: got.Mismatch && !own,
 	}
 	switch {
-	case got.Replayed && got.Original.RequestID == requestID:
-		// An earlier attempt at this line has stored it.
-		r.Status, r.Mismatch = Updated, false
-		if got.Original.EventType == (events.NovelCreated{}).Type() {
-			r.Status = Created
-		}
-	case got.Replayed:
+	case got.Replayed && !own:
 		r.Status = Replayed
-	case got.Outcome == novel.Created:
+	case line.Post != nil, got.Outcome == novel.Created, got.Original.EventType == (events.NovelCreated{}).Type():
 		r.Status = Created
-	case got.Outcome == novel.Updated:
+	case own, got.Outcome == novel.Updated:
 		r.Status = Updated
-	default:
-		r.Status = Unchanged
 	}
-	return r
-}
-
-// postResult returns the outcome of a comment with a request id.
-func postResult(
-	number int64, line *Line, requestID string, got committer.PostResult, addresses httpkit.Addresses,
-) Result {
-	r := Result{
-		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, Status: Created, PostID: got.PostID,
-		ThreadID: got.ThreadID, ParentPostID: got.ParentPostID, URL: addresses.Post(got.NovelSlug, got.PostID),
-		Mismatch: got.Mismatch,
+	if line.Post == nil {
+		r.NovelID, r.Slug, r.URL = got.NovelID, got.Slug, addresses.Novel(got.Slug)
+		r.Canonical = got.Outcome == novel.Canonical
+		return r
 	}
-	if got.Replayed && got.Original.RequestID != requestID {
-		r.Status = Replayed
-	} else {
-		r.Mismatch = false
-	}
+	r.PostID, r.ThreadID, r.ParentPostID, r.URL = got.PostID, got.ThreadID, got.ParentPostID,
+		addresses.Post(got.Slug, got.PostID)
 	if r.Status == Created && line.Post.ParentKey != nil && got.ParentPostID == nil {
 		r.Warnings = []string{parentNotFound}
 	}

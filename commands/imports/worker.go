@@ -17,7 +17,7 @@ import (
 
 // Committer executes commands: a *committer.Committer.
 type Committer interface {
-	Submit(ctx context.Context, cmd committer.Command) (committer.Submitted, error)
+	Submit(ctx context.Context, cmd *committer.Command) (committer.Submitted, error)
 }
 
 // Limiter counts lines per minute: a *ratelimit.Limiter.
@@ -220,19 +220,12 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (left []int
 
 // conclude waits for a line, and records its outcome. It is true when the line is to be tried again.
 func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, err error) {
-	var r Result
 	number, id, err := v.number(s.index), v.requestID(s.index), s.err
-	switch {
-	case err != nil:
-	case s.line.Novel != nil:
-		var got committer.NovelResult
-		got, err = s.command.Novel(context.WithoutCancel(ctx))
-		r = novelResult(number, &s.line, id, got, w.Addresses)
-	default:
-		var got committer.PostResult
-		got, err = s.command.Post(context.WithoutCancel(ctx))
-		r = postResult(number, &s.line, id, got, w.Addresses)
+	var got committer.Result
+	if err == nil {
+		got, err = s.command.Wait(context.WithoutCancel(ctx))
 	}
+	var r Result
 	switch {
 	case errors.Is(err, committer.ErrParentUnknown):
 		v.waiting[s.index] = &waiter{
@@ -249,13 +242,15 @@ func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, e
 			w.Logger.ErrorContext(ctx, "a line failed", slog.String("requestId", id), slog.Any("error", err))
 		}
 		r = failure(number, &s.line, id, p)
+	default:
+		r = resultOf(number, &s.line, id, &got, w.Addresses)
 	}
 	w.Metrics.lines.WithLabelValues(string(r.Status)).Inc()
 	return false, v.settle(s.index, &r)
 }
 
 // command returns the command of a line.
-func (v *visit) command(index int, line *Line) committer.Command {
+func (v *visit) command(index int, line *Line) *committer.Command {
 	caller := committer.Caller{
 		IntegrationID: v.integrationID, KeyID: v.keyID, MayCreateNovels: v.canCreate, UnderReview: v.review,
 		Unlimited: true, RequestID: v.requestID(index),
@@ -265,7 +260,7 @@ func (v *visit) command(index int, line *Line) committer.Command {
 	}
 	cmd := committer.NewImportPost(caller, line.Key, line.Post)
 	waits := v.waiting[index]
-	cmd.AwaitParent = (waits == nil || !waits.ready) && line.awaitsParent()
+	cmd.Comment.AwaitParent = (waits == nil || !waits.ready) && line.awaitsParent()
 	return cmd
 }
 
