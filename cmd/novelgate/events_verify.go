@@ -16,8 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/events/ledger/bundle"
-	"novelgate/events/ledger/verify"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/rebase"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -38,7 +37,7 @@ func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
 	parameters := nonEmpty(map[string]string{"directory": c.Dir, "since": c.Since})
 	return c.readHistory(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		begun := now()
-		export := bundle.Export{
+		export := audit.Export{
 			DB: pool, Dir: c.Dir, From: from, Workers: auditWorkers(), Now: now, Progress: out.progress("export", "events"),
 		}
 		m, err := export.Run(ctx)
@@ -60,11 +59,11 @@ func (c *eventsExport) from() (int64, error) {
 	if index, err := strconv.ParseInt(c.Since, 10, 64); err == nil {
 		return index, nil
 	}
-	older, err := bundle.OpenDir(c.Since)
+	older, err := audit.OpenBundles([]string{c.Since})
 	if err != nil {
 		return 0, fmt.Errorf("--since: neither a log index nor a bundle: %w", err)
 	}
-	return older.Manifest.Size, nil
+	return older.Size(), nil
 }
 
 // auditWorkers returns the number of concurrent workers. Each one uses a database connection.
@@ -88,20 +87,20 @@ type eventsVerify struct {
 
 // Run verifies the history and prints a report. A fault of the history is an error with exit code 1.
 func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err error) {
-	config := verify.Config{
+	config := audit.Config{
 		First: c.FirstLogIndex, Workers: auditWorkers(), Now: now, Progress: out.progress("verify", "events"),
 	}
 	if config.Keys, err = c.keys(); err != nil {
 		return err
 	}
-	if err := c.against(&config); err != nil {
+	if err := c.against(ctx, &config); err != nil {
 		return err
 	}
 	switch {
 	case len(c.Dirs) > 0 && c.URL != nil || c.Database && (len(c.Dirs) > 0 || c.URL != nil):
 		return errors.New("verify either directories, or --url, or --database")
 	case len(c.Dirs) > 0:
-		if config.Source, err = verify.OpenBundles(c.Dirs); err != nil {
+		if config.Source, err = audit.OpenBundles(c.Dirs); err != nil {
 			return err
 		}
 		return c.verify(ctx, out, config, nil)
@@ -111,7 +110,7 @@ func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err err
 			prefix += "/ledger"
 		}
 		const requestTimeout = 30 * time.Second // for one request
-		config.Source = &verify.Service{Client: &http.Client{Timeout: requestTimeout}, URL: prefix}
+		config.Source = &audit.Service{Client: &http.Client{Timeout: requestTimeout}, URL: prefix}
 		return c.verify(ctx, out, config, nil)
 	}
 	parameters := nonEmpty(map[string]string{
@@ -119,7 +118,7 @@ func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err err
 		"against": strings.Join(c.Against, ","),
 	})
 	return c.readHistory(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		config.Source = verify.NewDatabase(pool)
+		config.Source = audit.NewDatabase(pool)
 		return 0, c.verify(ctx, out, config, pool) // no event is shown
 	})
 }
@@ -145,15 +144,15 @@ func (c *eventsVerify) keys() ([]string, error) {
 }
 
 // against reads the kept checkpoints.
-func (c *eventsVerify) against(config *verify.Config) error {
+func (c *eventsVerify) against(ctx context.Context, config *audit.Config) error {
 	config.Kept = map[string][]byte{}
 	for _, path := range c.Against {
 		text, err := os.ReadFile(path)
 		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-			var older verify.Bundles
-			if older, err = verify.OpenBundles([]string{path}); err == nil {
+			var older audit.Bundles
+			if older, err = audit.OpenBundles([]string{path}); err == nil {
 				config.Older = older
-				text, err = older[0].File(bundle.CheckpointFile)
+				text, err = older.Checkpoint(ctx)
 			}
 		}
 		if err != nil {
@@ -166,16 +165,16 @@ func (c *eventsVerify) against(config *verify.Config) error {
 
 // verification is the result for the history and its projections.
 type verification struct {
-	*verify.Report
+	*audit.Report
 	Projections []rebuild.Comparison `json:"projections"` // of a database; empty without a comparison
 }
 
 var errDoesNotVerify = errors.New("the history does not verify")
 
 // verify verifies a source and prints the report. pool is nil unless the source is a database.
-func (c *eventsVerify) verify(ctx context.Context, out *output, config verify.Config, pool *pgxpool.Pool) error {
-	report, err := verify.Run(ctx, config)
-	if errors.Is(err, verify.ErrFirst) {
+func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Config, pool *pgxpool.Pool) error {
+	report, err := audit.Verify(ctx, config)
+	if errors.Is(err, audit.ErrFirst) {
 		first := config.Source.First()
 		advice := "leave --first-log-index out"
 		if first > 0 {
@@ -219,7 +218,7 @@ func (v *verification) compareProjections(ctx context.Context, out *output, pool
 			progress = func(at rebuild.Progress) { bar(int64(at.Done), v.Size) }
 		}
 		fault := func(count int64, format string, details ...any) {
-			v.Add(verify.Fault{Part: verify.Projection(p.Name()), Count: count, Detail: fmt.Sprintf(format, details...)})
+			v.Add(audit.Fault{Part: audit.Projection(p.Name()), Count: count, Detail: fmt.Sprintf(format, details...)})
 		}
 		compared, err := rebuild.Compare(ctx, rebuild.Config{
 			Pool: pool, Projection: p, Inline: inline, Progress: progress, Logger: out.logger(slog.LevelInfo),

@@ -21,23 +21,38 @@ type Checkpoint struct {
 	SignedAt time.Time // zero when parsed from a note
 }
 
-// parseCheckpoint reads a note without looking at its signatures: it is one of ours.
-func parseCheckpoint(signed []byte) (Checkpoint, error) {
+var errCheckpoint = errors.New("not a checkpoint")
+
+// ParseCheckpoint reads a note without looking at its signatures.
+func ParseCheckpoint(signed []byte) (Checkpoint, error) {
 	var body formats.Checkpoint
 	if _, err := body.Unmarshal(signed); err != nil {
-		return Checkpoint{}, fmt.Errorf("parse checkpoint: %w", err)
+		return Checkpoint{}, fmt.Errorf("%w: %w", errCheckpoint, err)
 	}
-	if len(body.Hash) != tlog.HashSize {
-		return Checkpoint{}, fmt.Errorf("parse checkpoint: root hash of %d bytes", len(body.Hash))
+	const most = 1 << 48
+	if len(body.Hash) != tlog.HashSize || body.Size > most {
+		return Checkpoint{}, fmt.Errorf("%w: %d entries, a root of %d bytes", errCheckpoint, body.Size, len(body.Hash))
 	}
 	return Checkpoint{
-		Origin: body.Origin, Note: signed,
-		Tree: tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, //nolint:gosec // sizes of ours fit
+		Origin: body.Origin, Note: signed, Tree: tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)},
 	}, nil
 }
 
-// body is what is signed.
-func (c Checkpoint) body() string {
+// ErrKey is returned for text that is no verifier key.
+var ErrKey = errors.New("not a verifier key")
+
+// SignedBy reports whether the note bears a valid signature of a key that is named after the origin.
+func (c Checkpoint) SignedBy(verifierKey string) (bool, error) {
+	verifier, err := note.NewVerifier(verifierKey)
+	if err != nil {
+		return false, fmt.Errorf("%w: %q", ErrKey, verifierKey)
+	}
+	_, err = note.Open(c.Note, note.VerifierList(verifier))
+	return err == nil && verifier.Name() == c.Origin, nil
+}
+
+// Body is what is signed.
+func (c Checkpoint) Body() string {
 	return string(formats.Checkpoint{Origin: c.Origin, Size: uint64(c.Tree.N), Hash: c.Tree.Hash[:]}.Marshal()) //nolint:gosec // never negative
 }
 
@@ -133,7 +148,7 @@ func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoi
 	if signed == nil {
 		return Checkpoint{}, nil
 	}
-	return parseCheckpoint([]byte(*signed))
+	return ParseCheckpoint([]byte(*signed))
 }
 
 // keysSQL finds the public keys of an origin, the oldest first.
@@ -151,7 +166,7 @@ func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error
 	}
 	var used []string
 	for _, key := range all {
-		if signedBy(c.Note, key) {
+		if signed, _ := c.SignedBy(key); signed {
 			used = append(used, key)
 		}
 	}
@@ -161,7 +176,7 @@ func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error
 // Extends fails with ErrForked unless the tree of a checkpoint is that of an older one, a signed note of the same
 // origin, grown on. The stored hashes prove it; whose signature the older one bears is not looked at.
 func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) error {
-	before, err := parseCheckpoint(older)
+	before, err := ParseCheckpoint(older)
 	if err != nil {
 		return err
 	}
@@ -171,14 +186,19 @@ func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) err
 	return extends(grown.Tree, before.Tree, s.hashes(ctx, grown.Tree))
 }
 
+// Tree returns the tree as it is sealed.
+func (s *Store) Tree(ctx context.Context) (tlog.Tree, error) {
+	now, err := readState(ctx, s.db)
+	return tlog.Tree{N: now.size, Hash: now.root}, err
+}
+
 // continues fails with ErrForked unless the tree as it is now is that of a checkpoint grown on. The checkpoint was
 // known before the call, so its tree is in the database.
 func (s *Store) continues(ctx context.Context, c Checkpoint) error {
-	now, err := readState(ctx, s.db)
+	grown, err := s.Tree(ctx)
 	if err != nil {
 		return err
 	}
-	grown := tlog.Tree{N: now.size, Hash: now.root}
 	return extends(grown, c.Tree, s.hashes(ctx, grown))
 }
 
@@ -207,13 +227,3 @@ func extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 
 // ErrForked is returned for a tree that does not extend one that was signed.
 var ErrForked = errors.New("the ledger does not extend what was signed before")
-
-// signedBy reports whether a note bears a valid signature of a key.
-func signedBy(signed []byte, verifierKey string) bool {
-	verifier, err := note.NewVerifier(verifierKey)
-	if err != nil {
-		return false
-	}
-	_, err = note.Open(signed, note.VerifierList(verifier))
-	return err == nil
-}

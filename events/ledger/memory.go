@@ -114,7 +114,7 @@ func readNote(file string) (c Checkpoint, ok bool, err error) {
 	if err != nil {
 		return Checkpoint{}, false, fmt.Errorf("read checkpoint file: %w", err)
 	}
-	if c, err = parseCheckpoint(text); err != nil {
+	if c, err = ParseCheckpoint(text); err != nil {
 		return Checkpoint{}, false, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, true, nil

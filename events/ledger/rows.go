@@ -25,6 +25,8 @@ const NoLogIndex = -1
 type Event struct {
 	eventlog.Row
 	LogIndex int64
+	// Broken is the error of an unreadable line of a bundle; then there is no event. nil for an event of the database.
+	Broken error
 }
 
 // EachEvent calls do with the events stored at the positions of count log indexes from first on, below size, in log

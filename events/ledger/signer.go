@@ -212,7 +212,7 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	if f.last != nil {
 		next.previous = &f.last.N
 	}
-	if next.Note, err = note.Sign(&note.Note{Text: next.body()}, id.signers...); err != nil {
+	if next.Note, err = note.Sign(&note.Note{Text: next.Body()}, id.signers...); err != nil {
 		return nil, fmt.Errorf("sign checkpoint: %w", err)
 	}
 	return next, nil

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/events/ledger/verify"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/rebase"
 )
 
@@ -147,8 +147,8 @@ func (l *restored) wantGrowing(kept map[string][]byte, events int) {
 		FROM events LEFT JOIN ledger_seals USING (transaction_id)) AS e WHERE i IS DISTINCT FROM n`); n != 0 {
 		l.t.Errorf("%d events have a wrong log index", n)
 	}
-	r, err := verify.Run(l.t.Context(),
-		verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys, Kept: kept, Now: time.Now})
+	r, err := audit.Verify(l.t.Context(),
+		audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys, Kept: kept, Now: time.Now})
 	if err != nil {
 		l.t.Fatal(err)
 	}

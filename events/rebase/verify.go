@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"sync"
 
-	formats "github.com/transparency-dev/formats/log"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/bundle"
-	ledgerverify "novelgate/events/ledger/verify"
+	"novelgate/events/ledger/audit"
 	"novelgate/internal/database"
 )
 
@@ -27,11 +25,11 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 	if err != nil {
 		return "", err
 	}
-	config := ledgerverify.Config{
+	config := audit.Config{
 		Source: source, Keys: []string{source.key}, Kept: source.kept, Now: w.Now,
 		Progress: func(done, total int64) { w.Progress(phase, done, total) },
 	}
-	report, err := ledgerverify.Run(ctx, config)
+	report, err := audit.Verify(ctx, config)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", phase, err)
 	}
@@ -44,17 +42,15 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 // treeSource is the database, as the transaction sees it, with a temporary checkpoint over the whole tree, including
 // entries that are not signed yet. Its key is discarded afterwards, and its checkpoint is never published.
 type treeSource struct {
-	*ledgerverify.Database
+	*audit.Database
 	mu   sync.Mutex // a transaction answers one goroutine at a time
 	key  string
 	note []byte
 	kept map[string][]byte // the newest recorded checkpoint
 }
 
-const treeSQL = `SELECT tree_size, root_hash FROM ledger_state`
-
 func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error) {
-	s := &treeSource{Database: ledgerverify.NewDatabase(db), kept: map[string][]byte{}}
+	s := &treeSource{Database: audit.NewDatabase(db), kept: map[string][]byte{}}
 	origin := "novelgate/rebase"
 	store := ledger.NewStore(db)
 	signed, err := store.Latest(ctx)
@@ -71,11 +67,10 @@ func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error
 	case !errors.Is(err, ledger.ErrNotFound):
 		return nil, err
 	}
-	var body formats.Checkpoint
-	if err := db.QueryRow(ctx, treeSQL).Scan(&body.Size, &body.Hash); err != nil {
-		return nil, fmt.Errorf("read the tree: %w", err)
+	tree, err := store.Tree(ctx)
+	if err != nil {
+		return nil, err
 	}
-	body.Origin = origin
 	private, public, err := note.GenerateKey(rand.Reader, origin)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
@@ -84,28 +79,28 @@ func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	if s.note, err = note.Sign(&note.Note{Text: string(body.Marshal())}, signer); err != nil {
+	if s.note, err = note.Sign(&note.Note{Text: ledger.Checkpoint{Origin: origin, Tree: tree}.Body()}, signer); err != nil {
 		return nil, fmt.Errorf("sign the tree: %w", err)
 	}
 	s.key = public
 	return s, nil
 }
 
-// Checkpoint implements verify.Source.
+// Checkpoint implements audit.Source.
 func (s *treeSource) Checkpoint(context.Context) ([]byte, error) { return s.note, nil }
 
-// Keys implements verify.Source.
+// Keys implements audit.Source.
 func (s *treeSource) Keys(context.Context) ([]string, error) { return []string{s.key}, nil }
 
-// Tile implements verify.Source.
+// Tile implements audit.Source.
 func (s *treeSource) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Database.Tile(ctx, tile)
 }
 
-// Events implements verify.Source.
-func (s *treeSource) Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error) {
+// Events implements audit.Source.
+func (s *treeSource) Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Database.Events(ctx, first, count, size)

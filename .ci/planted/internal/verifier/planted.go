@@ -4,10 +4,9 @@ import (
 	_ "github.com/jackc/pgx/v5"     // want depguard
 	_ "golang.org/x/mod/sumdb/tlog" // allowed: the notes and trees of others
 
-	_ "novelgate/events"               // want depguard
-	_ "novelgate/events/ledger"        // want depguard
-	_ "novelgate/events/ledger/bundle" // want depguard
-	_ "novelgate/events/ledger/verify" // want depguard
-	_ "novelgate/internal/title"       // want depguard
-	_ "novelgate/readapi"              // want depguard
+	_ "novelgate/events"              // want depguard
+	_ "novelgate/events/ledger"       // want depguard
+	_ "novelgate/events/ledger/audit" // want depguard
+	_ "novelgate/internal/title"      // want depguard
+	_ "novelgate/readapi"             // want depguard
 )

@@ -1,4 +1,4 @@
-package verify
+package audit
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
-	"novelgate/events/ledger/bundle"
+	"novelgate/events/ledger"
 )
 
 // erasures checks that every erased event is followed by a recorded erasure. An erased decision about an author needs
@@ -38,7 +38,7 @@ const recordPrefix = "author.erased."
 
 // erasureOf returns what an event contributes to the check, and false unless it is erased or the record of an erasure.
 // The event must match its entry.
-func erasureOf(index int64, e *bundle.Event, erased bool) (erasure, bool) {
+func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	record := e.StreamType == events.AuthorStream && strings.HasPrefix(e.Type, recordPrefix)
 	if !erased && !record {
 		return erasure{}, false

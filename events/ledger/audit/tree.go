@@ -1,4 +1,4 @@
-package verify
+package audit
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/bundle"
 )
 
 // Two trees are grown: one from the entries, one from the lowest hash tiles. The one with the signed root tells, where
@@ -112,7 +111,7 @@ func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, 
 			continue
 		}
 		tile := tlog.Tile{H: ledger.TileHeight, L: level, N: index >> (ledger.TileHeight * (level + 1)), W: len(hashes)}
-		data, err := read(ctx, v.source, tile)
+		data, err := read(ctx, v.Source, tile)
 		if err != nil {
 			return err
 		}
@@ -122,7 +121,7 @@ func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, 
 			}
 			span := int64(1) << (ledger.TileHeight * level)
 			c.fault(Fault{Part: Tile, Detail: fmt.Sprintf("hash %d of the tile %s is not that of the %d entries from here on",
-				i, bundle.TilePath(tile), span)}, (tile.N*ledger.TileWidth+int64(i))*span, nil)
+				i, tilePath(tile), span)}, (tile.N*ledger.TileWidth+int64(i))*span, nil)
 			break
 		}
 	}
@@ -134,7 +133,7 @@ var errPrefix = errors.New("the hash tiles do not tell what is in front of the f
 // begin reads the hashes of the tree before the first event from hash tiles. The comparison of the root shows whether
 // they are right.
 func (v *verification) begin(ctx context.Context) error {
-	first := v.source.First()
+	first := v.Source.First()
 	for level := len(v.trees[0].upper) - 1; level >= 1; level-- {
 		nodes := first >> (ledger.TileHeight * level)
 		width := int(nodes % ledger.TileWidth)
@@ -142,7 +141,7 @@ func (v *verification) begin(ctx context.Context) error {
 			continue
 		}
 		start := nodes - int64(width)
-		data, err := read(ctx, v.source, tileAt(level, start, v.tree.N>>(ledger.TileHeight*level)))
+		data, err := read(ctx, v.Source, tileAt(level, start, v.tree.N>>(ledger.TileHeight*level)))
 		if err != nil {
 			return err
 		}

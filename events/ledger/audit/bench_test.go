@@ -1,13 +1,12 @@
-package verify_test
+package audit_test
 
 import (
 	"path/filepath"
 	"testing"
 	"time"
 
-	"novelgate/events/ledger/bundle"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
-	"novelgate/events/ledger/verify"
 )
 
 // BenchmarkBundle exports and verifies 200,000 comments of a usual size.
@@ -21,17 +20,17 @@ func BenchmarkBundle(b *testing.B) {
 	b.Run("export", func(b *testing.B) {
 		for b.Loop() {
 			dir = filepath.Join(b.TempDir(), "bundle")
-			if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, Workers: 3, Now: time.Now}).Run(b.Context()); err != nil {
+			if _, err := (&audit.Export{DB: l.Pool, Dir: dir, Workers: 3, Now: time.Now}).Run(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 		}
 		per(b)
 	})
 	dir = export(b, l, 0)
-	for name, source := range map[string]verify.Source{"bundle": bundles(b, dir), "database": verify.NewDatabase(l.Pool)} {
+	for name, source := range map[string]audit.Source{"bundle": bundles(b, dir), "database": audit.NewDatabase(l.Pool)} {
 		b.Run("verify/"+name, func(b *testing.B) {
 			for b.Loop() {
-				if r := run(b, verify.Config{Source: source, Workers: 3}); !r.OK {
+				if r := run(b, audit.Config{Source: source, Workers: 3}); !r.OK {
 					b.Fatal(faults(r))
 				}
 			}

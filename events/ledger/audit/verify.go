@@ -1,9 +1,8 @@
-package verify
+package audit
 
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/bundle"
 )
 
 // Config configures a verification.
@@ -77,7 +75,6 @@ type Kept struct {
 // verification is one run.
 type verification struct {
 	Config
-	source Source
 	tree   tlog.Tree // the signed one
 	seed   maphash.Seed
 	report *Report
@@ -90,31 +87,28 @@ type verification struct {
 	names    []uint64
 }
 
-// Run verifies the history. Faults of the history are in the report; an error means that the verification could not be
+// Verify verifies the history. Faults of the history are in the report; an error means that the verification could not be
 // completed.
-func Run(ctx context.Context, config Config) (*Report, error) {
+func Verify(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
-		Config: config, source: config.Source, seed: maphash.MakeSeed(),
-		report:   &Report{Keys: []string{}, Kept: []Kept{}, Faults: []Fault{}},
+		Config: config, seed: maphash.MakeSeed(),
+		report:   &Report{Kept: []Kept{}, Faults: []Fault{}},
 		trees:    [trees]*tree{{edge: ledger.NewEdge()}, {edge: ledger.NewEdge()}},
 		versions: map[[16]byte]uint32{}, erasures: newErasures(),
 	}
-	if first := v.source.First(); first != v.First {
+	if first := v.Source.First(); first != v.First {
 		return nil, fmt.Errorf("%w: with log index %d, and it was to be verified from log index %d on", ErrFirst, first,
 			v.First)
 	}
 	if err := v.open(ctx); err != nil {
 		return nil, err
 	}
-	for _, begin := range []func(context.Context) error{func(context.Context) error { return nil }, v.begin} {
-		if err := begin(ctx); err != nil {
-			return nil, err
-		}
-		for t := range trees {
-			v.compareKept(t) // checkpoints of size 0, and those that end at the first event
-		}
+	v.compareKept(entryTree, tileTree) // checkpoints of size 0
+	if err := v.begin(ctx); err != nil {
+		return nil, err
 	}
+	v.compareKept(entryTree, tileTree) // those that end at the first event
 	if err := v.chunks(ctx); err != nil {
 		return nil, err
 	}
@@ -144,7 +138,7 @@ func (v *verification) chunks(ctx context.Context) error {
 	results := make(chan chan *chunk, workers)
 	group.Go(func() error {
 		defer close(results)
-		for first := v.source.First(); first < v.tree.N; first += bundle.EventsPerFile {
+		for first := v.Source.First(); first < v.tree.N; first += eventsPerFile {
 			result := make(chan *chunk, 1)
 			select {
 			case results <- result:
@@ -183,7 +177,7 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 	for _, e := range c.entries {
 		before, known := v.versions[e.StreamID]
 		// After an entry that is missing or not the sealed one a gap is not a separate fault.
-		if e.StreamVersion != before+1 && !v.stained && !v.trees[entryTree].broken && (known || v.source.First() == 0) {
+		if e.StreamVersion != before+1 && !v.stained && !v.trees[entryTree].broken && (known || v.Source.First() == 0) {
 			c.fault(Fault{Part: Stream, Detail: fmt.Sprintf("version %d of stream %x follows %d", e.StreamVersion,
 				e.StreamID[:], before)}, e.index, nil)
 		}
@@ -202,7 +196,7 @@ func (v *verification) take(ctx context.Context, c *chunk) error {
 		v.add(c.faults[i])
 	}
 	if v.Progress != nil {
-		v.Progress(v.report.Entries, v.tree.N-v.source.First())
+		v.Progress(v.report.Entries, v.tree.N-v.Source.First())
 	}
 	return nil
 }
@@ -301,7 +295,7 @@ func (v *verification) duplicates(ctx context.Context) error {
 		return nil
 	}
 	seen := map[[2]string]int64{}
-	for first := v.source.First(); first < v.tree.N; first += bundle.EventsPerFile {
+	for first := v.Source.First(); first < v.tree.N; first += eventsPerFile {
 		c, err := v.check(ctx, first)
 		if err != nil {
 			return err
@@ -319,12 +313,4 @@ func (v *verification) duplicates(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (v *verification) setReport(origin string, keys []string) {
-	r := v.report
-	r.Origin, r.Size, r.Root, r.FirstLogIndex = origin, v.tree.N, base64.StdEncoding.EncodeToString(v.tree.Hash[:]),
-		v.source.First()
-	r.Unverified = r.FirstLogIndex
-	r.Keys, r.KeysGiven = append(r.Keys, keys...), len(v.Keys) > 0
 }

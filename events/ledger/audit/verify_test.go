@@ -1,4 +1,4 @@
-package verify_test
+package audit_test
 
 import (
 	"encoding/base64"
@@ -7,9 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/bundle"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
-	"novelgate/events/ledger/verify"
 )
 
 // TestSoundHistory verifies at many sizes, in the database and in a bundle, with kept checkpoints of all sizes before.
@@ -25,10 +24,10 @@ func TestSoundHistory(t *testing.T) {
 		}
 		kept[string(checkpoint.Note)] = checkpoint.Note
 		if n > 4000 || n < 5 {
-			for name, source := range map[string]verify.Source{
-				"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
+			for name, source := range map[string]audit.Source{
+				"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
 			} {
-				r := run(t, verify.Config{Source: source, Keys: l.Keys, Kept: kept})
+				r := run(t, audit.Config{Source: source, Keys: l.Keys, Kept: kept})
 				wantFaults(t, name, r, "", false)
 				if r.Events != checkpoint.Tree.N || r.Entries != r.Events || len(r.Kept) != len(kept) || !r.KeysGiven ||
 					r.Erased != 0 {
@@ -45,10 +44,10 @@ func TestErasedEventsVerify(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(300)
 	tamper(l, `UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND position < 100`)
-	for name, source := range map[string]verify.Source{
-		"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
+	for name, source := range map[string]audit.Source{
+		"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
 	} {
-		r := run(t, verify.Config{Source: source})
+		r := run(t, audit.Config{Source: source})
 		wantFaults(t, name, r, "", false)
 		if r.Erased != 86 || r.KeysGiven { // 14 of 100 never had a personal part
 			t.Errorf("%s: %+v", name, r)
@@ -61,7 +60,7 @@ func TestContinuedBundles(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	const size = 5000
-	const begin = size / bundle.EventsPerFile * bundle.EventsPerFile // of the chunk in which the older one ends
+	const begin = size / 4096 * 4096 // of the chunk in which the older one ends
 	l.Append(size)
 	older := export(t, l, 0)
 	l.Append(9000)
@@ -75,24 +74,24 @@ func TestContinuedBundles(t *testing.T) {
 		t.Fatalf("it begins with %d", opened.First())
 	}
 	kept := map[string][]byte{"older": note}
-	agrees := cmp.Diff([]verify.Kept{{Name: "older", Size: size, Agrees: new(true)}},
-		run(t, verify.Config{Source: opened, First: begin, Kept: kept}).Kept)
+	agrees := cmp.Diff([]audit.Kept{{Name: "older", Size: size, Agrees: new(true)}},
+		run(t, audit.Config{Source: opened, First: begin, Kept: kept}).Kept)
 	if agrees != "" {
 		t.Error(agrees)
 	}
-	r := run(t, verify.Config{Source: opened, First: begin})
+	r := run(t, audit.Config{Source: opened, First: begin})
 	wantFaults(t, "alone", r, "", false)
 	if r.Events != size+9000-begin || r.FirstLogIndex != begin || r.Unverified != begin {
 		t.Errorf("alone: %+v", r)
 	}
-	r = run(t, verify.Config{Source: bundles(t, older, newer), Kept: kept})
+	r = run(t, audit.Config{Source: bundles(t, older, newer), Kept: kept})
 	wantFaults(t, "together", r, "", false)
 	if r.Events != size+9000 || r.FirstLogIndex != 0 || r.Unverified != 0 {
 		t.Errorf("together: %+v", r)
 	}
-	r = run(t, verify.Config{Source: opened, First: begin, Kept: kept, Older: bundles(t, older)})
+	r = run(t, audit.Config{Source: opened, First: begin, Kept: kept, Older: bundles(t, older)})
 	wantFaults(t, "against the older one", r, "", false)
-	if _, err := verify.OpenBundles([]string{newer, older}); err == nil {
+	if _, err := audit.OpenBundles([]string{newer, older}); err == nil {
 		t.Error("bundles in the wrong order are taken")
 	}
 }
@@ -128,7 +127,7 @@ func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 		"of no entries":            {[]string{newer}, nothing, "", new(true)},
 	} {
 		source := bundles(t, test.dirs...)
-		r := run(t, verify.Config{
+		r := run(t, audit.Config{
 			Source: source, First: source.First(), Keys: l.Keys, Kept: map[string][]byte{"kept": test.note},
 		})
 		wantFaults(t, name, r, test.want, false)
@@ -143,9 +142,9 @@ func TestSignature(t *testing.T) {
 	t.Parallel()
 	l, other := ledgertest.New(t), ledgertest.New(t)
 	l.Append(10)
-	r := run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: other.Keys})
+	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: other.Keys})
 	wantFaults(t, "another key", r, "signature", false)
-	r = run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: append(other.Keys, l.Keys...)})
+	r = run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: append(other.Keys, l.Keys...)})
 	wantFaults(t, "one of two keys", r, "", false)
 	if diff := cmp.Diff(l.Keys, r.Keys); diff != "" {
 		t.Error(diff)

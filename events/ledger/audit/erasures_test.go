@@ -1,10 +1,10 @@
-package verify_test
+package audit_test
 
 import (
 	"testing"
 
+	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
-	"novelgate/events/ledger/verify"
 )
 
 // An integration is that of ledgertest's comments; the other ones are made up.
@@ -32,7 +32,7 @@ func erase(l *ledgertest.Ledger, where string) {
 
 // wantUnrecorded wants so many erased events without a record of it, the first at a log index; -1: there is none. It is
 // no fault.
-func wantUnrecorded(t *testing.T, what string, r *verify.Report, count, first int64) {
+func wantUnrecorded(t *testing.T, what string, r *audit.Report, count, first int64) {
 	t.Helper()
 	wantFaults(t, what, r, "", false)
 	got := int64(-1)
@@ -88,9 +88,9 @@ func TestErasedWithoutRecord(t *testing.T) {
 			l.Append(20)
 			test.fill(l)
 			erase(l, test.erase)
-			wantUnrecorded(t, "database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.count,
+			wantUnrecorded(t, "database", run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys}), test.count,
 				test.first)
-			wantUnrecorded(t, "bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.count,
+			wantUnrecorded(t, "bundle", run(t, audit.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}), test.count,
 				test.first)
 		})
 	}
@@ -108,8 +108,8 @@ func TestErasedAcrossChunks(t *testing.T) {
 	early := export(t, l, 0)
 	appendAuthorEvent(l, "author.linked.v1", theAuthor, theIntegration) // 9001
 	newer := export(t, l, 9001)
-	verified := func(first int64, dirs ...string) *verify.Report {
-		return run(t, verify.Config{Source: bundles(t, dirs...), First: first, Keys: l.Keys, Workers: 4})
+	verified := func(first int64, dirs ...string) *audit.Report {
+		return run(t, audit.Config{Source: bundles(t, dirs...), First: first, Keys: l.Keys, Workers: 4})
 	}
 	wantUnrecorded(t, "before anything was erased", verified(0, older), 0, -1)
 	wantUnrecorded(t, "while it is erased", verified(0, early), 2, 8300)
@@ -121,5 +121,5 @@ func TestErasedAcrossChunks(t *testing.T) {
 	wantUnrecorded(t, "on record, together with what was exported meanwhile", verified(0, early, newer), 0, -1)
 	erase(l, at("9001"))
 	wantUnrecorded(t, "a decision, too",
-		run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys, Workers: 4}), 0, -1)
+		run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys, Workers: 4}), 0, -1)
 }

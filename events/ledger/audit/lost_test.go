@@ -1,4 +1,4 @@
-package verify_test
+package audit_test
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
-	"novelgate/events/ledger/verify"
 )
 
 // TestLostEvents: after a restore that has lost signed events, and a new origin, checkpoints that were kept of the
@@ -40,9 +40,9 @@ func TestLostEvents(t *testing.T) {
 		if more > 0 {
 			restored.Append(more)
 		}
-		database, bundle := verify.NewDatabase(restored.Pool), bundles(t, export(t, restored, 0))
+		database, bundle := audit.NewDatabase(restored.Pool), bundles(t, export(t, restored, 0))
 		for name, c := range map[string]struct {
-			source verify.Source
+			source audit.Source
 			kept   []string
 			want   string
 			count  int64
@@ -64,7 +64,7 @@ func TestLostEvents(t *testing.T) {
 			for _, name := range c.kept {
 				mine[name] = kept[name]
 			}
-			r := run(t, verify.Config{Source: c.source, Keys: restored.Keys, Kept: mine})
+			r := run(t, audit.Config{Source: c.source, Keys: restored.Keys, Kept: mine})
 			wantFaults(t, name, r, c.want, false)
 			if r.FaultCount != c.count || len(r.Kept) != len(mine) ||
 				c.says != "" && !strings.HasSuffix(r.Faults[0].Detail, c.says) {
@@ -72,8 +72,8 @@ func TestLostEvents(t *testing.T) {
 			}
 		}
 	}
-	r := run(t, verify.Config{
-		Source: verify.NewDatabase(restored.Pool), Keys: restored.Keys, Kept: map[string][]byte{"bundle": kept["kept-105"]},
+	r := run(t, audit.Config{
+		Source: audit.NewDatabase(restored.Pool), Keys: restored.Keys, Kept: map[string][]byte{"bundle": kept["kept-105"]},
 		Older: older,
 	})
 	wantFaults(t, "against a bundle", r, "lost@100", true)
@@ -81,10 +81,10 @@ func TestLostEvents(t *testing.T) {
 		t.Errorf("against a bundle: %+v", r.Faults)
 	}
 	other := []byte(strings.ReplaceAll(string(kept["kept-100"]), ledgertest.Origin, "ledger.example/other"))
-	config := verify.Config{
-		Source: verify.NewDatabase(restored.Pool), Kept: map[string][]byte{"other": other}, Now: time.Now,
+	config := audit.Config{
+		Source: audit.NewDatabase(restored.Pool), Kept: map[string][]byte{"other": other}, Now: time.Now,
 	}
-	if _, err := verify.Run(t.Context(), config); !errors.Is(err, verify.ErrOrigin) {
+	if _, err := audit.Verify(t.Context(), config); !errors.Is(err, audit.ErrOrigin) {
 		t.Errorf("against a checkpoint of another ledger: %v", err)
 	}
 }
@@ -97,11 +97,11 @@ func TestNothingIsSignedYet(t *testing.T) {
 	l.SignAs("ledger.example/second")
 	none := httptest.NewServer(http.NotFoundHandler())
 	defer none.Close()
-	for want, source := range map[string]verify.Source{
-		"nothing is signed yet under the origin ledger.example/second": verify.NewDatabase(l.Pool),
-		"nothing is signed yet under the origin in use":                &verify.Service{Client: none.Client(), URL: none.URL},
+	for want, source := range map[string]audit.Source{
+		"nothing is signed yet under the origin ledger.example/second": audit.NewDatabase(l.Pool),
+		"nothing is signed yet under the origin in use":                &audit.Service{Client: none.Client(), URL: none.URL},
 	} {
-		_, err := verify.Run(t.Context(), verify.Config{Source: source, Now: time.Now})
+		_, err := audit.Verify(t.Context(), audit.Config{Source: source, Now: time.Now})
 		if !errors.Is(err, ledger.ErrNotFound) || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -1,16 +1,15 @@
-package verify
+package audit
 
 import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	formats "github.com/transparency-dev/formats/log"
-	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
@@ -26,110 +25,80 @@ type keptTree struct {
 	each   [trees]*bool
 }
 
-// leaver is a source that knows the earlier origins of the ledger. With other sources, only the auditor knows whether a
-// kept checkpoint is of this ledger.
-type leaver interface {
-	// Left returns the newest checkpoint of an earlier origin that covers fewer than size entries; nil for none. It fails
-	// with ErrOrigin for an origin that the ledger never had.
-	Left(ctx context.Context, origin string, size int64) ([]byte, error)
-}
-
-// Errors of Run.
+// Errors of Verify.
 var (
-	ErrCheckpoint = errors.New("not a checkpoint")
-	ErrKey        = errors.New("not a verifier key")
-	ErrOrigin     = errors.New("is of another origin")
-	ErrFirst      = errors.New("the history begins elsewhere") // than Config.First
+	ErrOrigin = errors.New("is of another origin")
+	ErrFirst  = errors.New("the history begins elsewhere") // than Config.First
 )
 
 // open reads the checkpoint, its signatures, and the kept checkpoints.
 func (v *verification) open(ctx context.Context) error {
-	signed, err := v.source.Checkpoint(ctx)
+	signed, err := v.Source.Checkpoint(ctx)
 	if err != nil {
 		return fmt.Errorf("read checkpoint: %w", err)
 	}
 	keys := v.Keys
 	if len(keys) == 0 {
-		if keys, err = v.source.Keys(ctx); err != nil {
+		if keys, err = v.Source.Keys(ctx); err != nil {
 			return fmt.Errorf("read verifier keys: %w", err)
 		}
 	}
-	origin, tree, err := parse(signed)
+	c, err := ledger.ParseCheckpoint(signed)
 	if err != nil {
 		return err
 	}
-	v.tree = tree
-	used, err := signers(signed, keys)
-	if err != nil {
-		return err
+	v.tree = c.Tree
+	used := []string{}
+	for _, key := range keys {
+		signed, err := c.SignedBy(key)
+		if err != nil {
+			return err
+		}
+		if signed {
+			used = append(used, key)
+		}
 	}
-	v.setReport(origin, used)
+	r := v.report
+	r.Origin, r.Size, r.Root = c.Origin, c.Tree.N, base64.StdEncoding.EncodeToString(c.Tree.Hash[:])
+	r.FirstLogIndex, r.Unverified = v.Source.First(), v.Source.First()
+	r.Keys, r.KeysGiven = used, len(v.Keys) > 0
 	if len(used) == 0 {
 		v.add(Fault{Part: Signature, Count: 1, Detail: "the checkpoint does not bear a valid signature of the given key"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Kept)) {
-		keptOrigin, tree, err := parse(v.Kept[name])
+		kept, err := ledger.ParseCheckpoint(v.Kept[name])
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		v.kept = append(v.kept, keptTree{name: name, origin: keptOrigin, tree: tree})
-		if keptOrigin == origin {
+		v.kept = append(v.kept, keptTree{name: name, origin: kept.Origin, tree: kept.Tree})
+		if kept.Origin == c.Origin {
 			continue
 		}
-		if err := v.keepOwn(ctx, keptOrigin, tree.N); err != nil {
-			return fmt.Errorf("%s %w: %s instead of %s", name, err, keptOrigin, origin)
+		if err := v.keepOwn(ctx, kept.Origin, kept.Tree.N); err != nil {
+			return fmt.Errorf("%s %w: %s instead of %s", name, err, kept.Origin, c.Origin)
 		}
 	}
 	slices.SortStableFunc(v.kept, func(a, b keptTree) int { return cmp.Compare(a.tree.N, b.tree.N) })
 	return nil
 }
 
-// keepOwn adds the ledger's newest checkpoint of an earlier origin to the kept ones. Lost events come after it.
+// keepOwn adds the ledger's newest checkpoint of an earlier origin to the kept ones. Lost events come after it. Only a
+// database knows the earlier origins of the ledger.
 func (v *verification) keepOwn(ctx context.Context, origin string, size int64) error {
-	source, ok := v.source.(leaver)
+	db, ok := v.Source.(*Database)
 	if !ok {
 		return nil
 	}
-	signed, err := source.Left(ctx, origin, size)
-	if err != nil || signed == nil {
+	c, err := db.store.Before(ctx, origin, size)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return ErrOrigin
+	case err != nil:
 		return err
+	case c.Note != nil:
+		v.kept = append(v.kept, keptTree{origin: origin, own: true, tree: c.Tree})
 	}
-	_, tree, err := parse(signed)
-	if err != nil {
-		return err
-	}
-	v.kept = append(v.kept, keptTree{origin: origin, own: true, tree: tree})
 	return nil
-}
-
-// parse reads a checkpoint without looking at its signatures.
-func parse(signed []byte) (origin string, tree tlog.Tree, err error) {
-	var body formats.Checkpoint
-	if _, err := body.Unmarshal(signed); err != nil {
-		return "", tlog.Tree{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
-	}
-	const most = 1 << 48
-	if len(body.Hash) != tlog.HashSize || body.Size > most {
-		return "", tlog.Tree{}, fmt.Errorf("%w: %d entries, a root of %d bytes", ErrCheckpoint, body.Size, len(body.Hash))
-	}
-	return body.Origin, tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}, nil
-}
-
-// signers returns the keys that have signed a note. It checks each key separately. A key's name must be the origin.
-func signers(signed []byte, keys []string) ([]string, error) {
-	var used []string
-	for _, key := range keys {
-		verifier, err := note.NewVerifier(key)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %q", ErrKey, key)
-		}
-		opened, err := note.Open(signed, note.VerifierList(verifier))
-		if err != nil || !bytes.HasPrefix([]byte(opened.Text), []byte(verifier.Name()+"\n")) {
-			continue
-		}
-		used = append(used, key)
-	}
-	return used, nil
 }
 
 // keptInside reports whether a kept checkpoint ends between two sizes.
@@ -137,12 +106,14 @@ func (v *verification) keptInside(from, to int64) bool {
 	return slices.ContainsFunc(v.kept, func(k keptTree) bool { return k.tree.N > from && k.tree.N < to })
 }
 
-// compareKept compares a tree at its current size with the kept checkpoints of this size.
-func (v *verification) compareKept(number int) {
-	for i := range v.kept {
-		t := v.trees[number]
-		if k := &v.kept[i]; k.tree.N == t.edge.Size() {
-			k.each[number] = new(t.edge.Root() == k.tree.Hash)
+// compareKept compares trees at their current sizes with the kept checkpoints of these sizes.
+func (v *verification) compareKept(numbers ...int) {
+	for _, number := range numbers {
+		edge := v.trees[number].edge
+		for i := range v.kept {
+			if k := &v.kept[i]; k.tree.N == edge.Size() {
+				k.each[number] = new(edge.Root() == k.tree.Hash)
+			}
 		}
 	}
 }
@@ -171,11 +142,11 @@ func (v *verification) keptFaults(ctx context.Context) error {
 		}
 		v.report.Kept = append(v.report.Kept, Kept{Name: k.name, Size: k.tree.N, Agrees: k.agrees})
 		switch {
-		case k.agrees == nil && k.tree.N < v.source.First():
+		case k.agrees == nil && k.tree.N < v.Source.First():
 			v.add(Fault{Part: Uncompared, Count: 1, Detail: fmt.Sprintf(
 				"%s covers %d entries and ends in front of the first event that was looked at, log index %d, so it could not be "+
 					"compared: verify together with the older bundle",
-				k.name, k.tree.N, v.source.First())})
+				k.name, k.tree.N, v.Source.First())})
 		case k.agrees == nil:
 			v.add(Fault{
 				Part: Rewritten, Count: 1,
@@ -224,7 +195,7 @@ func (v *verification) lostFault(from int64, first, last *keptTree) Fault {
 	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
 		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
 		last.name, last.tree.N, last.origin, v.report.Origin, from, from, first.tree.N-1)
-	if _, ok := v.source.(leaver); !ok {
+	if _, ok := v.Source.(*Database); !ok {
 		detail += "; or it is a checkpoint of another ledger"
 	}
 	return Fault{Part: Lost, LogIndex: &from, Count: last.tree.N - from, Detail: detail}
@@ -237,7 +208,7 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 		if err != nil {
 			return err
 		}
-		now, err := read(ctx, v.source, tileAt(0, start, max(start, v.tree.N)))
+		now, err := read(ctx, v.Source, tileAt(0, start, max(start, v.tree.N)))
 		if err != nil {
 			return err
 		}

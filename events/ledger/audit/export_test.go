@@ -1,4 +1,4 @@
-package bundle_test
+package audit_test
 
 import (
 	"bytes"
@@ -8,19 +8,23 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/bundle"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/database"
 )
 
-func export(t testing.TB, l *ledgertest.Ledger, dir string, from int64) bundle.Manifest {
+func exportTo(t testing.TB, l *ledgertest.Ledger, dir string, from int64) audit.Manifest {
 	t.Helper()
-	m, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context())
+	m, err := (&audit.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +40,7 @@ func files(t testing.TB, dir string) map[string]string {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if name := strings.TrimPrefix(path, dir); name != "/"+bundle.ManifestFile {
+		if name := strings.TrimPrefix(path, dir); name != "/manifest.json" {
 			found[name] = string(text)
 		}
 		return err
@@ -54,23 +58,23 @@ func TestExportGrows(t *testing.T) {
 	grown := filepath.Join(t.TempDir(), "grown")
 	for _, n := range []int{3, 297, 3796, 1, 4200, 5000} {
 		l.Append(n)
-		if m := export(t, l, grown, 0); m.Events != l.Sign() || m.FirstLogIndex != 0 || m.LastLogIndex != m.Events-1 ||
+		if m := exportTo(t, l, grown, 0); m.Events != l.Sign() || m.FirstLogIndex != 0 || m.LastLogIndex != m.Events-1 ||
 			!m.Complete {
 			t.Fatalf("manifest: %+v", m)
 		} else if m.Events < 5000 { // also when the bundle grew within its last tiles
 			fresh := t.TempDir()
-			export(t, l, fresh, 0)
+			exportTo(t, l, fresh, 0)
 			if diff := cmp.Diff(files(t, fresh), files(t, grown)); diff != "" {
 				t.Fatalf("%d events (-at once +in steps):\n%.2000s", m.Events, diff)
 			}
 		}
 	}
 	once := filepath.Join(t.TempDir(), "once")
-	export(t, l, once, 0)
+	exportTo(t, l, once, 0)
 	if diff := cmp.Diff(files(t, once), files(t, grown)); diff != "" {
 		t.Errorf("(-at once +in steps):\n%.2000s", diff)
 	}
-	export(t, l, once, 0) // nothing is new
+	exportTo(t, l, once, 0) // nothing is new
 	if diff := cmp.Diff(files(t, once), files(t, grown)); diff != "" {
 		t.Errorf("after another export (-at once +in steps):\n%.2000s", diff)
 	}
@@ -83,15 +87,15 @@ func TestExportGoesOn(t *testing.T) {
 	l.Append(20_000)
 	dir := filepath.Join(t.TempDir(), "bundle")
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := (&bundle.Export{DB: l.Pool, Dir: dir, Now: time.Now, Workers: 1, Progress: func(done, _ int64) {
-		if done >= 2*bundle.EventsPerFile {
+	_, err := (&audit.Export{DB: l.Pool, Dir: dir, Now: time.Now, Workers: 1, Progress: func(done, _ int64) {
+		if done >= 2*4096 {
 			cancel()
 		}
 	}}).Run(ctx)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
-	if _, err := bundle.OpenDir(dir); !errors.Is(err, bundle.ErrNoBundle) {
+	if _, err := audit.OpenBundles([]string{dir}); !errors.Is(err, audit.ErrNoBundle) {
 		t.Errorf("an export that has not ended is opened: %v", err)
 	}
 	mark := filepath.Join(dir, "events", "000.ndjson")
@@ -99,12 +103,12 @@ func TestExportGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	export(t, l, dir, 0)
+	exportTo(t, l, dir, 0)
 	if after, err := os.Stat(mark); err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
 		t.Errorf("the first file was written again: %v", err)
 	}
 	once := filepath.Join(t.TempDir(), "once")
-	export(t, l, once, 0)
+	exportTo(t, l, once, 0)
 	if diff := cmp.Diff(files(t, once), files(t, dir)); diff != "" {
 		t.Errorf("(-at once +resumed):\n%.2000s", diff)
 	}
@@ -116,7 +120,7 @@ func TestBundleIsPrivate(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(300)
 	dir := filepath.Join(t.TempDir(), "bundle")
-	export(t, l, dir, 0)
+	exportTo(t, l, dir, 0)
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -138,7 +142,7 @@ func TestExportThatFails(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(20_000)
 	once := filepath.Join(t.TempDir(), "once")
-	export(t, l, once, 0)
+	exportTo(t, l, once, 0)
 	for obstacle, vouched := range map[string]string{
 		"tile/entries/040":       "events/002.ndjson", // whose chunk begins with entry bundle 32
 		"tile/0/078.p/32":        "events/004.p/3616.ndjson",
@@ -147,7 +151,7 @@ func TestExportThatFails(t *testing.T) {
 		"events/003.ndjson.part": "events/003.ndjson",
 	} {
 		dir := filepath.Join(t.TempDir(), "bundle")
-		text, err := os.ReadFile(filepath.Join(once, bundle.ManifestFile))
+		text, err := os.ReadFile(filepath.Join(once, "manifest.json"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,22 +160,22 @@ func TestExportThatFails(t *testing.T) {
 		}
 		// One that was interrupted is gone on with.
 		text = bytes.Replace(text, []byte(`"complete": true`), []byte(`"complete": false`), 1)
-		if err := os.WriteFile(filepath.Join(dir, bundle.ManifestFile), text, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, Now: time.Now}).Run(t.Context()); err == nil {
+		if _, err := (&audit.Export{DB: l.Pool, Dir: dir, Now: time.Now}).Run(t.Context()); err == nil {
 			t.Errorf("%s could be written", obstacle)
 		}
 		if _, err := os.Stat(filepath.Join(dir, vouched)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is there without %s: %v", vouched, obstacle, err)
 		}
-		if _, err := bundle.OpenDir(dir); !errors.Is(err, bundle.ErrNoBundle) {
+		if _, err := audit.OpenBundles([]string{dir}); !errors.Is(err, audit.ErrNoBundle) {
 			t.Errorf("without %s the bundle is opened: %v", obstacle, err)
 		}
 		if err := os.Remove(filepath.Join(dir, obstacle)); err != nil {
 			t.Fatal(err)
 		}
-		export(t, l, dir, 0)
+		exportTo(t, l, dir, 0)
 		if diff := cmp.Diff(files(t, once), files(t, dir)); diff != "" {
 			t.Errorf("%s: (-at once +after a failure):\n%.2000s", obstacle, diff)
 		}
@@ -189,21 +193,15 @@ func TestEventsComeBack(t *testing.T) {
 	l.Append(5000)
 	l.Sign()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	m := export(t, l, dir, 0)
-	opened, err := bundle.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for first := int64(0); first < m.Size; first += bundle.EventsPerFile {
-		var stored []ledger.Event
-		err := ledger.EachEvent(t.Context(), l.Pool, first, bundle.Width(first, m.Size), m.Size, func(e *ledger.Event) error {
-			stored = append(stored, ledger.Event{Row: e.Clone(), LogIndex: e.LogIndex})
-			return nil
-		})
+	m := exportTo(t, l, dir, 0)
+	database, opened := audit.NewDatabase(l.Pool), bundles(t, dir)
+	for first := int64(0); first < m.Size; first += m.EventsPerFile {
+		count := int(min(m.EventsPerFile, m.Size-first))
+		stored, err := database.Events(t.Context(), first, count, m.Size)
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := opened.Events(first, bundle.Width(first, m.Size))
+		read, err := opened.Events(t.Context(), first, count, m.Size)
 		if err != nil || len(read) != len(stored) {
 			t.Fatalf("%d events of %d: %v", len(read), len(stored), err)
 		}
@@ -229,9 +227,9 @@ func TestExportRefusesOtherDirectories(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(occupied, "thesis.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	export(t, l, other, 0)
-	for dir, want := range map[string]error{occupied: bundle.ErrOccupied, other: bundle.ErrOtherBundle} {
-		if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: 4999, Now: time.Now}).Run(t.Context()); !errors.Is(err,
+	exportTo(t, l, other, 0)
+	for dir, want := range map[string]error{occupied: audit.ErrOccupied, other: audit.ErrOtherBundle} {
+		if _, err := (&audit.Export{DB: l.Pool, Dir: dir, From: 4999, Now: time.Now}).Run(t.Context()); !errors.Is(err,
 			want) {
 			t.Errorf("%s: %v, want %v", dir, err, want)
 		}
@@ -246,18 +244,18 @@ func TestExportKeepsOtherHistories(t *testing.T) {
 	theirs.Append(5000)
 	ours.Append(9000)
 	for name, prepare := range map[string]func(dir string){
-		"whole": func(dir string) { export(t, theirs, dir, 0) },
+		"whole": func(dir string) { exportTo(t, theirs, dir, 0) },
 		"interrupted": func(dir string) {
 			ctx, cancel := context.WithCancel(t.Context())
-			x := bundle.Export{DB: theirs.Pool, Dir: dir, Now: time.Now, Workers: 1, Progress: func(int64, int64) { cancel() }}
+			x := audit.Export{DB: theirs.Pool, Dir: dir, Now: time.Now, Workers: 1, Progress: func(int64, int64) { cancel() }}
 			if _, err := x.Run(ctx); !errors.Is(err, context.Canceled) {
 				t.Fatalf("interrupted: %v", err)
 			}
 		},
-		"continuing": func(dir string) { export(t, theirs, dir, 4999) },
+		"continuing": func(dir string) { exportTo(t, theirs, dir, 4999) },
 		"without its checkpoint": func(dir string) {
-			export(t, theirs, dir, 0)
-			if err := os.Remove(filepath.Join(dir, bundle.CheckpointFile)); err != nil {
+			exportTo(t, theirs, dir, 0)
+			if err := os.Remove(filepath.Join(dir, "checkpoint")); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -269,12 +267,55 @@ func TestExportKeepsOtherHistories(t *testing.T) {
 		if name == "continuing" {
 			from = 4999
 		}
-		if _, err := (&bundle.Export{DB: ours.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); !errors.Is(err,
-			bundle.ErrOtherBundle) {
-			t.Errorf("%s: %v, want %v", name, err, bundle.ErrOtherBundle)
+		if _, err := (&audit.Export{DB: ours.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); !errors.Is(err,
+			audit.ErrOtherBundle) {
+			t.Errorf("%s: %v, want %v", name, err, audit.ErrOtherBundle)
 		}
 		if diff := cmp.Diff(before, files(t, dir)); diff != "" {
 			t.Errorf("%s was changed (-before +after):\n%.2000s", name, diff)
+		}
+	}
+}
+
+// watched remembers the context of the last statement.
+type watched struct {
+	database.Querier
+	last atomic.Pointer[context.Context]
+}
+
+func (w *watched) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	w.last.Store(&ctx)
+	return w.Querier.Query(ctx, sql, args...)
+}
+
+// TestExportEndsWithTheDisk: once files cannot be put on the disk, nothing more is read and written.
+func TestExportEndsWithTheDisk(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(20_000)
+	dir := filepath.Join(t.TempDir(), "bundle")
+	db := &watched{Querier: l.Pool}
+	x := &audit.Export{DB: db, Dir: dir, Now: time.Now, Workers: 1, Progress: func(done, _ int64) {
+		switch done {
+		case 4096:
+			// What is written to the next file is taken, and cannot be put on a disk.
+			if err := os.Symlink(os.DevNull, filepath.Join(dir, "events", "001.ndjson.part")); err != nil {
+				t.Error(err)
+			}
+		case 8192:
+			select {
+			case <-(*db.last.Load()).Done():
+			case <-time.After(time.Minute):
+				t.Error("nobody has told the writers")
+			}
+		}
+	}}
+	if _, err := x.Run(t.Context()); !errors.Is(err, syscall.EINVAL) || errors.Is(err, context.Canceled) {
+		t.Errorf("without a disk: %v", err)
+	}
+	for _, name := range []string{"002.ndjson", "002.ndjson.part"} {
+		if _, err := os.Stat(filepath.Join(dir, "events", name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after the disk had failed %s was written: %v", name, err)
 		}
 	}
 }

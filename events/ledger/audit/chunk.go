@@ -1,4 +1,4 @@
-package verify
+package audit
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/bundle"
 )
 
 // chunk is the result of the checks on up to 4096 consecutive log indexes that need no other events.
@@ -36,7 +35,7 @@ type entry struct {
 
 // check reads and checks a chunk.
 func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
-	count := bundle.Width(first, v.tree.N)
+	count := width(first, v.tree.N)
 	c := &chunk{first: first, end: first + int64(count)}
 	stored, parsed, err := v.storedEntries(ctx, first, count)
 	madeOfEvents := errors.Is(err, ErrEventsOnly)
@@ -47,7 +46,7 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := v.source.Events(ctx, first, count, v.tree.N)
+	list, err := v.Source.Events(ctx, first, count, v.tree.N)
 	var seal *ledger.SealError
 	switch {
 	case errors.Is(err, ErrEntriesOnly):
@@ -103,7 +102,7 @@ func (v *verification) storedEntries(ctx context.Context, first int64, count int
 	stored, parsed = make([][]byte, count), make([]*ledger.Entry, count)
 	for offset := 0; offset < count; offset += ledger.TileWidth {
 		tile := tileAt(-1, first+int64(offset), first+int64(count))
-		data, err := read(ctx, v.source, tile)
+		data, err := read(ctx, v.Source, tile)
 		if err != nil {
 			return stored, parsed, err
 		}
@@ -126,12 +125,12 @@ func (v *verification) hashes(ctx context.Context, c *chunk, count int) ([]*tlog
 	hashes := make([]*tlog.Hash, count)
 	for offset := 0; offset < count; offset += ledger.TileWidth {
 		tile := tileAt(0, c.first+int64(offset), c.end)
-		data, err := read(ctx, v.source, tile)
+		data, err := read(ctx, v.Source, tile)
 		if err != nil {
 			return nil, err
 		}
 		if len(data) != tile.W*tlog.HashSize {
-			c.fault(Fault{Part: Tile, Detail: fmt.Sprintf("the hash tile %s has %d bytes", bundle.TilePath(tile), len(data))},
+			c.fault(Fault{Part: Tile, Detail: fmt.Sprintf("the hash tile %s has %d bytes", tilePath(tile), len(data))},
 				c.first+int64(offset), nil)
 			continue
 		}
@@ -167,7 +166,7 @@ type slot struct {
 	index  int64
 	stored []byte        // the entry; nil: missing
 	entry  *ledger.Entry // parsed; nil: missing, or no entry
-	event  *bundle.Event // nil: missing
+	event  *ledger.Event // nil: missing
 	tile   *tlog.Hash    // in the lowest hash tile; nil: missing
 
 	leaf tlog.Hash // of the entry
@@ -310,8 +309,8 @@ func (c *chunk) note(s *slot) {
 const missing = "the ledger has its leaf, and the event is not there"
 
 // place puts events at their log indexes, and reports those that do not belong there.
-func (c *chunk) place(entries []*ledger.Entry, list []bundle.Event) []*bundle.Event {
-	placed := make([]*bundle.Event, len(entries))
+func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Event {
+	placed := make([]*ledger.Event, len(entries))
 	next, last := 0, c.first-1 // offset of the next event; log index of the last one
 	for i := range list {
 		e := &list[i]
@@ -351,7 +350,7 @@ func (c *chunk) place(entries []*ledger.Entry, list []bundle.Event) []*bundle.Ev
 	return placed
 }
 
-func (c *chunk) extra(e *bundle.Event, index int64, detail string) {
+func (c *chunk) extra(e *ledger.Event, index int64, detail string) {
 	c.fault(Fault{Part: Extra, ID: e.ID, Source: e.Source, Detail: detail}, index, nil)
 }
 

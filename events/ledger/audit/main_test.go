@@ -1,4 +1,4 @@
-package verify_test
+package audit_test
 
 import (
 	"os"

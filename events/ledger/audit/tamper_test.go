@@ -1,12 +1,12 @@
-package verify_test
+package audit_test
 
 import (
 	"strings"
 	"testing"
 
 	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
-	"novelgate/events/ledger/verify"
 )
 
 // tamper changes what is stored as a superuser can who switches the triggers off.
@@ -119,9 +119,9 @@ func TestTamperedEvents(t *testing.T) {
 		// Of these, no single event is to blame.
 		named := test.want != "" && !strings.HasPrefix(test.want, "missing") && !strings.HasPrefix(test.want, "truncated") &&
 			name != "upper hash tile" && name != "signed root"
-		wantFaults(t, name+" in the database", run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}),
+		wantFaults(t, name+" in the database", run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys}),
 			test.want, named)
-		wantFaults(t, name+" in a bundle", run(t, verify.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}),
+		wantFaults(t, name+" in a bundle", run(t, audit.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}),
 			test.want, named)
 		tamper(l, restore)
 	}
@@ -136,7 +136,7 @@ func TestDamagedSeals(t *testing.T) {
 		l.Append(n)
 	}
 	tamper(l, `DELETE FROM ledger_seals WHERE first_log_index = 150`)
-	r := run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys})
+	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
 	wantFaults(t, "the last seal", r, "seal@150", false)
 	if !strings.Contains(r.Faults[0].Detail, "no transaction has log index 150") ||
 		!strings.Contains(r.Faults[0].Detail, "events 0 to 154 were not compared") {
@@ -151,10 +151,10 @@ func TestDamagedSeals(t *testing.T) {
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
 	l.Forget()
 	l.Sign()
-	r = run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys})
+	r = run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
 	wantFaults(t, "a gap", r, "stream@153", false)
 	tamper(l, `UPDATE ledger_seals SET event_count = event_count - 1 WHERE first_log_index = 150`)
-	r = run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys})
+	r = run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
 	wantFaults(t, "a gap and a seal", r, "seal@154", false)
 }
 
@@ -181,7 +181,7 @@ func TestSealsInTheMiddle(t *testing.T) {
 		},
 	} {
 		tamper(l, test.sql)
-		wantFaults(t, test.name, run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Keys: l.Keys}), test.want, false)
+		wantFaults(t, test.name, run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys}), test.want, false)
 		tamper(l, `DELETE FROM ledger_seals; INSERT INTO ledger_seals SELECT * FROM sound_seals;
 			DELETE FROM events; INSERT INTO events SELECT * FROM sound_events`)
 	}
@@ -209,18 +209,18 @@ func TestRewrittenHistory(t *testing.T) {
 	if n := l.Sign(); n != 4500 {
 		t.Fatalf("%d entries", n)
 	}
-	for name, source := range map[string]verify.Source{
-		"database": verify.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
+	for name, source := range map[string]audit.Source{
+		"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
 	} {
-		wantFaults(t, name, run(t, verify.Config{Source: source, Keys: l.Keys}), "", false)
-		r := run(t, verify.Config{Source: source, Keys: l.Keys, Kept: kept})
+		wantFaults(t, name, run(t, audit.Config{Source: source, Keys: l.Keys}), "", false)
+		r := run(t, audit.Config{Source: source, Keys: l.Keys, Kept: kept})
 		wantFaults(t, name, r, "rewritten@1000", false) // from there on: the first checkpoint agrees
 		for i, want := range []bool{true, false, false} {
 			if agrees := r.Kept[i].Agrees; agrees == nil || *agrees != want {
 				t.Errorf("%s: %+v", name, r.Kept[i])
 			}
 		}
-		r = run(t, verify.Config{
+		r = run(t, audit.Config{
 			Source: source, Keys: l.Keys, Kept: map[string][]byte{"third": kept["third"]}, Older: bundles(t, older),
 		})
 		wantFaults(t, name, r, "rewritten@1234", true)
@@ -239,6 +239,6 @@ func TestCutHistory(t *testing.T) {
 	}
 	tamper(l, `DELETE FROM events WHERE transaction_id = (SELECT max(transaction_id) FROM ledger_seals);
 		DELETE FROM ledger_checkpoints WHERE tree_size > 1000`)
-	r := run(t, verify.Config{Source: verify.NewDatabase(l.Pool), Kept: map[string][]byte{"kept": c.Note}})
+	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Kept: map[string][]byte{"kept": c.Note}})
 	wantFaults(t, "cut", r, "truncated@1000", false)
 }

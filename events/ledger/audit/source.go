@@ -1,4 +1,4 @@
-package verify
+package audit
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/bundle"
 	"novelgate/internal/database"
 )
 
@@ -27,7 +26,7 @@ type Source interface {
 	Tile(ctx context.Context, tile tlog.Tile) ([]byte, error)
 	// Events returns the events stored for count log indexes from first on, below size. It fails with ErrEntriesOnly if
 	// the source has only entries.
-	Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error)
+	Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error)
 }
 
 // What a source lacks.
@@ -65,15 +64,6 @@ func (d *Database) Keys(ctx context.Context) ([]string, error) {
 	return d.store.VerifierKeys(ctx, c)
 }
 
-// Left implements leaver.
-func (d *Database) Left(ctx context.Context, origin string, size int64) ([]byte, error) {
-	c, err := d.store.Before(ctx, origin, size)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, ErrOrigin
-	}
-	return c.Note, err
-}
-
 // Tile implements Source.
 func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	if tile.L < 0 {
@@ -83,71 +73,13 @@ func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 }
 
 // Events implements Source.
-func (d *Database) Events(ctx context.Context, first int64, count int, size int64) ([]bundle.Event, error) {
-	list := make([]bundle.Event, 0, count)
+func (d *Database) Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
+	list := make([]ledger.Event, 0, count)
 	err := ledger.EachEvent(ctx, d.db, first, count, size, func(e *ledger.Event) error {
-		list = append(list, bundle.Event{Event: ledger.Event{Row: e.Clone(), LogIndex: e.LogIndex}})
+		list = append(list, ledger.Event{Row: e.Clone(), LogIndex: e.LogIndex})
 		return nil
 	})
 	return list, err
-}
-
-// Bundles is a bundle and the bundles that continue it.
-type Bundles []bundle.Dir
-
-var errNoContinuation = errors.New("does not continue the bundle before it")
-
-// OpenBundles opens bundles, the oldest first.
-func OpenBundles(paths []string) (Bundles, error) {
-	var b Bundles
-	for i, path := range paths {
-		dir, err := bundle.OpenDir(path)
-		if err != nil {
-			return nil, fmt.Errorf("open bundle: %w", err)
-		}
-		if i > 0 && (dir.Manifest.FirstLogIndex > b[i-1].Manifest.Size || dir.Manifest.Size < b[i-1].Manifest.Size) {
-			return nil, fmt.Errorf("%s, from log index %d, %w, of %d entries", path, dir.Manifest.FirstLogIndex,
-				errNoContinuation, b[i-1].Manifest.Size)
-		}
-		b = append(b, dir)
-	}
-	return b, nil
-}
-
-func (b Bundles) newest() bundle.Dir { return b[len(b)-1] }
-
-// First implements Source.
-func (b Bundles) First() int64 { return b[0].Manifest.FirstLogIndex }
-
-// Checkpoint implements Source.
-func (b Bundles) Checkpoint(context.Context) ([]byte, error) {
-	return b.newest().File(bundle.CheckpointFile)
-}
-
-// Keys implements Source.
-func (b Bundles) Keys(context.Context) ([]string, error) {
-	text, err := b.newest().File(bundle.KeyFile)
-	return strings.Fields(string(text)), err
-}
-
-// Tile implements Source.
-func (b Bundles) Tile(_ context.Context, tile tlog.Tile) ([]byte, error) {
-	return layered(b, func(dir bundle.Dir) ([]byte, error) { return dir.Tile(tile) })
-}
-
-// Events implements Source.
-func (b Bundles) Events(_ context.Context, first int64, count int, _ int64) ([]bundle.Event, error) {
-	return layered(b, func(dir bundle.Dir) ([]bundle.Event, error) { return dir.Events(first, count) })
-}
-
-// layered reads a file from the newest bundle that has it.
-func layered[T any](b Bundles, read func(bundle.Dir) (T, error)) (found T, err error) {
-	for i := len(b) - 1; i >= 0; i-- {
-		if found, err = read(b[i]); !errors.Is(err, ledger.ErrNotFound) {
-			break
-		}
-	}
-	return found, err
 }
 
 // Service is the ledger of a running service, over HTTP. It has only entries.
@@ -203,10 +135,10 @@ func (s *Service) Keys(ctx context.Context) ([]string, error) {
 
 // Tile implements Source.
 func (s *Service) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
-	return s.get(ctx, bundle.TilePath(tile))
+	return s.get(ctx, tilePath(tile))
 }
 
 // Events implements Source.
-func (*Service) Events(context.Context, int64, int, int64) ([]bundle.Event, error) {
+func (*Service) Events(context.Context, int64, int, int64) ([]ledger.Event, error) {
 	return nil, ErrEntriesOnly
 }

@@ -1,4 +1,4 @@
-package bundle
+package audit
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,8 +29,6 @@ type Export struct {
 	Now func() time.Time
 	// Progress is called as files are written, never concurrently. Default: none.
 	Progress func(done, total int64)
-
-	syncFiles int // number of files to sync together; 0: the constant syncFiles
 }
 
 // Errors of Run.
@@ -56,8 +53,8 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("export: %w", err)
 	}
 	manifest := Manifest{
-		Format: Format, Origin: checkpoint.Origin, FirstLogIndex: x.From - x.From%EventsPerFile, Size: checkpoint.Tree.N,
-		LastLogIndex: checkpoint.Tree.N - 1, EventsPerFile: EventsPerFile, ExportedAt: x.Now().UTC(),
+		Format: bundleFormat, Origin: checkpoint.Origin, FirstLogIndex: x.From - x.From%eventsPerFile, Size: checkpoint.Tree.N,
+		LastLogIndex: checkpoint.Tree.N - 1, EventsPerFile: eventsPerFile, ExportedAt: x.Now().UTC(),
 	}
 	if x.From < 0 || manifest.FirstLogIndex > manifest.Size {
 		return Manifest{}, fmt.Errorf("export: log index %d of %d: %w", x.From, manifest.Size, ledger.ErrNotFound)
@@ -67,16 +64,15 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	made := newDirs()
-	if err := x.chunks(ctx, store, manifest, made); err != nil {
+	if err := x.chunks(ctx, store, manifest); err != nil {
 		return Manifest{}, err
 	}
 	manifest.Complete = true
 	for _, step := range []func() error{
-		func() error { return x.upperTiles(ctx, store, manifest, made) },
-		func() error { return writeFile(inside(x.Dir, KeyFile), []byte(strings.Join(keys, "\n")+"\n")) },
-		func() error { return writeFile(inside(x.Dir, CheckpointFile), checkpoint.Note) },
-		func() error { return made.sync(x.Dir) }, // all directories, before the manifest marks the bundle as complete
+		func() error { return x.writeUpperTiles(ctx, store, manifest) },
+		func() error { return writeFile(inside(x.Dir, keyFile), []byte(strings.Join(keys, "\n")+"\n")) },
+		func() error { return writeFile(inside(x.Dir, checkpointFile), checkpoint.Note) },
+		func() error { return syncDirs(x.Dir) }, // all directories, before the manifest marks the bundle as complete
 		func() error { return manifest.write(x.Dir) },
 		func() error { return syncFile(x.Dir) },
 	} {
@@ -87,14 +83,16 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	return manifest, x.removePartial(before, manifest)
 }
 
-// upperTiles writes the tiles above the lowest level. In a bundle that continues another one, they start with the tile
-// that covers the first event, so that the bundle commits to the entries before it.
-func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest, made *dirs) error {
-	for _, tile := range UpperTiles(m.FirstLogIndex, m.Size) {
+// writeUpperTiles writes the tiles above the lowest level. In a bundle that continues another one, they start with the
+// tile that covers the first event, so that the bundle commits to the entries before it.
+func (x *Export) writeUpperTiles(ctx context.Context, store *ledger.Store, m Manifest) error {
+	for _, tile := range upperTiles(m.FirstLogIndex, m.Size) {
+		path := inside(x.Dir, tilePath(tile))
 		if tile.W == ledger.TileWidth {
-			if there, err := exists(inside(x.Dir, TilePath(tile))); err != nil {
-				return err
-			} else if there {
+			if there, err := exists(path); there || err != nil {
+				if err != nil {
+					return err
+				}
 				continue
 			}
 		}
@@ -102,16 +100,15 @@ func (x *Export) upperTiles(ctx context.Context, store *ledger.Store, m Manifest
 		if err != nil {
 			return fmt.Errorf("export tile: %w", err)
 		}
-		path := inside(x.Dir, TilePath(tile))
-		if err := errors.Join(made.make(filepath.Dir(path)), writeFile(path, data)); err != nil {
+		if err := writeFile(path, data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// UpperTiles returns the tiles above level 0 of a bundle.
-func UpperTiles(first, size int64) []tlog.Tile {
+// upperTiles returns the tiles above level 0 of a bundle.
+func upperTiles(first, size int64) []tlog.Tile {
 	var tiles []tlog.Tile
 	for level := 1; size>>(ledger.TileHeight*level) > 0; level++ {
 		nodes := size >> (ledger.TileHeight * level)
@@ -134,16 +131,16 @@ func (x *Export) removePartial(before, now Manifest) error {
 			errs = append(errs, fmt.Errorf("remove partial file: %w", err))
 		}
 	}
-	if count := before.Size % EventsPerFile; count > 0 {
-		remove(EventsPath(before.Size/EventsPerFile, int(count)))
+	if count := before.Size % eventsPerFile; count > 0 {
+		remove(eventsPath(before.Size/eventsPerFile, int(count)))
 	}
 	if width := int(before.Size % ledger.TileWidth); width > 0 {
-		remove(TilePath(tlog.Tile{L: -1, N: before.Size / ledger.TileWidth, W: width}))
-		remove(TilePath(tlog.Tile{L: 0, N: before.Size / ledger.TileWidth, W: width}))
+		remove(tilePath(tlog.Tile{L: -1, N: before.Size / ledger.TileWidth, W: width}))
+		remove(tilePath(tlog.Tile{L: 0, N: before.Size / ledger.TileWidth, W: width}))
 	}
-	for _, tile := range UpperTiles(before.FirstLogIndex, before.Size) {
+	for _, tile := range upperTiles(before.FirstLogIndex, before.Size) {
 		if tile.W < ledger.TileWidth && now.Size>>(ledger.TileHeight*tile.L) > tile.N*ledger.TileWidth+int64(tile.W) {
-			remove(TilePath(tile))
+			remove(tilePath(tile))
 		}
 	}
 	return errors.Join(errs...)
@@ -154,7 +151,7 @@ func (x *Export) removePartial(before, now Manifest) error {
 func (x *Export) open(
 	ctx context.Context, store *ledger.Store, next Manifest, signed ledger.Checkpoint,
 ) (Manifest, error) {
-	before, err := ReadManifest(x.Dir)
+	before, err := readManifest(x.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := x.vacant(); err != nil {
@@ -179,7 +176,7 @@ func (x *Export) open(
 		return before, nil // the bundle stays verifiable with this checkpoint until there is a newer one
 	}
 	// After an interruption, the checkpoint distinguishes this history from another one.
-	return before, errors.Join(writeFile(inside(x.Dir, CheckpointFile), signed.Note), syncFile(x.Dir))
+	return before, errors.Join(writeFile(inside(x.Dir, checkpointFile), signed.Note), syncFile(x.Dir))
 }
 
 // vacant fails with ErrOccupied unless the directory is empty.
@@ -198,7 +195,7 @@ func (x *Export) vacant() error {
 func (x *Export) sameHistory(
 	ctx context.Context, store *ledger.Store, before Manifest, signed ledger.Checkpoint,
 ) error {
-	text, err := os.ReadFile(inside(x.Dir, CheckpointFile))
+	text, err := os.ReadFile(inside(x.Dir, checkpointFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !before.Complete:
 		return nil // interrupted before any other file was written

@@ -1,4 +1,4 @@
-package verify_test
+package audit_test
 
 import (
 	"fmt"
@@ -7,34 +7,31 @@ import (
 	"testing"
 	"time"
 
-	"novelgate/events/ledger/bundle"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
-	"novelgate/events/ledger/verify"
 )
 
 // export writes a bundle and returns its directory.
 func export(t testing.TB, l *ledgertest.Ledger, from int64) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	if _, err := (&bundle.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	exportTo(t, l, dir, from)
 	return dir
 }
 
-func run(t testing.TB, config verify.Config) *verify.Report {
+func run(t testing.TB, config audit.Config) *audit.Report {
 	t.Helper()
 	config.Now = time.Now
-	report, err := verify.Run(t.Context(), config)
+	report, err := audit.Verify(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
 }
 
-func bundles(t testing.TB, dirs ...string) verify.Bundles {
+func bundles(t testing.TB, dirs ...string) audit.Bundles {
 	t.Helper()
-	b, err := verify.OpenBundles(dirs)
+	b, err := audit.OpenBundles(dirs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +39,7 @@ func bundles(t testing.TB, dirs ...string) verify.Bundles {
 }
 
 // faults says what was found, briefly: part@logIndex.
-func faults(r *verify.Report) string {
+func faults(r *audit.Report) string {
 	texts := make([]string, len(r.Faults))
 	for i := range r.Faults {
 		texts[i] = string(r.Faults[i].Part)
@@ -54,7 +51,7 @@ func faults(r *verify.Report) string {
 }
 
 // wantFaults wants exactly these faults, and the event of the first one named.
-func wantFaults(t testing.TB, what string, r *verify.Report, want string, named bool) {
+func wantFaults(t testing.TB, what string, r *audit.Report, want string, named bool) {
 	t.Helper()
 	if got := faults(r); got != want || r.OK != (want == "") {
 		t.Errorf("%s: %q, want %q\n%+v", what, got, want, r.Faults)

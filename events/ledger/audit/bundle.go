@@ -1,0 +1,199 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+)
+
+// eventsPerFile is the number of events in a full chunk, a multiple of the width of tiles.
+const eventsPerFile = 16 * ledger.TileWidth
+
+// Files of a bundle beside tiles and events.
+const (
+	manifestFile   = "manifest.json"
+	checkpointFile = "checkpoint"
+	keyFile        = "key"
+)
+
+// bundleFormat is the name and version of the format of a bundle.
+const bundleFormat = "novelgate/bundle/v1"
+
+// tilePath returns the path of a tile relative to the log prefix or to the directory of a bundle, as in C2SP
+// tlog-tiles. Entry bundles have level -1.
+func tilePath(t tlog.Tile) string {
+	level := "entries"
+	if t.L >= 0 {
+		level = fmt.Sprint(t.L)
+	}
+	path := "tile/" + level + "/" + number(t.N)
+	if t.W < ledger.TileWidth {
+		path += fmt.Sprintf(".p/%d", t.W)
+	}
+	return path
+}
+
+// eventsPath returns the path of a chunk of events relative to the directory of a bundle.
+func eventsPath(chunk int64, count int) string {
+	path := "events/" + number(chunk)
+	if count < eventsPerFile {
+		path += fmt.Sprintf(".p/%d", count)
+	}
+	return path + ".ndjson"
+}
+
+// number returns a number in groups of three digits.
+func number(n int64) string {
+	text := fmt.Sprintf("%03d", n%1000)
+	for n /= 1000; n > 0; n /= 1000 {
+		text = fmt.Sprintf("x%03d/", n%1000) + text
+	}
+	return text
+}
+
+// Width returns the number of events below size in the chunk that begins at first.
+func width(first, size int64) int { return int(min(eventsPerFile, size-first)) }
+
+func inside(dir, path string) string { return filepath.Join(dir, filepath.FromSlash(path)) }
+
+// Manifest describes the contents of a bundle. It is not signed; only the checkpoint proves anything.
+type Manifest struct {
+	Format string `json:"format"`
+	Origin string `json:"origin"`
+	// log index of the first event; greater than 0 in a bundle that continues another one
+	FirstLogIndex int64     `json:"firstLogIndex"`
+	LastLogIndex  int64     `json:"lastLogIndex"` // -1: no events
+	Size          int64     `json:"size"`         // entries that the checkpoint covers
+	Events        int64     `json:"events"`       // in this bundle
+	EventsPerFile int64     `json:"eventsPerFile"`
+	Complete      bool      `json:"complete"` // false until the first export is complete
+	ExportedAt    time.Time `json:"exportedAt"`
+}
+
+// ErrNoBundle is returned for a directory without a bundle, or with one of another format.
+var ErrNoBundle = errors.New("no bundle of this format")
+
+// readManifest reads the manifest of a bundle. It fails with ErrNoBundle, or with fs.ErrNotExist if there is no
+// manifest.
+func readManifest(dir string) (Manifest, error) {
+	text, err := os.ReadFile(inside(dir, manifestFile))
+	if err != nil {
+		return Manifest{}, fmt.Errorf("read manifest: %w", err)
+	}
+	var m Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return Manifest{}, fmt.Errorf("%w: %s: %w", ErrNoBundle, dir, err)
+	}
+	if m.Format != bundleFormat || m.EventsPerFile != eventsPerFile || m.FirstLogIndex < 0 ||
+		m.FirstLogIndex%eventsPerFile != 0 || m.FirstLogIndex > m.Size {
+		return Manifest{},
+			fmt.Errorf("%w: %s: format %q, %d events a file, from %d of %d", ErrNoBundle, dir, m.Format, m.EventsPerFile,
+				m.FirstLogIndex, m.Size)
+	}
+	return m, nil
+}
+
+func (m Manifest) write(dir string) error {
+	text, err := json.Marshal(m, jsontext.WithIndent("  "))
+	if err != nil {
+		return fmt.Errorf("encode manifest: %w", err)
+	}
+	return writeFile(inside(dir, manifestFile), append(text, '\n'))
+}
+
+// Bundles is a bundle and the bundles that continue it, a Source.
+type Bundles []bundle
+
+type bundle struct {
+	path string
+	Manifest
+}
+
+var errNoContinuation = errors.New("does not continue the bundle before it")
+
+// OpenBundles opens bundles with completed exports, the oldest first.
+func OpenBundles(paths []string) (Bundles, error) {
+	var list Bundles
+	for i, path := range paths {
+		m, err := readManifest(path)
+		if err == nil && !m.Complete {
+			err = fmt.Errorf("%w: the export to %s has not ended; the same command goes on", ErrNoBundle, path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open bundle: %w", err)
+		}
+		if i > 0 && (m.FirstLogIndex > list.Size() || m.Size < list.Size()) {
+			return nil, fmt.Errorf("%s, from log index %d, %w, of %d entries", path, m.FirstLogIndex, errNoContinuation,
+				list.Size())
+		}
+		list = append(list, bundle{path, m})
+	}
+	return list, nil
+}
+
+// Size is the number of entries that the newest checkpoint covers.
+func (b Bundles) Size() int64 { return b[len(b)-1].Size }
+
+// First implements Source.
+func (b Bundles) First() int64 { return b[0].FirstLogIndex }
+
+// Checkpoint implements Source.
+func (b Bundles) Checkpoint(context.Context) ([]byte, error) {
+	return b[len(b)-1:].file(checkpointFile)
+}
+
+// Keys implements Source.
+func (b Bundles) Keys(context.Context) ([]string, error) {
+	text, err := b[len(b)-1:].file(keyFile)
+	return strings.Fields(string(text)), err
+}
+
+// Tile implements Source.
+func (b Bundles) Tile(_ context.Context, tile tlog.Tile) ([]byte, error) {
+	return b.file(tilePath(tile))
+}
+
+// Events implements Source. Unreadable lines are broken events.
+func (b Bundles) Events(_ context.Context, first int64, count int, _ int64) ([]ledger.Event, error) {
+	text, err := b.file(eventsPath(first/eventsPerFile, count))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]ledger.Event, 0, count)
+	for len(text) > 0 {
+		line, rest, whole := bytes.Cut(text, []byte{'\n'})
+		e := parseLine(line)
+		if !whole && e.Broken == nil {
+			e = broken(errCut)
+		}
+		list, text = append(list, e), rest
+	}
+	return list, nil
+}
+
+// file reads a file by its name inside a bundle, from the newest bundle that has it. It fails with ledger.ErrNotFound.
+func (b Bundles) file(name string) ([]byte, error) {
+	for _, in := range slices.Backward(b) {
+		data, err := os.ReadFile(inside(in.path, name))
+		switch {
+		case err == nil:
+			return data, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("read bundle: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", name, ledger.ErrNotFound)
+}

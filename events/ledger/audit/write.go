@@ -1,0 +1,262 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/mod/sumdb/tlog"
+	"golang.org/x/sync/errgroup"
+
+	"novelgate/events/ledger"
+	"novelgate/internal/database"
+)
+
+const (
+	outBuffer = 256 << 10 // bytes of the write buffer
+	// syncers is the number of files of a chunk that are synced concurrently: the disk orders them, and the file system
+	// writes its journal once for all. Sequential syncs take several times as long.
+	syncers = 8
+	// syncing is the number of chunks that are synced while others are written. A crash loses at most these.
+	syncing = 4
+)
+
+// chunks writes events, entry bundles and the lowest tiles of several chunks concurrently, while earlier chunks are
+// synced to disk.
+func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) error {
+	group, ctx := errgroup.WithContext(ctx)
+	const usual = 2
+	workers := x.Workers
+	if workers <= 0 {
+		workers = usual
+	}
+	var next atomic.Int64
+	next.Store(m.FirstLogIndex)
+	var telling sync.Mutex
+	done := int64(0)
+	unsynced := make(chan struct{}, syncing)
+	for range workers {
+		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer)}
+		group.Go(func() error {
+			for ctx.Err() == nil {
+				first := next.Add(eventsPerFile) - eventsPerFile
+				if first >= m.Size {
+					return nil
+				}
+				files, events, err := w.write(ctx, first)
+				if err != nil {
+					return err
+				}
+				if len(files) > 0 {
+					unsynced <- struct{}{}
+					group.Go(func() error {
+						defer func() { <-unsynced }()
+						return complete(files, events)
+					})
+				}
+				telling.Lock()
+				done += int64(width(first, m.Size))
+				if x.Progress != nil {
+					x.Progress(done, m.Events)
+				}
+				telling.Unlock()
+			}
+			return fmt.Errorf("export: %w", ctx.Err())
+		})
+	}
+	return group.Wait()
+}
+
+// chunkWriter writes one chunk after another.
+type chunkWriter struct {
+	dir   string
+	db    database.Querier
+	store *ledger.Store
+	size  int64
+	out   *bufio.Writer
+
+	files                []string // of the chunk, by their current names; not synced yet
+	line, entry, entries []byte   // buffers of the previous ones
+}
+
+// write writes the files of a chunk, none if they exist, and returns them with the name that its file of events gets
+// when all are complete.
+func (w *chunkWriter) write(ctx context.Context, first int64) (files []string, events string, err error) {
+	count := width(first, w.size)
+	events, w.files = inside(w.dir, eventsPath(first/eventsPerFile, count)), nil
+	if there, err := exists(events); there || err != nil {
+		return nil, events, err
+	}
+	var tiles []tlog.Tile // of level 0; each has an entry bundle
+	for offset := 0; offset < count; offset += ledger.TileWidth {
+		tiles = append(tiles, tileAt(0, first+int64(offset), first+int64(count)))
+	}
+	hashes, err := w.store.Tiles(ctx, tiles)
+	if err != nil {
+		return nil, events, fmt.Errorf("export tiles: %w", err)
+	}
+	for i, tile := range tiles {
+		if err := w.put(tile, hashes[i]); err != nil {
+			return nil, events, err
+		}
+	}
+	err = w.events(ctx, events, first, count)
+	return w.files, events, err
+}
+
+// events writes the file of events line by line, because comments may be large, and their entry bundles.
+func (w *chunkWriter) events(ctx context.Context, path string, first int64, count int) (err error) {
+	if err := makeDir(path); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	if err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	w.out.Reset(file)
+	next, end := first, first+int64(count)
+	addEntry := func(entry []byte) error {
+		w.entries = ledger.AppendToBundle(w.entries, entry)
+		if next++; next%ledger.TileWidth > 0 && next < end {
+			return nil
+		}
+		n := (next - 1) / ledger.TileWidth
+		entries := w.entries
+		w.entries = w.entries[:0]
+		return w.put(tlog.Tile{L: -1, N: n, W: int(next - n*ledger.TileWidth)}, entries)
+	}
+	err = ledger.EachEvent(ctx, w.db, first, count, w.size, func(e *ledger.Event) (err error) {
+		if w.line, err = appendLine(w.line[:0], e); err != nil {
+			return fmt.Errorf("event %s of %s: %w", e.ID, e.Source, err)
+		}
+		if _, err := w.out.Write(w.line); err != nil {
+			return fmt.Errorf("write file: %w", err)
+		}
+		if e.LogIndex < next {
+			return nil // it was never sealed
+		}
+		for next < e.LogIndex {
+			err = errors.Join(err, addEntry(nil)) // its event is missing
+		}
+		w.entry, _ = ledger.AppendEntry(w.entry[:0], &e.Row) // none for an event that is too large to have been sealed
+		return errors.Join(err, addEntry(w.entry))
+	})
+	for err == nil && next < end {
+		err = addEntry(nil)
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.out.Flush(); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	w.files = append(w.files, path+partial)
+	return nil
+}
+
+// put writes a tile or an entry bundle. They get their final names at once: the file of events, renamed later, marks
+// them as complete.
+func (w *chunkWriter) put(tile tlog.Tile, data []byte) error {
+	path := inside(w.dir, tilePath(tile))
+	if err := makeDir(path); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, data, fileMode); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	w.files = append(w.files, path)
+	return nil
+}
+
+// complete syncs the files of a chunk and then renames its file of events. An export that continues after a crash skips
+// a chunk whose file of events has its final name.
+func complete(files []string, events string) error {
+	var group errgroup.Group
+	group.SetLimit(syncers)
+	for _, file := range files {
+		group.Go(func() error { return syncFile(file) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return rename(events)
+}
+
+// A bundle has personal data, so only its owner can read it.
+const (
+	dirMode  fs.FileMode = 0o700
+	fileMode fs.FileMode = 0o600
+)
+
+// partial is the suffix of an incomplete file.
+const partial = ".part"
+
+// writeFile writes a file under a temporary name, syncs it and renames it.
+func writeFile(path string, data []byte) error {
+	if err := makeDir(path); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+partial, data, fileMode); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	if err := syncFile(path + partial); err != nil {
+		return err
+	}
+	return rename(path)
+}
+
+// makeDir makes the directory of a file.
+func makeDir(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	return nil
+}
+
+// rename removes the suffix of a file.
+func rename(path string) error {
+	if err := os.Rename(path+partial, path); err != nil {
+		return fmt.Errorf("put file in its place: %w", err)
+	}
+	return nil
+}
+
+// syncFile syncs a file or a directory to disk.
+func syncFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open to synchronize: %w", err)
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("synchronize %s: %w", path, err)
+	}
+	return nil
+}
+
+// syncDirs syncs a directory and all those in it.
+func syncDirs(root string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return syncFile(path)
+	})
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for file: %w", err)
+	}
+	return true, nil
+}
