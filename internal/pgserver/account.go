@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -124,7 +123,8 @@ func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) err
 
 // ensurePassage tries to run a program in dir, and opens the way to path if that fails.
 func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, dir, path string) error {
-	failure := runIn(ctx, who, bin, dir)
+	tryOut := func() error { return run(command(ctx, who, dir, bin.postgres(), "--version")) }
+	failure := tryOut()
 	if failure == nil || !errors.Is(failure, os.ErrPermission) {
 		return failure
 	}
@@ -146,18 +146,7 @@ func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, d
 		cfg.Logger.WarnContext(ctx, "let the user of PostgreSQL pass through a directory", slog.String("directory", ancestor),
 			slog.String("user", who.name))
 	}
-	return runIn(ctx, who, bin, dir)
-}
-
-func runIn(ctx context.Context, who account, bin binaries, dir string) error {
-	cmd := exec.CommandContext(ctx, bin.postgres(), "--version") //nolint:gosec // chosen by findBinaries
-	cmd.Dir = dir
-	cmd.Env = childEnv()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential()}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w %s", err, out)
-	}
-	return nil
+	return tryOut()
 }
 
 // enterable judges by the mode bits alone, which stay what they were when a list is added, except that

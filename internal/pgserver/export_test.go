@@ -11,7 +11,25 @@ func DisarmPIDFile(cluster string, pid int, lines ...string) error {
 }
 
 // WithLogInterval is cfg with another time between two looks at the size of the server's log.
-func WithLogInterval(cfg Config, interval time.Duration) Config {
-	cfg.logInterval = interval
-	return cfg
+func (c Config) WithLogInterval(interval time.Duration) Config {
+	c.logInterval = interval
+	return c
+}
+
+// WithCacheDir is cfg with another place for what npm installs.
+func (c Config) WithCacheDir(dir string) Config {
+	c.cacheDir = dir
+	return c
+}
+
+// WithGlobs is cfg that looks for programs by other patterns.
+func (c Config) WithGlobs(globs ...string) Config {
+	c.searchGlobs = append([]string{}, globs...)
+	return c
+}
+
+// WithEnvironment is cfg that looks for programs by other variables.
+func (c Config) WithEnvironment(getenv func(string) string) Config {
+	c.getenv = getenv
+	return c
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,12 +29,11 @@ const (
 // layout names the files below one data directory.
 type layout struct{ dir string }
 
-func (l layout) lock() string                 { return filepath.Join(l.dir, "lock") }
-func (l layout) log() string                  { return filepath.Join(l.dir, "postgres.log") }
-func (l layout) cluster(major int) string     { return filepath.Join(l.dir, "pg"+strconv.Itoa(major)) }
-func (l layout) initPattern(major int) string { return "pg" + strconv.Itoa(major) + ".init-*" }
+func (l layout) lock() string             { return filepath.Join(l.dir, "lock") }
+func (l layout) log() string              { return filepath.Join(l.dir, "postgres.log") }
+func (l layout) cluster(major int) string { return filepath.Join(l.dir, "pg"+strconv.Itoa(major)) }
 
-// clusters returns the major versions of which data exists, ascending by directory name.
+// clusters returns the major versions of which data exists, the newest first.
 func (l layout) clusters() ([]int, error) {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
@@ -49,6 +49,7 @@ func (l layout) clusters() ([]int, error) {
 			majors = append(majors, major)
 		}
 	}
+	slices.SortFunc(majors, func(a, b int) int { return b - a })
 	return majors, nil
 }
 

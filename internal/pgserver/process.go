@@ -76,20 +76,40 @@ func (p *process) stop(ctx context.Context, timeout time.Duration) error {
 	return errors.New("PostgreSQL had to be killed; the next start recovers")
 }
 
-// runBound is cmd.CombinedOutput for a child that must not outlive us.
-func runBound(cmd *exec.Cmd) ([]byte, error) {
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+// command is a program of PostgreSQL that an account runs in dir. When ctx ends it is interrupted, so that it tidies up.
+func command(ctx context.Context, who account, dir, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // chosen by findBinaries
+	cmd.Dir = dir
+	cmd.Env = childEnv()
+	cmd.SysProcAttr = childAttributes(who)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// run runs a command that must not outlive us. Its error has what the program said last.
+func run(cmd *exec.Cmd) error {
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
 	p, err := launch(cmd)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	<-p.done
-	var exit *exec.ExitError
-	if p.err != nil && !errors.As(p.err, &exit) {
-		return output.Bytes(), fmt.Errorf("wait for %s: %w", cmd.Path, p.err)
+	if <-p.done; p.err != nil {
+		return fmt.Errorf("run %s: %w:\n%s", cmd.Path, p.err, lastLines(said.String(), 12))
 	}
-	return output.Bytes(), p.err
+	return nil
+}
+
+// childEnv is all that PostgreSQL's programs get to see: PG… variables of ours would change what they do.
+func childEnv() []string {
+	env := []string{"LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	for _, name := range []string{"LD_LIBRARY_PATH", "TMPDIR"} {
+		if value, set := os.LookupEnv(name); set {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 const (

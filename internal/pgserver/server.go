@@ -35,7 +35,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -143,8 +142,7 @@ func find(ctx context.Context, l layout) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	slices.Sort(majors)
-	for _, major := range slices.Backward(majors) {
+	for _, major := range majors {
 		file, found, err := readPIDFile(l.cluster(major))
 		if err != nil {
 			return "", err

@@ -88,6 +88,33 @@ func postmaster(t *testing.T, dataDir string) int {
 	return pid
 }
 
+// backend returns a connection, and the process of the server that serves it.
+func backend(t *testing.T, server *pgserver.Server) (conn *pgx.Conn, pid int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn, int(conn.PgConn().PID())
+}
+
+// signal sends a signal to a process.
+func signal(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kept wants the table of keepOne.
+func kept(t *testing.T, url string) {
+	t.Helper()
+	if got := query(t, url, `SELECT n FROM kept`)[0]; got != "1" {
+		t.Errorf("kept %q", got)
+	}
+}
+
 const keepOne = `CREATE TABLE kept AS SELECT 1 AS n; SELECT n FROM kept`
 
 func TestStartAndStop(t *testing.T) {
@@ -158,9 +185,7 @@ func TestDataIsKept(t *testing.T) {
 	if second.Fresh() {
 		t.Error("the second start made new data")
 	}
-	if got := query(t, second.URL(), `SELECT n FROM kept`)[0]; got != "1" {
-		t.Errorf("kept %q", got)
-	}
+	kept(t, second.URL())
 }
 
 func TestAttach(t *testing.T) {
@@ -270,27 +295,14 @@ func TestStopEscalates(t *testing.T) {
 	dir := dataDir(t)
 	server := start(t, pgserver.Config{DataDir: dir, StopTimeout: 100 * time.Millisecond})
 	query(t, server.URL(), keepOne)
-	conn, err := pgx.Connect(t.Context(), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	var backend int
-	if err := conn.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
-		t.Fatal(err)
-	}
 	// A backend that does not react keeps a fast shutdown waiting.
-	if err := syscall.Kill(backend, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	_, pid := backend(t, server)
+	signal(t, pid, syscall.SIGSTOP)
 	if err := server.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "did not shut down in time") {
 		t.Errorf("Stop: %v", err)
 	}
 	ended(t, server)
-	next := start(t, pgserver.Config{DataDir: dir})
-	if got := query(t, next.URL(), `SELECT n FROM kept`)[0]; got != "1" {
-		t.Errorf("kept %q", got)
-	}
+	kept(t, start(t, pgserver.Config{DataDir: dir}).URL())
 }
 
 // TestStopDoesNotWaitForClients: a shutdown that waits for clients to leave (SIGTERM, smart) would have to be ended by
@@ -298,11 +310,7 @@ func TestStopEscalates(t *testing.T) {
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	t.Parallel()
 	server := start(t, pgserver.Config{DataDir: dataDir(t), StopTimeout: 5 * time.Minute})
-	conn, err := pgx.Connect(t.Context(), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
+	conn, _ := backend(t, server)
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Stop(context.Background()) }()
 	// The server ends the session of the client, who is idle and does not leave. Nothing else would.

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 )
@@ -19,12 +17,8 @@ func TestLogIsKeptWithinBounds(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20
 	dir := dataDir(t)
-	server := start(t, pgserver.WithLogInterval(pgserver.Config{DataDir: dir}, 50*time.Millisecond))
-	conn, err := pgx.Connect(t.Context(), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
+	server := start(t, pgserver.Config{DataDir: dir}.WithLogInterval(50*time.Millisecond))
+	conn, _ := backend(t, server)
 	say := func(text string, times int) {
 		t.Helper()
 		for range times {

@@ -8,11 +8,9 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -28,7 +26,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	l := layout{cfg.DataDir}
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, errors.New("the time allowed for a start is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("the time allowed for a start is over"))
 	defer cancel()
 	for {
 		lock, err := tryLock(l.lock())
@@ -89,7 +87,7 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	}
 	want := 0
 	if len(majors) > 0 {
-		want = slices.Max(majors)
+		want = majors[0]
 		if err := checkCluster(l, want); err != nil {
 			return nil, err
 		}
@@ -118,7 +116,7 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 		return nil, err
 	}
 	for {
-		err := server.run(ctx, bin, who)
+		err := server.launch(ctx, bin, who)
 		if err == nil {
 			server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), who) }) // ctx bounds the start
 			return server, nil
@@ -144,20 +142,20 @@ const (
 	backendsMessage  = "pre-existing shared memory block"
 )
 
-// run starts the child and waits until it takes connections.
-func (s *Server) run(ctx context.Context, bin binaries, who account) error {
+// launch starts the child and waits until it takes connections.
+func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 	cluster := s.layout.cluster(bin.major)
 	log, size, err := openLog(s.layout.log(), who)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the child has its own copy
-	args := serverArgs(s.cfg, cluster, s.layout.socketDir(), compresses(ctx, bin, who, cluster))
-	cmd := exec.Command(bin.postgres(), args...) //nolint:gosec,noctx // Stop ends it, not a context
-	cmd.Dir = cluster
-	cmd.Env = childEnv()
+	// The server may have been built without lz4.
+	compresses := run(command(ctx, who, cluster, bin.postgres(), "-C", "wal_compression", "-D", cluster, "-c",
+		"wal_compression=lz4")) == nil
+	args := serverArgs(s.cfg, cluster, s.layout.socketDir(), compresses)
+	cmd := command(context.WithoutCancel(ctx), who, cluster, bin.postgres(), args...) // Stop ends it, not a context
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes(who)
 	if s.process, err = launch(cmd); err != nil {
 		return err
 	}
@@ -175,14 +173,6 @@ func (s *Server) run(ctx context.Context, bin binaries, who account) error {
 	s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL is ready", slog.String("directory", cluster),
 		slog.String("programs", bin.dir), slog.String("user", who.name), slog.Int("pid", s.process.pid()))
 	return nil
-}
-
-// compresses reports whether the server can compress pages in the WAL with lz4: it may have been built without.
-func compresses(ctx context.Context, bin binaries, who account, cluster string) bool {
-	cmd := exec.CommandContext(ctx, bin.postgres(), "-C", "wal_compression", "-D", cluster, "-c", "wal_compression=lz4") //nolint:gosec // the server itself
-	cmd.Dir, cmd.Env = cluster, childEnv()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who.credential()}
-	return cmd.Run() == nil
 }
 
 func serverArgs(cfg Config, cluster, socketDir string, compresses bool) []string {
