@@ -18,10 +18,7 @@ func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = other.Rollback(t.Context()) }()
-	if _, err := other.Exec(t.Context(),
-		`SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up posts', 0))`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, other, `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up posts', 0))`)
 	append1(t, pool, comments(seeded(1), "key", 20)...)
 	run(t, projections.Config{
 		Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}},

@@ -43,11 +43,8 @@ func (c counting) Apply(ctx context.Context, tx database.Execer, batch []events.
 // newCounting returns a counting projection with its table.
 func newCounting(t testing.TB, pool *pgxpool.Pool, name string) counting {
 	t.Helper()
-	_, err := pool.Exec(t.Context(), fmt.Sprintf(`CREATE TABLE applied_%s (
+	testdb.Exec(t, pool, fmt.Sprintf(`CREATE TABLE applied_%s (
 		n bigint GENERATED ALWAYS AS IDENTITY, transaction_id xid8 NOT NULL, position integer NOT NULL)`, name))
-	if err != nil {
-		t.Fatalf("create table: %v", err)
-	}
 	return counting{name: name}
 }
 

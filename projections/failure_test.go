@@ -66,9 +66,7 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
-			if _, err := pool.Exec(t.Context(), `CREATE TABLE deferred (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED)`); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Exec(t, pool, `CREATE TABLE deferred (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED)`)
 			sick := allergic{newCounting(t, pool, "sick"), test.reaction, new(atomic.Bool)}
 			healthy := newCounting(t, pool, "healthy")
 			config := projections.Config{
@@ -217,9 +215,7 @@ func TestPatienceEnds(t *testing.T) {
 func execute(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 	t.Helper()
 	for _, sql := range statements {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%v\n%s", err, sql)
-		}
+		testdb.Exec(t, pool, sql)
 	}
 }
 
@@ -240,12 +236,9 @@ func assertFailed(t *testing.T, pool *pgxpool.Pool, at events.Position, want str
 // insertRaw appends an event past the package that knows events.
 func insertRaw(t *testing.T, pool *pgxpool.Pool, eventType, data string) {
 	t.Helper()
-	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+	testdb.Exec(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES (0, 'post', $3, 1, $1, $4, 'test', $1, $2::text::json, gen_random_uuid())`, eventType, data,
 		events.PostID(integrationID, eventType), integrationID)
-	if err != nil {
-		t.Fatalf("insert event: %v", err)
-	}
 }
 
 func TestUnreadableEventIsPoison(t *testing.T) {
@@ -289,11 +282,8 @@ func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 		t.Errorf("status of a waiting projection: %+v", s)
 	}
 	// What a newer replica does.
-	_, err := pool.Exec(t.Context(), `UPDATE projections AS p SET transaction_id = e.transaction_id, position = e.position, unknown_type = NULL
+	testdb.Exec(t, pool, `UPDATE projections AS p SET transaction_id = e.transaction_id, position = e.position, unknown_type = NULL
 		FROM events AS e WHERE e.event_source = 'test'`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	testdb.Eventually(t, "caught up", caughtUp(t, pool, "old"))
 	if n := len(p.applied(t, pool)); n != 10 {
 		t.Errorf("applied %d events, want the 10 that are known", n)

@@ -160,9 +160,7 @@ func modelsDiff(t testing.TB, pool *pgxpool.Pool, log []events.Recorded, tables 
 
 func truncateModels(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(context.Background(), `TRUNCATE `+strings.Join(modelTables(), ", ")); err != nil {
-		t.Fatalf("truncate: %v", err)
-	}
+	testdb.Exec(t, pool, `TRUNCATE `+strings.Join(modelTables(), ", "))
 }
 
 // catalogueLog is a log of three partners and of staff, who create, change and moderate a handful of novels, and of few
@@ -299,9 +297,7 @@ func TestFreshness(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = tx.Rollback(context.Background()) }()
-		if _, err := tx.Exec(t.Context(), `SET LOCAL ROLE novelgate_analytics`); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, tx, `SET LOCAL ROLE novelgate_analytics`)
 		err = tx.QueryRow(t.Context(),
 			`SELECT projection, state, position, generation, lag_events, lag_seconds, as_of, statement_timestamp() FROM analytics.freshness`).
 			Scan(&f.Projection, &f.State, &f.Position, &f.Generation, &f.LagEvents, &f.LagSeconds, &f.AsOf, &now)

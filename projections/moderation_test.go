@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/post"
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -73,15 +73,8 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 		events.AuthorLinked{IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: "m"}},
 		events.AuthorBlocked{AuthorRef: ref}, events.AuthorPostsHidden{AuthorRef: ref, Until: at.Add(time.Minute)}))
 
-	rows, err := pool.Query(t.Context(), `SELECT concat_ws(' ', idempotency_key, hidden, content IS NULL, member_id)
+	posts := testdb.Values[string](t, pool, `SELECT concat_ws(' ', idempotency_key, hidden, content IS NULL, member_id)
 		FROM analytics.posts ORDER BY 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	posts, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
 	if diff := cmp.Diff([]string{"a t t m", "b f f", "c f f m"}, posts); diff != "" {
 		t.Errorf("key, hidden, without text, member (-want +got):\n%s", diff)
 	}

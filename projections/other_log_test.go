@@ -78,22 +78,16 @@ func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), `UPDATE projections SET transaction_id = $1, position = $2`, before.TransactionID,
-		before.Position); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `DELETE FROM applied_moved AS a USING events AS e
-		WHERE (e.transaction_id, e.position) = (a.transaction_id, a.position) AND e.event_id LIKE 'lost%'`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, tx, `UPDATE projections SET transaction_id = $1, position = $2`, before.TransactionID,
+		before.Position)
+	testdb.Exec(t, tx, `DELETE FROM applied_moved AS a USING events AS e
+		WHERE (e.transaction_id, e.position) = (a.transaction_id, a.position) AND e.event_id LIKE 'lost%'`)
 	testdb.Lose(t, tx, `event_id LIKE 'lost%'`)
 	// An event that is behind the checkpoint, and before the position that the follower remembers.
-	if _, err := tx.Exec(t.Context(), `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+	testdb.Exec(t, tx, `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 		SELECT transaction_id, position + 1, 'thread', gen_random_uuid(), 1, 'new', 'test', 'thread.opened.v1', '{}', 'test',
 			gen_random_uuid()
-		FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`); err != nil {
-		t.Fatal(err)
-	}
+		FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -83,9 +83,7 @@ func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = exchange.Rollback(t.Context()) }()
-	if _, err := exchange.Exec(t.Context(), `LOCK TABLE posts IN ACCESS EXCLUSIVE MODE`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, exchange, `LOCK TABLE posts IN ACCESS EXCLUSIVE MODE`)
 	found := make(chan int, 1)
 	go func() {
 		rows, err := pool.Query(t.Context(), postsOfAuthorsSQL, asked)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -106,9 +107,6 @@ func applyAsync(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
 
 func truncateAsync(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(context.Background(),
-		`TRUNCATE posts, authors, novels, activity_applied, daily_facts, thread_activity, chapter_activity,
-			integration_activity, novel_activity`); err != nil {
-		t.Fatalf("truncate: %v", err)
-	}
+	testdb.Exec(t, pool, `TRUNCATE posts, authors, novels, activity_applied, daily_facts, thread_activity, chapter_activity,
+			integration_activity, novel_activity`)
 }

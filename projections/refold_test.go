@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
@@ -41,17 +42,11 @@ func builtWith(t *testing.T, pool *pgxpool.Pool, hash string, folded map[int]str
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	for _, prefix := range []string{"aside ", ""} {
 		for n, key := range folded {
-			if _, err := tx.Exec(t.Context(), `UPDATE title_lookup SET folded_title = $2 WHERE novel_id = $1`, novelNumber(n),
-				prefix+key); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Exec(t, tx, `UPDATE title_lookup SET folded_title = $2 WHERE novel_id = $1`, novelNumber(n),
+				prefix+key)
 		}
 	}
-	_, err = tx.Exec(t.Context(),
-		`INSERT INTO settings (name, value) VALUES ('fold_table', $1) ON CONFLICT (name) DO UPDATE SET value = $1`, hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, tx, `INSERT INTO settings (name, value) VALUES ('fold_table', $1) ON CONFLICT (name) DO UPDATE SET value = $1`, hash)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -167,10 +162,7 @@ func TestRefoldMerges(t *testing.T) {
 	t.Parallel()
 	pool := catalogue(t, "Straße", "unrelated", "third")
 	// Under older tables these were two titles.
-	_, err := pool.Exec(t.Context(), `UPDATE title_lookup SET folded_title = 'straße' WHERE novel_id = $1`, novelNumber(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `UPDATE title_lookup SET folded_title = 'straße' WHERE novel_id = $1`, novelNumber(1))
 	if err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(4), 1,
 		events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})...); err != nil {
 		t.Fatal(err)
@@ -245,10 +237,8 @@ func TestRefoldByReplicasAtOnce(t *testing.T) {
 	if diff := cmp.Diff(map[int]string{1: "one", 2: "two", 3: "three"}, keys(t, pool)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var hash string
-	if err := pool.QueryRow(t.Context(), `SELECT value FROM settings WHERE name = 'fold_table'`).Scan(&hash); err != nil ||
-		hash != title.TableHash() {
-		t.Errorf("hash %q, %v", hash, err)
+	if hash := testdb.Value[string](t, pool, `SELECT value FROM settings WHERE name = 'fold_table'`); hash != title.TableHash() {
+		t.Errorf("hash %q", hash)
 	}
 }
 
@@ -256,9 +246,7 @@ func TestRefoldFailsAsAWhole(t *testing.T) {
 	t.Parallel()
 	pool := catalogue(t, "One", "Two")
 	builtWith(t, pool, "another table", map[int]string{1: "1", 2: "2"})
-	if _, err := pool.Exec(t.Context(), `ALTER TABLE title_lookup ADD CHECK (folded_title <> 'two') NOT VALID`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `ALTER TABLE title_lookup ADD CHECK (folded_title <> 'two') NOT VALID`)
 	if _, err := projections.RefoldTitles(t.Context(), pool); err == nil {
 		t.Error("no error")
 	}

@@ -1,7 +1,6 @@
 package projections_test
 
 import (
-	"context"
 	"testing"
 
 	"novelgate/events"
@@ -25,11 +24,8 @@ func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
 	for i, raw := range []struct{ eventType, data string }{
 		{"thread.opened.v1", `["not what it was"]`}, {"novel.eaten.v9", `{}`},
 	} {
-		_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		testdb.Exec(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 			VALUES ($3, 'novel', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, 'test', gen_random_uuid())`, raw.eventType, raw.data, i)
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	append1(t, pool, comments(random, "after", 4)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{all, posts}, Logger: quiet()})
@@ -52,11 +48,7 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "a", 5)...)
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	readable := func() int { return status(t, pool, "newer").Generation }
-	_, err := pool.Exec(context.Background(),
-		`INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) VALUES ('newer', 2, '0', 0, 'running', now())`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) VALUES ('newer', 2, '0', 0, 'running', now())`)
 	other := newCounting(t, pool, "other")
 	left := &meetings{text: "of another generation"}
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: left.logger()})
@@ -68,8 +60,6 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 		t.Errorf("%d events were applied: %+v", n, status(t, pool, "newer"))
 	}
 	// The switch of a rebuild back.
-	if _, err := pool.Exec(t.Context(), `UPDATE projections SET generation = 1 WHERE name = 'newer'`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `UPDATE projections SET generation = 1 WHERE name = 'newer'`)
 	testdb.Eventually(t, "it has gone on", func() bool { return len(p.applied(t, pool)) == 5 })
 }

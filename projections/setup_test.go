@@ -23,11 +23,7 @@ import (
 // newPool returns a pool on a database of the test's own.
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatalf("open pool: %v", err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, testdb.New(t))
 	return pool
 }
 
@@ -122,13 +118,9 @@ func comments(random *rand.Rand, prefix string, n int) []events.Recorded {
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
 // count returns the rows of a table.
-func count(t testing.TB, pool *pgxpool.Pool, table string) (n int) {
+func count(t testing.TB, pool *pgxpool.Pool, table string) int {
 	t.Helper()
-	if err := pool.QueryRow(context.Background(),
-		"SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
-		t.Fatalf("count %s: %v", table, err)
-	}
-	return n
+	return testdb.Value[int](t, pool, "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize())
 }
 
 // status returns the status of one projection.

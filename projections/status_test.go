@@ -39,11 +39,8 @@ func TestListCountsTheLag(t *testing.T) {
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	_, err := pool.Exec(t.Context(), `INSERT INTO projections (name, generation, transaction_id, position, state, error, failed_transaction_id, failed_position, updated_at) VALUES
+	testdb.Exec(t, pool, `INSERT INTO projections (name, generation, transaction_id, position, state, error, failed_transaction_id, failed_position, updated_at) VALUES
 		('bad', 1, '0', 0, 'failed', 'why', '9', 0, now()), ('good', 1, '0', 0, 'running', NULL, NULL, NULL, now())`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	collector := projections.NewCollector(pool, func() time.Time { return now })
 	want := map[string]float64{

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
@@ -140,9 +141,7 @@ func TestInlineEqualsTheReferenceModel(t *testing.T) {
 			for _, p := range projections.Inline() {
 				tables = append(tables, p.Tables()...)
 			}
-			if _, err := pool.Exec(t.Context(), `TRUNCATE `+strings.Join(tables, ", ")); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Exec(t, pool, `TRUNCATE `+strings.Join(tables, ", "))
 			for _, b := range batches {
 				for _, p := range projections.Inline() {
 					applyBatch(t, pool, p, log[b[0]:b[1]])

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/testdb"
 	"novelgate/readapi"
 )
 
@@ -79,11 +79,7 @@ func TestLedgerOfASilentDatabase(t *testing.T) {
 			go func() { _, _ = io.Copy(io.Discard, conn) }()
 		}
 	}()
-	pool, err := pgxpool.New(t.Context(), "postgres://nobody@"+listener.Addr().String()+"/nothing?sslmode=disable")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, "postgres://nobody@"+listener.Addr().String()+"/nothing?sslmode=disable")
 	router := mux.NewRouter()
 	(&readapi.Ledger{
 		Kit:   &httpkit.Kit{Timeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)},

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"novelgate/internal/testdb"
 	"novelgate/readapi"
 )
 
@@ -150,31 +151,18 @@ var removedRows = regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
 // explain executes a statement that was prepared under its name on this connection, once.
 func explain(t *testing.T, conn *pgx.Conn, name, sql string, args []any) string {
 	t.Helper()
-	var prepared bool
-	if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1)`, name).Scan(
-		&prepared); err != nil {
-		t.Fatal(err)
-	}
+	prepared := testdb.Value[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1)`, name)
 	quoted := pgx.Identifier{name}.Sanitize()
 	if !prepared {
-		if _, err := conn.Exec(t.Context(), "PREPARE "+quoted+" AS "+sql); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, conn, "PREPARE "+quoted+" AS "+sql)
 	}
 	literals := make([]string, len(args))
 	for i, arg := range args {
 		literals[i] = literal(t, arg)
 	}
-	rows, err := conn.Query(t.Context(),
+	lines := testdb.Values[string](t, conn,
 		"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE "+quoted+" ("+strings.Join(literals, ", ")+")",
 		pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatalf("explain: %v", err)
-	}
 	return strings.Join(lines, "\n")
 }
 

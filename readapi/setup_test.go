@@ -167,9 +167,7 @@ func reply(parent uuid.UUID) events.PostImported { return events.PostImported{Pa
 
 func (w *world) exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
-	if _, err := w.General.Exec(context.Background(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
+	testdb.Exec(t, w.General, sql, args...)
 }
 
 // get sends a request; pairs are headers.

@@ -28,19 +28,13 @@ import (
 
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(context.Background(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, testdb.New(t))
 	return pool
 }
 
 func execute(t testing.TB, pool *pgxpool.Pool, statement string) {
 	t.Helper()
-	if _, err := pool.Exec(context.Background(), statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
+	testdb.Exec(t, pool, statement)
 }
 
 // everything has a column of each type that views have, each with a NULL and with what is easily got wrong.

@@ -26,17 +26,12 @@ func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	_, err = pool.Exec(t.Context(), `CREATE SCHEMA pretended; CREATE TABLE pretended.settings (name text, value text);
+	testdb.Exec(t, pool, `CREATE SCHEMA pretended; CREATE TABLE pretended.settings (name text, value text);
 		CREATE FUNCTION pretended.current_setting(text) RETURNS text LANGUAGE sql AS '
 			SELECT value FROM pretended.settings WHERE name = $1';
 		CREATE VIEW pretended.pg_settings AS SELECT name, value AS reset_val FROM pretended.settings`)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, value := range settings {
-		if _, err := pool.Exec(t.Context(), `INSERT INTO pretended.settings VALUES ($1, $2)`, name, value); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, pool, `INSERT INTO pretended.settings VALUES ($1, $2)`, name, value)
 	}
 	return pool
 }
@@ -110,16 +105,12 @@ func TestCheckLog(t *testing.T) {
 	if err := database.CheckLog(t.Context(), pools.General); err != nil {
 		t.Errorf("an empty log: %v", err)
 	}
-	if _, err := pools.General.Exec(t.Context(), insert, nil); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pools.General, insert, nil)
 	if err := database.CheckLog(t.Context(), pools.General); err != nil {
 		t.Errorf("a log of this server: %v", err)
 	}
 	// As if it had been dumped on a server that has handed out far more transaction ids.
-	if _, err := pools.General.Exec(t.Context(), insert, "4000000000000"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pools.General, insert, "4000000000000")
 	if err := database.CheckLog(t.Context(), pools.General); !errors.Is(err, database.ErrRestored) {
 		t.Errorf("a log of another server: %v, want ErrRestored", err)
 	}

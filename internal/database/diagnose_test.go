@@ -17,9 +17,7 @@ func TestDiagnose(t *testing.T) {
 	url := testdb.New(t)
 	few := fmt.Sprintf("few_%d", time.Now().UnixNano())
 	pool := openGeneral(t, url)
-	if _, err := pool.Exec(t.Context(), `CREATE ROLE `+few+` LOGIN CONNECTION LIMIT 6`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `CREATE ROLE `+few+` LOGIN CONNECTION LIMIT 6`)
 	t.Cleanup(func() {
 		if _, err := pool.Exec(context.WithoutCancel(t.Context()), `DROP ROLE `+few); err != nil {
 			t.Error(err)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
@@ -16,11 +15,7 @@ import (
 func TestListen(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := testdb.Pool(t, url)
 	heard := make(chan string, 100)
 	handle := func(channel string) func(string) { return func(payload string) { heard <- channel + ":" + payload } }
 
@@ -51,9 +46,7 @@ func TestListen(t *testing.T) {
 	}
 	notify := func(channel, payload string) {
 		t.Helper()
-		if _, err := pool.Exec(t.Context(), `SELECT pg_notify($1, $2)`, channel, payload); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, pool, `SELECT pg_notify($1, $2)`, channel, payload)
 	}
 
 	expect("one:", "two:") // connected: something may have been missed

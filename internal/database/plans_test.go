@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/testdb"
 )
 
 // statement is one of those that run in every batch of the committer, to read or to keep the inline projections.
@@ -96,9 +98,7 @@ func prepare(t *testing.T, pool *pgxpool.Pool) *pgx.Conn {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Exec(t.Context(), "PREPARE "+name(s)+" ("+s.parameters+") AS "+string(text)); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, conn, "PREPARE "+name(s)+" ("+s.parameters+") AS "+string(text))
 	}
 	return conn.Conn()
 }
@@ -112,16 +112,9 @@ func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	rows, err := tx.Query(t.Context(),
+	lines := testdb.Values[string](t, tx,
 		"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE "+name(s)+" ("+s.arguments+")",
 		pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
 	plan := strings.Join(lines, "\n")
 	for _, bad := range []string{"Seq Scan", "Hash", "Merge", "Filter:"} {
 		if strings.Contains(plan, bad) && (bad != "Filter:" || !s.filters) {
@@ -151,8 +144,6 @@ func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 		 SELECT md5(n::text)::uuid, gen_random_uuid(), 'user-' || n, 'member-' || n, n % 2 = 0, 1 FROM generate_series(1, $1::int) n`,
 		`INSERT INTO threads (novel_id, thread_id) SELECT md5(n::text)::uuid, md5('t' || n)::uuid FROM generate_series(1, $1::int) n`,
 	} {
-		if _, err := pool.Exec(t.Context(), statement, rows); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, pool, statement, rows)
 	}
 }

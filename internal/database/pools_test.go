@@ -47,10 +47,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.General, "plan_cache_mode", "auto"},
 		{pools.General, "application_name", "novelgate"},
 	} {
-		var got string
-		if err := c.pool.QueryRow(t.Context(), `SELECT current_setting($1)`, c.setting).Scan(&got); err != nil {
-			t.Fatal(err)
-		}
+		got := testdb.Value[string](t, c.pool, `SELECT current_setting($1)`, c.setting)
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.setting, got, c.want)
 		}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -43,12 +42,8 @@ func strangeRole(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, err := pgx.Connect(t.Context(), direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close(context.Background()) //nolint:errcheck // a test's
-	role := parsed.Path[1:]                 // unique on the server
+	owner := testdb.Connect(t, direct)
+	role := parsed.Path[1:] // unique on the server
 	statements := []string{
 		fmt.Sprintf(`CREATE ROLE %q LOGIN SUPERUSER`, role),
 		`CREATE SCHEMA elsewhere`,
@@ -62,16 +57,10 @@ func strangeRole(t *testing.T) string {
 		}
 	}
 	for _, statement := range statements {
-		if _, err := owner.Exec(t.Context(), statement); err != nil {
-			t.Fatalf("%v\n%s", err, statement)
-		}
+		testdb.Exec(t, owner, statement)
 	}
 	t.Cleanup(func() {
-		server, err := pgx.Connect(context.Background(), testdb.ServerURL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Close(context.Background()) //nolint:errcheck // a test's
+		server := testdb.Connect(t, testdb.ServerURL(t))
 		if _, err := server.Exec(context.Background(), fmt.Sprintf(`DROP DATABASE %q WITH (FORCE)`, role)); err != nil {
 			t.Error(err)
 		}
@@ -146,16 +135,10 @@ func TestEverySessionIsPinned(t *testing.T) {
 func TestReadOnlySessionsAreLeft(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
-	owner, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	owner := testdb.Connect(t, databaseURL)
 	execute := func(statement string) {
 		t.Helper()
-		if _, err := owner.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, owner, statement)
 	}
 	name := owner.Config().Database
 	execute(`CREATE TABLE written (nothing text)`)
@@ -179,10 +162,7 @@ func TestCommitsWait(t *testing.T) {
 	for chosen, want := range map[string]string{
 		"off": "on", "local": "on", "on": "on", "remote_write": "remote_write", "remote_apply": "remote_apply",
 	} {
-		if _, err := pools.General.Exec(t.Context(),
-			fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = %s`, name, chosen)); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, pools.General, fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = %s`, name, chosen))
 		for pool, p := range pools.Named() {
 			want := want
 			if pool == "limits" { // permits may be lost
@@ -196,10 +176,7 @@ func TestCommitsWait(t *testing.T) {
 		}
 	}
 	config := pools.General.Config().ConnConfig
-	if _, err := pools.General.Exec(t.Context(),
-		fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = off`, name)); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pools.General, fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = off`, name))
 	weak, err := database.OpenGeneral(t.Context(), config.ConnString())
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
 	"novelgate/events"
@@ -115,11 +114,7 @@ func newEraseDesk(t *testing.T) *eraseDesk {
 	p := newPartner(t, d.url)
 	d.integration, d.staffKey = uuid.MustParse(p.IntegrationID), d.NewStaff(t).APIKey
 	d.name = value[string](t, d.url, `SELECT name FROM integrations`)
-	pool, err := pgxpool.New(t.Context(), d.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, d.url)
 	d.staff = &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 	return d
 }

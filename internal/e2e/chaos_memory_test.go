@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/testdb"
@@ -195,11 +193,7 @@ func wantServed(t *testing.T, p *Partner, r *Service) {
 // issueKeys takes so many partners on and returns a key of each.
 func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := testdb.Pool(t, databaseURL)
 	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 	for range partners {
 		made, err := s.CreateIntegration(t.Context(), Unique("partner"),

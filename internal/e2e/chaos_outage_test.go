@@ -184,20 +184,12 @@ func TestConnectionsAreCut(t *testing.T) {
 	database, service, l, w := underLoad(t, 0)
 	connection := connect(t, database.url())
 	defer func() { _ = connection.Close(context.Background()) }()
-	if _, err := connection.Exec(t.Context(), cutSQL); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	testdb.Exec(t, connection, cutSQL)
 	const cuts = 3
 	appends := 0 // that a cut has met
 	for range cuts {
 		l.book.await(3)
-		var met int
-		if err := connection.QueryRow(ctx, `SELECT pg_temp.cut()`).Scan(&met); err != nil {
-			t.Fatal(err)
-		}
-		appends += met
+		appends += testdb.Value[int](t, connection, `SELECT pg_temp.cut()`)
 	}
 	l.book.await(100)
 	l.settle(t, service, database.url())

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/testdb"
 	"novelgate/internal/verifier"
@@ -187,14 +186,10 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 // interruptRebuild begins to rebuild authors and ends once it has written rows.
 func interruptRebuild(t *testing.T, databaseURL string) {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
+	pool := testdb.Pool(t, databaseURL)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	_, err = rebuild.Run(ctx, rebuild.Config{
+	_, err := rebuild.Run(ctx, rebuild.Config{
 		Pool: pool, Projection: projections.Authors{}, Logger: slog.New(slog.DiscardHandler),
 		Progress: func(at rebuild.Progress) {
 			if at.Done > 0 {

@@ -167,15 +167,7 @@ func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 // backends lists processes of the server, without the one that is asked.
 func backends(t testing.TB, connection *pgx.Conn, condition string) []int {
 	t.Helper()
-	rows, err := connection.Query(t.Context(),
-		`SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
-	if err != nil {
-		t.Fatalf("list processes: %v", err)
-	}
-	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil {
-		t.Fatalf("list processes: %v", err)
-	}
+	pids := testdb.Values[int](t, connection, `SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
 	return pids
 }
 
@@ -242,9 +234,7 @@ func execute(t testing.TB, url string, statements ...string) {
 	connection := connect(t, url)
 	defer func() { _ = connection.Close(context.Background()) }()
 	for _, statement := range statements {
-		if _, err := connection.Exec(context.Background(), statement); err != nil {
-			t.Fatalf("%v\n%s", err, statement)
-		}
+		testdb.Exec(t, connection, statement)
 	}
 }
 

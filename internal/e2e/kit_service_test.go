@@ -306,11 +306,7 @@ func awaitSealed(t testing.TB, databaseURL string) {
 func (s *Service) Projected(t testing.TB, into []any, query string, args ...any) {
 	t.Helper()
 	ctx := context.Background()
-	connection, err := pgx.Connect(ctx, s.DatabaseURL)
-	if err != nil {
-		t.Fatalf("connect to the database: %v", err)
-	}
-	defer func() { _ = connection.Close(ctx) }()
+	connection := testdb.Connect(t, s.DatabaseURL)
 	testdb.Eventually(t, query, func() bool {
 		err := connection.QueryRow(ctx, query, args...).Scan(into...)
 		switch {

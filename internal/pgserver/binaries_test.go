@@ -27,7 +27,8 @@ func bare(t *testing.T, programs ...string) (cfg pgserver.Config, path, cache st
 			t.Fatal(err)
 		}
 	}
-	return pgserver.Config{DataDir: dataDir(t)}.WithCacheDir(cache).WithGlobs().WithEnvironment(getenv("PATH", path)), path, cache
+	cfg = pgserver.Config{DataDir: dataDir(t)}.WithCacheDir(cache).WithGlobs()
+	return cfg.WithEnvironment(getenv("PATH", path)), path, cache
 }
 
 // getenv is an environment with one variable.

@@ -76,7 +76,7 @@ func (p *process) stop(ctx context.Context, timeout time.Duration) error {
 	return errors.New("PostgreSQL had to be killed; the next start recovers")
 }
 
-// command is a program of PostgreSQL that an account runs in dir. When ctx ends it is interrupted, so that it tidies up.
+// command is a program of PostgreSQL that an account runs in dir. The end of ctx interrupts it, so that it tidies up.
 func command(ctx context.Context, who account, dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // chosen by findBinaries
 	cmd.Dir = dir

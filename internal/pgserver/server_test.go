@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
 )
 
 // start starts a server, or attaches to one, and stops it when the test ends.
@@ -39,11 +40,7 @@ func stop(t *testing.T, server *pgserver.Server) {
 // query returns the only row of a query, as text.
 func query(t *testing.T, url, sql string) []string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
+	conn := testdb.Connect(t, url)
 	results, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
 	if err != nil {
 		t.Fatal(err)
@@ -91,11 +88,7 @@ func postmaster(t *testing.T, dataDir string) int {
 // backend returns a connection, and the process of the server that serves it.
 func backend(t *testing.T, server *pgserver.Server) (conn *pgx.Conn, pid int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	conn = testdb.Connect(t, server.URL())
 	return conn, int(conn.PgConn().PID())
 }
 

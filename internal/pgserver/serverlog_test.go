@@ -22,9 +22,7 @@ func TestLogIsKeptWithinBounds(t *testing.T) {
 	say := func(text string, times int) {
 		t.Helper()
 		for range times {
-			if _, err := conn.Exec(t.Context(), `DO $$ BEGIN RAISE LOG '%', repeat('x', 1000000) || ' `+text+`'; END $$`); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Exec(t, conn, `DO $$ BEGIN RAISE LOG '%', repeat('x', 1000000) || ' `+text+`'; END $$`)
 		}
 	}
 	log := filepath.Join(dir, "postgres.log")

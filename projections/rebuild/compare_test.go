@@ -135,9 +135,7 @@ func TestCompareLocatesTampering(t *testing.T) {
 	stop()
 	exec := func(sql string) {
 		t.Helper()
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
+		testdb.Exec(t, pool, sql)
 	}
 	for _, name := range names() {
 		c := compare(t, pool, name)
@@ -231,10 +229,7 @@ func TestCompareLocatesTampering(t *testing.T) {
 				value, name, _ := strings.Cut(column, " AS ")
 				exec(fmt.Sprintf(`UPDATE forged SET %s = %s`, name, value))
 			}
-			var forged string
-			if err := pool.QueryRow(t.Context(), `SELECT `+says+` FROM forged`).Scan(&forged); err != nil {
-				t.Fatal(err)
-			}
+			forged := testdb.Value[string](t, pool, `SELECT `+says+` FROM forged`)
 			try(fmt.Sprintf(`INSERT INTO %s SELECT * FROM forged`, test.table), test.table+" extra "+forged)
 			exec(`DROP TABLE forged`)
 		}
@@ -247,9 +242,7 @@ func TestCompareCountsDifferences(t *testing.T) {
 	t.Parallel()
 	pool, stop := inUse(t)
 	stop()
-	if _, err := pool.Exec(t.Context(), `TRUNCATE posts`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `TRUNCATE posts`)
 	table := compare(t, pool, "posts").Tables[0]
 	if len(table.Differences) != rebuild.MaxDifferences || table.DifferenceCount != 300 || table.Rows != 0 ||
 		table.ReplayedRows != 300 {
@@ -296,9 +289,8 @@ func TestCompareWhileInUse(t *testing.T) {
 	for _, p := range projections.All() {
 		caughtUp(t, pool, p.Name())
 	}
-	var left int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%\_replayed'`).Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d schemas are left, %v", left, err)
+	if left := testdb.Value[int](t, pool, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%\_replayed'`); left != 0 {
+		t.Errorf("%d schemas are left", left)
 	}
 }
 
@@ -330,9 +322,7 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	insertRaw(t, pool, "poison 2", `,"chapterNumber":"abc"`)
 	testdb.Eventually(t, "the projection has failed again",
 		func() bool { return status(t, pool, "posts").State == projections.Failed })
-	if _, err := pool.Exec(t.Context(), stamp); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, stamp)
 	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) ||
 		!strings.Contains(err.Error(), `"poison 2"`) {
 		t.Errorf("not on record: %v", err)
@@ -344,9 +334,7 @@ func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	pool, stop := inUse(t)
 	stop()
-	if _, err := pool.Exec(t.Context(), `UPDATE projections SET generation = 99 WHERE name = 'posts'`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `UPDATE projections SET generation = 99 WHERE name = 'posts'`)
 	if _, err := tryCompare(pool, "posts"); !errors.Is(err, rebuild.ErrNotComparable) ||
 		!strings.Contains(err.Error(), "generation 99") {
 		t.Errorf("another generation: %v", err)

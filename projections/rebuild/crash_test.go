@@ -121,12 +121,9 @@ func TestKilledComparisonLeavesNothing(t *testing.T) {
 	}
 	follow(t, pool, projections.Authors{})
 	caughtUp(t, pool, "authors")
-	schemas := func() (n int) {
+	schemas := func() int {
 		t.Helper()
-		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'authors\_%'`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return testdb.Value[int](t, pool, `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'authors\_%'`)
 	}
 	for _, phase := range []string{rebuild.Replaying, rebuild.Comparing} {
 		kill(t, pool, "authors", 5000, phase, childCompares+"="+phase)

@@ -87,9 +87,7 @@ func TestDiscard(t *testing.T) {
 // TestDiscardWhileUnderWay: it is refused and changes nothing while a process rebuilds, which then ends as ever.
 func TestDiscardWhileUnderWay(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "c", 500)...)
-	settle(t, pool)
+	pool := filled(t, "c", 500)
 	checked := false
 	result, err := rebuild.Run(t.Context(), rebuild.Config{
 		Pool: pool, Projection: projections.Posts{}, ChunkSize: childChunkSize, Logger: quiet(),
@@ -112,12 +110,7 @@ func TestDiscardWhileUnderWay(t *testing.T) {
 }
 
 // buildSchemas lists the schemas in which tables are built.
-func buildSchemas(t testing.TB, pool *pgxpool.Pool) (names []string) {
+func buildSchemas(t testing.TB, pool *pgxpool.Pool) []string {
 	t.Helper()
-	err := pool.QueryRow(context.Background(),
-		`SELECT coalesce(array_agg(nspname ORDER BY nspname), '{}') FROM pg_namespace WHERE nspname ~ '_[0-9]+(_old)?$' AND nspname !~ '^pg_'`).Scan(&names)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
+	return testdb.Value[[]string](t, pool, `SELECT coalesce(array_agg(nspname ORDER BY nspname), '{}') FROM pg_namespace WHERE nspname ~ '_[0-9]+(_old)?$' AND nspname !~ '^pg_'`)
 }

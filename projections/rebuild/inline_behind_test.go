@@ -34,9 +34,7 @@ func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = long.Rollback(context.Background()) }()
-	if _, err := long.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, long, `SELECT pg_current_xact_id()`)
 	for range 10 {
 		add(150)
 	}

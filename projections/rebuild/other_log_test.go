@@ -17,9 +17,7 @@ import (
 // from what is on record there.
 func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "key", 60)...)
-	settle(t, pool)
+	pool := filled(t, "key", 60)
 	config := pool.Config()
 	// a connection that was cut is replaced unnoticed
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true }
@@ -49,32 +47,17 @@ func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	if !lost {
 		t.Error("the log was never another one")
 	}
-	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()})
+	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}})
 }
 
 // A rebuild that was interrupted is begun again when the log does not have its last event any more.
 func TestRebuildOfALostEventBeginsAgain(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "key", 60)...)
-	settle(t, pool)
-	ctx, interrupt := context.WithCancel(t.Context())
-	_, err := rebuild.Run(ctx, rebuild.Config{
-		Pool: pool, Projection: projections.Authors{}, Logger: quiet(),
-		Progress: func(p rebuild.Progress) {
-			if p.Done > 0 {
-				interrupt()
-			}
-		},
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("the rebuild ended with %v", err)
-	}
+	pool := filled(t, "key", 60)
+	interrupt(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}}, 1)
 	testdb.Lose(t, pool, `position >= 30`)
-	if result := mustRun(t, rebuild.Config{
-		Pool: pool, Projection: projections.Authors{},
-		Logger: quiet(),
-	}); result.Resumed || result.Events != 30 {
+	result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}})
+	if result.Resumed || result.Events != 30 {
 		t.Errorf("%+v", result)
 	}
 }

@@ -61,9 +61,7 @@ func (y yielding) WithAttrs([]slog.Attr) slog.Handler { return y }
 // ends.
 func TestRebuildYieldsToThoseWhoAppend(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "before", 1000)...)
-	settle(t, pool)
+	pool := filled(t, "before", 1000)
 	var hours atomic.Int64
 	config := rebuild.Config{
 		Pool: pool, Projection: projections.Posts{}, Workers: 2, ChunkSize: 1, Logger: quiet(),
@@ -117,9 +115,7 @@ func TestRebuildWhileOthersAppend(t *testing.T) {
 	for _, p := range []projections.Projection{projections.Posts{}, projections.Authors{}} {
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
-			pool := newPool(t)
-			append1(t, pool, comments(seeded(1), "before", 1000)...)
-			settle(t, pool)
+			pool := filled(t, "before", 1000)
 			follow(t, pool, p)
 			stop := appending(t, pool)
 			defer stop()

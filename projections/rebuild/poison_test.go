@@ -20,12 +20,9 @@ func insertRaw(t *testing.T, pool *pgxpool.Pool, key, chapter string) {
 	t.Helper()
 	data := `{"novelId":"00000000-0000-0000-0000-000000000002",` +
 		`"threadId":"00000000-0000-0000-0000-000000000003","writtenAt":"2026-01-01T00:00:00Z"` + chapter + `}`
-	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+	testdb.Exec(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES (0, 'post', $3, 1, $1, $4, 'test', 'post.imported.v1', $2::text::json, gen_random_uuid())`, key, data,
 		events.PostID(integrationID, key), integrationID)
-	if err != nil {
-		t.Fatalf("insert event: %v", err)
-	}
 }
 
 // A rebuild that meets an event which it cannot apply names it and changes nothing; once the event is skipped on
@@ -103,17 +100,12 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 			append1(t, pool, comments(random, "before", 100)...)
 			poison := events.PostID(integrationID, "poison")
 			// It can be read, and a row be made of it that cannot be stored.
-			if _, err := pool.Exec(t.Context(), `ALTER TABLE posts ADD CONSTRAINT posts_lucky CHECK (chapter_number <> 913)`); err != nil {
-				t.Fatal(err)
-			}
-			_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
+			testdb.Exec(t, pool, `ALTER TABLE posts ADD CONSTRAINT posts_lucky CHECK (chapter_number <> 913)`)
+			testdb.Exec(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
 				VALUES (0, 'post', $1, 1, 'poison', $2, 'test', 'post.imported.v1',
 				'{"novelId":"00000000-0000-0000-0000-000000000002",
 				  "threadId":"00000000-0000-0000-0000-000000000003","chapterNumber":913,"writtenAt":"2026-01-01T00:00:00Z"}',
 				'{"uuid":"user","username":"User","content":"text"}', gen_random_uuid())`, poison, integrationID)
-			if err != nil {
-				t.Fatal(err)
-			}
 			replies := comments(random, "after", 100)
 			for i := range replies {
 				if e, ok := replies[i].Event.(events.PostImported); ok && i%3 == 0 {
@@ -151,10 +143,8 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 			if n := count(t, pool, "posts"); n != 200 {
 				t.Errorf("%d posts", n)
 			}
-			var below int
-			if err := pool.QueryRow(t.Context(),
-				`SELECT count(*) FROM posts WHERE root_post_id = $1 OR parent_post_id = $1 AND depth > 0`, poison).Scan(&below); err != nil || below > 0 {
-				t.Errorf("%d comments stand below what was skipped, %v", below, err)
+			if below := testdb.Value[int](t, pool, `SELECT count(*) FROM posts WHERE root_post_id = $1 OR parent_post_id = $1 AND depth > 0`, poison); below > 0 {
+				t.Errorf("%d comments stand below what was skipped", below)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -59,9 +60,7 @@ func digestWithout(t testing.TB, pool *pgxpool.Pool, p projections.Projection) s
 
 func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "a", 10)...)
-	settle(t, pool)
+	pool := filled(t, "a", 10)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	first := true
 	ended := make(chan error, 1)
@@ -103,9 +102,7 @@ func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := newPool(t)
-			append1(t, pool, comments(seeded(1), "a", 100)...)
-			settle(t, pool)
+			pool := filled(t, "a", 100)
 			_, err := rebuild.Run(t.Context(), rebuild.Config{
 				Pool: pool, Projection: p, Workers: 1, ChunkSize: 10,
 				Logger: quiet(), Progress: func(rebuild.Progress) {
@@ -138,9 +135,7 @@ func (u usurped) Apply(ctx context.Context, tx database.Execer, batch []events.R
 // TestTakenOverWhileFollowing: the events that a builder has applied by then do not count.
 func TestTakenOverWhileFollowing(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "a", 100)...)
-	settle(t, pool)
+	pool := filled(t, "a", 100)
 	p := usurped{takeOver: func() {
 		if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
 			t.Error(err)
@@ -150,18 +145,15 @@ func TestTakenOverWhileFollowing(t *testing.T) {
 		rebuild.ErrTakenOver) {
 		t.Errorf("got %v", err)
 	}
-	var done int
-	if err := pool.QueryRow(t.Context(), `SELECT events_done FROM projection_rebuilds`).Scan(&done); err != nil || done != 0 {
-		t.Errorf("%d events are done, %v", done, err)
+	if done := testdb.Value[int](t, pool, `SELECT events_done FROM projection_rebuilds`); done != 0 {
+		t.Errorf("%d events are done", done)
 	}
 }
 
 // A migration that changes a table while it is rebuilt makes the rebuild end, and the next one begin again.
 func TestMigrationDuringARebuild(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "a", 100)...)
-	settle(t, pool)
+	pool := filled(t, "a", 100)
 	altered := false
 	_, err := rebuild.Run(t.Context(), rebuild.Config{
 		Pool: pool, Projection: projections.Posts{}, Logger: quiet(),
@@ -180,10 +172,8 @@ func TestMigrationDuringARebuild(t *testing.T) {
 	if result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}); result.Resumed {
 		t.Error("the next one went on with old tables")
 	}
-	var noted int
-	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM posts WHERE note = 'none'`).Scan(&noted); err != nil ||
-		noted != 100 {
-		t.Errorf("%d rows with the new column, %v", noted, err)
+	if noted := testdb.Value[int](t, pool, `SELECT count(*) FROM posts WHERE note = 'none'`); noted != 100 {
+		t.Errorf("%d rows with the new column", noted)
 	}
 }
 
@@ -209,26 +199,10 @@ func TestRebuildFromNothing(t *testing.T) {
 // hold.
 func TestRebuildOfAnotherVersionBeginsAgain(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "a", 100)...)
-	settle(t, pool)
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	_, err := rebuild.Run(ctx, rebuild.Config{
-		Pool: pool, Projection: projections.Posts{}, ChunkSize: 10, Logger: quiet(),
-		Progress: func(p rebuild.Progress) {
-			if p.Done >= 50 {
-				interrupt()
-			}
-		},
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("the rebuild ended with %v", err)
-	}
+	pool := filled(t, "a", 100)
+	interrupt(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}, ChunkSize: 10}, 50)
 	// As that version would leave it.
-	if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET structure = right(structure, 32), transaction_id = '0', position = 0, events_done = 0`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `UPDATE projection_rebuilds SET structure = right(structure, 32), transaction_id = '0', position = 0, events_done = 0`)
 	if result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}); result.Resumed ||
 		result.Events != 100 {
 		t.Errorf("%+v", result)
@@ -241,9 +215,7 @@ func TestRebuildOfAnotherVersionBeginsAgain(t *testing.T) {
 // The indexes are made when the old events are in the tables.
 func TestIndexesComeLast(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "a", 100)...)
-	settle(t, pool)
+	pool := filled(t, "a", 100)
 	indexes := map[string]int{}
 	mustRun(t, rebuild.Config{
 		Pool: pool, Projection: projections.Posts{}, ChunkSize: 10,

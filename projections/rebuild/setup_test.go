@@ -27,11 +27,7 @@ var integrationID = uuid.MustParse("8f8f8f8f-0000-5000-8000-000000000001")
 // newPool returns a pool on a database of the test's own.
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatalf("open pool: %v", err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, testdb.New(t))
 	return pool
 }
 
@@ -40,6 +36,31 @@ func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	t.Helper()
 	if err := projections.Append(context.Background(), pool, recorded...); err != nil {
 		t.Errorf("append %d events: %v", len(recorded), err)
+	}
+}
+
+// filled is newPool with a log of so many comments, all of it settled.
+func filled(t testing.TB, prefix string, n int) *pgxpool.Pool {
+	t.Helper()
+	pool := newPool(t)
+	append1(t, pool, comments(seeded(1), prefix, n)...)
+	settle(t, pool)
+	return pool
+}
+
+// interrupt begins a rebuild and ends it once so many events are done.
+func interrupt(t testing.TB, config rebuild.Config, after int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	config.Logger = quiet()
+	config.Progress = func(p rebuild.Progress) {
+		if p.Done >= after {
+			cancel()
+		}
+	}
+	if _, err := rebuild.Run(ctx, config); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the rebuild ended with %v", err)
 	}
 }
 
@@ -142,13 +163,9 @@ func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) {
 	})
 }
 
-func count(t testing.TB, pool *pgxpool.Pool, table string) (n int) {
+func count(t testing.TB, pool *pgxpool.Pool, table string) int {
 	t.Helper()
-	if err := pool.QueryRow(context.Background(),
-		"SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
-		t.Fatalf("count %s: %v", table, err)
-	}
-	return n
+	return testdb.Value[int](t, pool, "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize())
 }
 
 // digest is one of all rows of the tables of a projection.
@@ -162,15 +179,11 @@ func digest(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 }
 
 // digestOf is one of all rows of a query, and how many they are.
-func digestOf(t testing.TB, pool *pgxpool.Pool, query string) (digest string) {
+func digestOf(t testing.TB, pool *pgxpool.Pool, query string) string {
 	t.Helper()
-	err := pool.QueryRow(context.Background(), fmt.Sprintf(
+	return testdb.Value[string](t, pool, fmt.Sprintf(
 		`SELECT count(*) || ' ' || coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text COLLATE "C")), '') FROM (%s) AS r`,
-		query)).Scan(&digest)
-	if err != nil {
-		t.Fatalf("digest of %s: %v", query, err)
-	}
-	return digest
+		query))
 }
 
 // mustRun rebuilds.

@@ -11,6 +11,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -101,9 +102,7 @@ func newStamped(t testing.TB, pool *pgxpool.Pool, name string) stamped {
 		`CREATE VIEW analytics."%[1]s of all" AS SELECT v.generation, count(*) AS posts, count(t.n) AS rows
 			FROM analytics."%[1]s" AS v JOIN %[1]s AS t USING (post_id) GROUP BY 1`,
 	} {
-		if _, err := pool.Exec(t.Context(), fmt.Sprintf(statement, name)); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
+		testdb.Exec(t, pool, fmt.Sprintf(statement, name))
 	}
 	return stamped{name: name, generation: 1}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -131,11 +132,8 @@ func TestTablesStayWhatTheyWere(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	p := newStamped(t, pool, "described")
-	describe := func() (text string) {
-		if err := pool.QueryRow(t.Context(), describeSQL, "described%").Scan(&text); err != nil {
-			t.Fatal(err)
-		}
-		return text
+	describe := func() string {
+		return testdb.Value[string](t, pool, describeSQL, "described%")
 	}
 	before := describe()
 	append1(t, pool, comments(seeded(1), "a", 50)...)
@@ -156,16 +154,12 @@ func TestTablesStayWhatTheyWere(t *testing.T) {
 // A lock that somebody holds on the old tables delays the switch, and nobody else.
 func TestSwitchWaitsForReaders(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	append1(t, pool, comments(seeded(1), "a", 50)...)
-	settle(t, pool)
+	pool := filled(t, "a", 50)
 	long, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := long.Exec(t.Context(), `SELECT count(*) FROM analytics.posts`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, long, `SELECT count(*) FROM analytics.posts`)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := rebuild.Run(context.Background(),
@@ -212,9 +206,7 @@ func TestUnsupportedDependents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
-			if _, err := pool.Exec(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Exec(t, pool, statement)
 			_, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: projections.Posts{}, Logger: quiet()})
 			if !isUnsupported(err) {
 				t.Errorf("got %v", err)

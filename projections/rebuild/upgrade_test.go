@@ -45,9 +45,8 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 		`SELECT 2, 600`); got != want {
 		t.Errorf("rows by generation: %s, want %s", got, want)
 	}
-	var builds int
-	if err := pool.QueryRow(t.Context(), `SELECT build - 1 FROM projection_rebuilds WHERE name = 'changed'`).Scan(&builds); err != nil || builds != 1 {
-		t.Errorf("rebuilt %d times, %v", builds, err)
+	if builds := testdb.Value[int](t, pool, `SELECT build - 1 FROM projection_rebuilds WHERE name = 'changed'`); builds != 1 {
+		t.Errorf("rebuilt %d times", builds)
 	}
 
 	// A replica of the older code that starts again leaves the tables alone.
@@ -74,9 +73,7 @@ func TestUpgradePastOneThatFails(t *testing.T) {
 	follow(t, pool, stuck, sound)
 	caughtUp(t, pool, "stuck")
 	caughtUp(t, pool, "sound")
-	if _, err := pool.Exec(t.Context(), `CREATE PUBLICATION of_the_stuck FOR TABLE stuck`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `CREATE PUBLICATION of_the_stuck FOR TABLE stuck`)
 	stuck.generation, sound.generation = 2, 2
 
 	ended := make(chan struct{})
@@ -91,9 +88,7 @@ func TestUpgradePastOneThatFails(t *testing.T) {
 	if s := status(t, pool, "stuck"); s.Generation != 1 || s.Rebuild != nil {
 		t.Errorf("%+v", s)
 	}
-	if _, err := pool.Exec(t.Context(), `DROP PUBLICATION of_the_stuck`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `DROP PUBLICATION of_the_stuck`)
 	testdb.Eventually(t, "the one that failed is rebuilt, too",
 		func() bool { return status(t, pool, "stuck").Generation == 2 })
 	<-ended

@@ -3,8 +3,6 @@ package rebuild_test
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"novelgate/internal/testdb"
 	"novelgate/migrations"
 	"novelgate/projections"
@@ -18,39 +16,17 @@ func TestAutovacuumGivesWay(t *testing.T) {
 	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, url)
 	append1(t, pool, comments(seeded(1), "a", 2000)...)
 	settle(t, pool)
-	build := func() {
-		t.Helper()
-		if _, err := rebuild.Run(t.Context(), rebuild.Config{
-			Pool: pool, Projection: projections.Posts{},
-			Logger: quiet(),
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	build := func() { mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}) }
 	build()
 	// One page in ten seconds.
-	_, err = pool.Exec(t.Context(), `ALTER TABLE posts SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
+	testdb.Exec(t, pool, `ALTER TABLE posts SET (autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0,
 		autovacuum_vacuum_cost_limit = 1, autovacuum_vacuum_cost_delay = 100)`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pool.Exec(t.Context(), `UPDATE posts SET depth = depth`); err != nil {
-		t.Fatal(err)
-	}
-	testdb.Eventually(t, "an autovacuum", func() (found bool) {
-		err := pool.QueryRow(t.Context(),
-			`SELECT EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE relid = 'posts'::regclass)`).Scan(&found)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
+	testdb.Exec(t, pool, `UPDATE posts SET depth = depth`)
+	testdb.Eventually(t, "an autovacuum", func() bool {
+		return testdb.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE relid = 'posts'::regclass)`)
 	})
 	build()
 	if n := count(t, pool, "posts"); n != 2000 {

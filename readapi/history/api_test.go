@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 )
 
 func TestPages(t *testing.T) {
@@ -207,9 +208,7 @@ func TestNoAnswerWithoutAnEntry(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
 	a.seal(t)
-	if _, err := a.pool.Exec(t.Context(), `ALTER TABLE access_log ADD CONSTRAINT refuse CHECK (false) NOT VALID`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, a.pool, `ALTER TABLE access_log ADD CONSTRAINT refuse CHECK (false) NOT VALID`)
 	for _, path := range []string{
 		"/api/events", "/api/events/0", "/api/streams/integration/" + a.partnerID.String(), "/api/access-log",
 	} {
@@ -244,9 +243,7 @@ func TestAccessLogIsAppendOnly(t *testing.T) {
 		`UPDATE access_log SET rows_returned = 1, ended_at = now() WHERE ended_at IS NULL`:             true,
 		`UPDATE access_log SET rows_returned = 1, ended_at = now(), name = 'x' WHERE ended_at IS NULL`: false,
 	} {
-		if _, err := a.pool.Exec(t.Context(), open); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, a.pool, open)
 		if _, err := a.pool.Exec(t.Context(), statement); (err == nil) != allowed {
 			t.Errorf("%s: %v", statement, err)
 		}

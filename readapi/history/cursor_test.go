@@ -15,43 +15,32 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
-	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
 
-// moveSQL moves all events as a move to another cluster does.
-const moveSQL = `ALTER TABLE events DISABLE TRIGGER ALL;
-UPDATE events AS e SET transaction_id = '2', position = m.position
-FROM (SELECT stream_id, stream_version, row_number() OVER (ORDER BY transaction_id, position) - 1 AS position
-    FROM events) AS m
-WHERE e.stream_id = m.stream_id AND e.stream_version = m.stream_version;
-ALTER TABLE events ENABLE TRIGGER ALL`
-
+// move moves all events as a move to another cluster does.
 func move(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), moveSQL); err != nil {
-		t.Fatal(err)
-	}
+	tamper(t, pool, `UPDATE events AS e SET transaction_id = '2', position = m.position
+		FROM (SELECT stream_id, stream_version, row_number() OVER (ORDER BY transaction_id, position) - 1 AS position
+		    FROM events) AS m
+		WHERE e.stream_id = m.stream_id AND e.stream_version = m.stream_version`)
 }
 
-// readBehind reads a page behind a cursor, which travels as text.
+// readBehind reads a page behind a cursor, once everything has settled.
 func readBehind(t testing.TB, pool *pgxpool.Pool, cursor string, limit int) (history.Page, error) {
 	t.Helper()
 	settle(t, pool)
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
+	return pageOf(t.Context(), pool, history.Filter{}, cursor, limit, 0)
+}
+
+// wantElsewhere wants a cursor refused.
+func wantElsewhere(t testing.TB, pool *pgxpool.Pool, name, cursor string) {
+	t.Helper()
+	if page, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrElsewhere) {
+		t.Errorf("behind %s: %d events, %v, want ErrElsewhere", name, len(page.Events), err)
 	}
-	horizon, err := reader.Horizon(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := history.ParseCursor(cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reader.Page(t.Context(), after, horizon, limit)
 }
 
 // wantIDs wants a page of these events, and returns the cursor behind it.
@@ -88,9 +77,7 @@ func TestCursorsAndMoves(t *testing.T) {
 	storeAt(t, pool, transaction, post("c"))
 	store(t, pool, post("d"))
 	for _, cursor := range []string{first, end, oldForm, oldEnd} {
-		if page, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrElsewhere) {
-			t.Errorf("%s: %+v, %v, want ErrElsewhere", cursor, page, err)
-		}
+		wantElsewhere(t, pool, cursor, cursor)
 	}
 	amongTheMoved := wantIDs(t, pool, "", 1, "a")
 	behindThem := wantIDs(t, pool, amongTheMoved, 2, "b", "c")
@@ -102,9 +89,7 @@ func TestCursorsAndMoves(t *testing.T) {
 	wantIDs(t, pool, amongTheMoved, 9, "b", "c", "d", "e")
 	wantIDs(t, pool, withoutDigest(t, amongTheMoved, 0), 9, "b", "c", "d", "e")
 	for _, cursor := range []string{behindThem, withoutDigest(t, behindThem, 2)} {
-		if _, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrElsewhere) {
-			t.Errorf("%s: %v, want ErrElsewhere", cursor, err)
-		}
+		wantElsewhere(t, pool, cursor, cursor)
 	}
 }
 
@@ -156,19 +141,15 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 				wantIDs(t, pool, cursor, 9)
 			}
 
-			remove(t, pool, "lost")
+			tamper(t, pool, `DELETE FROM events WHERE event_id = 'lost'`)
 			if sealed { // again, by the new primary
 				const sql = `ALTER TABLE ledger_seals DISABLE TRIGGER ALL; DELETE FROM ledger_seals;
 					ALTER TABLE ledger_seals ENABLE TRIGGER ALL`
-				if _, err := pool.Exec(t.Context(), sql); err != nil {
-					t.Fatal(err)
-				}
+				testdb.Exec(t, pool, sql)
 				seal(t, pool)
 			}
 			for _, name := range []string{"lost", "b", "c", "end", "in vain"} {
-				if page, err := readBehind(t, pool, kept[name], 9); !errors.Is(err, history.ErrElsewhere) {
-					t.Errorf("behind %s: %d events, %v, want ErrElsewhere", name, len(page.Events), err)
-				}
+				wantElsewhere(t, pool, name, kept[name])
 			}
 			wantIDs(t, pool, kept["a"], 9, "b", "c")
 			wantIDs(t, pool, old, 9) // of before there were counts: it cannot tell
@@ -233,18 +214,9 @@ func read(t testing.TB, pool *pgxpool.Pool) []history.Event {
 // promoted standby give transaction ids again.
 func storeAt(t testing.TB, pool *pgxpool.Pool, transaction uint64, r row) {
 	t.Helper()
-	const sql = `UPDATE events SET transaction_id = $1 WHERE event_id = $2`
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if err := insert(t.Context(), tx, []row{r}); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER ALL`); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(t.Context(), sql, transaction, r.id); err != nil {
-			return err
-		}
-		_, err := tx.Exec(t.Context(), `ALTER TABLE events ENABLE TRIGGER ALL`)
+		err := insert(t.Context(), tx, []row{r})
+		tamper(t, tx, `UPDATE events SET transaction_id = $1 WHERE event_id = $2`, transaction, r.id)
 		return err
 	})
 	if err != nil {
@@ -252,22 +224,12 @@ func storeAt(t testing.TB, pool *pgxpool.Pool, transaction uint64, r row) {
 	}
 }
 
-// remove takes an event out of the log, as a log that is set back loses it.
-func remove(t testing.TB, pool *pgxpool.Pool, id string) {
+// tamper changes the log past its triggers.
+func tamper(t testing.TB, tx testdb.Execer, sql string, args ...any) {
 	t.Helper()
-	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER ALL`); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(t.Context(), `DELETE FROM events WHERE event_id = $1`, id); err != nil {
-			return err
-		}
-		_, err := tx.Exec(t.Context(), `ALTER TABLE events ENABLE TRIGGER ALL`)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, tx, `ALTER TABLE events DISABLE TRIGGER ALL`)
+	testdb.Exec(t, tx, sql, args...)
+	testdb.Exec(t, tx, `ALTER TABLE events ENABLE TRIGGER ALL`)
 }
 
 // TestCursorsOfALogThatWasSetBack reads a log to its end, restores a backup from before its last events, and appends
@@ -275,20 +237,12 @@ func remove(t testing.TB, pool *pgxpool.Pool, id string) {
 func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	connect := func(url string) *pgxpool.Pool {
-		pool, err := database.OpenHistory(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(pool.Close)
-		return pool
-	}
-	pool := connect(url)
+	pool := openURL(t, url)
 	store(t, pool, post("a"))
 	store(t, pool, post("b"))
 	pool.Close()
-	restored := connect(testdb.Copy(t, url))
-	pool = connect(url)
+	restored := openURL(t, testdb.Copy(t, url))
+	pool = openURL(t, url)
 	again := post("again")
 	for _, lost := range []row{post("c"), post("d"), again} {
 		store(t, pool, lost)
@@ -302,10 +256,7 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 		kept[list[i].ID] = list[i].Cursor().String()
 	}
 	kept["end"] = wantIDs(t, pool, "", 9, "a", "b", "c", "d", "again")
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := newReader(t, pool)
 	horizon, err := reader.Horizon(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -320,34 +271,17 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	wantIDs(t, restored, kept["a"], 9, "b", "x", "again", "y")
 	wantIDs(t, restored, kept["b"], 9, "x", "again", "y")
 	for _, name := range []string{"c", "d", "again", "end", "now", "looked at in vain"} {
-		if page, err := readBehind(t, restored, kept[name], 9); !errors.Is(err, history.ErrElsewhere) {
-			t.Errorf("behind %s: %d events, %v, want ErrElsewhere", name, len(page.Events), err)
-		}
+		wantElsewhere(t, restored, name, kept[name])
 	}
 	// Cursors of before they had a digest: all that can be told is whether there is an event.
 	wantIDs(t, restored, withoutDigest(t, kept["b"], 0), 9, "x", "again", "y")
-	if page, err := readBehind(t, restored, withoutDigest(t, kept["d"], 0), 9); !errors.Is(err, history.ErrElsewhere) {
-		t.Errorf("behind d, old form: %d events, %v, want ErrElsewhere", len(page.Events), err)
-	}
+	wantElsewhere(t, restored, "d, old form", withoutDigest(t, kept["d"], 0))
 }
 
 // lastLookedAt is the cursor of a page that has looked at one event behind a cursor, in vain.
 func lastLookedAt(t testing.TB, pool *pgxpool.Pool, cursor string) string {
 	t.Helper()
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{Type: "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader.SetScanRows(1)
-	horizon, err := reader.Horizon(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := history.ParseCursor(cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := reader.Page(t.Context(), after, horizon, 1)
+	page, err := pageOf(t.Context(), pool, history.Filter{Type: "none"}, cursor, 1, 1)
 	if err != nil || !page.More {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -361,9 +295,7 @@ func TestCursorAhead(t *testing.T) {
 	// Before cursors had a digest, this ordinal meant that all which had settled was read.
 	for _, place := range []string{"4000000000000/0", "4000000000000/2147483647"} {
 		ahead := base64.RawURLEncoding.EncodeToString([]byte(place))
-		if page, err := readBehind(t, pool, ahead, 9); !errors.Is(err, history.ErrElsewhere) {
-			t.Errorf("%s: %+v, %v, want ErrElsewhere", place, page, err)
-		}
+		wantElsewhere(t, pool, place, ahead)
 	}
 }
 

@@ -231,17 +231,9 @@ func TestPageOfLargeEvents(t *testing.T) {
 	}
 	store(t, pool, rows...)
 	settle(t, pool)
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	horizon, err := reader.Horizon(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got []string
-	for after, more := (history.Cursor{}), true; more; {
-		page, err := reader.Page(t.Context(), after, horizon, 1000)
+	for after, more := "", true; more; {
+		page, err := pageOf(t.Context(), pool, history.Filter{}, after, 1000, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +245,7 @@ func TestPageOfLargeEvents(t *testing.T) {
 		if held > most {
 			t.Errorf("a page of %d events holds %d bytes, at most %d are wanted", len(page.Events), held, most)
 		}
-		after, more = page.Next, page.More
+		after, more = page.Next.String(), page.More
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("%d events on the pages, or not in order; want %d", len(got), n)
@@ -277,15 +269,7 @@ func TestHowManyEventsAPageLooksAt(t *testing.T) {
 		"a filter for all":      {history.Filter{StreamType: "post"}, 3, 3, 3},
 		"more than the log has": {history.Filter{StreamType: "post"}, 100, 7, 7},
 	} {
-		reader, err := history.NewReader(t.Context(), pool, test.filter)
-		if err != nil {
-			t.Fatal(err)
-		}
-		horizon, err := reader.Horizon(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := reader.Page(t.Context(), history.Cursor{}, horizon, test.limit)
+		page, err := pageOf(t.Context(), pool, test.filter, "", test.limit, 0)
 		if err != nil || page.Looked != test.want || len(page.Events) != test.events {
 			t.Errorf("%s: looked at %d events and returned %d, %v", name, page.Looked, len(page.Events), err)
 		}

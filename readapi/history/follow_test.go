@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
@@ -26,23 +24,11 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	const writers, transactions = 4, 60
 	url := testdb.New(t)
-	pool, err := database.OpenHistory(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	appends, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(appends.Close)
+	pool := openURL(t, url)
+	appends := testdb.Pool(t, url)
 	wake := eventlog.NewWake()
 
-	held, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close(context.Background()) //nolint:errcheck // it has been used
+	held := testdb.Connect(t, url)
 	holding, err := held.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -95,10 +81,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	var cursor history.Cursor
 	errCut := errors.New("cut")
 	for cuts := 0; len(got) < total && ctx.Err() == nil; cuts++ {
-		reader, err := history.NewReader(ctx, pool, history.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := newReader(t, pool)
 		left := rand.IntN(60)
 		err = (&history.Stream{Reader: reader, Follow: true, Wake: wake}).Run(ctx, cursor,
 			func(list []history.Event) error {
@@ -168,15 +151,12 @@ func TestHeldBack(t *testing.T) {
 func TestWithoutSignals(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := newReader(t, pool)
 	time.AfterFunc(50*time.Millisecond, func() { store(t, pool, post("silent")) })
 	errFound := errors.New("found")
 	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
 	defer cancel()
-	err = (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{},
+	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{},
 		func([]history.Event) error { return errFound }, func() error { return nil })
 	if !errors.Is(err, errFound) {
 		t.Error(err)
@@ -193,10 +173,7 @@ func TestStreamsEnd(t *testing.T) {
 		}
 		store(t, pool, rows...)
 	}
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := newReader(t, pool)
 	settle(t, pool)
 	for limit, want := range map[int]int{0: 1200, 1: 1, 500: 500, 501: 501, 1199: 1199, 1200: 1200, 5000: 1200} {
 		got := 0
@@ -219,20 +196,17 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	store(t, pool, post("kept"))
 	store(t, pool, post("lost"))
 	settle(t, pool)
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := newReader(t, pool)
 	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
 	defer cancel()
 	var got []string
-	err = (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
+	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
 		for i := range list {
 			got = append(got, list[i].ID)
 		}
 		if len(got) == 2 {
 			transaction := list[len(list)-1].Position.TransactionID
-			remove(t, pool, "lost")
+			tamper(t, pool, `DELETE FROM events WHERE event_id = 'lost'`)
 			storeAt(t, pool, transaction, post("instead"))
 			store(t, pool, post("later"))
 		}
@@ -247,10 +221,7 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 func TestHorizonOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := newReader(t, pool)
 	horizon, err := reader.Horizon(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,22 +25,13 @@ import (
 )
 
 // entriesEnded waits until all entries are complete.
-func (a *archive) entriesEnded(t *testing.T) []history.AccessEntry {
+func (a *archive) entriesEnded(t *testing.T) (list []history.AccessEntry) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		list, open := a.entries(t), 0
-		for _, e := range list {
-			if e.EndedAt == nil {
-				open++
-			}
-		}
-		if open == 0 {
-			return list
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d entries are not complete", open)
-		}
-	}
+	testdb.Eventually(t, "all entries are complete", func() bool {
+		list = a.entries(t)
+		return !slices.ContainsFunc(list, func(e history.AccessEntry) bool { return e.EndedAt == nil })
+	})
+	return list
 }
 
 // fill appends comments of about a kilobyte, a thousand in each transaction.
@@ -50,9 +42,7 @@ SELECT n, 'thread', gen_random_uuid(), 1, gen_random_uuid()::text, 'test', 'thre
     json_build_object('text', repeat('x', 1000)), 'test', gen_random_uuid()
 FROM generate_series(0, $1::int - 1) n`
 	for ; count > 0; count -= 1000 {
-		if _, err := a.pool.Exec(t.Context(), sql, min(count, 1000)); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, a.pool, sql, min(count, 1000))
 	}
 	a.settle(t)
 }
@@ -243,9 +233,7 @@ func TestSetBack(t *testing.T) {
 UPDATE events SET recorded_at = recorded_at + interval '1 minute', event_id = 'another'
     WHERE stream_id = (SELECT stream_id FROM events ORDER BY recorded_at DESC LIMIT 1);
 ALTER TABLE events ENABLE TRIGGER ALL`
-	if _, err := a.pool.Exec(t.Context(), sql); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, a.pool, sql)
 	path := "/api/events?cursor=" + page.str("cursor")
 	refused := a.get(t, a.otto, path)
 	if refused.status != http.StatusBadRequest || refused.str("code") != "invalid_request" ||

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
 
@@ -34,13 +35,9 @@ FROM generate_series($1::int, $2::int - 1) n`
 // grow appends events to a database that is never analysed, a thousand in each transaction, and seals them.
 func grow(t testing.TB, pool *pgxpool.Pool, from, to int) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), `ALTER TABLE events SET (autovacuum_enabled = off)`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `ALTER TABLE events SET (autovacuum_enabled = off)`)
 	for ; from < to; from += 1000 {
-		if _, err := pool.Exec(t.Context(), growSQL, from, min(from+1000, to)); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, pool, growSQL, from, min(from+1000, to))
 	}
 	seal(t, pool)
 	settle(t, pool)
@@ -48,10 +45,7 @@ func grow(t testing.TB, pool *pgxpool.Pool, from, to int) {
 
 func md5UUID(t testing.TB, pool *pgxpool.Pool, text string) uuid.NullUUID {
 	t.Helper()
-	var id uuid.UUID
-	if err := pool.QueryRow(t.Context(), `SELECT md5($1)::uuid`, text).Scan(&id); err != nil {
-		t.Fatal(err)
-	}
+	id := testdb.Value[uuid.UUID](t, pool, `SELECT md5($1)::uuid`, text)
 	return uuid.NullUUID{UUID: id, Valid: true}
 }
 
@@ -131,9 +125,7 @@ func explain(t testing.TB, pool *pgxpool.Pool, mode, sql string, args []any) str
 	}
 	defer tx.Rollback(context.Background()) //nolint:errcheck // it has only read
 	// EXPLAIN alone would plan for the values that it gets.
-	if _, err := tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = "+mode+"; PREPARE statement AS "+sql); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, tx, "SET LOCAL plan_cache_mode = "+mode+"; PREPARE statement AS "+sql)
 	places, values := make([]string, len(args)), []any{pgx.QueryExecModeSimpleProtocol}
 	for i, arg := range args {
 		if moment, ok := arg.(time.Time); ok {
@@ -141,17 +133,8 @@ func explain(t testing.TB, pool *pgxpool.Pool, mode, sql string, args []any) str
 		}
 		places[i], values = fmt.Sprint("$", i+1), append(values, fmt.Sprint(arg))
 	}
-	rows, err := tx.Query(t.Context(),
+	plan := testdb.Values[string](t, tx,
 		"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE statement ("+strings.Join(places, ", ")+")", values...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), "DEALLOCATE statement"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, tx, "DEALLOCATE statement")
 	return strings.Join(plan, "\n")
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,9 +34,15 @@ import (
 	"novelgate/readapi/history"
 )
 
+// open opens a database of the test's own as the service does.
 func open(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := database.OpenHistory(context.Background(), testdb.New(t))
+	return openURL(t, testdb.New(t))
+}
+
+func openURL(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := database.OpenHistory(context.Background(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +108,7 @@ FROM events WHERE transaction_id > coalesce((SELECT max(transaction_id) FROM led
 // seal gives all events a log index, as the ledger does.
 func seal(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := pool.Exec(t.Context(), sealSQL); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, sealSQL)
 }
 
 // settle waits until everything that is stored has settled: tests of other databases on the same server hold it back.
@@ -114,25 +119,44 @@ func settle(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// all reads everything that a filter lets through, in pages.
-func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, scanRows int) ([]history.Event, error) {
+// pageOf reads the page behind a cursor, which travels as text. It looks at scanRows events at most; 0: at as many as
+// the service does.
+func pageOf(
+	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, cursor string, limit, scanRows int,
+) (history.Page, error) {
+	after, err := history.ParseCursor(cursor)
+	if err != nil {
+		return history.Page{}, err
+	}
 	reader, err := history.NewReader(ctx, pool, filter)
 	if err != nil {
-		return nil, err
+		return history.Page{}, err
 	}
-	reader.SetScanRows(scanRows)
+	if scanRows > 0 {
+		reader.SetScanRows(scanRows)
+	}
 	horizon, err := reader.Horizon(ctx)
 	if err != nil {
-		return nil, err
+		return history.Page{}, err
 	}
+	return reader.Page(ctx, after, horizon, limit)
+}
+
+// newReader returns a reader without a filter.
+func newReader(t testing.TB, pool *pgxpool.Pool) *history.Reader {
+	t.Helper()
+	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader
+}
+
+// all reads everything that a filter lets through, in pages.
+func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, scanRows int) ([]history.Event, error) {
 	var found []history.Event
-	for cursor := (history.Cursor{}); ; {
-		// A cursor travels as text.
-		parsed, err := history.ParseCursor(cursor.String())
-		if err != nil {
-			return nil, err
-		}
-		page, err := reader.Page(ctx, parsed, horizon, limit)
+	for cursor := ""; ; {
+		page, err := pageOf(ctx, pool, filter, cursor, limit, scanRows)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +164,7 @@ func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, 
 		if !page.More {
 			return found, nil
 		}
-		cursor = page.Next
+		cursor = page.Next.String()
 	}
 }
 
@@ -171,11 +195,7 @@ type archive struct {
 // newArchive serves; change may set the API and the server up differently.
 func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *archive {
 	t.Helper()
-	pool, err := database.OpenHistory(context.Background(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := open(t)
 	a := &archive{
 		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake(),
 	}
@@ -367,8 +387,6 @@ func (a *archive) entries(t *testing.T) []history.AccessEntry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
-		list[i], list[j] = list[j], list[i]
-	}
+	slices.Reverse(list)
 	return list
 }
