@@ -52,6 +52,8 @@ func current() Registry {
 	register[KeyIssued](r)
 	register[KeyExpirySet](r)
 	register[KeyRevoked](r)
+	register[KeyExpiring](r)
+	register[ImportCompleted](r)
 	register[PersonKeyIssued](r)
 	register[PersonKeyRevoked](r)
 	register[AuthorLinked](r)

@@ -59,6 +59,7 @@ func All() []Projection {
 		Authors{},
 		Novels{},
 		Activity{},
+		Changes{},
 	}
 }
 

@@ -36,6 +36,7 @@ type Fold struct {
 	keys         map[uuid.UUID]*keyRow
 	persons      map[uuid.UUID]*personKeyRow
 	activity     activity
+	changes      []changeRow
 }
 
 // New returns the fold of an empty log.
@@ -60,6 +61,7 @@ func Of(log []events.Recorded) *Fold {
 
 // Add folds the next event of the log.
 func (f *Fold) Add(r *events.Recorded) {
+	defer f.change(r)
 	switch e := r.Event.(type) {
 	case events.NovelCreated, events.NovelUpdated, events.NovelPublished, events.NovelApproved, events.NovelRejected,
 		events.NovelBarred, events.NovelUnbarred:
@@ -113,6 +115,10 @@ func (f *Fold) Tables() (map[string]Rows, error) {
 	writeAll(&w, "api_keys", f.keys)
 	writeAll(&w, "person_keys", f.persons)
 	f.activity.write(&w)
+	w.begin("changes")
+	for _, row := range f.changes {
+		w.add("changes", row)
+	}
 	return w.done()
 }
 

@@ -1,0 +1,91 @@
+package projections
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/events"
+	"novelgate/internal/database"
+)
+
+//go:embed changes.sql
+var changesSQL string
+
+// Changes is the projection changes: which events partners are told of, by partner. Novels concern the partner that
+// created them, whoever owns them by now, comments and authors the partner that sent them. An event of staff does not
+// name the partner; the first event of its stream does, and is read from the log, where it always is before.
+type Changes struct{}
+
+// Name implements Projection.
+func (Changes) Name() string { return "changes" }
+
+// Generation implements Projection.
+func (Changes) Generation() int { return 1 }
+
+// Tables implements Projection.
+func (Changes) Tables() []string { return []string{"changes"} }
+
+// Streams implements Projection.
+func (Changes) Streams() []string {
+	return []string{
+		events.NovelStream, events.ThreadStream, events.PostStream, events.AuthorStream, events.IntegrationStream,
+	}
+}
+
+// Apply implements Projection.
+func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
+	var (
+		integrations, subjects pgtype.FlatArray[pgtype.UUID]
+		transactions           pgtype.FlatArray[pgtype.Uint64]
+		ordinals               []int32
+		times                  pgtype.FlatArray[time.Time]
+		kinds                  []string
+	)
+	for i := range batch {
+		recorded := &batch[i]
+		kind := events.ChangeOf(recorded.Event)
+		if kind == "" {
+			continue
+		}
+		integration, subject := concerns(recorded)
+		integrations, subjects = append(integrations, integration), append(subjects, subject)
+		transactions = append(transactions, pgtype.Uint64{Uint64: recorded.Position.TransactionID, Valid: true})
+		ordinals, times = append(ordinals, recorded.Position.Ordinal), append(times, recorded.RecordedAt)
+		kinds = append(kinds, kind)
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, changesSQL, integrations, subjects, transactions, ordinals, times, kinds); err != nil {
+		return fmt.Errorf("add changes: %w", err)
+	}
+	return nil
+}
+
+// concerns returns the partner that an event concerns, or else the novel or comment that it is about.
+func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
+	of := func(id uuid.UUID) (pgtype.UUID, pgtype.UUID) { return present(id), pgtype.UUID{} }
+	switch e := recorded.Event.(type) {
+	case events.ThreadOpened:
+		return pgtype.UUID{}, present(e.NovelID)
+	case events.AuthorBlocked:
+		return of(e.IntegrationID)
+	case events.AuthorUnblocked:
+		return of(e.IntegrationID)
+	case events.AuthorPostsHidden:
+		return of(e.IntegrationID)
+	case events.AuthorPostsRestored:
+		return of(e.IntegrationID)
+	case events.AuthorErased:
+		return of(e.IntegrationID)
+	case events.ImportCompleted, events.KeyExpiring:
+		return of(recorded.StreamID)
+	default: // of the stream of a novel or comment
+		return pgtype.UUID{}, present(recorded.StreamID)
+	}
+}
