@@ -36,12 +36,6 @@ type API struct {
 	Streams *httpkit.Readers
 }
 
-// Default time limits of streams.
-const (
-	defaultWriteTimeout = 30 * time.Second
-	defaultHeartbeat    = 15 * time.Second
-)
-
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
 	filters := []string{
@@ -82,7 +76,7 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 			return
 		}
 		bound := a.Staff
-		if streams && httpkit.Names(r, lineMediaType) {
+		if streams && httpkit.Names(r, httpkit.LineMediaType) {
 			bound = a.Streams
 		}
 		bound.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,9 +129,6 @@ const (
 	maxPage     = 1000
 )
 
-// lineMediaType is the media type of a stream with one event per line.
-const lineMediaType = "application/x-ndjson"
-
 // options are the parameters of a request for events.
 type options struct {
 	filter Filter
@@ -152,7 +143,7 @@ type options struct {
 func parse(rd *read) (*options, error) {
 	q := rd.query
 	o := &options{
-		lines: httpkit.Names(rd.Request, lineMediaType),
+		lines: httpkit.Names(rd.Request, httpkit.LineMediaType),
 		filter: Filter{
 			After: q.Index("after"), Before: q.Index("before"), Stream: q.ID("stream"), StreamType: q.Text("streamType"),
 			Type: q.Text("type"), Integration: q.ID("integration"), Novel: q.ID("novel"), Correlation: q.Text("correlation"),

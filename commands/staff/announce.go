@@ -1,0 +1,108 @@
+package staff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/aggregates/principal"
+	"novelgate/events"
+)
+
+// ServiceActor is the actor of events that nobody's command causes.
+const ServiceActor = "service"
+
+const (
+	announceEvery = 2 * time.Second
+	// expiryNotice is how long before its expiry a key's integration is told.
+	expiryNotice = 7 * 24 * time.Hour
+)
+
+// Sources of announcements. With the id they are unique, so replicas that announce the same append it once.
+const (
+	importsSource = "service/imports"
+	keysSource    = "service/keys"
+)
+
+// announcedSQL reports whether an event of a source is on record. %s: its id.
+const announcedSQL = `EXISTS (SELECT FROM events AS e WHERE e.event_id = %s AND e.event_source = '%s' AND e.integration_id IS NULL
+    AND (e.stream_type <> 'post' OR e.stream_version > 1))`
+
+var (
+	completedSQL = `SELECT integration_id, import_id, lines, created, updated, unchanged, replayed, failed, parent_missing
+FROM imports AS i
+WHERE ended_at IS NOT NULL AND purged_at IS NULL AND state = 'completed' AND NOT ` +
+		fmt.Sprintf(announcedSQL, "i.import_id::text", importsSource) + ` ORDER BY ended_at LIMIT 100`
+
+	// $1: now; $2: until then.
+	expiringSQL = `SELECT integration_id, key_id, expires_at FROM api_keys AS k
+WHERE revoked_at IS NULL AND expires_at > $1 AND expires_at <= $2 AND NOT ` +
+		fmt.Sprintf(announcedSQL, "k.key_id || '/' || (extract(epoch FROM k.expires_at) * 1000000)::bigint", keysSource) +
+		` ORDER BY expires_at LIMIT 100`
+)
+
+// Announce appends import.completed and key.expiring events until ctx ends. Every replica may run it.
+func (s *Staff) Announce(ctx context.Context, logger *slog.Logger) {
+	for {
+		if err := s.AnnounceDue(ctx); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "ends of imports and keys are not announced at present", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(announceEvery):
+		}
+	}
+}
+
+// AnnounceDue appends an event for each import that has been completed and for each key that expires soon, if there is
+// none yet.
+func (s *Staff) AnnounceDue(ctx context.Context) error {
+	type announcement struct {
+		integration uuid.UUID
+		delivery    Delivery
+		decide      func(principal.Integration) ([]events.Event, error)
+	}
+	completed, err := list(ctx, s, "completed imports", func(row pgx.CollectableRow) (a announcement, err error) {
+		var e events.ImportCompleted
+		err = row.Scan(&a.integration, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
+			&e.ParentMissing)
+		a.delivery = Delivery{Key: e.ImportID.String(), Source: importsSource}
+		a.decide = func(i principal.Integration) ([]events.Event, error) { return i.CompleteImport(e) }
+		return a, err
+	}, completedSQL)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	expiring, err := list(ctx, s, "expiring keys", func(row pgx.CollectableRow) (a announcement, err error) {
+		var keyID uuid.UUID
+		var expires time.Time
+		err = row.Scan(&a.integration, &keyID, &expires)
+		a.delivery = Delivery{
+			Key: keyID.String() + "/" + strconv.FormatInt(expires.UnixMicro(), 10), Source: keysSource,
+		}
+		a.decide = func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(keyID, expires) }
+		return a, err
+	}, expiringSQL, now, now.Add(expiryNotice))
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, a := range append(completed, expiring...) {
+		by := *s
+		by.Delivery = &a.delivery
+		var replayed *ReplayedError
+		_, err := by.decideIntegration(ctx, a.integration, a.decide)
+		if err != nil && !errors.As(err, &replayed) { // one does not keep the others
+			failed = errors.Join(failed, fmt.Errorf("announce %s: %w", a.delivery.Key, err))
+		}
+	}
+	return failed
+}

@@ -1,0 +1,170 @@
+package httpkit
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"novelgate/internal/problem"
+)
+
+// LineMediaType is the media type of a stream with one JSON object per line.
+const LineMediaType = "application/x-ndjson"
+
+// Ends of a stream.
+var (
+	ErrDraining = errors.New("the service is shutting down")
+	ErrClient   = errors.New("the client may not have or does not take the answer")
+)
+
+// Default time limits of streams.
+const (
+	defaultWriteTimeout = 30 * time.Second
+	defaultHeartbeat    = 15 * time.Second
+)
+
+// Lines writes a stream of lines to a client. It fails when the client does not receive within the write time-out, when
+// its key is no longer valid, and, with Draining, when the process shuts down.
+type Lines struct {
+	Writer       http.ResponseWriter
+	Request      *http.Request
+	Now          func() time.Time
+	Allowed      func() error  // checks the key of the client; only a *problem.Error ends the stream
+	Draining     func() bool   // of a stream that follows the log; nil: it does not end with the process
+	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s
+	Heartbeat    time.Duration // longest pause; default 15 s
+
+	Sent int64 // number of sent lines
+
+	buffer    []byte
+	begun     bool
+	last      time.Time // time of the last write
+	allowedAt time.Time // when the key was last valid
+}
+
+// flushSize is the number of bytes that are collected before they are sent.
+const flushSize = 64 << 10
+
+// Unlimited removes the read deadline, at which net/http would cancel the request's context. It would not for a request
+// with a body, which net/http waits for after the stream. Writers of tests have no deadlines.
+func (l *Lines) Unlimited() error {
+	l.allowedAt = l.Now()
+	if l.Request.ContentLength != 0 {
+		return nil
+	}
+	err := http.NewResponseController(l.Writer).SetReadDeadline(time.Time{})
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return errors.Join(ErrClient, err)
+	}
+	return nil
+}
+
+// Write sends n lines. line appends the text of one, without its end, to a buffer.
+func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) error {
+	sent := 0
+	for i := range n {
+		var err error
+		if l.buffer, err = line(l.buffer, i); err != nil {
+			return err
+		}
+		l.buffer = append(l.buffer, '\n')
+		if len(l.buffer) < flushSize && i < n-1 {
+			continue
+		}
+		if err := l.allowed(); err != nil {
+			return err
+		}
+		if err := l.send(l.buffer); err != nil {
+			return err
+		}
+		l.Sent += int64(i + 1 - sent)
+		l.buffer, sent = l.buffer[:0], i+1
+	}
+	return nil
+}
+
+// Idle sends the header at the start of a stream, so that the client knows that it is connected, and an empty line
+// after a pause.
+func (l *Lines) Idle() error {
+	if !l.begun {
+		return l.send(nil)
+	}
+	if err := l.allowed(); err != nil {
+		return err
+	}
+	if l.Now().Sub(l.last) >= orDefault(l.Heartbeat, defaultHeartbeat) {
+		return l.send([]byte("\n"))
+	}
+	return nil
+}
+
+// End ends the answer after a stream has ended with an error or nil. It returns the error while it can still be
+// answered. A stream that broke off is aborted, so that the client detects that it is incomplete; log is told why if it
+// is not the client's doing.
+func (l *Lines) End(err error, log func(error)) error {
+	switch {
+	case err == nil, errors.Is(err, ErrDraining):
+		return nil
+	case !l.begun:
+		return err
+	case l.Request.Context().Err() == nil && !errors.Is(err, ErrClient):
+		log(err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// recheck is the interval between checks of a stream's key. Together with the pauses of a stream and the cache of
+// package access, a revocation takes effect within a second, except for a running write: a slow client has WriteTimeout
+// to receive it.
+const recheck = 100 * time.Millisecond
+
+// allowed is called before every write, because a slow client may receive hundreds of lines for a long time.
+func (l *Lines) allowed() error {
+	if l.Draining != nil && l.Draining() {
+		return ErrDraining
+	}
+	now := l.Now()
+	if now.Sub(l.allowedAt) < recheck {
+		return nil
+	}
+	var refused *problem.Error
+	if err := l.Allowed(); errors.As(err, &refused) {
+		return errors.Join(ErrClient, err)
+	}
+	l.allowedAt = now
+	return nil
+}
+
+func (l *Lines) send(text []byte) error {
+	now, control := l.Now(), http.NewResponseController(l.Writer)
+	// The server's own deadline is for a whole response.
+	if err := control.SetWriteDeadline(now.Add(orDefault(l.WriteTimeout, defaultWriteTimeout))); err != nil &&
+		!errors.Is(err, http.ErrNotSupported) {
+		return errors.Join(ErrClient, err)
+	}
+	if !l.begun {
+		l.begun = true
+		h := l.Writer.Header()
+		h.Set("Content-Type", LineMediaType)
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Accel-Buffering", "no") // proxies must not buffer a live stream
+		l.Writer.WriteHeader(http.StatusOK)
+	}
+	if len(text) > 0 {
+		if _, err := l.Writer.Write(text); err != nil {
+			return errors.Join(ErrClient, err)
+		}
+	}
+	if err := control.Flush(); err != nil {
+		return errors.Join(ErrClient, err)
+	}
+	l.last = now
+	return nil
+}
+
+func orDefault(value, standard time.Duration) time.Duration {
+	if value == 0 {
+		return standard
+	}
+	return value
+}
