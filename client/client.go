@@ -14,6 +14,7 @@ type Client struct {
 	Novels     Novels
 	Posts      Posts
 	Deliveries Deliveries
+	Changes    Changes
 }
 
 // sender sends requests with the API key of an integration.
@@ -52,7 +53,7 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	for _, option := range options {
 		option(s)
 	}
-	return &Client{Novels: Novels{s}, Posts: Posts{s}, Deliveries: Deliveries{s}}, nil
+	return &Client{Novels: Novels{s}, Posts: Posts{s}, Deliveries: Deliveries{s}, Changes: Changes{s}}, nil
 }
 
 // visible reports whether text consists of 1 to 255 visible ASCII characters.

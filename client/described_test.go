@@ -125,6 +125,9 @@ var calls = map[string]call{
 			UUID: "u", Username: "n", Novel: "A", Content: "c", ChapterNumber: "0", ParentKey: "evt-1",
 		})
 	},
+	"/api/integrations/changes": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Changes.Page(ctx, "NzQ1LzI", "novel.rejected", "comment.hidden")
+	},
 	"/api/integrations/deliveries/{idempotencyKey}": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Deliveries.Get(ctx, client.OperationPosts, "evt/1?#%")
 	},

@@ -194,8 +194,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 			defer cancel()
 		}
 	}
-	if !in.Enabled {
-		return nil, problem.CapabilityDisabled("This integration is disabled.")
+	if err := enabled(in.Integration); err != nil {
+		return nil, err
 	}
 	if rt.allowed != nil && !rt.allowed(in.Integration) {
 		return nil, problem.CapabilityDisabled(rt.missing)
@@ -225,6 +225,51 @@ func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		return nil, nil, err
 	}
 	return p, func() { a.guard.turns.Return(p.IntegrationID) }, nil
+}
+
+// AdmitPartner is Admit for requests that need no capability. A stream does not count as a query once it is admitted.
+func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (
+	integration uuid.UUID, leave func(), err error,
+) {
+	p, leave, err := a.Admit(ctx, w, r)
+	if err != nil {
+		return uuid.Nil, nil, err
+	}
+	id := p.IntegrationID
+	err = enabled(p)
+	if stream {
+		leave()
+		if err == nil {
+			if err = a.guard.streams.Take(ctx, id); err != nil {
+				err = problem.QueriesLimited(retryShare).WithCause(err)
+			}
+			leave = func() { a.guard.streams.Return(id) }
+		}
+	} else if err != nil {
+		leave()
+	}
+	if err != nil {
+		a.Hold(ctx, id, err)
+		return uuid.Nil, nil, err
+	}
+	return id, leave, nil
+}
+
+// StillAdmitted checks the key of a request again.
+func (a *API) StillAdmitted(ctx context.Context, r *http.Request) error {
+	p, err := a.authenticate(ctx, r)
+	if err != nil {
+		return err
+	}
+	return enabled(p)
+}
+
+// enabled refuses a disabled integration.
+func enabled(p *access.Integration) error {
+	if !p.Enabled {
+		return problem.CapabilityDisabled("This integration is disabled.")
+	}
+	return nil
 }
 
 // authenticate returns the integration whose API key is in the request.

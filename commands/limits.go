@@ -23,17 +23,22 @@ const (
 	queryWindow       = 10 * time.Second
 	concurrentQueries = 8  // concurrent
 	waitingQueries    = 64 // for their turn
+	concurrentStreams = 4  // answers that take as long as the client likes
 )
 
 // guard limits the queries of each integration, so that one does not slow the others. Create it with newGuard.
 type guard struct {
 	now     func() time.Time
 	turns   *ratelimit.Shares // of queries
+	streams *ratelimit.Shares
 	queries httpkit.Rates
 }
 
 func newGuard(now func() time.Time) *guard {
-	return &guard{now: now, turns: ratelimit.NewShares(concurrentQueries, waitingQueries)}
+	return &guard{
+		now: now, turns: ratelimit.NewShares(concurrentQueries, waitingQueries),
+		streams: ratelimit.NewShares(concurrentStreams, 0),
+	}
 }
 
 // tokens returns the token bucket of an integration's queries.

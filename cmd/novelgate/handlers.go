@@ -20,6 +20,7 @@ import (
 	"novelgate/internal/problem"
 	"novelgate/projections"
 	"novelgate/readapi"
+	"novelgate/readapi/changes"
 	"novelgate/readapi/history"
 	"novelgate/readapi/pages"
 )
@@ -28,13 +29,16 @@ import (
 func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers) *httpkit.Kit {
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers, Staff: staff,
-		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
+		Problems: []func(error) *problem.Error{
+			commands.Problem, admin.Problem, readapi.Problem, history.Problem,
+			changes.Problem,
+		},
 	}
 }
 
 // publicHandler serves partners, staff, auditors and readers.
 func (s *service) publicHandler(
-	site pages.Site, kit *httpkit.Kit, streams *httpkit.Readers, requests *httpkit.Metrics,
+	site pages.Site, kit *httpkit.Kit, streams, partnerStreams *httpkit.Readers, requests *httpkit.Metrics,
 	outcomes *prometheus.CounterVec,
 ) http.Handler {
 	pools := s.db.pools
@@ -55,6 +59,10 @@ func (s *service) publicHandler(
 		&history.API{
 			Kit: kit, DB: pools.History, Wake: s.wake, Authenticate: s.authenticateAuditor, Draining: s.draining.Load,
 			Streams: streams,
+		},
+		&changes.API{
+			Kit: kit, Feed: &changes.Feed{DB: pools.Read}, Partners: s.partners, Draining: s.draining.Load,
+			Streams: partnerStreams,
 		},
 		s.health(),
 		&readapi.API{Kit: kit, Reader: reader, Addresses: addresses},

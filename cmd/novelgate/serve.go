@@ -27,6 +27,7 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
@@ -203,7 +204,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
 	s.background = append(s.background, s.db.watch, s.notify,
-		s.forgetKeys, s.saveUsage)
+		s.forgetKeys, s.saveUsage, s.announce)
 	if !c.PauseProjections {
 		s.tail = eventlog.NewTail(pools.General.Config().ConnConfig, 0)
 		if s.runner, err = projections.NewRunner(projections.Config{
@@ -236,11 +237,13 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	readers := httpkit.NewReaders("public", c.Readers, 0, c.RequestTimeout)
 	staff := httpkit.NewReaders("staff", staffRequests, staffAnswers, c.RequestTimeout)
 	streams := httpkit.NewReaders("streams", auditorStreams, 0, c.RequestTimeout)
+	partnerStreams := httpkit.NewReaders("partnerStreams", partnerStreams, 0, c.RequestTimeout)
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	kit := s.newKit(c.RequestTimeout, readers, staff)
-	s.public = newServer(s.publicHandler(c.Site.site(), kit, streams, requests, outcomes), s.logger, publicWriteTimeout)
+	s.public = newServer(s.publicHandler(c.Site.site(), kit, streams, partnerStreams, requests, outcomes), s.logger, publicWriteTimeout)
 	s.connections = httpkit.NewConnections(c.Connections)
-	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, s.connections)
+	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, partnerStreams,
+		s.connections)
 	s.ops = newServer(s.opsHandler(registry), s.logger, opsWriteTimeout)
 	return nil
 }
@@ -255,11 +258,12 @@ func (s *service) workOnImports(retention time.Duration) {
 }
 
 // Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
-// streams of the history. Each may use half a megabyte.
+// streams of the history and of change feeds. Each may use half a megabyte.
 const (
 	staffRequests  = 64
 	staffAnswers   = 4
 	auditorStreams = 100
+	partnerStreams = 100
 )
 
 // publicURL returns the prefix of the URLs in responses.
@@ -316,6 +320,12 @@ func (s *service) notify(ctx context.Context) { s.wake.Notify(ctx, s.db.pools.Ge
 func (s *service) forgetKeys(ctx context.Context) {
 	database.Listen(ctx, s.db.pools.General.Config().ConnConfig, s.logger,
 		map[string]func(string){access.Channel: func(string) { s.keys.Forget() }})
+}
+
+// announce tells integrations of completed imports and of keys that expire soon.
+func (s *service) announce(ctx context.Context) {
+	announcer := staff.Staff{Pool: s.db.pools.General, Actor: staff.ServiceActor, Now: s.now}
+	announcer.Announce(ctx, s.logger)
 }
 
 // usageInterval is how often the last use of keys is saved.

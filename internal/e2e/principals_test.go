@@ -72,6 +72,8 @@ var routeClasses = map[string]struct {
 	"GET /api/integrations/imports/{importId}/failed":    {forPartners, nil},
 	"PUT /api/integrations/imports/{importId}/lines":     {forPartners, func(*desk) Fields { return Fields{} }},
 
+	"GET /api/integrations/changes": {forPartners, nil},
+
 	"GET /api/integrations/me":                          {forPartners, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {forPartners, nil},
 	"POST /api/integrations/deliveries/reconcile": {forPartners, func(d *desk) Fields {

@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -38,6 +39,13 @@ type Cursor struct {
 // digest tells an event from every other one, whatever is erased of it. It is zero in cursors of before there were
 // digests.
 type digest [8]byte
+
+// ScanBytes reads a digest from a row.
+func (d *digest) ScanBytes(from []byte) error {
+	*d = digest{}
+	copy(d[:], from)
+	return nil
+}
 
 // digestSQL is the digest of an event e. An append has a batch id of its own, and a command that is repeated another
 // recorded_at.
@@ -114,6 +122,25 @@ func ParseCursor(text string) (Cursor, error) {
 		return Cursor{}, ErrCursor
 	}
 	return c, nil
+}
+
+// CursorSQL is the columns that Fields scans, of an event e.
+var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, coalesce(` +
+	countSQL("e.transaction_id", "e.position") + `, 0)`
+
+// Fields are the destinations of a row with CursorSQL, which makes this the cursor behind the event.
+func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.digest, &c.count} }
+
+// Event tells the event that the cursor is behind from every other one, in any log: 16 hexadecimal digits.
+func (c Cursor) Event() string { return hex.EncodeToString(c.digest[:]) }
+
+// QueueCheck adds to a batch that it fails with ErrElsewhere unless the log has given the cursor, and has kept all that
+// was in front of it.
+func (c Cursor) QueueCheck(batch *pgx.Batch) {
+	batch.Queue(checkCountSQL, c.TransactionID, c.Ordinal).QueryRow(func(row pgx.Row) error {
+		_, err := c.check(Horizon{}, row)
+		return err
+	})
 }
 
 // Cursor is the place behind the event.

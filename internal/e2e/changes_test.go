@@ -1,0 +1,133 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/client"
+	"novelgate/internal/testdb"
+)
+
+// feed reads a partner's change feed to its end, by the client.
+func (p *Partner) feed(t testing.TB) (changes []client.Change) {
+	t.Helper()
+	c := p.Client(t, p.Service.URL)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for cursor := ""; ; {
+		page, err := c.Changes.Page(ctx, cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, page.Changes...)
+		if page.NextCursor == nil {
+			return changes
+		}
+		cursor = *page.NextCursor
+	}
+}
+
+// awaitChanges waits until a partner has been told of changes of these types, in any order.
+func (p *Partner) awaitChanges(t testing.TB, types ...string) (changes []client.Change) {
+	t.Helper()
+	slices.Sort(types)
+	var told []string
+	testdb.Eventually(t, strings.Join(types, ", ")+" are in the feed", func() bool {
+		told, changes = nil, p.feed(t)
+		for _, c := range changes {
+			told = append(told, c.Type)
+		}
+		slices.Sort(told)
+		return slices.Equal(told, types)
+	})
+	return changes
+}
+
+func TestPartnersAreTold(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	ada, p, other := s.NewStaff(t), s.NewImporter(t), s.NewImporter(t)
+	title := Unique("Told")
+	novel := p.Upsert(t, "n", Fields{"novel": title}).WantNovel(t, 201)
+	post := p.Import(t, "c", Comment(title)).WantPost(t, 201)
+	other.Import(t, "c", Comment(title)).WantPost(t, 201)
+	ada.Post(t, "/api/admin/posts/"+post.PostID+"/hide", Key(), Fields{"reason": "insult"}).WantJSON(t, 200, &struct{}{})
+	ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/reject", Key(), Fields{"reason": "no"}).WantJSON(t, 200, &struct{}{})
+	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/somebody"
+	ada.Post(t, author+"/block", Key(), Fields{"reason": "spam"}).WantJSON(t, 200, &struct{}{})
+	i := p.OpenImport(t)
+	i.Put(t, NovelLine(t, "line", Fields{"novel": Unique("Line")}))
+	i.Finish(t)
+	s.IssueKey(t, p.IntegrationID, "--expires-in", "24h")
+
+	p.awaitChanges(t, "thread.opened", "comment.hidden", "novel.rejected", "author.blocked", "import.completed",
+		"key.expiring")
+	if told := other.feed(t); len(told) != 0 {
+		t.Errorf("the other partner is told %+v", told)
+	}
+
+	page := s.Send(t, Request{
+		Method: http.MethodGet, Path: "/api/integrations/changes?types=novel.rejected,key.expiring&limit=1", Bearer: p.APIKey,
+	})
+	if page.Status != http.StatusOK || !strings.Contains(page.Header.Get("RateLimit"), `"queries";`) ||
+		!strings.Contains(string(page.Body), `"reason":"no"`) || strings.Contains(string(page.Body), `"nextCursor":null`) {
+		t.Errorf("%d %v\n%s", page.Status, page.Header, page.Body)
+	}
+	s.Send(t, Request{Method: http.MethodGet, Path: "/api/integrations/changes?cursor=nonsense", Bearer: p.APIKey}).
+		WantInvalid(t, "cursor")
+}
+
+// TestLiveFeed: a stream tells at once, ends when the key is revoked, and an integration has few of them.
+func TestLiveFeed(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	ada, p := s.NewStaff(t), s.NewPartner(t)
+	novel := p.Upsert(t, "n", Fields{"novel": Unique("Live")}).WantNovel(t, 201)
+	open := func() *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			s.URL+"/api/integrations/changes?follow=true&cursor=now", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+p.APIKey)
+		r.Header.Set("Accept", "application/x-ndjson")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = response.Body.Close() })
+		return response
+	}
+	streams := make([]*http.Response, 4)
+	for i := range streams {
+		if streams[i] = open(); streams[i].StatusCode != http.StatusOK {
+			t.Fatalf("stream %d: status %d", i, streams[i].StatusCode)
+		}
+	}
+	if fifth := open(); fifth.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("a fifth stream: status %d", fifth.StatusCode)
+	}
+	ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/reject", Key(), Fields{"reason": "no"}).WantJSON(t, 200, &struct{}{})
+	for i, stream := range streams {
+		lines := bufio.NewScanner(stream.Body)
+		if !lines.Scan() || !strings.Contains(lines.Text(), `"novel.rejected"`) {
+			t.Errorf("stream %d: %q, %v", i, lines.Text(), lines.Err())
+		}
+	}
+	s.RevokeKey(t, p.KeyID)
+	for i, stream := range streams {
+		for lines := bufio.NewScanner(stream.Body); ; {
+			if !lines.Scan() {
+				if lines.Err() == nil {
+					t.Errorf("stream %d looks complete", i)
+				}
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,406 @@
+package changes_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+	"novelgate/readapi/changes"
+	"novelgate/readapi/history"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+// acme and other are two partners.
+var acme, other = uuid.MustParse("01000000-0000-7000-8000-000000000001"), uuid.MustParse("02000000-0000-7000-8000-000000000002")
+
+// partners admits requests whose key is the identifier of an integration.
+type partners struct{}
+
+func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.Request, _ bool) (
+	uuid.UUID, func(), error,
+) {
+	key, err := httpkit.Bearer(r.Header, "API key")
+	return uuid.MustParse(key), func() {}, err
+}
+
+func (partners) StillAdmitted(context.Context, *http.Request) error { return nil }
+
+// desk is the feed on a database of its own, over HTTP.
+type desk struct {
+	url   string
+	pool  *pgxpool.Pool
+	staff *staff.Staff
+	wake  *eventlog.Wake
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	d := &desk{
+		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:ada", Now: time.Now}, wake: eventlog.NewWake(),
+	}
+	for name, id := range map[string]uuid.UUID{"acme": acme, "other": other} {
+		d.append(t, events.Recorded{
+			StreamType: events.IntegrationStream, StreamID: id, StreamVersion: 1, ID: name, Source: "staff",
+			Event: events.IntegrationRegistered{Name: name, RegisteredAt: time.Unix(0, 0)},
+		})
+	}
+	runner, err := projections.NewRunner(projections.Config{
+		Pool: pool, Wake: d.wake, Logger: slog.New(slog.DiscardHandler),
+		Projections: []projections.Projection{projections.Changes{}, projections.Posts{}, projections.Authors{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = runner.Run(ctx) })
+	t.Cleanup(func() { stop(); ended.Wait() })
+
+	router := mux.NewRouter()
+	(&changes.API{
+		Kit: &httpkit.Kit{
+			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 20 * time.Second,
+			Problems: []func(error) *problem.Error{changes.Problem},
+		},
+		Feed: &changes.Feed{DB: pool}, Partners: partners{}, Draining: func() bool { return false },
+	}).Register(router)
+	server := httptest.NewServer(httpkit.WithRequestID(router))
+	t.Cleanup(server.Close)
+	d.url = server.URL
+	return d
+}
+
+// append appends events of partners, and staff's.
+func (d *desk) append(t testing.TB, recorded ...events.Recorded) {
+	t.Helper()
+	if err := projections.Append(context.Background(), d.pool, recorded...); err != nil {
+		t.Fatal(err)
+	}
+	d.wake.Signal()
+}
+
+func (d *desk) caughtUp(t testing.TB) {
+	t.Helper()
+	testdb.Eventually(t, "changes catches up", func() bool {
+		d.wake.Signal()
+		var yes bool
+		err := d.pool.QueryRow(context.Background(), `SELECT (transaction_id, position) = (
+			SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1) FROM projections WHERE name = 'changes'`).Scan(&yes)
+		return err == nil && yes
+	})
+}
+
+type change struct {
+	ID, Type, Cursor string
+	OccurredAt       time.Time
+	Data             jsontext.Value
+}
+
+type page struct {
+	Items      []change
+	Cursor     string
+	NextCursor *string
+	Errors     []struct{ Field, Message string }
+}
+
+// get reads a page of a partner.
+func (d *desk) get(t testing.TB, of uuid.UUID, query string) (status int, p page) {
+	t.Helper()
+	response := d.open(t, of, query, "application/json")
+	defer response.Body.Close() //nolint:errcheck // it was read
+	if err := json.UnmarshalRead(response.Body, &p, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, p
+}
+
+func (d *desk) open(t testing.TB, of uuid.UUID, query, accept string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/api/integrations/changes?"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+of.String())
+	r.Header.Set("Accept", accept)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+// told is the types and data of all changes of a partner, read in pages of two.
+func (d *desk) told(t testing.TB, of uuid.UUID, query string) (told []string) {
+	t.Helper()
+	for cursor := ""; ; {
+		status, p := d.get(t, of, query+"&limit=2&cursor="+cursor)
+		if status != http.StatusOK {
+			t.Fatalf("status %d: %+v", status, p)
+		}
+		for _, c := range p.Items {
+			told = append(told, c.Type+" "+string(c.Data))
+		}
+		if p.NextCursor == nil {
+			return told
+		}
+		cursor = *p.NextCursor
+	}
+}
+
+func novelOf(integration uuid.UUID, title string) events.Recorded {
+	return events.Recorded{
+		StreamType: events.NovelStream, StreamID: events.NovelID(title), StreamVersion: 1, ID: "novel " + title,
+		Source: events.NovelsSource(integration), Event: events.NovelCreated{
+			Title: title, Slug: title, Author: "Unknown", OwnerID: &integration, State: "pending",
+		},
+	}
+}
+
+func commentOf(integration uuid.UUID, key, title, author string) events.Recorded {
+	novel := events.NovelID(title)
+	return events.Recorded{
+		StreamType: events.PostStream, StreamID: events.PostID(integration, key), StreamVersion: 1, ID: key,
+		Source: events.PostsSource(integration),
+		Event: events.PostImported{
+			IntegrationID: integration, NovelID: novel, ThreadID: events.ThreadID(novel), WrittenAt: time.Unix(0, 0),
+			Comment: &events.Comment{ExternalUUID: author, Username: "Secret name", Content: "Secret text"},
+		},
+	}
+}
+
+// TestWhatPartnersAreTold: each its own affairs, in log order, and nothing of readers.
+func TestWhatPartnersAreTold(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ctx, genji := t.Context(), events.NovelID("genji")
+	thread, post := events.ThreadID(genji), events.PostID(acme, "evt-1")
+	d.append(t, novelOf(acme, "genji"), commentOf(acme, "evt-1", "genji", "member-1"),
+		commentOf(other, "evt-1", "genji", "member-2"), events.Recorded{
+			StreamType: events.ThreadStream, StreamID: thread, StreamVersion: 1, ID: "t",
+			Source: events.PostThreadSource(other), Event: events.ThreadOpened{NovelID: genji},
+		})
+	member := staff.AuthorName{IntegrationID: acme, ExternalUUID: "member-1"}
+	for _, err := range []error{
+		second(d.staff.RejectByID(ctx, genji, "late")),
+		second(d.staff.ApproveByID(ctx, genji, "fine")),
+		second(d.staff.HidePost(ctx, post, "insult")),
+		second(d.staff.HidePost(ctx, events.PostID(other, "evt-1"), "spam")),
+		second(d.staff.RestorePost(ctx, post, "misread")),
+		second(d.staff.BlockAuthor(ctx, member, "spammer")),
+		second(d.staff.PublishByID(ctx, genji, "")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.caughtUp(t)
+	novel := fmt.Sprintf(`"novelId":"%s","novel":"genji","slug":"genji"`, genji)
+	comment := fmt.Sprintf(`"idempotencyKey":"evt-1","postId":"%s","threadId":"%s",%s`, post, thread, novel)
+	author := fmt.Sprintf(`"authorId":"%s"`, events.AuthorID(acme, "member-1"))
+	want := []string{
+		"thread.opened {" + novel + `,"threadId":"` + thread.String() + `"}`,
+		"novel.rejected {" + novel + `,"reason":"late"}`,
+		"novel.approved {" + novel + `,"reason":"fine"}`,
+		"comment.hidden {" + comment + `,"reason":"insult"}`,
+		"comment.restored {" + comment + `,"reason":"misread"}`,
+		"author.blocked {" + author + `,"uuid":"member-1","reason":"spammer"}`,
+		"novel.published {" + novel + `,"reason":""}`,
+	}
+	if diff := cmp.Diff(want, d.told(t, acme, "")); diff != "" {
+		t.Errorf("(-want +told)\n%s", diff)
+	}
+	if diff := cmp.Diff(want[1:3], d.told(t, acme, "types=novel.approved,novel.rejected")); diff != "" {
+		t.Errorf("filtered (-want +told)\n%s", diff)
+	}
+	if told := d.told(t, other, ""); len(told) != 1 || !strings.Contains(told[0], "spam") {
+		t.Errorf("the other partner is told %q", told)
+	}
+
+	// Erasure: nothing personal is left, in what was told before, too.
+	if _, err := d.staff.EraseAuthor(ctx, member, "asked for it"); err != nil {
+		t.Fatal(err)
+	}
+	d.caughtUp(t)
+	want[5] = "author.blocked {" + author + `,"uuid":null,"reason":"spammer"}`
+	want = append(want, "author.erased {"+author+`,"uuid":null,"reason":"asked for it"}`)
+	if diff := cmp.Diff(want, d.told(t, acme, "")); diff != "" {
+		t.Errorf("after the erasure (-want +told)\n%s", diff)
+	}
+	if held := testdb.Holding(t, d.pool.Config().ConnString(), "member-1"); len(held) > 0 {
+		t.Errorf("member-1 is still in %v", held)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestParameters(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for query, field := range map[string]string{
+		"types=novel.gone": "types", "types=": "types", "limit=0": "limit", "limit=1001": "limit", "cursor=x": "cursor",
+		"follow=true": "follow", "type=x": "type",
+	} {
+		if status, p := d.get(t, acme, query); status != http.StatusBadRequest || p.Errors[0].Field != field {
+			t.Errorf("%s: %d %+v", query, status, p)
+		}
+	}
+	if status, p := d.get(t, acme, ""); status != http.StatusOK || len(p.Items) != 0 || p.Cursor != "" || p.NextCursor != nil {
+		t.Errorf("nothing yet: %d %+v", status, p)
+	}
+}
+
+// TestNothingIsMissedOrRepeated follows the feed on connections that break off, while writers append in transactions
+// that end in another order than they began in.
+func TestNothingIsMissedOrRepeated(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	const writers, transactions = 4, 30
+	for writer := range writers {
+		d.append(t, novelOf([]uuid.UUID{acme, other}[writer%2], fmt.Sprint("novel ", writer)))
+	}
+	_, begin := d.get(t, acme, "cursor=now")
+	var writing sync.WaitGroup
+	for writer := range writers {
+		writing.Go(func() {
+			id := events.NovelID(fmt.Sprint("novel ", writer))
+			for n := range transactions {
+				var batch pgx.Batch
+				if err := eventlog.Queue(&batch, []events.Recorded{{
+					StreamType: events.NovelStream, StreamID: id, StreamVersion: 2 + n, ID: fmt.Sprint(writer, "/", n),
+					Source: "staff/novels", Event: events.NovelApproved{Reason: fmt.Sprint(writer, "/", n)},
+				}}); err != nil {
+					t.Error(err)
+				}
+				err := pgx.BeginFunc(context.Background(), d.pool, func(tx pgx.Tx) error {
+					err := tx.SendBatch(context.Background(), &batch).Close()
+					time.Sleep(rand.N(4 * time.Millisecond))
+					return err
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				d.wake.Signal()
+			}
+		})
+	}
+	const total = writers / 2 * transactions
+	var got []string
+	cursor := begin.Cursor
+	for len(got) < total {
+		response := d.open(t, acme, "follow=true&cursor="+cursor, httpkit.LineMediaType)
+		lines := bufio.NewScanner(response.Body)
+		for left := rand.IntN(20); left >= 0 && len(got) < total && lines.Scan(); left-- {
+			var c change
+			if len(lines.Bytes()) == 0 {
+				continue
+			}
+			if err := json.Unmarshal(lines.Bytes(), &c, json.MatchCaseInsensitiveNames(true)); err != nil {
+				t.Fatal(err)
+			}
+			got, cursor = append(got, c.ID), c.Cursor
+		}
+		response.Body.Close() //nolint:errcheck // cut off
+	}
+	writing.Wait()
+	d.caughtUp(t)
+	var want []string
+	response := d.open(t, acme, "cursor="+begin.Cursor, httpkit.LineMediaType)
+	text, err := io.ReadAll(response.Body)
+	response.Body.Close() //nolint:errcheck // read
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var c change
+		if err := json.Unmarshal([]byte(line), &c, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, c.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) != total {
+		t.Errorf("%d changes (-stream +followed)\n%s", len(want), diff)
+	}
+}
+
+// TestALogThatIsSetBack: a cursor behind a lost event, or in front of which one was lost, is refused. A row of the table
+// whose event was lost is never shown as the event that has its position now.
+func TestALogThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	approved := func(version int, reason string) events.Recorded {
+		return events.Recorded{
+			StreamType: events.NovelStream, StreamID: events.NovelID("n"), StreamVersion: version, ID: reason, Source: "staff",
+			Event: events.NovelApproved{Reason: reason},
+		}
+	}
+	d.append(t, novelOf(acme, "n"))
+	d.append(t, approved(2, "kept"))
+	d.append(t, approved(3, "lost"))
+	d.caughtUp(t)
+	_, p := d.get(t, acme, "")
+	kept, lost := p.Items[0].Cursor, p.Items[1].Cursor
+	testdb.Lose(t, d.pool, `event_id = 'lost'`)
+	d.append(t, approved(3, "new"))
+
+	if status, p := d.get(t, acme, "cursor="+lost); status != http.StatusBadRequest || p.Errors[0].Field != "cursor" {
+		t.Errorf("behind the lost change: %d %+v", status, p)
+	}
+	testdb.Eventually(t, "the projection has noticed", func() bool {
+		d.wake.Signal()
+		var state string
+		err := d.pool.QueryRow(t.Context(), `SELECT state FROM projections WHERE name = 'changes'`).Scan(&state)
+		return err == nil && state == projections.Diverged
+	})
+	if status, _ := d.get(t, acme, "cursor="+kept); status != http.StatusServiceUnavailable {
+		t.Errorf("until the table is rebuilt: %d", status)
+	}
+	if _, err := rebuild.Run(t.Context(), rebuild.Config{
+		Pool: d.pool, Projection: projections.Changes{}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, p := d.get(t, acme, "cursor="+kept); len(p.Items) != 1 || !strings.Contains(string(p.Items[0].Data), "new") {
+		t.Errorf("behind what was kept: %+v", p)
+	}
+	feed := &changes.Feed{DB: d.pool}
+	after, err := history.ParseCursor(lost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := feed.Page(t.Context(), changes.Query{Integration: acme, After: after, Limit: 9}); !errors.Is(err, history.ErrElsewhere) {
+		t.Errorf("%v, want ErrElsewhere", err)
+	}
+}

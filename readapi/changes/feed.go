@@ -1,0 +1,214 @@
+// Package changes tells partners what happens to their own novels, comments, authors, imports and keys: the change
+// feed, GET /api/integrations/changes, a page at a time or live. docs/partners.md and docs/openapi.yaml describe it.
+//
+// The projection changes says which events concern which partner, in the order of the log. What they say is read from
+// the log, so the feed shows nothing of an author who was erased. Cursors are those of package history: a reader that
+// goes on from its last one misses nothing and gets nothing twice, and one from before the log was set back is refused.
+package changes
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/events"
+	"novelgate/internal/database"
+	"novelgate/readapi/history"
+)
+
+// ErrBehind refuses to read while the table holds events that the log has lost, until it is rebuilt.
+var ErrBehind = errors.New("the projection changes is not of this log")
+
+// Change is a change as partners see it: an item of the feed, and the body of a webhook.
+type Change struct {
+	// ID names the change for ever, in every answer and delivery.
+	ID         string         `json:"id"`
+	Type       string         `json:"type"`
+	OccurredAt time.Time      `json:"occurredAt"`
+	Cursor     string         `json:"cursor"` // the place behind it in the feed
+	Data       any            `json:"data"`
+	Place      history.Cursor `json:"-"`
+}
+
+// Page is a part of a feed.
+type Page struct {
+	Changes []Change
+	Next    history.Cursor // where reading goes on
+	More    bool
+}
+
+// Feed reads changes from the database.
+type Feed struct{ DB database.DB }
+
+// Query says which changes a page has.
+type Query struct {
+	Integration uuid.UUID
+	After       history.Cursor
+	Types       []string // nil: all
+	Limit       int
+}
+
+var (
+	//go:embed feed.sql
+	feedTemplate string
+	feedSQL      = strings.Replace(feedTemplate, "/* cursor */", history.CursorSQL, 1)
+)
+
+const soundSQL = `SELECT coalesce((SELECT p.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
+    WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at)
+FROM projections AS p WHERE p.name = 'changes'), true)`
+
+// pageBytes is from which size on a page takes no further change.
+const pageBytes = 512 << 10
+
+// Page reads a page in one round trip. It fails with history.ErrElsewhere when the cursor is of another log, or of this
+// one before it was set back, and with ErrBehind.
+func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
+	page := Page{Changes: []Change{}, Next: q.After}
+	var batch pgx.Batch
+	q.After.QueueCheck(&batch)
+	batch.Queue(soundSQL).QueryRow(func(row pgx.Row) error {
+		var sound bool
+		if err := row.Scan(&sound); err != nil || sound {
+			return err
+		}
+		return ErrBehind
+	})
+	batch.Queue(feedSQL, q.Integration, q.After.TransactionID, q.After.Ordinal, q.Types, q.Limit+1).Query(
+		func(rows pgx.Rows) error {
+			defer rows.Close()
+			for size := 0; rows.Next(); {
+				if page.More = len(page.Changes) == q.Limit || size >= pageBytes; page.More {
+					break
+				}
+				c, n, err := scan(rows)
+				if err != nil {
+					return err
+				}
+				page.Changes, page.Next = append(page.Changes, c), c.Place
+				size += n
+			}
+			rows.Close()
+			return rows.Err()
+		})
+	if err := f.DB.SendBatch(ctx, &batch).Close(); err != nil {
+		return Page{}, fmt.Errorf("read changes: %w", err)
+	}
+	return page, nil
+}
+
+// Now is the cursor behind everything that has happened so far.
+func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
+	reader, err := history.NewReader(ctx, f.DB, history.Filter{})
+	if err != nil {
+		return history.Cursor{}, err
+	}
+	horizon, err := reader.Horizon(ctx)
+	return horizon.Cursor(), err
+}
+
+// row is what feed.sql returns of a change.
+type row struct {
+	stream      uuid.UUID
+	key, thread *string // of a comment
+	novelID     *uuid.UUID
+	slug, title *string
+}
+
+func scan(rows pgx.Rows) (c Change, size int, err error) {
+	var r row
+	var stored events.Stored
+	if err := rows.Scan(append([]any{
+		&c.Type, &c.OccurredAt, &r.stream, &stored.Type, &stored.Data, &stored.Personal, &r.key, &r.thread, &r.novelID,
+		&r.slug, &r.title,
+	}, c.Place.Fields()...)...); err != nil {
+		return c, 0, fmt.Errorf("read change: %w", err)
+	}
+	event, err := events.Decode(stored)
+	if err != nil {
+		return c, 0, fmt.Errorf("read change %s: %w", c.Place.Position, err)
+	}
+	c.ID, c.Cursor, c.OccurredAt = "msg_"+c.Place.Event(), c.Place.String(), c.OccurredAt.UTC()
+	c.Data = r.data(event)
+	return c, len(stored.Data), nil
+}
+
+// novelData is about a novel of the partner.
+type novelData struct {
+	NovelID *uuid.UUID `json:"novelId"`
+	Novel   *string    `json:"novel"` // the title
+	Slug    *string    `json:"slug"`
+	Reason  *string    `json:"reason,omitzero"`
+}
+
+// threadData is about the first comment on a novel of the partner.
+type threadData struct {
+	novelData
+	ThreadID uuid.UUID `json:"threadId"`
+}
+
+// commentData is about a comment of the partner.
+type commentData struct {
+	IdempotencyKey *string   `json:"idempotencyKey"`
+	PostID         uuid.UUID `json:"postId"`
+	ThreadID       *string   `json:"threadId"`
+	novelData
+}
+
+// authorData is about an author of the partner.
+type authorData struct {
+	AuthorID uuid.UUID `json:"authorId"`
+	UUID     *string   `json:"uuid"` // the partner's identifier of the author; nil after erasure
+	Reason   string    `json:"reason"`
+}
+
+// data returns what a change says: nothing that was erased, nothing of other partners.
+func (r *row) data(event events.Event) any {
+	novel := novelData{NovelID: r.novelID, Novel: r.title, Slug: r.slug}
+	because := func(reason string) novelData {
+		novel.Reason = &reason
+		return novel
+	}
+	comment := func(reason string) commentData {
+		return commentData{r.key, r.stream, r.thread, because(reason)}
+	}
+	author := func(about events.AuthorRef, reason string) authorData {
+		d := authorData{AuthorID: r.stream, Reason: reason}
+		if about.Author != nil {
+			d.UUID = &about.Author.ExternalUUID
+		}
+		return d
+	}
+	switch e := event.(type) {
+	case events.NovelApproved:
+		return because(e.Reason)
+	case events.NovelRejected:
+		return because(e.Reason)
+	case events.NovelPublished:
+		return because(e.Reason)
+	case events.ThreadOpened:
+		return threadData{novel, r.stream}
+	case events.PostHidden:
+		return comment(e.Reason)
+	case events.PostRestored:
+		return comment(e.Reason)
+	case events.AuthorBlocked:
+		return author(e.AuthorRef, e.Reason)
+	case events.AuthorUnblocked:
+		return author(e.AuthorRef, e.Reason)
+	case events.AuthorPostsHidden:
+		return author(e.AuthorRef, e.Reason)
+	case events.AuthorPostsRestored:
+		return author(e.AuthorRef, e.Reason)
+	case events.AuthorErased:
+		return author(events.AuthorRef{}, e.Reason)
+	default: // the event has nothing but what the partner may see
+		return e
+	}
+}
