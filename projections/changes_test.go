@@ -67,10 +67,13 @@ func changesLog(seed uint64, n int) []events.Recorded {
 			}
 		case 6:
 			add(events.AuthorStream, authorID, "staff/authors", []events.Event{
-				events.AuthorBlocked{AuthorRef: author}, events.AuthorUnblocked{AuthorRef: author},
-				events.AuthorPostsHidden{AuthorRef: author}, events.AuthorPostsRestored{AuthorRef: author},
+				events.AuthorBlocked{AuthorRef: author},
+				events.AuthorUnblocked{AuthorRef: author},
+				events.AuthorPostsHidden{AuthorRef: author},
+				events.AuthorPostsRestored{AuthorRef: author},
 				events.AuthorErased{IntegrationID: integration},
-				events.AuthorLinked{IntegrationID: integration}, events.AuthorUnlinked{AuthorRef: author},
+				events.AuthorLinked{IntegrationID: integration},
+				events.AuthorUnlinked{AuthorRef: author},
 			}[random.IntN(7)])
 		default:
 			add(events.IntegrationStream, integration, "staff/integrations", []events.Event{

@@ -240,7 +240,8 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	partnerStreams := httpkit.NewReaders("partnerStreams", partnerStreams, 0, c.RequestTimeout)
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	kit := s.newKit(c.RequestTimeout, readers, staff)
-	s.public = newServer(s.publicHandler(c.Site.site(), kit, streams, partnerStreams, requests, outcomes), s.logger, publicWriteTimeout)
+	s.public = newServer(s.publicHandler(c.Site.site(), kit, streams, partnerStreams, requests, outcomes), s.logger,
+		publicWriteTimeout)
 	s.connections = httpkit.NewConnections(c.Connections)
 	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, partnerStreams,
 		s.connections)

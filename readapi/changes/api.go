@@ -93,7 +93,7 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.Integration = integration
 	if lines {
-		return a.stream(w, r, q, limited, follow)
+		return a.stream(r.Context(), w, r, q, limited, follow) // which has more time than a page
 	}
 	page, err := a.page(ctx, q)
 	if err != nil {
@@ -184,11 +184,13 @@ const streamPoll = 400 * time.Millisecond
 var errEnd = errors.New("end of the stream")
 
 // stream sends one change per line, up to the newest one or, with follow, without end.
-func (a *API) stream(w http.ResponseWriter, r *http.Request, q Query, limited, follow bool) error {
+func (a *API) stream(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, limited, follow bool,
+) error {
 	left := q.Limit
 	out := &httpkit.Lines{
 		Writer: w, Request: r, Now: a.Now, Heartbeat: a.Heartbeat,
-		Allowed: func() error { return a.Partners.StillAdmitted(r.Context(), r) },
+		Allowed: func() error { return a.Partners.StillAdmitted(ctx, r) },
 	}
 	if follow {
 		out.Draining = a.Draining
@@ -219,12 +221,12 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, q Query, limited, f
 	err := out.Unlimited()
 	if err == nil {
 		// Not with the wake-up of the log, which comes with every comment.
-		if err = (&eventlog.Follow{Poll: streamPoll}).Each(r.Context(), step); errors.Is(err, errEnd) {
+		if err = (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step); errors.Is(err, errEnd) {
 			err = nil
 		}
 	}
 	return out.End(err, func(err error) {
-		a.Logger.WarnContext(r.Context(), "a stream of changes broke off", slog.String("requestId",
-			httpkit.RequestID(r.Context())), slog.Any("error", err))
+		a.Logger.WarnContext(ctx, "a stream of changes broke off", slog.String("requestId", httpkit.RequestID(ctx)),
+			slog.Any("error", err))
 	})
 }

@@ -39,7 +39,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
 // acme and other are two partners.
-var acme, other = uuid.MustParse("01000000-0000-7000-8000-000000000001"), uuid.MustParse("02000000-0000-7000-8000-000000000002")
+var acme, other = uuid.UUID{1, 6: 0x70, 8: 0x80}, uuid.UUID{2, 6: 0x70, 8: 0x80}
 
 // partners admits requests whose key is the identifier of an integration.
 type partners struct{}
@@ -277,7 +277,8 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %d %+v", query, status, p)
 		}
 	}
-	if status, p := d.get(t, acme, ""); status != http.StatusOK || len(p.Items) != 0 || p.Cursor != "" || p.NextCursor != nil {
+	if status, p := d.get(t, acme, ""); status != http.StatusOK || len(p.Items) != 0 || p.Cursor != "" ||
+		p.NextCursor != nil {
 		t.Errorf("nothing yet: %d %+v", status, p)
 	}
 }
@@ -355,8 +356,8 @@ func TestNothingIsMissedOrRepeated(t *testing.T) {
 	}
 }
 
-// TestALogThatIsSetBack: a cursor behind a lost event, or in front of which one was lost, is refused. A row of the table
-// whose event was lost is never shown as the event that has its position now.
+// TestALogThatIsSetBack: a cursor behind a lost event is refused. A row of the table whose event
+// was lost is never shown as the event that has its position now.
 func TestALogThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -400,7 +401,8 @@ func TestALogThatIsSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := feed.Page(t.Context(), changes.Query{Integration: acme, After: after, Limit: 9}); !errors.Is(err, history.ErrElsewhere) {
+	_, err = feed.Page(t.Context(), changes.Query{Integration: acme, After: after, Limit: 9})
+	if !errors.Is(err, history.ErrElsewhere) {
 		t.Errorf("%v, want ErrElsewhere", err)
 	}
 }
