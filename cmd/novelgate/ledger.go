@@ -163,12 +163,9 @@ func (f *LedgerFlags) validate() error {
 // seals and publishes.
 func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.General
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
 	})
-	if err != nil {
-		return fmt.Errorf("create sealer: %w", err)
-	}
 	file, memory := ledgerFiles(flags.Key, flags.Memory, dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
 		Origin: flags.Origin, KeyFile: file, Memory: memory,
@@ -202,12 +199,9 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 		targets = append(targets, ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL))
 	}
 	for _, target := range targets {
-		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+		publisher := ledger.NewPublisher(ledger.PublisherConfig{
 			Pool: pool, Origin: id.Origin, Target: target, Metrics: s.ledgerMetrics, Logger: s.logger,
 		})
-		if err != nil {
-			return fmt.Errorf("create publisher: %w", err)
-		}
 		s.background = append(s.background, publisher.Run)
 	}
 	return nil

@@ -87,12 +87,9 @@ func (l *live) seal(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { sealer.Run(ctx); close(ended) }()

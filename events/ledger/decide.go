@@ -20,15 +20,6 @@ type facts struct {
 	unsealed   bool          // the log has events behind it
 }
 
-// verdict is what a signer does.
-type verdict int
-
-const (
-	signTree   verdict = iota // sign the tree
-	upToDate                  // the tree is signed
-	waitSealed                // what was sealed once, and signed, is being sealed again after a crash
-)
-
 // mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or nothing is and it
 // knows all that was signed.
 func (f *facts) mayBind() error {
@@ -50,15 +41,15 @@ func (f *facts) mayBind() error {
 	return nil
 }
 
-// decide says what to do. extends fails with ErrForked unless the tree is an older one, not larger, grown on.
-// decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does not extend what
-// was signed, and with what else extends fails with.
-func (f *facts) decide(extends func(older tlog.Tree) error) (verdict, error) {
+// decide reports whether to sign the tree now. extends fails with ErrForked unless the tree is an older one, not larger,
+// grown on. decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does not extend
+// what was signed, and with what else extends fails with.
+func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err error) {
 	if err := f.mayBind(); err != nil {
-		return 0, err
+		return false, err
 	}
 	if !f.bound.Valid {
-		return 0, fmt.Errorf("%w: the database does not know of it; a restart of this replica tells it", ErrMemory)
+		return false, fmt.Errorf("%w: the database does not know of it; a restart of this replica tells it", ErrMemory)
 	}
 	// A checkpoint is in the memory before it is in the database.
 	if f.last != nil && (f.remembered == nil || f.remembered.N < f.last.N) {
@@ -66,7 +57,7 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (verdict, error) {
 		if f.remembered != nil {
 			known = fmt.Sprint(f.remembered.N, " entries")
 		}
-		return 0, fmt.Errorf("%w: it knows that %s were signed, and %d were: it is a copy, or was restored from one; "+
+		return false, fmt.Errorf("%w: it knows that %s were signed, and %d were: it is a copy, or was restored from one; "+
 			"use the original, or start a new origin", ErrMemory, known, f.last.N)
 	}
 	for _, older := range []*tlog.Tree{f.remembered, f.last} {
@@ -74,19 +65,17 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (verdict, error) {
 		case older == nil:
 		case older.N <= f.tree.N:
 			if err := extends(*older); err != nil {
-				return 0, err
+				return false, err
 			}
-		// The commit of a seal does not wait for the disk, that of an event does.
+		// What was sealed once, and signed, is being sealed again after a crash: the commit of a seal does not wait for the
+		// disk, that of an event does.
 		case f.unsealed:
-			return waitSealed, nil
+			return false, nil
 		default:
-			return 0, fmt.Errorf("%w: it has %d entries, and %d were signed", ErrForked, f.tree.N, older.N)
+			return false, fmt.Errorf("%w: it has %d entries, and %d were signed", ErrForked, f.tree.N, older.N)
 		}
 	}
-	if f.last != nil && f.last.N == f.tree.N {
-		return upToDate, nil
-	}
-	return signTree, nil
+	return f.last == nil || f.last.N != f.tree.N, nil
 }
 
 // refused reports whether signing will not mend by itself.

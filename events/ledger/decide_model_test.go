@@ -364,7 +364,7 @@ func (m *model) start(
 		}
 	}
 	tree := front(d.log, int(d.sealed))
-	sign, wait, err := f.Decide(func(older tlog.Tree) error {
+	sign, err := f.Decide(func(older tlog.Tree) error {
 		if !isFront(older.Hash[0], tree) {
 			return ledger.ErrForked
 		}
@@ -380,7 +380,7 @@ func (m *model) start(
 		run.refused++
 	case err != nil:
 		t.Error(err)
-	case wait:
+	case !sign && f.Unsealed && f.Remembered != nil && f.Remembered.N > f.Tree.N:
 		run.waited++
 	case sign:
 		run.signed++

@@ -29,14 +29,13 @@ func NewTree() *Tree { return &Tree{tree: &tree{Edge: NewEdge()}} }
 
 // Grow adds leaves as one seal does.
 func (t *Tree) Grow(leaves []tlog.Hash) ([]Piece, error) {
-	g := t.tree.grow()
 	for _, leaf := range leaves {
-		if err := g.add(leaf); err != nil {
+		if err := t.tree.add(leaf); err != nil {
 			return nil, err
 		}
 	}
 	var pieces []Piece
-	for _, p := range g.finish() {
+	for _, p := range t.tree.take() {
 		pieces = append(pieces, Piece{p.level, p.first, p.hashes})
 	}
 	return pieces, nil
@@ -97,11 +96,8 @@ func (f Facts) facts() *facts {
 // MayBind says whether the memory may sign for the origin.
 func (f Facts) MayBind() error { return f.facts().mayBind() }
 
-// Decide says whether to sign, and whether to wait.
-func (f Facts) Decide(extends func(older tlog.Tree) error) (sign, wait bool, err error) {
-	do, err := f.facts().decide(extends)
-	return err == nil && do == signTree, err == nil && do == waitSealed, err
-}
+// Decide says whether to sign.
+func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error) { return f.facts().decide(extends) }
 
 // SignAndDie signs as Sign does, as far as a process gets that is killed before the memory has the checkpoint, or
 // before the database has it. It fails if there is nothing to sign.

@@ -35,12 +35,9 @@ func sealUntilKilled(url string) {
 	if err != nil {
 		panic(err)
 	}
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Limit: 500, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		panic(err)
-	}
 	sealer.Run(context.Background())
 }
 

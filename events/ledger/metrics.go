@@ -61,21 +61,24 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.events.Add(float64(b.events))
 }
 
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.sealSeconds, m.waitSeconds, m.events, m.signatures, m.signer, m.refusing, m.unpublished,
+	}
+}
+
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(m, ch)
-	m.unpublished.Describe(ch) // it collects nothing as long as nothing is published
+	for _, metric := range m.all() {
+		metric.Describe(ch)
+	}
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	m.sealSeconds.Collect(ch)
-	m.waitSeconds.Collect(ch)
-	m.events.Collect(ch)
-	m.signatures.Collect(ch)
-	m.signer.Collect(ch)
-	m.refusing.Collect(ch)
-	m.unpublished.Collect(ch)
+	for _, metric := range m.all() {
+		metric.Collect(ch)
+	}
 }
 
 func (m *Metrics) refuse(refusing bool) { m.refusing.Set(truth(refusing)) }

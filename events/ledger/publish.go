@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,21 +61,12 @@ type Publisher struct {
 }
 
 // NewPublisher returns a publisher that does nothing before Run.
-func NewPublisher(config PublisherConfig) (*Publisher, error) {
-	if config.Pool == nil || config.Origin == "" || config.Target == nil {
-		return nil, errors.New("create publisher: Pool, Origin or Target is missing")
-	}
-	if config.Interval <= 0 {
-		config.Interval = DefaultInterval
-	}
-	if config.Metrics == nil {
-		config.Metrics = NewMetrics()
-	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+func NewPublisher(config PublisherConfig) *Publisher {
+	config.Interval = cmp.Or(config.Interval, DefaultInterval)
+	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Metrics.refuseToPublish(config.Target.String(), false)
-	return &Publisher{config: config, store: NewStore(config.Pool)}, nil
+	return &Publisher{config: config, store: NewStore(config.Pool)}
 }
 
 // Run publishes until ctx ends. What goes wrong is logged and tried again, at longer and longer intervals of up to a

@@ -112,12 +112,9 @@ func TestDirectoryRefusesAnotherOrigin(t *testing.T) {
 	const second = "ledger.example/second"
 	sign(t, newSigner(t, pool, ledger.IdentityConfig{KeyFile: key, Origin: second}))
 	publish := func(dir string) error {
-		publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+		publisher := ledger.NewPublisher(ledger.PublisherConfig{
 			Pool: pool, Origin: second, Target: ledger.NewDirectory(pool, dir),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return publisher.Publish(t.Context())
 	}
 	err := publish(dir)
@@ -270,13 +267,10 @@ func TestPublisherTellsThatItIsRefused(t *testing.T) {
 	pool := newHistory(t, key, 10)
 	var lines logged
 	metrics := ledger.NewMetrics()
-	publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+	publisher := ledger.NewPublisher(ledger.PublisherConfig{
 		Pool: pool, Origin: testOrigin, Target: ledger.NewDirectory(pool, dir), Interval: time.Millisecond, Metrics: metrics,
 		Logger: lines.logger(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics)
 	refused := func() float64 {

@@ -22,12 +22,9 @@ import (
 
 func newPublisher(t testing.TB, pool *pgxpool.Pool, target ledger.Target) *ledger.Publisher {
 	t.Helper()
-	publisher, err := ledger.NewPublisher(ledger.PublisherConfig{
+	publisher := ledger.NewPublisher(ledger.PublisherConfig{
 		Pool: pool, Origin: testOrigin, Target: target, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return publisher
 }
 

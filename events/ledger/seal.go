@@ -111,7 +111,7 @@ func (b *batch) writes() *pgx.Batch {
 // ErrGap is returned for a transaction whose events are not numbered 0, 1, 2, …: their log indexes would have gaps.
 var ErrGap = errors.New("positions of a transaction have a gap")
 
-// batch is what one seal adds to the ledger.
+// batch is what one seal adds to the ledger, made from events in log order. The tree grows on with every batch.
 type batch struct {
 	start, end state
 	events     int
@@ -121,63 +121,52 @@ type batch struct {
 	firsts       []int64  // log index of the first event of each
 	counts       []int32  // and how many each has
 
-	pieces []piece
+	pieces []piece // of the tree, once the batch is closed
+	entry  []byte  // of the latest event
 }
 
-// builder makes one batch from events in log order. The tree grows on with every batch.
-type builder struct {
-	batch  *batch
-	grower *grower
-	entry  []byte // of the latest event
-}
-
-func newBuilder(t *tree, start state) *builder {
-	return &builder{batch: &batch{start: start, end: start}, grower: t.grow()}
-}
-
-// add appends an event, whose bytes the builder does not keep.
-func (b *builder) add(e *eventlog.Row) error {
-	at := &b.batch.end.position
-	index := b.grower.Size()
+// add appends an event, whose bytes the batch does not keep.
+func (b *batch) add(t *tree, e *eventlog.Row) error {
+	at := &b.end.position
 	switch {
 	case e.Position.TransactionID == at.TransactionID && e.Position.Ordinal == at.Ordinal+1:
-		if n := len(b.batch.counts); n > 0 {
-			b.batch.counts[n-1] = e.Position.Ordinal + 1
+		if n := len(b.counts); n > 0 {
+			b.counts[n-1] = e.Position.Ordinal + 1
 		}
 	case e.Position.TransactionID > at.TransactionID && e.Position.Ordinal == 0:
-		b.batch.transactions = append(b.batch.transactions, e.Position.TransactionID)
-		b.batch.firsts = append(b.batch.firsts, index)
-		b.batch.counts = append(b.batch.counts, 1)
+		b.transactions = append(b.transactions, e.Position.TransactionID)
+		b.firsts = append(b.firsts, t.Size())
+		b.counts = append(b.counts, 1)
 	default:
 		return fmt.Errorf("%w: %s follows %s", ErrGap, e.Position, *at)
 	}
 	*at = e.Position
-	if b.batch.events == 0 {
-		b.batch.oldest = e.RecordedAt
+	if b.events == 0 {
+		b.oldest = e.RecordedAt
 	}
-	b.batch.events++
+	b.events++
 
 	var err error
 	if b.entry, err = AppendEntry(b.entry[:0], e); err != nil {
 		return fmt.Errorf("event %s: %w", *at, err)
 	}
-	return b.grower.add(tlog.RecordHash(b.entry))
+	return t.add(tlog.RecordHash(b.entry))
 }
 
 // lastPositionSQL finds the end of a transaction. $1: the transaction.
 const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
 
-// end returns the batch of what was added, which the tree has grown by. full: the last transaction may go on behind it;
-// what is settled does not change, so its end is known.
-func (b *builder) end(ctx context.Context, db database.Querier, full bool) (*batch, error) {
-	if last := len(b.batch.counts) - 1; full && last >= 0 {
+// close completes the batch with what the tree has grown by. full: the last transaction may go on behind it; what is
+// settled does not change, so its end is known.
+func (b *batch) close(ctx context.Context, db database.Querier, t *tree, full bool) error {
+	if last := len(b.counts) - 1; full && last >= 0 {
 		var end int32
-		if err := db.QueryRow(ctx, lastPositionSQL, b.batch.transactions[last]).Scan(&end); err != nil {
-			return nil, fmt.Errorf("find the end of transaction %d: %w", b.batch.transactions[last], err)
+		if err := db.QueryRow(ctx, lastPositionSQL, b.transactions[last]).Scan(&end); err != nil {
+			return fmt.Errorf("find the end of transaction %d: %w", b.transactions[last], err)
 		}
-		b.batch.counts[last] = end + 1
+		b.counts[last] = end + 1
 	}
-	b.batch.pieces = b.grower.finish()
-	b.batch.end.size, b.batch.end.root = b.grower.Size(), b.grower.Root()
-	return b.batch, nil
+	b.pieces = t.take()
+	b.end.size, b.end.root = t.Size(), t.Root()
+	return nil
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,27 +52,16 @@ type Sealer struct {
 }
 
 // NewSealer returns a sealer that does nothing before Run.
-func NewSealer(config SealerConfig) (*Sealer, error) {
-	if config.Pool == nil {
-		return nil, errors.New("create sealer: Pool is nil")
-	}
-	if config.Limit <= 0 {
-		config.Limit = DefaultLimit
-	}
-	if config.Pace <= 0 {
-		config.Pace = DefaultPace
-	}
+func NewSealer(config SealerConfig) *Sealer {
+	config.Limit = cmp.Or(config.Limit, DefaultLimit)
+	config.Pace = cmp.Or(config.Pace, DefaultPace)
+	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	if config.Tail == nil {
 		config.Tail = eventlog.NewTail(config.Pool.Config().ConnConfig, config.Limit)
 	}
-	if config.Metrics == nil {
-		config.Metrics = NewMetrics()
-	}
 	if config.Clock == nil {
 		config.Clock = func() time.Time { return time.Time{} }
-	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
 	}
 	position := func(ctx context.Context) (events.Position, error) {
 		at, err := readState(ctx, config.Pool)
@@ -82,7 +72,7 @@ func NewSealer(config SealerConfig) (*Sealer, error) {
 		follow: eventlog.Follow{
 			Wake: config.Wake, Pace: config.Pace, Position: position, Logger: config.Logger.With(slog.String("of", "ledger")),
 		},
-	}, nil
+	}
 }
 
 // Run seals until ctx ends. What goes wrong is logged and tried again; what will not mend by itself is also on record
@@ -166,23 +156,23 @@ func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *ba
 	// Other followers of the tail do not wait for reads of an old part of the log.
 	behind := false
 	return s.follow.Each(ctx, func(ctx context.Context) (span eventlog.Span, err error) {
-		b := newBuilder(t, at)
+		b := &batch{start: at, end: at}
+		add := func(row *eventlog.Row) error { return b.add(t, row) }
 		if behind {
-			span, err = eventlog.ReadRows(ctx, s.config.Pool, at.position, at.log, portion, b.add)
+			span, err = eventlog.ReadRows(ctx, s.config.Pool, at.position, at.log, portion, add)
 		} else {
-			span, err = s.readTail(ctx, at, b)
+			span, err = s.readTail(ctx, at, add)
 		}
-		if err != nil || b.batch.events == 0 {
+		if err != nil || b.events == 0 {
 			return span, err
 		}
 		behind = span.Full
-		made, err := b.end(ctx, s.config.Pool, span.Full)
-		if err != nil {
+		if err := b.close(ctx, s.config.Pool, t, span.Full); err != nil {
 			return span, err
 		}
-		at = made.end
+		at = b.end
 		select {
-		case batches <- made:
+		case batches <- b:
 			return span, nil
 		case <-ctx.Done():
 			return span, ctx.Err()
@@ -190,11 +180,11 @@ func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *ba
 	})
 }
 
-// readTail adds the rows that the followers of this process share.
-func (s *Sealer) readTail(ctx context.Context, at state, b *builder) (eventlog.Span, error) {
+// readTail reads the rows that the followers of this process share.
+func (s *Sealer) readTail(ctx context.Context, at state, add func(*eventlog.Row) error) (eventlog.Span, error) {
 	span, rows, err := s.config.Tail.ReadRows(ctx, at.position, at.log)
 	for i := range rows {
-		if err = b.add(&rows[i]); err != nil {
+		if err = add(&rows[i]); err != nil {
 			break
 		}
 	}

@@ -45,10 +45,7 @@ func startSealer(t testing.TB, config ledger.SealerConfig) (stop func()) {
 	if config.Pace == 0 {
 		config.Pace = time.Millisecond
 	}
-	sealer, err := ledger.NewSealer(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealer := ledger.NewSealer(config)
 	return run(t, sealer.Run)
 }
 

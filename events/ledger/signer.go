@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,21 +45,12 @@ type Signer struct {
 
 // NewSigner returns a signer that does nothing before Run. It fails if the identity cannot sign.
 func NewSigner(config SignerConfig) (*Signer, error) {
-	if config.Pool == nil || config.Identity == nil {
-		return nil, errors.New("create signer: Pool or Identity is nil")
-	}
 	if len(config.Identity.signers) == 0 {
 		return nil, fmt.Errorf("create signer: %w", config.Identity.Reason)
 	}
-	if config.Interval <= 0 {
-		config.Interval = DefaultInterval
-	}
-	if config.Metrics == nil {
-		config.Metrics = NewMetrics()
-	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.Interval = cmp.Or(config.Interval, DefaultInterval)
+	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Metrics.signer.Set(1)
 	return &Signer{config: config, store: NewStore(config.Pool)}, nil
 }
@@ -200,8 +192,8 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 		return nil, err
 	}
 	hashes := NewStore(conn).hashes(ctx, f.tree)
-	do, err := f.decide(func(older tlog.Tree) error { return extends(f.tree, older, hashes) })
-	if err != nil || do != signTree {
+	ready, err := f.decide(func(older tlog.Tree) error { return extends(f.tree, older, hashes) })
+	if err != nil || !ready {
 		return nil, err
 	}
 	// The memory must not know a tree that a failover to a synchronous standby loses.

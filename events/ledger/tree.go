@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,11 +68,13 @@ func (e *Edge) Root() tlog.Hash {
 	return tlog.Hash(root)
 }
 
-// tree is what the sealer keeps of the Merkle tree.
+// tree is what the sealer keeps of the Merkle tree: its edge, and what was added since the last take.
 type tree struct {
 	*Edge
 	// tiles has the hashes of the rightmost tile of each level as long as it is partial.
-	tiles [levels][]byte
+	tiles  [levels][]byte
+	taken  [levels]int // bytes of each tile that take has returned
+	pieces []piece     // of tiles that are full, not taken yet
 }
 
 // piece is a run of consecutive hashes within one tile.
@@ -81,58 +84,45 @@ type piece struct {
 	hashes []byte
 }
 
-// grower adds leaves to a tree and collects what is new.
-type grower struct {
-	*tree
-	from   [levels]int // bytes of each tile that were there before
-	pieces []piece
-}
-
-func (t *tree) grow() *grower {
-	g := &grower{tree: t}
-	for level := range t.tiles {
-		g.from[level] = len(t.tiles[level])
-	}
-	return g
-}
-
 // add appends a leaf.
-func (g *grower) add(leaf tlog.Hash) error { return g.Push(leaf, 0, g.visit) }
+func (t *tree) add(leaf tlog.Hash) error { return t.Push(leaf, 0, t.visit) }
 
 // visit puts the root of a complete subtree into its tile, if it belongs into one.
-func (g *grower) visit(id compact.NodeID, hash []byte) {
+func (t *tree) visit(id compact.NodeID, hash []byte) {
 	if id.Level%TileHeight != 0 {
 		return
 	}
 	level := int(id.Level / TileHeight)
-	g.tiles[level] = append(g.tiles[level], hash...)
-	if len(g.tiles[level]) == tileSize {
-		g.cut(level, int64(id.Index)+1-TileWidth) //nolint:gosec // below 2^63
+	t.tiles[level] = append(t.tiles[level], hash...)
+	if len(t.tiles[level]) == tileSize {
+		t.cut(level, int64(id.Index)+1-TileWidth) //nolint:gosec // below 2^63
 		// A new slice: the piece keeps the old one.
-		g.tiles[level] = make([]byte, 0, tileSize)
-		g.from[level] = 0
+		t.tiles[level], t.taken[level] = make([]byte, 0, tileSize), 0
 	}
 }
 
 // cut makes a piece of what is new in the tile of a level that begins with hash number first.
-func (g *grower) cut(level int, first int64) {
-	from := g.from[level]
-	if fresh := g.tiles[level][from:]; len(fresh) > 0 {
-		g.pieces = append(g.pieces, piece{level: level, first: first + int64(from/tlog.HashSize), hashes: fresh})
+func (t *tree) cut(level int, first int64) {
+	taken := t.taken[level]
+	if fresh := t.tiles[level][taken:]; len(fresh) > 0 {
+		t.pieces = append(t.pieces, piece{level: level, first: first + int64(taken/tlog.HashSize), hashes: fresh})
+		t.taken[level] = len(t.tiles[level])
 	}
 }
 
-// finish returns all that is new. The pieces must not be changed by growing on: they are copied where that could be.
-func (g *grower) finish() []piece {
-	full := len(g.pieces)
-	for level := range g.tiles {
-		g.cut(level, g.Size()>>(TileHeight*level)&^(TileWidth-1))
+// take returns all that is new. The pieces must not be changed by growing on: they are copied where that could be.
+func (t *tree) take() []piece {
+	full := len(t.pieces)
+	for level := range t.tiles {
+		t.cut(level, t.Size()>>(TileHeight*level)&^(TileWidth-1))
 	}
-	for i := range g.pieces[full:] {
-		p := &g.pieces[full+i]
-		p.hashes = append([]byte(nil), p.hashes...)
+	for i := range t.pieces[full:] {
+		p := &t.pieces[full+i]
+		p.hashes = bytes.Clone(p.hashes)
 	}
-	return g.pieces
+	pieces := t.pieces
+	t.pieces = nil
+	return pieces
 }
 
 // edgeTiles are the partial tiles of a tree, the lowest first.
@@ -155,6 +145,7 @@ func newTree(size int64, root tlog.Hash, tiles []tlog.Tile, data [][]byte) (*tre
 			return nil, fmt.Errorf("%w: tile %s has %d bytes", ErrDamaged, tile.Path(), len(data[i]))
 		}
 		t.tiles[tile.L] = append(make([]byte, 0, tileSize), data[i]...)
+		t.taken[tile.L] = len(data[i])
 		for hash := range slices.Chunk(data[i], tlog.HashSize) {
 			if err := t.Push(tlog.Hash(hash), uint(TileHeight*tile.L), nil); err != nil {
 				return nil, err

@@ -135,18 +135,16 @@ func (l *Ledger) Append(n int) {
 // Sign seals and signs everything and returns the number of entries.
 func (l *Ledger) Sign() int64 {
 	l.t.Helper()
-	sealer, err := ledger.NewSealer(ledger.SealerConfig{
+	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(l.t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); sealer.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	var status ledger.Status
 	testdb.Eventually(l.t, "everything is sealed", func() bool {
+		var err error
 		if status, err = ledger.ReadStatus(l.t.Context(), l.Pool); err != nil {
 			l.t.Fatal(err)
 		}
