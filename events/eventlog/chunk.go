@@ -157,21 +157,26 @@ func (c *Chunk) read(
 		if !follows(streams, row.StreamType) {
 			return nil
 		}
-		recorded, err := row.Decode()
-		var undecodable *UndecodableError
-		switch {
-		case err == nil:
-			if len(c.Events) == 0 {
-				c.Events = make([]events.Recorded, 0, portion.latest+1)
-			}
-			c.Events = append(c.Events, recorded)
-		case errors.As(err, &undecodable):
-			c.Undecodable = append(c.Undecodable, undecodable)
-		default:
-			return err
+		if len(c.Events) == 0 {
+			c.Events = make([]events.Recorded, 0, portion.latest+1)
 		}
-		return nil
+		return c.add(row)
 	}, sql, args...)
+}
+
+// add decodes a row.
+func (c *Chunk) add(row *Row) error {
+	recorded, err := row.Decode()
+	var undecodable *UndecodableError
+	switch {
+	case err == nil:
+		c.Events = append(c.Events, recorded)
+	case errors.As(err, &undecodable):
+		c.Undecodable = append(c.Undecodable, undecodable)
+	default:
+		return err
+	}
+	return nil
 }
 
 // follows reports whether events of a kind of stream are among those that were asked for.
@@ -265,9 +270,7 @@ func position(ctx context.Context, q database.Querier, sql string) (events.Posit
 	if err != nil {
 		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
 	}
-	end, err := pgx.CollectOneRow(rows, func(row pgx.CollectableRow) (p events.Position, err error) {
-		return p, row.Scan(&p.TransactionID, &p.Ordinal)
-	})
+	end, err := pgx.CollectOneRow(rows, pgx.RowToStructByPos[events.Position])
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
 	}

@@ -48,21 +48,18 @@ func sqlState(err error) string {
 // IsUnavailable reports whether err means that the database could not be asked or did not answer, rather than that
 // it refused a statement. When err comes from a commit, the outcome is unknown.
 func IsUnavailable(err error) bool {
-	if err == nil {
-		return false
+	code := sqlState(err)
+	if code == "" {
+		return err != nil
 	}
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return true
-	}
-	switch pgErr.Code[:2] {
+	switch code[:2] {
 	case "08", // connection exception
 		"53", // insufficient resources: connections, memory, disk
 		"57", // operator intervention: shutting down, starting up, cancelled
 		"58": // system error
 		return true
 	}
-	return pgErr.Code == "25006" // read-only: a standby, or a primary that was demoted
+	return code == "25006" // read-only: a standby, or a primary that was demoted
 }
 
 // BlamesData reports whether err, which came of writing data, says that the data cannot be written: the database
@@ -70,29 +67,24 @@ func IsUnavailable(err error) bool {
 // missing, a time-out, a full disk, a damaged index, a broken connection) says nothing about the data: the same may
 // succeed once its cause is gone.
 func BlamesData(err error) bool {
-	var refused *pgconn.PgError
-	if !errors.As(err, &refused) {
+	code := sqlState(err)
+	if code == "" {
 		return err != nil && !IsAway(err)
 	}
-	switch refused.Code[:2] {
-	case "22", // data exception
-		"23": // integrity constraint violation
-		return true
-	}
-	return false
+	return code[:2] == "22" || // data exception
+		code[:2] == "23" // integrity constraint violation
 }
 
 // IsAway is the stricter IsUnavailable of answers, where "ask again" must not hide a defect: err must be known to come
 // of a connection that could not be had or has broken, of time that was up, or of a database that said so. What it does
 // not know is a defect, which must be seen.
 func IsAway(err error) bool {
-	var refused *pgconn.PgError
 	var connect *pgconn.ConnectError
 	var network net.Error
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &refused) && !errors.As(err, &connect):
+	case sqlState(err) != "" && !errors.As(err, &connect):
 		return IsUnavailable(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF),

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -51,6 +52,7 @@ type Follow struct {
 // Run takes one turn after another until ctx ends. A turn loads from the database where to go on, and works with Each
 // until something is in the way. progress says that it got anything done.
 func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress bool, err error)) {
+	logger := cmp.Or(f.Logger, slog.Default())
 	for failures := 0; ctx.Err() == nil; {
 		progress, err := turn(ctx)
 		if progress {
@@ -60,7 +62,7 @@ func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress b
 		case ctx.Err() != nil:
 		case errors.Is(err, ErrStandby):
 			failures = 0
-			f.logger().DebugContext(ctx, "Standing by", slog.Any("reason", err))
+			logger.DebugContext(ctx, "Standing by", slog.Any("reason", err))
 			f.standBy(ctx)
 		case errors.Is(err, ErrBlocked):
 			failures = 0
@@ -71,7 +73,7 @@ func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress b
 			if failures > quietRetries {
 				level = slog.LevelWarn
 			}
-			f.logger().Log(ctx, level, "Following the log failed; trying again", slog.Int("failures", failures),
+			logger.Log(ctx, level, "Following the log failed; trying again", slog.Int("failures", failures),
 				slog.Any("error", err))
 			Sleep(ctx, min(firstRetry<<min(failures-1, 10), lastRetry))
 		}
@@ -93,23 +95,10 @@ func (f *Follow) standBy(ctx context.Context) {
 	}
 }
 
-func (f *Follow) logger() *slog.Logger {
-	if f.Logger == nil {
-		return slog.Default()
-	}
-	return f.Logger
-}
-
 // Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends. read returns what
 // it has found.
 func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, error)) error {
-	w := waits{pace: f.Pace, poll: f.Poll}
-	if w.pace <= 0 {
-		w.pace = DefaultPace
-	}
-	if w.poll <= 0 {
-		w.poll = DefaultPoll
-	}
+	w := waits{pace: cmp.Or(f.Pace, DefaultPace), poll: cmp.Or(f.Poll, DefaultPoll)}
 	var stop func()
 	w.signals, stop = f.Wake.signals()
 	defer stop()

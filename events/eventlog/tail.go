@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sort"
 	"sync"
@@ -93,7 +92,7 @@ func (t *Tail) ReadRows(ctx context.Context, after events.Position, of Identity)
 	if err != nil {
 		return Span{}, nil, err
 	}
-	span, rows := w.Span, w.rows[w.first(after):]
+	span, rows := w.Span, w.rows[sort.Search(len(w.rows), func(i int) bool { return w.rows[i].Position.Compare(after) > 0 }):]
 	span.Start, span.Read = after, len(rows)
 	return span, rows[:len(rows):len(rows)], nil
 }
@@ -173,23 +172,11 @@ func (w *window) decode() error {
 		w.Events = make([]events.Recorded, 0, len(w.rows))
 	}
 	for ; w.decoded < len(w.rows); w.decoded++ {
-		recorded, err := w.rows[w.decoded].Decode()
-		var undecodable *UndecodableError
-		switch {
-		case err == nil:
-			w.Events = append(w.Events, recorded)
-		case errors.As(err, &undecodable):
-			w.Undecodable = append(w.Undecodable, undecodable)
-		default:
+		if err := w.add(&w.rows[w.decoded]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// first returns the number of the first row behind a position.
-func (w *window) first(after events.Position) int {
-	return sort.Search(len(w.rows), func(i int) bool { return w.rows[i].Position.Compare(after) > 0 })
 }
 
 // after returns the number of the first event behind a position.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -97,11 +98,25 @@ func (f Facts) facts() *facts {
 func (f Facts) MayBind() error { return f.facts().mayBind() }
 
 // Decide says whether to sign.
-func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error) { return f.facts().decide(extends) }
+func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error) {
+	return f.facts().decide(extends)
+}
 
 // SignAndDie signs as Sign does, as far as a process gets that is killed before the memory has the checkpoint, or
 // before the database has it. It fails if there is nothing to sign.
 func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
+	return s.signUntil(ctx, remembered, func(*pgxpool.Conn, *signature) error { return nil })
+}
+
+// SignBeside signs as Sign does, with something that happens before the database has the checkpoint.
+func (s *Signer) SignBeside(ctx context.Context, meanwhile func()) error {
+	return s.signUntil(ctx, true, func(conn *pgxpool.Conn, next *signature) error {
+		meanwhile()
+		return s.insert(ctx, conn, next)
+	})
+}
+
+func (s *Signer) signUntil(ctx context.Context, remembered bool, end func(*pgxpool.Conn, *signature) error) error {
 	memory, unlock, err := lockMemory(s.config.Identity.Memory)
 	if err != nil {
 		return err
@@ -116,33 +131,13 @@ func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
 	if err == nil && next == nil {
 		err = errors.New("there is nothing to sign")
 	}
-	if err != nil || !remembered {
-		return err
-	}
-	return next.remember()
-}
-
-// SignBeside signs as Sign does, with something that happens before the database has the checkpoint.
-func (s *Signer) SignBeside(ctx context.Context, meanwhile func()) error {
-	conn, err := s.config.Pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	memory, unlock, err := lockMemory(s.config.Identity.Memory)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	next, err := s.next(ctx, conn, memory)
-	if err == nil {
-		err = next.remember()
+	if err == nil && remembered {
+		err = s.remember(next)
 	}
 	if err != nil {
 		return err
 	}
-	meanwhile()
-	return next.insert(ctx, conn)
+	return end(conn, next)
 }
 
 // LockMemory signs with a memory for ever.

@@ -68,12 +68,13 @@ type Identity struct {
 const (
 	lockOriginsSQL   = `LOCK TABLE ledger_origins, ledger_keys IN SHARE ROW EXCLUSIVE MODE`
 	currentOriginSQL = `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`
-	knownOriginSQL   = `SELECT EXISTS (SELECT FROM ledger_origins WHERE origin = $1)`
-	startOriginSQL   = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
+	// recordSQL finds what is on record: the origin in use, the id of the log, whether an origin is known, and whether any
+	// key was ever used. $1: origin.
+	recordSQL = `SELECT coalesce((` + currentOriginSQL + `), ''), (SELECT id::text FROM log_identity),
+       EXISTS (SELECT FROM ledger_origins WHERE origin = $1), EXISTS (SELECT FROM ledger_keys)`
+	startOriginSQL = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
 SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, tree_size, statement_timestamp() FROM ledger_state`
-	logIDSQL      = `SELECT id::text FROM log_identity`
 	bindMemorySQL = `INSERT INTO ledger_memories (origin, memory, bound_at) VALUES ($1, $2, statement_timestamp())`
-	anyKeySQL     = `SELECT EXISTS (SELECT FROM ledger_keys)`
 	addKeySQL     = `INSERT INTO ledger_keys (origin, verifier_key, first_used_at) VALUES ($1, $2, statement_timestamp())
 ON CONFLICT (origin, verifier_key) DO NOTHING`
 )
@@ -101,15 +102,27 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 	if _, err := tx.Exec(ctx, lockOriginsSQL); err != nil {
 		return fmt.Errorf("lock origins: %w", err)
 	}
-	if err := id.takeOrigin(ctx, tx, config); err != nil {
-		return err
+	var current, log string
+	var known, anyKey bool
+	if err := tx.QueryRow(ctx, recordSQL, config.Origin).Scan(&current, &log, &known, &anyKey); err != nil {
+		return fmt.Errorf("find origin: %w", err)
+	}
+	const digits = 8 // of a UUID, in front of its first hyphen
+	id.Origin, id.Previous = cmp.Or(config.Origin, current, config.DefaultOrigin+"/"+log[:digits]), current
+	switch {
+	case id.Origin == current:
+	case config.Origin == "" && config.DefaultOrigin == "":
+		return fmt.Errorf("%w: it is empty", ErrOrigin)
+	case known:
+		return fmt.Errorf("%w: %s was followed by %s; an origin is never taken up again", ErrOldOrigin, id.Origin, current)
+	default:
+		if _, err := tx.Exec(ctx, startOriginSQL, id.Origin); err != nil {
+			return fmt.Errorf("start origin: %w", err)
+		}
+		id.Started = true
 	}
 	keys, err := LoadKeys(config.KeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		var anyKey bool
-		if err := tx.QueryRow(ctx, anyKeySQL).Scan(&anyKey); err != nil {
-			return fmt.Errorf("look for keys: %w", err)
-		}
 		if anyKey {
 			id.Reason = fmt.Errorf("%w: copy it to %s, or make a new one with `novelgate ledger new-key`", errKeyElsewhere,
 				config.KeyFile)
@@ -142,7 +155,14 @@ func (id *Identity) takeMemory(ctx context.Context, tx pgx.Tx, keyFile string) e
 	if err := f.readDatabase(ctx, tx, id.Origin); err != nil {
 		return err
 	}
-	if id.Reason = id.mayUseMemory(&f, keyFile); id.Reason == nil && !f.bound.Valid {
+	if f.keyMemory, id.Reason = memoryOfKeys(keyFile); id.Reason == nil {
+		id.keyMemory = f.keyMemory
+		id.Reason = id.openMemory(&f, keyFile)
+	}
+	if id.Reason == nil {
+		id.Reason = f.mayBind()
+	}
+	if id.Reason == nil && !f.bound.Valid {
 		if _, err := tx.Exec(ctx, bindMemorySQL, id.Origin, f.memory); err != nil {
 			return fmt.Errorf("bind the origin to the memory: %w", err)
 		}
@@ -150,86 +170,37 @@ func (id *Identity) takeMemory(ctx context.Context, tx pgx.Tx, keyFile string) e
 	return nil
 }
 
-// mayUseMemory adds to the facts what key and memory say, and returns why they do not sign.
-func (id *Identity) mayUseMemory(f *facts, keyFile string) (err error) {
-	if f.keyMemory, err = memoryOfKeys(keyFile); err != nil {
-		return err
-	}
-	id.keyMemory = f.keyMemory
-	if err := id.openMemory(f, keyFile); err != nil {
-		return err
-	}
-	return f.mayBind()
-}
-
-// openMemory adds to the facts what the memory says. A memory comes into being with the key, or with `novelgate
-// ledger new-memory`. For a key that is older than memories, it is made of the one checkpoint that such a replica
-// has kept.
+// openMemory adds to the facts what the memory says.
 func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
-	f.memory, err = readMemoryID(id.Memory)
-	if errors.Is(err, fs.ErrNotExist) {
-		old, ok, err := readNote(keyFile + ".checkpoint")
-		if err != nil {
-			return err
-		}
-		before := *f
-		if ok && old.Origin == id.Origin {
-			before.remembered = &old.Tree
-		}
-		if before.bound.Valid || before.keyMemory.Valid || before.remembered == nil || before.mayBind() != nil {
-			return fmt.Errorf("%w: %s is not there; share it with --ledger-memory or leave signing to the replica "+
-				"that has it; if it is lost, make one with `novelgate ledger new-memory` and start a new origin",
-				errMemoryElsewhere, id.Memory)
-		}
-		// The id comes last: without it there is no memory.
-		if err := errors.Join(makeLedgerDir(id.Memory), remember(id.Memory, old)); err != nil {
-			return err
-		}
-		if f.memory, err = ensureMemory(id.Memory); err != nil {
-			return err
-		}
-	} else if err != nil {
+	if f.memory, err = readMemoryID(id.Memory); errors.Is(err, fs.ErrNotExist) {
+		f.memory, err = id.memoryOfOldKey(*f, keyFile)
+	}
+	if err != nil {
 		return err
 	}
 	return f.readMemory(id.Memory, id.Origin)
 }
 
-func (id *Identity) takeOrigin(ctx context.Context, tx pgx.Tx, config IdentityConfig) error {
-	var current string
-	err := tx.QueryRow(ctx, currentOriginSQL).Scan(&current)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("find origin: %w", err)
+// memoryOfOldKey makes the memory for a key that is older than memories, of the one checkpoint that such a replica has
+// kept. All other memories come into being with the key, or with `novelgate ledger new-memory`.
+func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
+	old, ok, err := readNote(keyFile + ".checkpoint")
+	if err != nil {
+		return uuid.Nil, err
 	}
-	id.Origin, id.Previous = config.Origin, current
-	if id.Origin == "" {
-		id.Origin = current
+	if ok && old.Origin == id.Origin {
+		f.remembered = &old.Tree
 	}
-	if id.Origin == "" {
-		if config.DefaultOrigin == "" {
-			return fmt.Errorf("%w: it is empty", ErrOrigin)
-		}
-		var log string
-		if err := tx.QueryRow(ctx, logIDSQL).Scan(&log); err != nil {
-			return fmt.Errorf("read the id of the log: %w", err)
-		}
-		const digits = 8 // of a UUID, in front of its first hyphen
-		id.Origin = config.DefaultOrigin + "/" + log[:digits]
+	if f.bound.Valid || f.keyMemory.Valid || f.remembered == nil || f.mayBind() != nil {
+		return uuid.Nil, fmt.Errorf("%w: %s is not there; share it with --ledger-memory or leave signing to the replica "+
+			"that has it; if it is lost, make one with `novelgate ledger new-memory` and start a new origin",
+			errMemoryElsewhere, id.Memory)
 	}
-	if id.Origin == current {
-		return nil
+	// The id comes last: without it there is no memory.
+	if err := errors.Join(makeLedgerDir(id.Memory), remember(id.Memory, old)); err != nil {
+		return uuid.Nil, err
 	}
-	var known bool
-	if err := tx.QueryRow(ctx, knownOriginSQL, id.Origin).Scan(&known); err != nil {
-		return fmt.Errorf("look for origin: %w", err)
-	}
-	if known {
-		return fmt.Errorf("%w: %s was followed by %s; an origin is never taken up again", ErrOldOrigin, id.Origin, current)
-	}
-	if _, err := tx.Exec(ctx, startOriginSQL, id.Origin); err != nil {
-		return fmt.Errorf("start origin: %w", err)
-	}
-	id.Started = true
-	return nil
+	return ensureMemory(id.Memory)
 }
 
 func (id *Identity) takeKeys(ctx context.Context, tx pgx.Tx, keys []Key) error {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
 )
 
@@ -18,8 +20,8 @@ import (
 // origin or the key, or is behind what was signed.
 var ErrMemory = errors.New("the memory of the ledger does not allow it")
 
-// errLocked means that another process signs with the memory.
-var errLocked = errors.New("another process signs with the memory")
+// ErrLocked means that another process signs with the memory.
+var ErrLocked = errors.New("another process signs with the memory")
 
 // memoryIDFile has the random id of a memory. It is written once, and locked by who signs.
 const memoryIDFile = "id"
@@ -78,7 +80,7 @@ func remember(dir string, c Checkpoint) error {
 }
 
 // lockMemory excludes all other processes that sign with a memory, on this machine or on others that mount it,
-// until unlock. It fails with errLocked if one of them has it.
+// until unlock. It fails with ErrLocked if one of them has it.
 func lockMemory(dir string) (id uuid.UUID, unlock func(), err error) {
 	// NFS gives an exclusive lock only to who may write.
 	file, err := os.OpenFile(filepath.Join(dir, memoryIDFile), os.O_RDWR, 0)
@@ -88,19 +90,18 @@ func lockMemory(dir string) (id uuid.UUID, unlock func(), err error) {
 	unlock = func() { _ = file.Close() } // which ends the lock; nothing was written
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errLocked
+		err = ErrLocked
 	}
 	var text []byte
 	if err == nil {
 		text, err = io.ReadAll(file)
 	}
+	if err == nil {
+		id, err = parseMemoryID(dir, text)
+	}
 	if err != nil {
 		unlock()
 		return uuid.Nil, nil, fmt.Errorf("lock the memory %s: %w", dir, err)
-	}
-	if id, err = parseMemoryID(dir, text); err != nil {
-		unlock()
-		return uuid.Nil, nil, err
 	}
 	return id, unlock, nil
 }
@@ -118,4 +119,76 @@ func readNote(file string) (c Checkpoint, ok bool, err error) {
 		return Checkpoint{}, false, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, true, nil
+}
+
+// writeFile replaces a file: a reader, or a crash, sees the old one or the new one. When it returns, the new one is
+// on disk.
+func writeFile(file string, data []byte, mode fs.FileMode) error {
+	return placeFile(file, data, mode, (*renameio.PendingFile).CloseAtomicallyReplace)
+}
+
+var errOtherContent = errors.New("is there with another content")
+
+// createFile writes a file that is not there yet: a reader, or a crash, sees all of it or none. One that is there
+// stays; if its content is another one, createFile fails with errOtherContent.
+func createFile(file string, data []byte, mode fs.FileMode) error {
+	there, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = placeFile(file, data, mode, func(f *renameio.PendingFile) error {
+			if err := f.Sync(); err != nil {
+				return err
+			}
+			return linkOrRename(f.Name(), file)
+		})
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		there, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return fmt.Errorf("compare with what is there: %w", err)
+	}
+	if !bytes.Equal(there, data) {
+		return fmt.Errorf("%s %w", file, errOtherContent)
+	}
+	return nil
+}
+
+// linkOrRename gives a file a new name. A link never takes the place of a file that somebody else has written
+// meanwhile, but not every file system has links.
+func linkOrRename(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// placeFile writes a file beside its place, and then puts it there.
+func placeFile(file string, data []byte, mode fs.FileMode, place func(*renameio.PendingFile) error) error {
+	dir := filepath.Dir(file)
+	pending, err := renameio.NewPendingFile(file, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
+	if err != nil {
+		return fmt.Errorf("create file beside %s: %w", file, err)
+	}
+	defer pending.Cleanup() //nolint:errcheck // after a rename it is gone
+	if _, err = pending.Write(data); err == nil {
+		err = place(pending)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", file, err)
+	}
+	return nil
+}
+
+// syncDir puts the names in a directory on disk.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

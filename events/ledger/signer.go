@@ -60,11 +60,11 @@ func (s *Signer) Run(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
 	for failed := (failures{}); ; {
-		err := s.sign(ctx)
+		err := s.Sign(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if !errors.Is(err, errLocked) { // else nobody has looked
+		if !errors.Is(err, ErrLocked) { // else nobody has looked
 			s.config.Metrics.refuse(refused(err))
 			s.config.Metrics.signer.Set(truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
 			s.report(ctx, failed.due(err), err)
@@ -138,18 +138,9 @@ var errMoved = errors.New("the ledger was set back while a checkpoint was signed
 // signTimeout bounds one signature: a database that went silent must not keep the memory from other replicas for ever.
 const signTimeout = time.Minute
 
-// Sign signs a checkpoint if the tree has grown since the last one, and nobody else signs just now. It fails with
-// ErrForked if the tree does not extend what was signed before, and with ErrMemory if the memory must not sign.
+// Sign signs a checkpoint if the tree has grown since the last one. It fails with ErrForked if the tree does not extend
+// what was signed before, with ErrMemory if the memory must not sign, and with ErrLocked while another process signs.
 func (s *Signer) Sign(ctx context.Context) error {
-	err := s.sign(ctx)
-	if errors.Is(err, errLocked) {
-		return nil
-	}
-	return err
-}
-
-// sign is Sign; it fails with errLocked while somebody else signs.
-func (s *Signer) sign(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
 	memory, unlock, err := lockMemory(s.config.Identity.Memory)
@@ -167,18 +158,17 @@ func (s *Signer) sign(ctx context.Context) error {
 	if err != nil || next == nil {
 		return err
 	}
-	if err := next.remember(); err != nil {
+	if err := s.remember(next); err != nil {
 		return err
 	}
-	return next.insert(ctx, conn)
+	return s.insert(ctx, conn, next)
 }
 
 // signature is a signed checkpoint on its way: first into the memory, then into the database.
 type signature struct {
-	signer   *Signer
+	Checkpoint
 	memory   uuid.UUID
 	previous *int64 // size of the checkpoint that it follows
-	Checkpoint
 }
 
 // next signs a checkpoint that nobody has seen; nil if there is nothing to sign.
@@ -200,7 +190,7 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	if err := eventlog.AwaitReplicated(ctx, conn); err != nil {
 		return nil, err
 	}
-	next := &signature{signer: s, memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
+	next := &signature{memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
 	if f.last != nil {
 		next.previous = &f.last.N
 	}
@@ -210,16 +200,16 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	return next, nil
 }
 
-// remember puts the checkpoint into the memory, which no restore of the database sets back.
-func (n *signature) remember() error {
-	if err := remember(n.signer.config.Identity.Memory, n.Checkpoint); err != nil {
+// remember puts a checkpoint into the memory, which no restore of the database sets back.
+func (s *Signer) remember(n *signature) error {
+	if err := remember(s.config.Identity.Memory, n.Checkpoint); err != nil {
 		return fmt.Errorf("remember what is signed: %w", err)
 	}
 	return nil
 }
 
-// insert puts the checkpoint into the database. The memory has it.
-func (n *signature) insert(ctx context.Context, conn *pgxpool.Conn) error {
+// insert puts a checkpoint into the database. The memory has it.
+func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, n *signature) error {
 	tag, err := conn.Exec(ctx, insertCheckpointSQL,
 		n.Origin, n.Tree.N, n.previous, n.Tree.Hash[:], string(n.Note), n.memory)
 	if eventlog.IsConflict(err) {
@@ -231,7 +221,7 @@ func (n *signature) insert(ctx context.Context, conn *pgxpool.Conn) error {
 	if tag.RowsAffected() != 1 {
 		return errMoved
 	}
-	n.signer.config.Metrics.signatures.Inc()
+	s.config.Metrics.signatures.Inc()
 	return nil
 }
 

@@ -295,10 +295,7 @@ func TestMemoryIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sign(t, s.signer)
-	if sizes := chain(t, s.pool); len(sizes) != 0 {
-		t.Errorf("signed with a locked memory: %v", sizes)
-	}
+	s.wantRefused("a locked memory", ledger.ErrLocked)
 	unlock()
 	sign(t, s.signer)
 	if diff := cmp.Diff([]int64{0}, chain(t, s.pool)); diff != "" {
