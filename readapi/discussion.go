@@ -394,12 +394,12 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		depth                           pgtype.Int4
 		hidden, cut                     pgtype.Bool
 		chapter, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
-		content                         storedText
+		stored                          personal
 		written, received               pgtype.Timestamptz
 	)
 	comment := []any{
 		nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &content, &member,
+		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &stored, &member,
 		&name, &platform,
 	}
 	novel := []any{
@@ -417,7 +417,7 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		p.ID, p.Depth, p.Chapter = id.UUID, int(depth.Int32), chapter.String
 		p.WrittenAt, p.ReceivedAt, p.cut = written.Time, received.Time, cut.Bool
 		posts = append(posts, p)
-		posts[len(posts)-1].show(hidden.Bool, pgtype.Text(content), member, name, platform)
+		posts[len(posts)-1].show(hidden.Bool, stored, member, name, platform)
 	}
 	return posts, rows.Err()
 }

@@ -310,6 +310,20 @@ func TestLinkedAuthor(t *testing.T) {
 	}
 }
 
+// TestAuthorThatTheProjectionLacks: the projections posts and authors run apart, and a name came with the comment.
+func TestAuthorThatTheProjectionLacks(t *testing.T) {
+	t.Parallel()
+	w, author, id, _ := spam(t)
+	w.project(t)
+	w.exec(t, `DELETE FROM authors WHERE author_id = $1`, author)
+	if p := read[postAnswer](t, w, "/api/posts/"+id.String()); p.Author == nil || p.Author.DisplayName != "Spammer" {
+		t.Errorf("the comment is by %+v", p.Author)
+	}
+	if body := w.get(t, "/api/novels/a/discussion").Body.String(); !strings.Contains(body, `"displayName":"Spammer"`) {
+		t.Errorf("the discussion lacks the name:\n%s", body)
+	}
+}
+
 // A comment that staff have said something about before the projection has come by is withheld until that tells what.
 func TestDecisionAboutACommentThatTheProjectionLacks(t *testing.T) {
 	t.Parallel()

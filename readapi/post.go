@@ -50,19 +50,23 @@ func (p *Post) Top() uuid.UUID {
 	return p.ID
 }
 
-// show sets the visible fields of a comment. Missing texts are null.
-func (p *Post) show(hidden bool, content, member, name, platform pgtype.Text) {
+// show sets the visible fields of a comment. Missing texts are null; without a name, which the read model of authors may
+// not have yet, the author is shown under the one that came with the comment.
+func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.Text) {
 	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
-	p.Erased = !content.Valid
+	p.Erased = !stored.valid
 	p.Hidden = hidden && !p.Erased
 	switch {
 	case p.Erased, p.Hidden:
 		p.authorID = uuid.NullUUID{}
 	case member.Valid:
-		p.Content, p.Author = content.String, Author{MemberID: member.String}
+		p.Content, p.Author = stored.Content, Author{MemberID: member.String}
 		p.authorID = uuid.NullUUID{} // the author's name on the partner platform is not shown
 	default:
-		p.Content, p.Author = content.String, Author{Name: name.String, Platform: platform.String}
+		if !name.Valid {
+			name.String = stored.Username
+		}
+		p.Content, p.Author = stored.Content, Author{Name: name.String, Platform: platform.String}
 	}
 }
 
@@ -91,34 +95,35 @@ func (r *Reader) Post(ctx context.Context, id uuid.UUID) (Single, error) {
 func scanSingle(row pgx.CollectableRow) (Single, error) {
 	var s Single
 	var hidden bool
-	var content storedText
+	var stored personal
 	var member, name, platform pgtype.Text
 	p := &s.Post
 	if err := row.Scan(&s.Novel.ID, &s.Novel.Slug, &s.Novel.Title, &s.Novel.state, &s.ThreadID,
 		&p.ID, &p.ParentID, &p.RootID, &p.Depth, &p.Chapter, &p.WrittenAt, &p.ReceivedAt, &p.authorID,
-		&hidden, &content, &member, &name, &platform); err != nil {
+		&hidden, &stored, &member, &name, &platform); err != nil {
 		return Single{}, fmt.Errorf("scan comment: %w", err)
 	}
-	p.show(hidden, pgtype.Text(content), member, name, platform)
+	p.show(hidden, stored, member, name, platform)
 	return s, nil
 }
 
-// storedText is the text of a comment, scanned from the personal part of its event.
-type storedText pgtype.Text
+// personal is what readers see of the personal part of the event of a comment, which is null after its erasure.
+type personal struct {
+	Content  string `json:"content"`
+	Username string `json:"username"`
+
+	valid bool
+}
 
 // ScanBytes implements pgtype.BytesScanner.
-func (t *storedText) ScanBytes(personal []byte) error {
-	*t = storedText{}
-	if personal == nil {
+func (p *personal) ScanBytes(stored []byte) error {
+	*p = personal{valid: stored != nil}
+	if stored == nil {
 		return nil
 	}
-	var stored struct {
-		Content string `json:"content"`
-	}
-	if err := json.Unmarshal(personal, &stored); err != nil {
+	if err := json.Unmarshal(stored, p); err != nil {
 		return fmt.Errorf("decode the text of a comment: %w", err)
 	}
-	*t = storedText{String: stored.Content, Valid: true}
 	return nil
 }
 
@@ -165,7 +170,7 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 		f.ParentID = uuid.NullUUID{UUID: *e.ParentPostID, Valid: true}
 	}
 	if e.Comment == nil {
-		f.show(false, pgtype.Text{}, pgtype.Text{}, pgtype.Text{}, pgtype.Text{})
+		f.show(false, personal{}, pgtype.Text{}, pgtype.Text{}, pgtype.Text{})
 		return f, nil
 	}
 	f.authorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
@@ -187,11 +192,9 @@ func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, 
 	if err != nil {
 		return fmt.Errorf("read attribution: %w", err)
 	}
-	if !a.name.Valid {
-		a.name.String = e.Comment.Username
-	}
 	hidden = hidden || a.hiddenUntil.Valid && !p.ReceivedAt.After(a.hiddenUntil.Time)
-	p.show(hidden, pgtype.Text{String: e.Comment.Content, Valid: true}, a.member, a.name, a.platform)
+	stored := personal{Content: e.Comment.Content, Username: e.Comment.Username, valid: true}
+	p.show(hidden, stored, a.member, a.name, a.platform)
 	return nil
 }
 
