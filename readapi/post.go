@@ -50,8 +50,8 @@ func (p *Post) Top() uuid.UUID {
 	return p.ID
 }
 
-// show sets the visible fields of a comment. Missing texts are null; without a name, which the read model of authors may
-// not have yet, the author is shown under the one that came with the comment.
+// show sets the visible fields of a comment. Missing texts are null. While the read model of authors lacks the name,
+// the one that came with the comment stands in.
 func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.Text) {
 	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 	p.Erased = !stored.valid

@@ -29,6 +29,7 @@ import (
 func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers) *httpkit.Kit {
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers, Staff: staff,
+		Standbys: s.standbys,
 		Problems: []func(error) *problem.Error{
 			commands.Problem, admin.Problem, readapi.Problem, history.Problem,
 			changes.Problem,
@@ -45,6 +46,9 @@ func (s *service) publicHandler(
 	addresses := httpkit.NewAddresses(s.publicURL)
 	s.imports.Problem = kit.Problem
 	reader := &readapi.Reader{DB: pools.Read}
+	if s.standbys != nil {
+		reader.DB = s.standbys
+	}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics)

@@ -49,11 +49,28 @@ type serveCommand struct {
 	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); further ones get 503 (default: ${default})."`
 	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Open connections at --listen; beyond this limit, each new connection closes one that waits for its client (default: ${default})."`
 	DatabaseConnections   int           `name:"database-connections" env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Most connections to the database (default: 20 with two lanes, and one more for each further lane)."`
+	Standbys              standbyFlags  `embed:""`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
 	ImportRetention       time.Duration `name:"import-retention" env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept after its end, and an import without any change stays open (default: ${default})."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
+}
+
+// standbyFlags say where readers read.
+type standbyFlags struct {
+	URL    string        `name:"read-database-url" env:"NOVELGATE_READ_DATABASE_URL" placeholder:"URL" help:"Hot standbys of the database, one host or several, from which the public pages and their JSON are read."`
+	MaxLag time.Duration `name:"read-max-lag" env:"NOVELGATE_READ_MAX_LAG" default:"10s" help:"Longest time that a standby may be behind; beyond it readers read from the database itself (default: ${default})."`
+}
+
+// minMaxLag leaves time to look at a standby four times.
+const minMaxLag = time.Second
+
+func (f *standbyFlags) validate() error {
+	if f.MaxLag < minMaxLag {
+		return fmt.Errorf("--read-max-lag must be at least %v", minMaxLag)
+	}
+	return nil
 }
 
 // siteFlags is what the operator decides about the pages.
@@ -120,10 +137,7 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
-	if err := c.Site.validate(); err != nil {
-		return err
-	}
-	return c.Ledger.validate()
+	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate())
 }
 
 // Run serves until a signal or a fatal error.
@@ -142,6 +156,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	if err := s.wire(ctx, c); err != nil {
 		return err
 	}
+	defer s.standbys.Close()
 	return s.run(ctx, out)
 }
 
@@ -173,6 +188,7 @@ type service struct {
 	keys          *access.Keys
 	limiter       *ratelimit.Limiter
 	committer     *committer.Committer
+	standbys      *database.Standbys // nil without --read-database-url
 	imports       *imports.Worker
 	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
@@ -223,6 +239,15 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		if err := s.workOnLedger(ctx, &c.Ledger, c.DataDir); err != nil {
 			return err
 		}
+	}
+
+	if c.Standbys.URL != "" {
+		if s.standbys, err = database.OpenStandbys(
+			ctx, c.Standbys.URL, pools.Read, c.Standbys.MaxLag, s.now, s.logger,
+		); err != nil {
+			return err
+		}
+		s.background = append(s.background, s.standbys.Watch)
 	}
 
 	// Requests.
@@ -297,6 +322,9 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 	info.Set(1)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(requests...)
+	if s.standbys != nil {
+		registry.MustRegister(s.standbys)
+	}
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -230,12 +230,16 @@ type options struct {
 	scarce    bool       // close idle connections soon
 	full      func()     // called when the server has no connection left for this pool
 	timelines *timelines // shared by all pools of the process; nil: accept any server
+	only      string     // the host and port of the URL to connect to; "" for all of them
 }
 
 func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	config, err := ParseConfig(url, o.settings)
 	if err != nil {
 		return nil, err
+	}
+	if o.only != "" {
+		keepHost(&config.ConnConfig.Config, o.only)
 	}
 	config.MaxConns = int32(o.size) //nolint:gosec // a handful
 	if o.keep {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
 
@@ -28,6 +29,8 @@ type Kit struct {
 	Readers *Readers
 	// Staff does the same for staff and auditors, beside their streams.
 	Staff *Readers
+	// Standbys answer readers instead of the primary where they can; nil: there are none.
+	Standbys *database.Standbys
 	// Problems are asked in turn what an error of the domain means to a client; nil: it is not theirs. Errors of the
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error

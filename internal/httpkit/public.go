@@ -32,15 +32,15 @@ func (k *Kit) Public(handler http.Handler, refuse Refusal) http.Handler {
 // Rendering writes the body of an answer.
 type Rendering func(w io.Writer) error
 
-// Rendered is Public with answers that are read and then rendered, which takes several times their size in memory:
-// read returns how. Readers get them with a validator.
-func (k *Kit) Rendered(
-	contentType string, read func(ctx context.Context, r *http.Request) (Rendering, error), refuse Refusal,
-) http.Handler {
+// Reading reads what a request asks for. Rendering it takes several times its size in memory.
+type Reading func(ctx context.Context, r *http.Request) (Rendering, error)
+
+// Rendered is Public with answers that are read and then rendered. Readers get them with a validator.
+func (k *Kit) Rendered(contentType string, read Reading, refuse Refusal) http.Handler {
 	return k.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := k.WithTimeout(r.Context())
 		defer cancel()
-		render, err := read(ctx, r)
+		render, err := k.read(ctx, r, read)
 		if err != nil {
 			refuse(w, r, err)
 			return
@@ -53,6 +53,21 @@ func (k *Kit) Rendered(
 		}
 		Send(w, r, contentType, buffer.Bytes())
 	}), refuse)
+}
+
+// read reads from a standby, if one may be used, and from the primary if that fails for any reason: a standby may go
+// away, cancel a statement for its recovery, or lack what a client has just written. It has half of the time.
+func (k *Kit) read(ctx context.Context, r *http.Request, read Reading) (Rendering, error) {
+	if standby, used, ok := k.Standbys.Choose(ctx); ok {
+		standby, cancel := context.WithTimeout(standby, k.Timeout/2)
+		render, err := read(standby, r)
+		cancel()
+		used(err == nil)
+		if err == nil {
+			return render, nil
+		}
+	}
+	return read(ctx, r)
 }
 
 // keptBuffer is the largest buffer that is used again. A few larger answers, kept for later ones that are not, would be

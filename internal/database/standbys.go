@@ -1,0 +1,324 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Reasons to leave a standby.
+var (
+	ErrPromoted     = errors.New("the server is no standby: it was promoted, or never was one")
+	ErrOtherHistory = errors.New("the server follows another primary, or holds events that the primary has lost")
+	ErrBehind       = errors.New("the standby is too far behind the primary")
+
+	errUnknown = errors.New("not checked yet")
+)
+
+// Standbys sends the statements of readers to hot standbys of the primary. It uses a standby only while it knows that
+// the standby has everything that was committed at most a given time ago. It is a Querier: a statement whose context
+// comes from Choose goes to the chosen standby, any other one to the primary.
+//
+// A standby is as old as the newest place in the WAL that it has replayed, of those that Watch has read on the primary.
+// The server's own pg_last_xact_replay_timestamp would grow without bound while nobody writes.
+type Standbys struct {
+	primary *pgxpool.Pool
+	all     []*standby
+	maxLag  time.Duration
+	now     func() time.Time
+	logger  *slog.Logger
+
+	next    atomic.Uint32 // to choose in turns
+	samples []sample      // of the primary, oldest first; only Watch uses it
+}
+
+// standby is one of the servers.
+type standby struct {
+	host    string // with port
+	pool    *pgxpool.Pool
+	answers prometheus.Counter
+	repeats prometheus.Counter
+
+	mu   sync.Mutex
+	asOf time.Time // everything committed by then was replayed
+	left error     // why it is not used; nil when it is
+}
+
+// sample is a place in the WAL that everything committed before a moment lies in front of.
+type sample struct {
+	at  time.Time
+	lsn string
+}
+
+// standbyConnections is the number of connections to each standby.
+const standbyConnections = 14
+
+// OpenStandbys returns the Standbys of a URL, which names one host or several, as libpq has it. None of them needs to
+// be there yet. primary must have the settings of Pools.Read.
+func OpenStandbys(
+	ctx context.Context, url string, primary *pgxpool.Pool, maxLag time.Duration, now func() time.Time,
+	logger *slog.Logger,
+) (*Standbys, error) {
+	s := &Standbys{primary: primary, maxLag: maxLag, now: now, logger: logger}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("parse URL of the standbys: %w", err)
+	}
+	hosts := []*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}
+	for _, group := range slices.Concat(hosts, config.Fallbacks) {
+		address := net.JoinHostPort(group.Host, strconv.Itoa(int(group.Port)))
+		if slices.ContainsFunc(s.all, func(known *standby) bool { return known.host == address }) {
+			continue // the same host without TLS
+		}
+		pool, err := open(ctx, url, options{size: standbyConnections, settings: readSettings, ping: true, only: address})
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		labels := prometheus.Labels{"host": address}
+		s.all = append(s.all, &standby{
+			host: address, pool: pool, left: errUnknown,
+			answers: prometheus.NewCounter(prometheus.CounterOpts{
+				Name: "novelgate_standby_answers_total", ConstLabels: labels,
+				Help: "Answers to readers that were read from the standby.",
+			}),
+			repeats: prometheus.NewCounter(prometheus.CounterOpts{
+				Name: "novelgate_standby_repeats_total", ConstLabels: labels,
+				Help: "Requests of readers that were read again from the primary: the standby failed, or lacked what they ask for.",
+			}),
+		})
+	}
+	return s, nil
+}
+
+// keepHost leaves only the hosts with this address in a configuration.
+func keepHost(config *pgconn.Config, address string) {
+	all := slices.Concat([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
+		config.Fallbacks)
+	all = slices.DeleteFunc(all, func(f *pgconn.FallbackConfig) bool {
+		return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))) != address
+	})
+	config.Host, config.Port, config.TLSConfig, config.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
+}
+
+// Close closes the connections to the standbys. Like Choose it may be called on nil: there are no standbys.
+func (s *Standbys) Close() {
+	if s == nil {
+		return
+	}
+	for _, one := range s.all {
+		one.pool.Close()
+	}
+}
+
+type chosenKey struct{}
+
+// Choose returns a context whose statements go to a standby, and a function to report whether its answer is used. It
+// returns false when there is no standby that may be used.
+func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used func(bool), ok bool) {
+	if s == nil {
+		return ctx, nil, false
+	}
+	turn := int(s.next.Add(1))
+	for i := range s.all {
+		one := s.all[(turn+i)%len(s.all)]
+		if _, err := one.lag(s.now(), s.maxLag); err == nil {
+			return context.WithValue(ctx, chosenKey{}, one), one.count, true
+		}
+	}
+	return ctx, nil, false
+}
+
+func (s *standby) count(used bool) {
+	if used {
+		s.answers.Inc()
+	} else {
+		s.repeats.Inc()
+	}
+}
+
+// Query implements Querier.
+func (s *Standbys) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return s.pool(ctx).Query(ctx, sql, args...)
+}
+
+// QueryRow implements Querier.
+func (s *Standbys) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return s.pool(ctx).QueryRow(ctx, sql, args...)
+}
+
+func (s *Standbys) pool(ctx context.Context) *pgxpool.Pool {
+	if one, ok := ctx.Value(chosenKey{}).(*standby); ok {
+		return one.pool
+	}
+	return s.primary
+}
+
+// lag returns how old the answers of a standby may be, and why it must not be used, if so.
+func (s *standby) lag(now time.Time, most time.Duration) (time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lag := now.Sub(s.asOf)
+	if s.left == nil && lag > most {
+		return lag, ErrBehind
+	}
+	return lag, s.left
+}
+
+// standbyInterval is the time between two looks at the standbys, at most; a quarter of the longest lag if that is less.
+const standbyInterval = time.Second
+
+// Watch looks at the primary and the standbys until ctx ends.
+func (s *Standbys) Watch(ctx context.Context) {
+	interval := min(standbyInterval, s.maxLag/4)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		s.look(ctx, max(interval, pingTimeout))
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+const placeSQL = `SELECT pg_current_wal_lsn()::text`
+
+// look takes a sample of the primary and finds out how far each standby is.
+func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	taken := sample{at: s.now()}
+	if err := s.primary.QueryRow(ctx, placeSQL).Scan(&taken.lsn); err == nil {
+		s.samples = append(s.samples, taken)
+	}
+	s.samples = slices.DeleteFunc(s.samples, func(old sample) bool { return taken.at.Sub(old.at) > s.maxLag })
+	var looking sync.WaitGroup
+	for _, one := range s.all {
+		looking.Go(func() { s.judge(ctx, one) })
+	}
+	looking.Wait()
+}
+
+// standbySQL returns whether the server is a standby, its cluster, how many of the samples in $1, oldest first, it has
+// replayed, and its last event. standbyEventSQL returns whether a server has that event, and its cluster.
+const (
+	standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()),
+       (SELECT count(*) FROM unnest($1::text[]) AS s (lsn) WHERE s.lsn::pg_lsn <= pg_last_wal_replay_lsn()),
+       e.transaction_id::text, e.position, e.event_id
+FROM (SELECT) AS one LEFT JOIN LATERAL (
+    SELECT transaction_id, position, event_id FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1
+) AS e ON true`
+	standbyEventSQL = `SELECT (SELECT system_identifier FROM pg_control_system()),
+       EXISTS (SELECT FROM events WHERE transaction_id = $1::text::xid8 AND position = $2 AND event_id = $3)`
+)
+
+// judge decides whether a standby may be used, and logs when that changes, or the reason.
+func (s *Standbys) judge(ctx context.Context, one *standby) {
+	asOf, err := s.replayed(ctx, one)
+	now := s.now()
+	_, was := one.lag(now, s.maxLag)
+	one.mu.Lock()
+	one.left = err
+	if err == nil {
+		one.asOf = asOf
+	}
+	one.mu.Unlock()
+	lag, is := one.lag(now, s.maxLag)
+	switch {
+	case errors.Is(is, reason(was)), errors.Is(ctx.Err(), context.Canceled):
+	case is == nil:
+		s.logger.InfoContext(ctx, "readers use a standby", slog.String("host", one.host), slog.Duration("lag", lag))
+	default:
+		s.logger.WarnContext(ctx, "readers do not use a standby", slog.String("host", one.host), slog.Any("reason", is))
+	}
+}
+
+// reason returns the reason of err without details.
+func reason(err error) error {
+	for _, known := range []error{ErrNoAnswer, ErrPromoted, ErrOtherHistory, ErrBehind} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return err
+}
+
+// replayed returns a moment such that the standby has everything that was committed by then.
+func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error) {
+	places := make([]string, len(s.samples))
+	for i, known := range s.samples {
+		places[i] = known.lsn
+	}
+	var recovering bool
+	var cluster, primary int64
+	var replayed int
+	var transaction, event *string
+	var position *int32
+	if err := one.pool.QueryRow(ctx, standbySQL, places).Scan(&recovering, &cluster, &replayed, &transaction, &position,
+		&event); err != nil {
+		one.pool.Reset() // a server that restarts leaves dead connections
+		return time.Time{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	if !recovering {
+		return time.Time{}, ErrPromoted
+	}
+	has := true
+	err := s.primary.QueryRow(ctx, standbyEventSQL, transaction, position, event).Scan(&primary, &has)
+	switch {
+	case err != nil: // the primary is away: what was known of the standby stays true
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return one.asOf, one.left
+	case cluster != primary || event != nil && !has:
+		return time.Time{}, ErrOtherHistory
+	case replayed == 0:
+		return time.Time{}, ErrBehind
+	}
+	return s.samples[replayed-1].at, nil
+}
+
+var (
+	standbyUsedDesc = prometheus.NewDesc("novelgate_standby_used", "Whether readers are answered from the standby.",
+		[]string{"host"}, nil)
+	standbyLagDesc = prometheus.NewDesc("novelgate_standby_lag_seconds",
+		"How old answers from the standby may be. It grows while the standby or the primary does not answer.",
+		[]string{"host"}, nil)
+)
+
+// maxKnownLag is below the lag of a standby that was never reached, and above that of any other.
+const maxKnownLag = 100 * 365 * 24 * time.Hour
+
+// Describe implements prometheus.Collector.
+func (s *Standbys) Describe(descs chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, descs) }
+
+// Collect implements prometheus.Collector.
+func (s *Standbys) Collect(metrics chan<- prometheus.Metric) {
+	now := s.now()
+	for _, one := range s.all {
+		lag, err := one.lag(now, s.maxLag)
+		used := 1.0
+		if err != nil {
+			used = 0
+		}
+		metrics <- prometheus.MustNewConstMetric(standbyUsedDesc, prometheus.GaugeValue, used, one.host)
+		if lag < maxKnownLag {
+			metrics <- prometheus.MustNewConstMetric(standbyLagDesc, prometheus.GaugeValue, lag.Seconds(), one.host)
+		}
+		one.answers.Collect(metrics)
+		one.repeats.Collect(metrics)
+	}
+}

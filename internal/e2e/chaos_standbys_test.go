@@ -1,0 +1,193 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
+)
+
+// TestReadersOnAStandby: a new comment is found at once, although the standby does not have it, and no answer is older
+// than --read-max-lag.
+func TestReadersOnAStandby(t *testing.T) {
+	t.Parallel()
+	const maxLag = 2 * time.Second
+	primary, standby := startPair(t)
+	r := serve(t, primary.url(), "--read-database-url", standby.url(), "--read-max-lag", maxLag.String())
+	p := newPartner(t, primary.url())
+	first := remarkOn(t, p, r, "first")
+	testdb.Eventually(t, "the comment is on the page", func() bool { return strings.Contains(newestOn(t, r), first) })
+	wantStandby(t, r, "1")
+
+	execute(t, standby.url(), `SELECT pg_wal_replay_pause()`)
+	second := remarkOn(t, p, r, "second")
+	testdb.Eventually(t, "the comment is projected", func() bool {
+		return value[bool](t, primary.url(), `SELECT count(*) = 2 FROM posts`)
+	})
+	projected, stale := time.Now(), time.Time{}
+	testdb.Eventually(t, "the second comment is on the page", func() bool {
+		asked := time.Now()
+		if strings.Contains(newestOn(t, r), second) {
+			return true
+		}
+		stale = asked
+		return false
+	})
+	if late := stale.Sub(projected); late > maxLag {
+		t.Errorf("%v later an answer lacks a comment, which is %v too late", late, late-maxLag)
+	}
+	wantStandby(t, r, "0")
+	execute(t, standby.url(), `SELECT pg_wal_replay_resume()`)
+	wantStandby(t, r, "1")
+}
+
+// TestReadersSeeNoOutage: readers come all the time while the standby crashes, returns, and is promoted because the
+// primary is lost. None gets an error.
+func TestReadersSeeNoOutage(t *testing.T) {
+	t.Parallel()
+	primary, standby := startPair(t)
+	r := serve(t, primaryOf(t, primary, standby)+"&connect_timeout=30", "--read-database-url",
+		standby.url()+"&connect_timeout=30", "--read-max-lag", patience.String())
+	p := newPartner(t, primary.url())
+	first := remarkOn(t, p, r, "first")
+	testdb.Eventually(t, "the comment is on the page", func() bool { return strings.Contains(newestOn(t, r), first) })
+	wantStandby(t, r, "1")
+
+	var readers sync.WaitGroup
+	var answers atomic.Int64
+	var stopped atomic.Bool
+	for range 4 {
+		readers.Go(func() {
+			for !stopped.Load() {
+				newestOn(t, r)
+				answers.Add(1)
+			}
+		})
+	}
+	defer readers.Wait()
+	defer stopped.Store(true)
+	answered := func() {
+		t.Helper()
+		before := answers.Load()
+		testdb.Eventually(t, "readers are answered", func() bool { return answers.Load() > before+20 })
+	}
+
+	standby.crash(t)
+	wantStandby(t, r, "0")
+	remarkOn(t, p, r, "second")
+	answered()
+	standby.start(t)
+	wantStandby(t, r, "1")
+
+	primary.awaitStandby(t, standby)
+	primary.crash(t)
+	answered()
+	standby.promote(t)
+	wantStandby(t, r, "0")
+	testdb.Eventually(t, "a comment is accepted by the new primary", func() bool {
+		return p.send(t, r.URL, PostsPath, "third", remark("third"), false).succeeded()
+	})
+	testdb.Eventually(t, "it is on the page", func() bool { return strings.Contains(newestOn(t, r), remarkText("third")) })
+}
+
+// TestStandbyWithLostEvents: one of two standbys is promoted without the last comment, which the other one has. Readers
+// never see the lost comment, also when the new primary has written more than the standby ever had.
+func TestStandbyWithLostEvents(t *testing.T) {
+	t.Parallel()
+	primary, promoted := startPair(t)
+	ahead := startStandby(t, primary)
+	both := primaryOf(t, primary, promoted) + "&connect_timeout=30"
+	before := serve(t, both, "--pause-projections")
+	p := newPartner(t, primary.url())
+	kept := remarkOn(t, p, before, "kept")
+	primary.awaitStandby(t, promoted)
+	promoted.cut(t)
+	lost := remarkOn(t, p, before, "lost")
+	primary.awaitStandby(t, ahead)
+	before.kill()
+	primary.crash(t)
+	promoted.promote(t)
+
+	r := serve(t, both, "--read-database-url", ahead.url(), "--read-max-lag", patience.String())
+	last := value[string](t, ahead.url(), `SELECT pg_last_wal_replay_lsn()::text`)
+	testdb.Eventually(t, "the new primary has written more than the standby has", func() bool {
+		p.send(t, r.URL, PostsPath, Key(), remark("more"), false)
+		return value[bool](t, promoted.url(), `SELECT pg_current_wal_lsn() > $1::pg_lsn`, last)
+	})
+	testdb.Eventually(t, "the service says why it does not use the standby", func() bool {
+		return strings.Contains(r.stderr.String(), "holds events that the primary has lost")
+	})
+	page := r.Send(t, Request{Method: http.MethodGet, Path: "/api/novels/standby/discussion"})
+	if text := string(page.Body); strings.Contains(text, lost) || !strings.Contains(text, kept) {
+		t.Errorf("%d\n%s", page.Status, text)
+	}
+	wantStandby(t, r, "0")
+}
+
+// startPair starts a primary with an empty log and a standby of it.
+func startPair(t *testing.T) (primary, standby *server) {
+	t.Helper()
+	primary = startServer(t, nil)
+	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
+		t.Fatal(out.Stderr)
+	}
+	return primary, startStandby(t, primary)
+}
+
+// wantStandby waits until the metric says 1, that the standby is used, or 0.
+func wantStandby(t *testing.T, r *Service, used string) {
+	t.Helper()
+	testdb.Eventually(t, "novelgate_standby_used is "+used, func() bool {
+		for line := range strings.Lines(r.metrics(t)) {
+			if strings.HasPrefix(line, "novelgate_standby_used{") {
+				return strings.HasSuffix(line, "} "+used+"\n")
+			}
+		}
+		return false
+	})
+}
+
+// newestOn reads the page with the newest comment.
+func newestOn(t *testing.T, r *Service) string {
+	t.Helper()
+	response := r.Send(t, Request{Method: http.MethodGet, Path: "/api/novels/standby/discussion?sort=newest&limit=1"})
+	if response.Status != http.StatusOK {
+		t.Errorf("a reader gets %d\n%s", response.Status, response.Body)
+	}
+	return string(response.Body)
+}
+
+// remark is the body of a comment that is written now.
+func remark(key string) []byte {
+	body := comment("Standby", "reader", key)
+	body["content"] = remarkText(key)
+	delete(body, "timestamp")
+	return encode(body)
+}
+
+func remarkText(key string) string { return fmt.Sprint("This is the ", key, " comment.") }
+
+// remarkOn imports a comment, whose text it returns, and follows its link at once.
+func remarkOn(t *testing.T, p *Partner, r *Service, key string) string {
+	t.Helper()
+	text := remarkText(key)
+	sent := p.send(t, r.URL, PostsPath, key, remark(key), false)
+	if sent.status != http.StatusCreated {
+		t.Fatalf("a comment is answered with %d %v\n%s", sent.status, sent.err, sent.body)
+	}
+	link, err := url.Parse(sent.header.Get("Location"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := r.Send(t, Request{Method: http.MethodGet, Path: link.RequestURI()})
+	if page.Status != http.StatusOK || !strings.Contains(string(page.Body), text) {
+		t.Errorf("the link of the comment is answered with %d\n%s", page.Status, page.Body)
+	}
+	return text
+}
