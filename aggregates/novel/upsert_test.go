@@ -33,6 +33,23 @@ func created(state novel.State) events.NovelCreated {
 	return e
 }
 
+// every are all fields with a value.
+func every(value string) novel.Fields {
+	return novel.Fields{
+		Author: &value, Synopsis: new("s" + value), CoverURL: new("c" + value), Language: new("l" + value),
+		ReadingStatus: new("r" + value), Genres: new([]string{"g" + value}),
+	}
+}
+
+// updated is the event that sets every field.
+func updated(value string) events.NovelUpdated {
+	f := every(value)
+	return events.NovelUpdated{
+		Author: f.Author, Synopsis: f.Synopsis, CoverURL: f.CoverURL, Language: f.Language, ReadingStatus: f.ReadingStatus,
+		Genres: f.Genres,
+	}
+}
+
 func TestUpsert(t *testing.T) {
 	t.Parallel()
 	full := created(novel.Approved)
@@ -84,6 +101,14 @@ func TestUpsert(t *testing.T) {
 				},
 			},
 			outcome: novel.Updated, then: events.NovelUpdated{Language: new("ja"), Genres: new([]string{"romance", "court"})},
+		},
+		"own novel, all changed": {
+			given: []events.Event{full}, when: novel.Upsert{IntegrationID: owner, Fields: every("A")},
+			outcome: novel.Updated, then: updated("A"),
+		},
+		"own novel, all changed before": {
+			given: []events.Event{full, updated("A"), updated("B")}, when: novel.Upsert{IntegrationID: owner, Fields: every("B")},
+			outcome: novel.Updated, then: events.NovelUpdated{},
 		},
 		"own novel, cleared": {
 			given: []events.Event{full},

@@ -218,25 +218,17 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 
 // changeLimits returns the events that change limits. It refuses limits out of range with a *LimitError.
 func (i Integration) changeLimits(c Change) (decided []events.Event, err error) {
-	posts, novels, updates := i.PostsPerMinute, i.NovelsPerMinute, i.NovelUpdatesPerMinute
-	ofImports := i.LinesPerMinute
-	if c.PostsPerMinute != nil {
-		posts = *c.PostsPerMinute
-	}
-	if c.NovelsPerMinute != nil {
-		novels = *c.NovelsPerMinute
-	}
+	updates := events.UpdateLimit{PerMinute: i.NovelUpdatesPerMinute}
 	if c.NovelUpdates != nil {
-		updates = c.NovelUpdates.PerMinute
-	}
-	if c.LinesPerMinute != nil {
-		ofImports = *c.LinesPerMinute
+		updates = *c.NovelUpdates
 	}
 	var beyond []Capability
 	for _, limit := range []struct {
 		operation Capability
 		perMinute *int
-	}{{Posts, &posts}, {Novels, &novels}, {novelUpdates, updates}, {lines, &ofImports}} {
+	}{
+		{Posts, c.PostsPerMinute}, {Novels, c.NovelsPerMinute}, {novelUpdates, updates.PerMinute}, {lines, c.LinesPerMinute},
+	} {
 		if limit.perMinute != nil && (*limit.perMinute < 0 || *limit.perMinute > MaxPerMinute) {
 			beyond = append(beyond, limit.operation)
 		}
@@ -244,20 +236,21 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 	if beyond != nil {
 		return nil, &LimitError{beyond}
 	}
-	if posts != i.PostsPerMinute {
-		decided = append(decided, events.RateLimitSet{Operation: string(Posts), PerMinute: posts})
+	set := func(operation Capability, perMinute *int, wanted *int) {
+		if wanted != nil && *wanted != *perMinute {
+			*perMinute = *wanted
+			decided = append(decided, events.RateLimitSet{Operation: string(operation), PerMinute: *wanted})
+		}
 	}
-	if novels != i.NovelsPerMinute {
-		decided = append(decided, events.RateLimitSet{Operation: string(Novels), PerMinute: novels})
-	}
-	if now := i.NovelUpdatesPerMinute; (updates == nil) != (now == nil) || updates != nil && *updates != *now {
+	set(Posts, &i.PostsPerMinute, c.PostsPerMinute)
+	set(Novels, &i.NovelsPerMinute, c.NovelsPerMinute)
+	was, wanted := i.NovelUpdatesPerMinute, updates.PerMinute
+	if (wanted == nil) != (was == nil) || wanted != nil && *wanted != *was {
 		decided = append(decided, events.RateLimitSet{
-			Operation: string(Novels), PerMinute: novels, Updates: c.NovelUpdates,
+			Operation: string(Novels), PerMinute: i.NovelsPerMinute, Updates: &updates,
 		})
 	}
-	if ofImports != i.LinesPerMinute {
-		decided = append(decided, events.RateLimitSet{Operation: string(lines), PerMinute: ofImports})
-	}
+	set(lines, &i.LinesPerMinute, c.LinesPerMinute)
 	return decided, nil
 }
 
