@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/testdb"
@@ -50,6 +49,25 @@ func publishInto(t testing.TB, pool *pgxpool.Pool, dir string) error {
 	return newPublisher(t, pool, ledger.NewDirectory(pool, dir)).Publish(t.Context())
 }
 
+// wantRefused wants a database not to be published into a directory, which stays as it is, and the error to say why.
+func wantRefused(t testing.TB, what string, pool *pgxpool.Pool, dir string, forked bool, says ...string) {
+	t.Helper()
+	published := files(t, dir)
+	err := publishInto(t, pool, dir)
+	if !errors.Is(err, ledger.ErrPublished) || errors.Is(err, ledger.ErrForked) != forked {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v does not say %q", what, err, text)
+		}
+	}
+	if diff := cmp.Diff(published, files(t, dir)); diff != "" {
+		t.Errorf("%s: the directory (-before +after):\n%s", what, diff)
+	}
+}
+
 // files has the content of every file below a directory.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
@@ -69,108 +87,51 @@ func files(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// TestDirectoryRefusesAnotherHistory: what was published of one history shows that another one under the same name is
-// another one, and nothing is added to it.
-func TestDirectoryRefusesAnotherHistory(t *testing.T) {
+// TestDirectoryIsEvidence: what was published of one history shows that another one is another one. Nothing in the
+// directory is replaced, and nothing is added.
+func TestDirectoryIsEvidence(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
 	first := newHistory(t, key, 7, 10)
 	if err := publishInto(t, first, dir); err != nil {
 		t.Fatal(err)
 	}
-	published := files(t, dir)
+	newest := filepath.Join(dir, "checkpoint")
 	for name, sizes := range map[string][]int{
-		"it is longer":            {20},
-		"it is as long":           {10},
-		"it is shorter":           {5},
-		"nothing of it is signed": nil,
+		"it is longer": {20}, "it is as long": {10}, "it is shorter": {5}, "nothing of it is signed": nil,
 	} {
-		err := publishInto(t, newHistory(t, key, sizes...), dir)
-		if !errors.Is(err, ledger.ErrForked) || !errors.Is(err, ledger.ErrPublished) ||
-			!strings.Contains(err.Error(), filepath.Join(dir, "checkpoint")) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if diff := cmp.Diff(published, files(t, dir)); diff != "" {
-			t.Errorf("%s: the directory (-before +after):\n%s", name, diff)
-		}
+		wantRefused(t, name, newHistory(t, key, sizes...), dir, true, newest)
 	}
 	if err := publishInto(t, first, dir); err != nil {
 		t.Errorf("the history itself is refused: %v", err)
 	}
+	// A newest checkpoint that was not signed with a key of the ledger says nothing about its history.
+	wantRefused(t, "a stranger's", newHistory(t, filepath.Join(t.TempDir(), "other.key"), 10), dir, false, newest)
+	// Also one of which the newest checkpoint says nothing.
+	if err := os.Remove(newest); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "another checkpoint of 10 entries", newHistory(t, key, 10), dir, false,
+		filepath.Join(dir, "checkpoints", "010"))
 }
 
-// TestDirectoryRefusesAnotherOrigin: checkpoints of an origin that was left stay as they are. Another directory takes
-// those of the new one.
-func TestDirectoryRefusesAnotherOrigin(t *testing.T) {
+// TestDirectoryOfAnotherOrigin: checkpoints of an origin that was left stay as they are. Another directory takes those of
+// the new one.
+func TestDirectoryOfAnotherOrigin(t *testing.T) {
 	t.Parallel()
-	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
+	key, dir, other := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir(), t.TempDir()
 	pool := newHistory(t, key, 7, 10)
 	if err := publishInto(t, pool, dir); err != nil {
 		t.Fatal(err)
 	}
-	published := files(t, dir)
 	const second = "ledger.example/second"
 	sign(t, newSigner(t, pool, ledger.IdentityConfig{KeyFile: key, Origin: second}))
-	publish := func(dir string) error {
-		publisher := ledger.NewPublisher(ledger.PublisherConfig{
-			Pool: pool, Origin: second, Target: ledger.NewDirectory(pool, dir),
-		})
-		return publisher.Publish(t.Context())
-	}
-	err := publish(dir)
-	if !errors.Is(err, ledger.ErrPublished) || !strings.Contains(err.Error(), testOrigin) ||
-		!strings.Contains(err.Error(), "--ledger-publish-dir") {
-		t.Errorf("into the directory of the old origin: %v", err)
-	}
-	if diff := cmp.Diff(published, files(t, dir)); diff != "" {
-		t.Errorf("the directory (-before +after):\n%s", diff)
-	}
-	other := t.TempDir()
-	if err := publish(other); err != nil {
+	wantRefused(t, "into the directory of the old origin", pool, dir, false, testOrigin, "--ledger-publish-dir")
+	if err := publishInto(t, pool, other); err != nil {
 		t.Errorf("into another directory: %v", err)
 	}
 	if text := files(t, other)["checkpoints/010"]; !strings.HasPrefix(text, second+"\n10\n") {
 		t.Errorf("checkpoint of the new origin: %q", text)
-	}
-}
-
-// TestDirectoryReplacesNoCheckpoint: a file that is there keeps its content, even if the newest checkpoint says nothing
-// of it.
-func TestDirectoryReplacesNoCheckpoint(t *testing.T) {
-	t.Parallel()
-	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
-	if err := publishInto(t, newHistory(t, key, 7, 10), dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "checkpoint")); err != nil {
-		t.Fatal(err)
-	}
-	published := files(t, dir)
-	err := publishInto(t, newHistory(t, key, 10), dir)
-	if !errors.Is(err, ledger.ErrPublished) || !strings.Contains(err.Error(), filepath.Join(dir, "checkpoints", "010")) {
-		t.Errorf("another checkpoint of 10 entries: %v", err)
-	}
-	if diff := cmp.Diff(published, files(t, dir)); diff != "" {
-		t.Errorf("the directory (-before +after):\n%s", diff)
-	}
-}
-
-// TestDirectoryDoesNotBelieveStrangers: a newest checkpoint that was not signed with a key of the ledger says nothing
-// about its history.
-func TestDirectoryDoesNotBelieveStrangers(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if err := publishInto(t, newHistory(t, filepath.Join(t.TempDir(), "stranger.key"), 7), dir); err != nil {
-		t.Fatal(err)
-	}
-	published := files(t, dir)
-	err := publishInto(t, newHistory(t, filepath.Join(t.TempDir(), "ledger.key"), 10), dir)
-	if !errors.Is(err, ledger.ErrPublished) || errors.Is(err, ledger.ErrForked) ||
-		!strings.Contains(err.Error(), filepath.Join(dir, "checkpoint")) {
-		t.Errorf("into the directory of somebody else: %v", err)
-	}
-	if diff := cmp.Diff(published, files(t, dir)); diff != "" {
-		t.Errorf("the directory (-before +after):\n%s", diff)
 	}
 }
 
@@ -271,22 +232,7 @@ func TestPublisherTellsThatItIsRefused(t *testing.T) {
 		Pool: pool, Origin: testOrigin, Target: ledger.NewDirectory(pool, dir), Interval: time.Millisecond, Metrics: metrics,
 		Logger: lines.logger(),
 	})
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics)
-	refused := func() float64 {
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, family := range families {
-			if family.GetName() == "novelgate_ledger_publishing_refused" &&
-				family.GetMetric()[0].GetLabel()[0].GetValue() == dir {
-				return family.GetMetric()[0].GetGauge().GetValue()
-			}
-		}
-		t.Fatal("no metric says whether publishing is refused")
-		return 0
-	}
+	refused := func() float64 { return gauge(t, metrics, "novelgate_ledger_publishing_refused") }
 	if got := refused(); got != 0 {
 		t.Errorf("%v before it was", got)
 	}

@@ -20,12 +20,17 @@ import (
 	"novelgate/events/ledger"
 )
 
+// newPublisher publishes the origin in use.
 func newPublisher(t testing.TB, pool *pgxpool.Pool, target ledger.Target) *ledger.Publisher {
 	t.Helper()
-	publisher := ledger.NewPublisher(ledger.PublisherConfig{
-		Pool: pool, Origin: testOrigin, Target: target, Logger: slog.New(slog.DiscardHandler),
+	var origin string
+	err := pool.QueryRow(t.Context(), `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`).Scan(&origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger.NewPublisher(ledger.PublisherConfig{
+		Pool: pool, Origin: origin, Target: target, Logger: slog.New(slog.DiscardHandler),
 	})
-	return publisher
 }
 
 // signedLedger has checkpoints of 0, 7 and 1400 entries.

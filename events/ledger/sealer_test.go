@@ -186,13 +186,10 @@ func TestSealerStopsAtAGap(t *testing.T) {
 	})
 }
 
-// TestErasureKeepsTheLedger: entries hold digests, and stay as they are.
+// TestErasureKeepsTheLedger: entries hold digests, and stay as they are, also the last one, from which a sealer goes on.
 func TestErasureKeepsTheLedger(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	appendEvents(t, pool, 10)
-	startSealer(t, ledger.SealerConfig{Pool: pool})
-	awaitSealed(t, pool)
+	pool := newSealedPool(t, 10)
 	leaves := wantSound(t, pool)
 	_, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER;
 		UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
@@ -202,6 +199,7 @@ func TestErasureKeepsTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendEvents(t, pool, 300)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
 	awaitSealed(t, pool)
 	var root []byte
 	if err := pool.QueryRow(t.Context(), `SELECT root_hash FROM ledger_state`).Scan(&root); err != nil {
@@ -218,11 +216,7 @@ func TestErasureKeepsTheLedger(t *testing.T) {
 // TestLedgerOnlyGrows: the database itself refuses what would fork it.
 func TestLedgerOnlyGrows(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	appendEvents(t, pool, 300)
-	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
-	awaitSealed(t, pool)
-	stop()
+	pool := newSealedPool(t, 300)
 	const restrictViolation = "23001"
 	statements := []string{
 		`UPDATE ledger_state SET tree_size = tree_size - 1`,
@@ -250,38 +244,10 @@ func TestLedgerOnlyGrows(t *testing.T) {
 	wantSound(t, pool)
 }
 
-// TestDamageIsNoticed: a sealer does not build on tiles that do not have the root on record.
-func TestDamageIsNoticed(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	appendEvents(t, pool, 300)
-	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
-	awaitSealed(t, pool)
-	stop()
-	_, err := pool.Exec(t.Context(), `ALTER TABLE ledger_tiles DISABLE TRIGGER ledger_append_only;
-		UPDATE ledger_tiles SET hashes = sha256(hashes) WHERE level = 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	appendEvents(t, pool, 1)
-	startSealer(t, ledger.SealerConfig{Pool: pool})
-	testdb.Eventually(t, "the damage is on record", func() bool {
-		status, err := ledger.ReadStatus(t.Context(), pool)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return status.Error != nil && strings.Contains(*status.Error, "damaged") && status.Size == 300
-	})
-}
-
 // TestBundleOfAChangedLog: an entry bundle has the events of the log, one for each leaf, or there is none.
 func TestBundleOfAChangedLog(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	appendEvents(t, pool, 300)
-	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
-	awaitSealed(t, pool)
-	stop()
+	pool := newSealedPool(t, 300)
 	if _, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; DELETE FROM events WHERE position = 270`); err != nil {
 		t.Fatal(err)
 	}
@@ -337,5 +303,59 @@ func TestEventsAreReadByIndex(t *testing.T) {
 				t.Errorf("%s:\n%s", name, plan)
 			}
 		}
+	}
+}
+
+// TestEventsOfAnotherLogAreNotSealed: what was read and hashed from a log is not sealed in another one.
+func TestEventsOfAnotherLogAreNotSealed(t *testing.T) {
+	t.Parallel()
+	pool, wake := newPool(t), eventlog.NewWake()
+	appendEvents(t, pool, 3)
+	if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	// first asked between reading and sealing
+	startSealer(t, ledger.SealerConfig{Pool: pool, Wake: wake, Clock: func() time.Time {
+		once.Do(func() { testdb.Lose(t, pool, `true`) })
+		return time.Now()
+	}})
+	testdb.Eventually(t, "the log is another one", func() bool { return count(t, pool, "events") == 0 })
+	appendEvents(t, pool, 5)
+	wake.Signal()
+	testdb.Eventually(t, "what is in the log is sealed", func() bool { return treeSize(t, pool) >= 5 })
+	if size := treeSize(t, pool); size != 5 {
+		t.Errorf("%d entries are sealed, the log has 5 events", size)
+	}
+}
+
+// TestSealingStops: nothing is built on a tree that is damaged, or is not that of the log. The status says why.
+func TestSealingStops(t *testing.T) {
+	t.Parallel()
+	const events = 300
+	for name, c := range map[string]struct{ change, says string }{
+		"tiles without the root on record": {`ALTER TABLE ledger_tiles DISABLE TRIGGER ledger_append_only;
+			UPDATE ledger_tiles SET hashes = sha256(hashes) WHERE level = 1`, "damaged"},
+		"the last event is lost":     {`DELETE FROM events WHERE position > 0`, ledger.ErrDiverged.Error()},
+		"another event in its place": {`UPDATE events SET recorded_at = recorded_at + interval '1 microsecond'`, ledger.ErrDiverged.Error()},
+		"with other words":           {`UPDATE events SET personal = '{}' WHERE personal IS NOT NULL`, ledger.ErrDiverged.Error()},
+		"erased without its digest":  {`UPDATE events SET personal = NULL, salt = NULL`, ledger.ErrDiverged.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := newSealedPool(t, events)
+			if _, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; `+c.change); err != nil {
+				t.Fatal(err)
+			}
+			appendEvents(t, pool, 3)
+			startSealer(t, ledger.SealerConfig{Pool: pool})
+			testdb.Eventually(t, "the status says so", func() bool {
+				status, err := ledger.ReadStatus(t.Context(), pool)
+				return err == nil && status.Error != nil && strings.Contains(*status.Error, c.says)
+			})
+			if size := treeSize(t, pool); size != events {
+				t.Errorf("%d entries, want the %d of before", size, events)
+			}
+		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -33,6 +34,17 @@ func openPool(t testing.TB, url string) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	return pool
+}
+
+// newSealedPool returns one whose log has so many events, all of them sealed. No sealer runs any more.
+func newSealedPool(t testing.TB, events int) *pgxpool.Pool {
+	t.Helper()
+	pool := newPool(t)
+	appendEvents(t, pool, events)
+	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
+	awaitSealed(t, pool)
+	stop()
 	return pool
 }
 
@@ -179,4 +191,22 @@ func awaitSealed(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	want := count(t, pool, "events")
 	testdb.Eventually(t, fmt.Sprint(want, " events are sealed"), func() bool { return treeSize(t, pool) == want })
+}
+
+// gauge is the value of a metric.
+func gauge(t testing.TB, metrics prometheus.Collector, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric is called %s", name)
+	return 0
 }

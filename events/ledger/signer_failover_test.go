@@ -87,6 +87,7 @@ func TestOneHistoryIsSigned(t *testing.T) {
 	now.wantRefused("another one of the same size", ledger.ErrForked)
 	now.grow(2)
 	now.wantRefused("a longer one", ledger.ErrForked)
+	newSigned(t, now.url, now.keyFile).wantRefused("a longer one, after a restart", ledger.ErrForked)
 	old.grow(1)
 	sign(t, old.signer)
 	if diff := cmp.Diff([]int64{10, 12, 13}, chain(t, old.pool)); diff != "" {
@@ -97,6 +98,10 @@ func TestOneHistoryIsSigned(t *testing.T) {
 	sign(t, next)
 	if c := latest(t, now.pool); c.Origin != testOrigin+"-2" || c.Tree.N != 14 {
 		t.Errorf("the new origin signs %s, %d entries", c.Origin, c.Tree.N)
+	}
+	left := ledger.IdentityConfig{Origin: testOrigin, KeyFile: old.keyFile}
+	if _, err := ledger.Identify(t.Context(), now.pool, left); !errors.Is(err, ledger.ErrOldOrigin) {
+		t.Errorf("the old origin is taken up again: %v", err)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events/ledger"
 	"novelgate/internal/testdb"
@@ -125,21 +124,7 @@ func TestFailuresAreLogged(t *testing.T) {
 func TestMetricOfTheSigner(t *testing.T) {
 	t.Parallel()
 	metrics := ledger.NewMetrics()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics)
-	signs := func() float64 {
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, family := range families {
-			if family.GetName() == "novelgate_ledger_signer" {
-				return family.GetMetric()[0].GetGauge().GetValue()
-			}
-		}
-		t.Fatal("no metric says who signs")
-		return 0
-	}
+	signs := func() float64 { return gauge(t, metrics, "novelgate_ledger_signer") }
 	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Millisecond, Metrics: metrics})
 	run(t, signer.Run)
 	testdb.Eventually(t, "it does not sign without its memory", func() bool { return signs() == 0 })

@@ -284,49 +284,6 @@ func TestSetBackWhileSigning(t *testing.T) {
 	}
 }
 
-// TestSignerNoticesThatTheDatabaseWasSetBack: it signs no fork, whether the tree is still shorter or has grown past
-// what was signed. A new origin goes on.
-func TestSignerNoticesThatTheDatabaseWasSetBack(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	file := filepath.Join(t.TempDir(), "ledger.key")
-	signer := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file})
-	stop := startSealer(t, ledger.SealerConfig{Pool: pool})
-	for range 6 {
-		appendEvents(t, pool, 1)
-	}
-	awaitSealed(t, pool)
-	sign(t, signer)
-	stop()
-	setBack(t, pool, 3)
-	startSealer(t, ledger.SealerConfig{Pool: pool})
-	awaitSealed(t, pool)
-
-	again := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}) // after a restart of the service
-	for _, s := range []*ledger.Signer{signer, again} {
-		if err := s.Sign(t.Context()); !errors.Is(err, ledger.ErrForked) {
-			t.Errorf("with fewer entries than were signed: %v", err)
-		}
-	}
-	appendEvents(t, pool, 10)
-	awaitSealed(t, pool)
-	for _, s := range []*ledger.Signer{signer, again} {
-		if err := s.Sign(t.Context()); !errors.Is(err, ledger.ErrForked) {
-			t.Errorf("with other entries than were signed: %v", err)
-		}
-	}
-	renamed := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file, Origin: "ledger.example/second"})
-	sign(t, renamed)
-	c := latest(t, pool)
-	if tree := openNote(t, c.Note, renamed.Keys()...); c.Origin != "ledger.example/second" || tree.N != 13 {
-		t.Errorf("the new origin signs %s, %+v", c.Origin, tree)
-	}
-	if _, err := ledger.Identify(t.Context(), pool,
-		ledger.IdentityConfig{Origin: testOrigin, DefaultOrigin: "x", KeyFile: file}); !errors.Is(err, ledger.ErrOldOrigin) {
-		t.Errorf("the old origin is taken up again: %v", err)
-	}
-}
-
 func TestKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
