@@ -9,8 +9,7 @@ import (
 )
 
 // Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type except
-// posts.
-// Two writers that race to create the same thing mint the same identifier and collide on it.
+// posts. Two writers that race to create the same thing mint the same identifier and collide on it.
 var (
 	novelNamespace      = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e01")
 	threadNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
@@ -50,27 +49,20 @@ func PersonID(role, name string) uuid.UUID {
 // ProjectionID mints the identifier of the stream of a projection.
 func ProjectionID(name string) uuid.UUID { return derive(projectionNamespace, nil, name) }
 
-// Sources of events (CloudEvents source). Together with the idempotency key they are unique.
-const (
-	novelsPath     = "novels"
-	postsPath      = "posts"
-	postThreadPath = "posts/thread"
-	postNovelPath  = "posts/novel"
-)
-
-// NovelsSource is the source of an integration's novel upserts.
-func NovelsSource(integrationID uuid.UUID) string { return JoinSource(integrationID, novelsPath) }
+// NovelsSource is the source (CloudEvents) of an integration's novel upserts. Source and idempotency key are unique
+// together.
+func NovelsSource(integrationID uuid.UUID) string { return JoinSource(integrationID, "novels") }
 
 // PostsSource is the source of an integration's comments.
-func PostsSource(integrationID uuid.UUID) string { return JoinSource(integrationID, postsPath) }
+func PostsSource(integrationID uuid.UUID) string { return JoinSource(integrationID, "posts") }
 
 // PostThreadSource is the source of a ThreadOpened that a comment caused.
 func PostThreadSource(integrationID uuid.UUID) string {
-	return JoinSource(integrationID, postThreadPath)
+	return JoinSource(integrationID, "posts/thread")
 }
 
 // PostNovelSource is the source of a NovelCreated that a comment caused.
-func PostNovelSource(integrationID uuid.UUID) string { return JoinSource(integrationID, postNovelPath) }
+func PostNovelSource(integrationID uuid.UUID) string { return JoinSource(integrationID, "posts/novel") }
 
 // sourcePrefix begins the sources of integrations.
 const sourcePrefix = "integrations/"

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -73,11 +75,7 @@ var registry = current()
 
 // Types returns the type names that Decode understands without an upcaster, in no particular order.
 func Types() []string {
-	names := make([]string, 0, len(registry.decoders))
-	for name := range registry.decoders {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(registry.decoders))
 }
 
 // Encode turns an event into the bytes that the log stores.
@@ -87,11 +85,7 @@ func Encode(e Event) (Stored, error) {
 		return Stored{}, fmt.Errorf("encode %s: %w", e.Type(), err)
 	}
 	stored := Stored{Type: e.Type(), Data: data}
-	carrier, ok := e.(withPersonal)
-	if !ok {
-		return stored, nil
-	}
-	if part := carrier.personal(); part != nil {
+	if part := Personal(e); part != nil {
 		if stored.Personal, err = marshal(part); err != nil {
 			return Stored{}, fmt.Errorf("encode personal part of %s: %w", e.Type(), err)
 		}

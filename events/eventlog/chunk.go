@@ -266,11 +266,8 @@ func Last(ctx context.Context, q database.Querier) (events.Position, error) {
 }
 
 func position(ctx context.Context, q database.Querier, sql string) (events.Position, error) {
-	rows, err := q.Query(ctx, sql)
-	if err != nil {
-		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
-	}
-	end, err := pgx.CollectOneRow(rows, pgx.RowToStructByPos[events.Position])
+	var end events.Position
+	err := q.QueryRow(ctx, sql).Scan(&end.TransactionID, &end.Ordinal)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return events.Position{}, fmt.Errorf("find the end of the log: %w", err)
 	}

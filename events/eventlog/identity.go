@@ -63,12 +63,8 @@ func (i Identity) String() string {
 
 // Identify returns the identity of the log that q reads.
 func Identify(ctx context.Context, q database.Querier) (Identity, error) {
-	rows, err := q.Query(ctx, `SELECT `+IdentitySQL)
-	if err != nil {
-		return Identity{}, fmt.Errorf("identify the log: %w", err)
-	}
-	identity, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[Identity])
-	if err != nil {
+	var identity Identity
+	if err := q.QueryRow(ctx, `SELECT `+IdentitySQL).Scan(&identity); err != nil {
 		return Identity{}, fmt.Errorf("identify the log: %w", err)
 	}
 	return identity, nil

@@ -91,10 +91,7 @@ func (*UnsignedError) Unwrap() error { return ErrNotFound }
 
 // Latest returns the newest checkpoint of the origin in use. It fails with an UnsignedError while nothing was signed.
 func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
-	rows, err := s.db.Query(ctx, latestSQL)
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
-	}
+	rows, _ := s.db.Query(ctx, latestSQL) // CollectExactlyOneRow returns its error
 	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkpoint{}, s.unsigned(ctx)
@@ -116,10 +113,7 @@ func (s *Store) unsigned(ctx context.Context) error {
 
 // since returns up to limit checkpoints of an origin that are larger than size, in their order.
 func (s *Store) since(ctx context.Context, origin string, size int64, limit int) ([]Checkpoint, error) {
-	rows, err := s.db.Query(ctx, sinceSQL, origin, size, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read checkpoints: %w", err)
-	}
+	rows, _ := s.db.Query(ctx, sinceSQL, origin, size, limit) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, scanCheckpoint)
 	if err != nil {
 		return nil, fmt.Errorf("read checkpoints: %w", err)
@@ -156,10 +150,7 @@ const keysSQL = `SELECT verifier_key FROM ledger_keys WHERE origin = $1 ORDER BY
 
 // VerifierKeys returns the public keys that a checkpoint is signed with, in the form of C2SP signed-note.
 func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error) {
-	rows, err := s.db.Query(ctx, keysSQL, c.Origin)
-	if err != nil {
-		return nil, fmt.Errorf("read verifier keys: %w", err)
-	}
+	rows, _ := s.db.Query(ctx, keysSQL, c.Origin) // CollectRows returns its error
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("read verifier keys: %w", err)

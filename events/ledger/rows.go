@@ -107,10 +107,7 @@ type sealRow struct {
 
 // readSeals reads the seals of a range. It fails with a SealError unless each log index of the range has one position.
 func readSeals(ctx context.Context, db database.Querier, first, last int64) (seals, error) {
-	rows, err := db.Query(ctx, sealsSQL, first, last)
-	if err != nil {
-		return nil, fmt.Errorf("find log index %d: %w", first, err)
-	}
+	rows, _ := db.Query(ctx, sealsSQL, first, last) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s sealRow, err error) {
 		return s, row.Scan(&s.transaction, &s.first, &s.count)
 	})

@@ -51,13 +51,10 @@ func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 		tileLevels[i], nodes[i], widths[i] = int16(tile.L), tile.N*TileWidth, int32(tile.W) //nolint:gosec // below 8; up to 256
 		data[i] = make([]byte, 0, TileWidth*tlog.HashSize)
 	}
-	rows, err := s.db.Query(ctx, tilesSQL, tileLevels, nodes, widths)
-	if err != nil {
-		return nil, fmt.Errorf("read tiles: %w", err)
-	}
+	rows, _ := s.db.Query(ctx, tilesSQL, tileLevels, nodes, widths) // ForEachRow returns its error
 	var i, first int64
 	var hashes []byte
-	_, err = pgx.ForEachRow(rows, []any{&i, &first, &hashes}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&i, &first, &hashes}, func() error {
 		if want := tiles[i-1].N*TileWidth + int64(len(data[i-1])/tlog.HashSize); first != want {
 			return fmt.Errorf("%w: level %d goes on with hash %d instead of %d", ErrDamaged, tiles[i-1].L, first, want)
 		}

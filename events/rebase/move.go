@@ -124,10 +124,7 @@ func (w *work) moveEvents(ctx context.Context) error {
 
 // collect returns the rows of a query as structs.
 func collect[T any](ctx context.Context, w *work, sql string, args ...any) ([]T, error) {
-	rows, err := w.tx.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("plan the move: %w", err)
-	}
+	rows, _ := w.tx.Query(ctx, sql, args...) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
 	if err != nil {
 		return nil, fmt.Errorf("plan the move: %w", err)
