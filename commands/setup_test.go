@@ -60,7 +60,9 @@ func (f *fake) Authenticate(ctx context.Context, _ string) (*access.Integration,
 func (f *fake) Execute(ctx context.Context, cmd *committer.Command) (committer.Result, error) {
 	f.calls.Add(1)
 	if f.execute == nil {
-		return committer.Result{Outcome: novel.Created, NovelID: novelID, Slug: "a-title", PostID: postID, ThreadID: threadID}, nil
+		return committer.Result{
+			Outcome: novel.Created, NovelID: novelID, Slug: "a-title", PostID: postID, ThreadID: threadID,
+		}, nil
 	}
 	return f.execute(ctx, cmd)
 }

@@ -9,7 +9,6 @@ package access
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/singleflight"
 
 	"novelgate/internal/apikey"
 )
@@ -77,7 +75,6 @@ type Keys struct {
 	integrations *finder
 	staffUsers   *finder
 	now          func() time.Time
-	group        singleflight.Group
 	pool         *pgxpool.Pool
 
 	usage    sync.Mutex
@@ -90,11 +87,10 @@ type Keys struct {
 
 // New returns a Keys that reads from pool over at most three connections.
 func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
-	return &Keys{
-		integrations: &finder{pool: pool, query: integrations, queries: 2},
-		staffUsers:   &finder{pool: pool, query: staffUsers, queries: 1},
-		now:          now, pool: pool, entries: map[[sha256.Size]byte]entry{}, lastUsed: map[uuid.UUID]time.Time{},
-	}
+	k := &Keys{now: now, pool: pool, entries: map[[sha256.Size]byte]entry{}, lastUsed: map[uuid.UUID]time.Time{}}
+	k.integrations = &finder{keys: k, query: integrations, queries: 2}
+	k.staffUsers = &finder{keys: k, query: staffUsers, queries: 1}
+	return k
 }
 
 // Authenticate returns the integration of a key. It fails with a refusal of this package or with a database error. It
@@ -123,7 +119,7 @@ func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, 
 	e, ok := k.entries[hash]
 	k.mu.RUnlock()
 	if !ok || !now.Before(e.until) {
-		if e, err = k.lookUp(ctx, hash, find); err != nil {
+		if e, err = find.find(ctx, hash); err != nil {
 			return entry{}, err
 		}
 	}
@@ -139,41 +135,26 @@ func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, 
 	return e, nil
 }
 
-// lookUp reads a key from the database, once for all requests that wait for the same key. A request that comes after
-// Forget starts its own look-up: an earlier one may have read stale rows.
-func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, find *finder) (entry, error) {
+// beginLookUp returns what a look-up that begins now needs to remember what it finds.
+func (k *Keys) beginLookUp() (generation uint64, until time.Time) {
 	k.mu.RLock()
-	generation := k.generation
-	k.mu.RUnlock()
-	flight := binary.BigEndian.AppendUint64(hash[:], generation)
-	found := k.group.DoChan(string(flight), func() (any, error) { //nolint:contextcheck // other requests wait for the same result
-		return k.read(hash, find, generation)
-	})
-	select {
-	case result := <-found:
-		e, _ := result.Val.(entry)
-		return e, result.Err
-	case <-ctx.Done():
-		return entry{}, fmt.Errorf("look up key: %w", ctx.Err())
-	}
+	defer k.mu.RUnlock()
+	return k.generation, k.now().Add(timeToLive)
 }
 
-func (k *Keys) read(hash [sha256.Size]byte, find *finder, generation uint64) (entry, error) {
-	until := k.now().Add(timeToLive)
-	e, err := find.find(hash)
-	if err != nil {
-		return entry{}, err
-	}
-	e.until = until
+// remember caches what a look-up has found, unless it began before Forget: then the rows may be stale.
+func (k *Keys) remember(group []*lookUp, generation uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.generation == generation {
-		if len(k.entries) >= maxEntries {
-			clear(k.entries)
-		}
-		k.entries[hash] = e
+	if k.generation != generation {
+		return
 	}
-	return e, nil
+	if len(k.entries)+len(group) > maxEntries {
+		clear(k.entries)
+	}
+	for _, l := range group {
+		k.entries[l.hash] = l.entry
+	}
 }
 
 // Forget clears the cache.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/database"
 )
@@ -24,7 +23,7 @@ const (
 // finder looks up keys in groups: keys that arrive while its queries run share the next query. So a flood of guessed
 // keys takes only the finder's connections, and a valid key waits for two queries at most.
 type finder struct {
-	pool    *pgxpool.Pool
+	keys    *Keys
 	query   query
 	queries int // limit of concurrent queries
 
@@ -41,18 +40,23 @@ type lookUp struct {
 	done  chan struct{}
 }
 
-// find returns the entry of a key, an empty one for an unknown key.
-func (f *finder) find(hash [sha256.Size]byte) (entry, error) {
+// find returns the entry of a key, an empty one for an unknown key. It joins no query that is running: since that began,
+// Forget may have been called.
+func (f *finder) find(ctx context.Context, hash [sha256.Size]byte) (entry, error) {
 	l := &lookUp{hash: hash, done: make(chan struct{})}
 	f.mu.Lock()
 	f.waiting = append(f.waiting, l)
 	if f.running < f.queries {
 		f.running++
-		go f.work()
+		go f.work() //nolint:contextcheck // other requests wait for the same query
 	}
 	f.mu.Unlock()
-	<-l.done
-	return l.entry, l.err
+	select {
+	case <-l.done:
+		return l.entry, l.err
+	case <-ctx.Done():
+		return entry{}, fmt.Errorf("look up key: %w", ctx.Err())
+	}
 }
 
 // work runs queries until no key waits.
@@ -79,6 +83,7 @@ func (f *finder) lookUpGroup(group []*lookUp) {
 	for i, l := range group {
 		hashes[i] = l.hash[:]
 	}
+	generation, until := f.keys.beginLookUp()
 	var found map[[sha256.Size]byte]entry
 	var err error
 	for range findAttempts {
@@ -87,10 +92,16 @@ func (f *finder) lookUpGroup(group []*lookUp) {
 		}
 	}
 	for _, l := range group {
-		l.entry, l.err = found[l.hash], err
+		l.entry = found[l.hash]
+		l.entry.until = until
 		if err != nil {
 			l.err = fmt.Errorf("look up key: %w", err)
 		}
+	}
+	if err == nil {
+		f.keys.remember(group, generation)
+	}
+	for _, l := range group {
 		close(l.done)
 	}
 }
@@ -100,19 +111,20 @@ func (f *finder) read(hashes [][]byte) (map[[sha256.Size]byte]entry, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), findTimeout)
 	defer cancel()
 	found := make(map[[sha256.Size]byte]entry, len(hashes))
-	err := database.Retry(ctx, f.pool, func(bool) error {
-		rows, err := f.pool.Query(ctx, f.query.sql, hashes)
+	err := database.Retry(ctx, f.keys.pool, func(bool) error {
+		rows, err := f.keys.pool.Query(ctx, f.query.sql, hashes)
 		if err != nil {
 			return err //nolint:wrapcheck // lookUpGroup wraps it
 		}
-		_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
-			hash, e, err := f.query.scan(row)
-			if err == nil {
-				found[[sha256.Size]byte(hash)] = e
+		defer rows.Close()
+		for rows.Next() {
+			hash, e, err := f.query.scan(rows)
+			if err != nil {
+				return err
 			}
-			return struct{}{}, err
-		})
-		return err
+			found[[sha256.Size]byte(hash)] = e
+		}
+		return rows.Err()
 	})
 	return found, err
 }

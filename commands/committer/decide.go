@@ -251,8 +251,9 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 // parentKey returns the delivery that the job names as its parent. A string that no delivery can have had as its
 // key matches nothing.
 func (j *job) parentKey() (deliveryKey, bool) {
-	if j.Comment == nil || j.Comment.ParentKey == nil || *j.Comment.ParentKey == "" || len(*j.Comment.ParentKey) > request.MaxKey {
+	if j.Comment == nil || j.Comment.ParentKey == nil {
 		return deliveryKey{}, false
 	}
-	return deliveryKey{*j.Comment.ParentKey, j.key.source}, true
+	key := *j.Comment.ParentKey
+	return deliveryKey{key, j.key.source}, key != "" && len(key) <= request.MaxKey
 }

@@ -235,12 +235,6 @@ func (p *purse) limit(integration uuid.UUID, n int) {
 	p.left[integration] = n
 }
 
-func (p *purse) leftOf(integration uuid.UUID) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.left[integration]
-}
-
 // used is what was granted for good. Permits are returned after the answers, so it closes the committer first.
 func (r *replica) used() int {
 	r.Close()
