@@ -84,44 +84,31 @@ func conflict(t testing.TB, pool *pgxpool.Pool, n int) {
 // TestConflictsChargeOnce makes a creation conflict twice: the second time it holds the advisory lock of its title.
 func TestConflictsChargeOnce(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	r := newReplica(t, url, oneLane)
-	conflict(t, pool, 2)
-	if a := r.submit(t.Context(), newPartner().novel("k", "Title", novel.Fields{})); a.String() != "created" {
-		t.Errorf("answer: %v", a)
-	}
+	r, p := setup(t)
+	conflict(t, r.db, 2)
+	r.want(t, "created", p.novel("k", "Title", novel.Fields{}))
 	if n := r.conflicts(); n != 2 {
 		t.Errorf("%d conflicts", n)
 	}
-	checkTruth(t, pool)
-	if used := r.used(); used != 1 {
-		t.Errorf("%d creations were charged", used)
-	}
+	checkTruth(t, r.db)
+	r.wantCharged(t, 1)
 }
 
 // TestConflictBecomesReplay lets another replica be faster with the same delivery: the slower one is its retry, and
 // the creation that it was granted goes back.
 func TestConflictBecomesReplay(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
-	other := begin(t, pool)
+	r, p := setup(t)
+	other := begin(t, r.db)
 	create(t, other, p, "k", "Title")
 	answers := r.start(p.novel("k", "Title", novel.Fields{}))
 	testdb.Eventually(t, "a conflict", func() bool { return r.conflicts() >= 1 })
 	if err := other.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-answers; a.String() != "updated replayed" {
-		t.Errorf("answer: %v", a)
-	}
-	checkTruth(t, pool)
-	if used := r.used(); used != 0 {
-		t.Errorf("%d creations were charged", used)
-	}
+	(<-answers).want(t, "updated replayed")
+	checkTruth(t, r.db)
+	r.wantCharged(t, 0)
 }
 
 // TestReadsSeeDifferentMoments commits a delivery between the statements that read its key and its title.
@@ -131,20 +118,16 @@ func TestReadsSeeDifferentMoments(t *testing.T) {
 		t.Run(table, func(t *testing.T) {
 			t.Parallel()
 			url := testdb.New(t)
-			pool := direct(t, url)
 			patient := newPool(t, url, 1, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["lock_timeout"] = "30s" })
-			r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = patient })
-			p := newPartner()
+			r, p := newReplica(t, url, func(c *committer.Config) { c.Pool = patient }), newPartner()
 			// From here on the statements are prepared: that would wait for the table as well.
-			if a := r.submit(t.Context(), p.post("warm", "Known")); a.err != nil {
-				t.Fatal(a)
-			}
-			other := begin(t, pool)
+			r.must(t, p.post("warm", "Known"))
+			other := begin(t, r.db)
 			execute(t, other, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
 			answers := r.start(p.novel("k", "Title", novel.Fields{}))
 			testdb.Eventually(t, "the committer waits between its statements", func() bool {
 				var waiting bool
-				err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+				err := r.db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 					AND wait_event_type = 'Lock')`).Scan(&waiting)
 				return err == nil && waiting
 			})
@@ -152,10 +135,8 @@ func TestReadsSeeDifferentMoments(t *testing.T) {
 			if err := other.Commit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if a := <-answers; a.String() != "updated replayed" {
-				t.Errorf("answer: %v", a)
-			}
-			checkTruth(t, pool)
+			(<-answers).want(t, "updated replayed")
+			checkTruth(t, r.db)
 		})
 	}
 }
@@ -163,21 +144,16 @@ func TestReadsSeeDifferentMoments(t *testing.T) {
 // TestRejectedMeanwhile rejects a title between reading it and writing.
 func TestRejectedMeanwhile(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
-	if a := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{})); a.err != nil {
-		t.Fatal(a)
-	}
+	r, p := setup(t)
+	r.must(t, p.novel("n", "Title", novel.Fields{}))
 	// The creation of another title in the same batch keeps it waiting between the two.
 	update := p.novel("u", "Title", novel.Fields{Author: ptr("Murasaki")})
 	release := r.occupy(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	updates := r.start(update)
-	testdb.Eventually(t, "it waits", func() bool { return r.QueueDepth() == 1 })
+	r.awaitQueue(t, 1)
 	creations := r.start(newPartner().novel("c", "Other", novel.Fields{}))
-	testdb.Eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
+	r.awaitQueue(t, 2)
 	r.permits.once(func() bool {
 		close(entered)
 		<-leave
@@ -185,15 +161,13 @@ func TestRejectedMeanwhile(t *testing.T) {
 	})
 	release()
 	<-entered
-	if _, err := newStaff(pool).RejectNovel(t.Context(), "Title", "no"); err != nil {
+	if _, err := newStaff(r.db).RejectNovel(t.Context(), "Title", "no"); err != nil {
 		t.Fatal(err)
 	}
 	close(leave)
-	if a := <-updates; !errors.Is(a.err, novel.ErrRejected) {
-		t.Errorf("update: %v", a)
-	}
+	(<-updates).want(t, novel.ErrRejected)
 	<-creations
-	checkTruth(t, pool)
+	checkTruth(t, r.db)
 	if r.conflicts() != 1 {
 		t.Errorf("%d conflicts", r.conflicts())
 	}
@@ -204,9 +178,9 @@ func TestRejectedMeanwhile(t *testing.T) {
 // never imported, or one partner has created it and staff have rejected the novel.
 func TestBarRacesWithImports(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	replicas := []*replica{newReplica(t, url), newReplica(t, url)}
+	first, _ := setup(t, lanes(2))
+	pool := first.db
+	replicas := []*replica{first, newReplica(t, first.url, lanes(2))}
 	moderators := newStaff(pool)
 	partners := []partner{newPartner(), newPartner()}
 	const titles = 15

@@ -5,12 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
 	"novelgate/commands/staff"
-	"novelgate/internal/testdb"
 )
 
 // world is what the table below talks about.
@@ -278,16 +276,14 @@ func TestDecisions(t *testing.T) {
 		for _, mode := range []string{"one by one", "together"} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
-				url := testdb.New(t)
-				pool := direct(t, url)
-				r := newReplica(t, url, oneLane)
+				r, _ := setup(t)
 				if tc.limit > 0 {
-					r.permits.limit(uuid.Nil, tc.limit)
+					r.permits.left = ptr(tc.limit)
 				}
 				w := newWorld()
 				if tc.given != nil {
 					for _, step := range tc.given(w) {
-						take(t, r, newStaff(pool), step)
+						take(t, r, newStaff(r.db), step)
 					}
 				}
 				var answers []answer
@@ -304,10 +300,8 @@ func TestDecisions(t *testing.T) {
 				if tc.check != nil {
 					tc.check(t, answers)
 				}
-				checkTruth(t, pool)
-				if used := r.used(); used != tc.charged {
-					t.Errorf("%d creations were charged, want %d", used, tc.charged)
-				}
+				checkTruth(t, r.db)
+				r.wantCharged(t, tc.charged)
 			})
 		}
 	}

@@ -1,7 +1,6 @@
 package committer_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,13 +17,15 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// outage is a replica with one lane whose connections have faults and that gives up soon.
-func outage(t *testing.T, options ...func(*committer.Config)) (*faults, *replica, string) {
+// outage is a replica whose connections have faults and that gives up soon.
+func outage(t *testing.T, options ...func(*committer.Config)) (*faults, *replica, partner) {
 	t.Helper()
 	url := testdb.New(t)
 	faults, pool := newFaultyPool(t, url, 1)
-	options = append([]func(*committer.Config){oneLane, timeout(shortly)}, options...)
-	return faults, newReplica(t, url, append(options, func(c *committer.Config) { c.Pool = pool })...), url
+	options = append([]func(*committer.Config){timeout(shortly)}, options...)
+	r := newReplica(t, url, append(options, func(c *committer.Config) { c.Pool = pool })...)
+	r.prompt = true
+	return faults, r, newPartner()
 }
 
 const (
@@ -32,33 +33,15 @@ const (
 	late    = 30 * time.Second // when an answer is late on a busy machine, but has not waited for anything else
 )
 
-// within submits a command and fails the test when its answer is late.
-func (r *replica) within(t *testing.T, command *committer.Command) answer {
-	t.Helper()
-	start := time.Now()
-	a := r.submit(context.Background(), command)
-	if took := time.Since(start); took > late {
-		t.Errorf("the answer took %s", took)
-	}
-	return a
-}
-
 func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
-	faults, r, url := outage(t)
-	p := newPartner()
-	if a := r.within(t, p.post("a", "Title")); a.err != nil {
-		t.Fatal(a)
-	}
+	faults, r, p := outage(t)
+	r.must(t, p.post("a", "Title"))
 	faults.refuse(true)
-	if a := r.within(t, p.post("b", "Title")); !errors.Is(a.err, committer.ErrUnavailable) {
-		t.Errorf("away: %v", a)
-	}
+	r.want(t, committer.ErrUnavailable, p.post("b", "Title"))
 	faults.refuse(false)
-	if a := r.within(t, p.post("b", "Title")); a.String() != "post" {
-		t.Errorf("back: %v", a)
-	}
-	checkTruth(t, direct(t, url))
+	r.want(t, "post", p.post("b", "Title"))
+	checkTruth(t, r.db)
 }
 
 // TestSilence lets the server stop answering at different moments.
@@ -73,25 +56,18 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			faults, r, url := outage(t)
-			p := newPartner()
-			if a := r.within(t, p.post("a", "Title")); a.err != nil {
-				t.Fatal(a)
-			}
+			faults, r, p := outage(t)
+			r.must(t, p.post("a", "Title"))
 			faults.set(func(r request) action {
 				if tc.silent(r) {
 					return swallow
 				}
 				return forward
 			})
-			if a := r.within(t, p.novel("n", "New title", novel.Fields{})); !errors.Is(a.err, tc.want) {
-				t.Errorf("away: %v, want %v", a, tc.want)
-			}
+			r.want(t, tc.want, p.novel("n", "New title", novel.Fields{}))
 			faults.set(func(request) action { return forward })
-			if a := r.within(t, p.novel("n", "New title", novel.Fields{})); a.String() != "created" {
-				t.Errorf("back: %v", a)
-			}
-			checkTruth(t, direct(t, url))
+			r.want(t, "created", p.novel("n", "New title", novel.Fields{}))
+			checkTruth(t, r.db)
 			// Too few may be granted after an unknown outcome, never too many.
 			if used := r.used(); used != 2 && (used != 3 || !errors.Is(tc.want, committer.ErrOutcomeUnknown)) {
 				t.Errorf("%d creations were charged for two novels", used)
@@ -103,29 +79,21 @@ func TestSilence(t *testing.T) {
 // TestPromptRecovery looks whether a silence that has met every connection of the pool is over when it is over.
 func TestPromptRecovery(t *testing.T) {
 	t.Parallel()
-	faults, r, _ := outage(t)
-	p := newPartner()
+	faults, r, p := outage(t)
 	fill(t, r.pool)
 	faults.set(func(request) action { return swallow })
 	for range r.pool.Config().MaxConns + 1 {
-		if a := r.within(t, p.post("a", "Title")); !errors.Is(a.err, committer.ErrUnavailable) {
-			t.Errorf("away: %v", a)
-		}
+		r.want(t, committer.ErrUnavailable, p.post("a", "Title"))
 	}
 	faults.set(func(request) action { return forward })
-	if a := r.within(t, p.post("a", "Title")); a.String() != "post" {
-		t.Errorf("back: %v", a)
-	}
+	r.want(t, "post", p.post("a", "Title"))
 }
 
 // TestCommittedInSilence lets the server carry out a transaction and then stay silent until the committer gives up.
 func TestCommittedInSilence(t *testing.T) {
 	t.Parallel()
-	faults, r, url := outage(t)
-	p := newPartner()
-	if a := r.within(t, p.post("a", "Title")); a.err != nil {
-		t.Fatal(a)
-	}
+	faults, r, p := outage(t)
+	r.must(t, p.post("a", "Title"))
 	silent := false
 	faults.set(func(r request) action {
 		switch {
@@ -138,17 +106,11 @@ func TestCommittedInSilence(t *testing.T) {
 			return forward
 		}
 	})
-	if a := r.within(t, p.novel("n", "New title", novel.Fields{})); !errors.Is(a.err, committer.ErrOutcomeUnknown) {
-		t.Errorf("away: %v", a)
-	}
+	r.want(t, committer.ErrOutcomeUnknown, p.novel("n", "New title", novel.Fields{}))
 	faults.set(func(request) action { return forward })
-	if a := r.within(t, p.novel("n", "New title", novel.Fields{})); a.String() != "updated replayed" {
-		t.Errorf("back: %v", a)
-	}
-	checkTruth(t, direct(t, url))
-	if used := r.used(); used != 2 {
-		t.Errorf("%d creations were charged for two novels", used)
-	}
+	r.want(t, "updated replayed", p.novel("n", "New title", novel.Fields{}))
+	checkTruth(t, r.db)
+	r.wantCharged(t, 2)
 }
 
 // TestLostCommitInLockedPath loses the answer to the COMMIT of an explicit transaction, and to what comes before it.
@@ -163,10 +125,8 @@ func TestLostCommitInLockedPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			faults, r, url := outage(t, timeout(patience))
-			pool := direct(t, url)
-			p := newPartner()
-			conflict(t, pool, 1)
+			faults, r, p := outage(t, timeout(patience))
+			conflict(t, r.db, 1)
 			attempts, cut := 0, false
 			faults.set(func(r request) action {
 				if r.appends {
@@ -181,10 +141,8 @@ func TestLostCommitInLockedPath(t *testing.T) {
 			if a := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{})); a.String() != "created" || !cut {
 				t.Errorf("answer: %v, cut off: %v", a, cut)
 			}
-			checkTruth(t, pool)
-			if used := r.used(); used != 1 {
-				t.Errorf("%d creations were charged", used)
-			}
+			checkTruth(t, r.db)
+			r.wantCharged(t, 1)
 		})
 	}
 }
@@ -192,20 +150,16 @@ func TestLostCommitInLockedPath(t *testing.T) {
 // TestTerminatedConnections ends all connections of the pool, as a restart of the server does.
 func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, func(c *committer.Config) { c.Lanes = 6 })
-	p := newPartner()
+	r, p := setup(t, func(c *committer.Config) { c.Lanes = 6 })
 	for round, key := range []string{"a", "b", "c"} {
 		fill(t, r.pool)
 		var ended int
-		err := direct(t, url).QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
+		err := r.db.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'novelgate-append'`).Scan(&ended)
 		if err != nil || ended < 7 {
 			t.Fatalf("round %d: ended %d connections: %v", round, ended, err)
 		}
-		if a := r.within(t, p.post(key, "Title")); a.String() != "post" {
-			t.Errorf("round %d: %v", round, a)
-		}
+		r.want(t, "post", p.post(key, "Title"))
 	}
 }
 
@@ -234,12 +188,8 @@ func TestLimiterAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := testdb.New(t)
-			r := newReplica(t, url, oneLane, timeout(10*time.Second))
-			p := newPartner()
-			if a := r.submit(t.Context(), p.post("warm", "Title")); a.err != nil {
-				t.Fatal(a)
-			}
+			r, p := setup(t, timeout(10*time.Second))
+			r.must(t, p.post("warm", "Title"))
 			answers := r.togetherThen(t, func() { spoil(r.permits) },
 				p.post("a", "Title"), p.novel("n", "New", novel.Fields{}), p.novel("u", "Title", novel.Fields{}),
 				newPartner().post("x", "Newer"))
@@ -248,7 +198,7 @@ func TestLimiterAway(t *testing.T) {
 					t.Errorf("command %d: %v", i, answers[i])
 				}
 			}
-			checkTruth(t, direct(t, url))
+			checkTruth(t, r.db)
 		})
 	}
 }
@@ -260,11 +210,8 @@ func TestLostAnswer(t *testing.T) {
 	for name, a := range map[string]action{"before": cutBefore, "carried out": cutAfter, "meanwhile": cutAtOnce} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			faults, replica, url := outage(t, timeout(patience))
-			p := newPartner()
-			if warm := replica.submit(t.Context(), p.post("warm", "Known title")); warm.err != nil {
-				t.Fatal(warm.err)
-			}
+			faults, replica, p := outage(t, timeout(patience))
+			replica.must(t, p.post("warm", "Known title"))
 			armed := false
 			faults.set(func(r request) action {
 				if armed && r.appends {
@@ -293,7 +240,7 @@ func TestLostAnswer(t *testing.T) {
 			if armed {
 				t.Error("no transaction was cut off")
 			}
-			log := checkTruth(t, direct(t, url))
+			log := checkTruth(t, replica.db)
 			created := 0
 			for _, recorded := range log {
 				if _, ok := recorded.Event.(events.NovelCreated); ok {
@@ -316,13 +263,8 @@ func TestOneFailsAlone(t *testing.T) {
 	for _, at := range []int{0, 77, 199} {
 		t.Run(fmt.Sprint("at ", at), func(t *testing.T) {
 			t.Parallel()
-			url := testdb.New(t)
-			pool := direct(t, url)
-			if _, err := pool.Exec(t.Context(), refuseMarked); err != nil {
-				t.Fatal(err)
-			}
-			r := newReplica(t, url, oneLane)
-			p := newPartner()
+			r, p := setup(t)
+			execute(t, r.db, refuseMarked)
 			commands := make(batch, 200)
 			for i := range commands {
 				commands[i] = p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%7))
@@ -337,7 +279,7 @@ func TestOneFailsAlone(t *testing.T) {
 					t.Errorf("command %d: %v", i, a)
 				}
 			}
-			log := checkTruth(t, pool)
+			log := checkTruth(t, r.db)
 			if posts := slices.DeleteFunc(log, func(r events.Recorded) bool { return r.StreamType != events.PostStream }); len(
 				posts) != 199 {
 				t.Errorf("%d posts are stored", len(posts))
@@ -362,13 +304,8 @@ func failedBy(err error, constraint string) bool {
 // TestDuplicatesInHalves puts the two deliveries of one command into different halves of a batch that is cut.
 func TestDuplicatesInHalves(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	if _, err := pool.Exec(t.Context(), refuseMarked); err != nil {
-		t.Fatal(err)
-	}
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
+	execute(t, r.db, refuseMarked)
 	answers := r.together(t,
 		p.novel("n", "Title", novel.Fields{}), p.post("k", "Title"),
 		p.novel("bad", "Bad title", novel.Fields{Synopsis: ptr("poison")}), p.post("k", "Title"),
@@ -382,17 +319,15 @@ func TestDuplicatesInHalves(t *testing.T) {
 	if diff := cmp.Diff(want, texts(answers)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	checkTruth(t, pool)
+	checkTruth(t, r.db)
 }
 
 // TestUndecodableDelivery retries a delivery that a newer version of the program has recorded: the retry fails,
 // its neighbours do not.
 func TestUndecodableDelivery(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
-	_, err := direct(t, url).Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+	r, p := setup(t)
+	_, err := r.db.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES (0, 'post', $2, 1, 'new', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "new"))
 	if err != nil {
 		t.Fatal(err)
@@ -409,14 +344,12 @@ func TestUndecodableDelivery(t *testing.T) {
 // TestUnencodableCommand lets one command fail before anything is sent.
 func TestUnencodableCommand(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	broken := p.post("k", "Title")
 	broken.Comment.ChapterNumber = []byte("no JSON")
 	answers := r.together(t, p.post("a", "Title"), broken, p.post("b", "Title"))
 	if answers[0].err != nil || answers[1].err == nil || answers[2].err != nil {
 		t.Errorf("answers: %v", answers)
 	}
-	checkTruth(t, direct(t, url))
+	checkTruth(t, r.db)
 }

@@ -2,7 +2,6 @@ package committer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -28,18 +27,14 @@ import (
 func cached(t *testing.T, r *replica, p partner, titles ...string) {
 	t.Helper()
 	for _, spelling := range titles {
-		if a := r.submit(t.Context(), p.novel("create "+spelling, spelling, novel.Fields{})); a.err != nil {
-			t.Fatal(a)
-		}
+		r.must(t, p.novel("create "+spelling, spelling, novel.Fields{}))
 	}
 	// A title is cached when no transaction that began before its latest event is open, on any database of the
 	// server.
 	settledLog(t, direct(t, r.url))
 	for range 3 {
 		for _, spelling := range titles {
-			if a := r.submit(t.Context(), p.post(uuid.NewString(), spelling)); a.String() != "post" {
-				t.Fatal(a)
-			}
+			r.want(t, "post", p.post(uuid.NewString(), spelling))
 		}
 	}
 }
@@ -57,54 +52,45 @@ func newCountingPool(t *testing.T, url string) (*pgxpool.Pool, *atomic.Int64) {
 // submitter notices.
 func TestRetriesOnTheFastPath(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	cached(t, r, p, "Title", "Other")
-	send := func(want string, command *committer.Command) {
-		t.Helper()
-		if a := r.submit(t.Context(), command); a.String() != want {
-			t.Errorf("%v, want %s", a, want)
-		}
-	}
-	send("post", p.post("a", "Title"))
+	r.want(t, "post", p.post("a", "Title"))
 	got := r.together(t, p.post("b", "Title"), p.post("a", "Title"), p.post("b", "Title"), p.reply("c", "Other", "b"))
 	if diff := cmp.Diff([]string{"post", "post replayed", "post replayed", "post"}, texts(got)); diff != "" {
 		t.Errorf("one batch (-want +got):\n%s", diff)
 	}
-	send("post replayed", p.post("a", "Title"))
-	send("post replayed mismatch", p.post("a", "Other"))
+	r.want(t, "post replayed", p.post("a", "Title"))
+	r.want(t, "post replayed mismatch", p.post("a", "Other"))
 	// Retries come in bursts, so the batches after one read the keys.
 	if n := r.counter("novelgate_committer_duplicate_keys_total"); n != 1 {
 		t.Errorf("%d batches met a duplicate key", n)
 	}
 	for i := range 64 {
-		send("post", p.post(fmt.Sprint("after ", i), "Title"))
+		r.want(t, "post", p.post(fmt.Sprint("after ", i), "Title"))
 	}
-	send("post replayed", p.post("a", "Title"))
+	r.want(t, "post replayed", p.post("a", "Title"))
 	if n := r.counter("novelgate_committer_duplicate_keys_total"); n != 2 {
 		t.Errorf("%d batches met a duplicate key after the burst", n)
 	}
 	// What a retry would need, were it carried out again, does not matter: neither its parent, which a newer replica
 	// has imported in a form that this one does not know, nor whether it can be stored, nor a permit.
-	send("post", p.reply("orphan", "Title", "later"))
-	execute(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+	r.want(t, "post", p.reply("orphan", "Title", "later"))
+	execute(t, r.db, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES (0, 'post', $2, 1, 'later', $1, 'posts', 'post.imported.v9', '{"novelId":"n-1"}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "later"))
-	send("post replayed", p.reply("orphan", "Title", "later"))
-	execute(t, pool, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'b') NOT VALID`)
-	send("post replayed", p.post("b", "Title"))
+	r.want(t, "post replayed", p.reply("orphan", "Title", "later"))
+	execute(t, r.db, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'b') NOT VALID`)
+	r.want(t, "post replayed", p.post("b", "Title"))
 	before := r.permits.calls
-	send("post replayed mismatch", p.post("b", "Unknown title"))
+	r.want(t, "post replayed mismatch", p.post("b", "Unknown title"))
 	if r.permits.calls != before {
 		t.Error("the limiter was asked for a retry")
 	}
 	// A comment that would be refused may be on record, too.
-	if err := reject("Title")(newStaff(pool)); err != nil {
+	if err := reject("Title")(newStaff(r.db)); err != nil {
 		t.Fatal(err)
 	}
-	send("post replayed", p.post("a", "Title"))
-	send(notFound, p.post("new", "Title"))
+	r.want(t, "post replayed", p.post("a", "Title"))
+	r.want(t, notFound, p.post("new", "Title"))
 	if n := r.conflicts(); n != 0 {
 		t.Errorf("%d conflicts", n)
 	}
@@ -113,50 +99,40 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 // TestDecisionsHoldAtOnce: what staff decide holds from the next comment on, on cached titles and by any author.
 func TestDecisionsHoldAtOnce(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	cached(t, r, p, "Title", "Other", "Third")
-	moderators := newStaff(direct(t, url))
-	send := func(cmd *committer.Command, want error) {
-		t.Helper()
-		if a := r.submit(t.Context(), cmd); !errors.Is(a.err, want) {
-			t.Errorf("%s: %v, want %v", cmd.Key, a, want)
-		}
-	}
+	moderators := newStaff(r.db)
 	take := func(step moderation) {
 		t.Helper()
 		if err := step(moderators); err != nil {
 			t.Fatal(err)
 		}
 	}
-	send(p.post("1", "Title"), nil)
+	r.want(t, nil, p.post("1", "Title"))
 	take(reject("Title"))
-	send(p.post("2", "Other"), nil)
-	send(p.post("3", "Title"), post.ErrNovelNotFound)
+	r.want(t, nil, p.post("2", "Other"))
+	r.want(t, post.ErrNovelNotFound, p.post("3", "Title"))
 	take(approve("Title"))
-	send(p.post("4", "Title"), nil)
+	r.want(t, nil, p.post("4", "Title"))
 	take(reject("Other"))
-	send(p.post("5", "Other"), post.ErrNovelNotFound)
-	block(t, url, p, "troll")
+	r.want(t, post.ErrNovelNotFound, p.post("5", "Other"))
+	block(t, r.db, p, "troll")
 	for i := range 2 {
-		send(p.postBy("troll", fmt.Sprint("troll ", i), "Third"), author.ErrBlocked)
-		send(p.post(fmt.Sprint("reader ", i), "Third"), nil)
+		r.want(t, author.ErrBlocked, p.postBy("troll", fmt.Sprint("troll ", i), "Third"))
+		r.want(t, nil, p.post(fmt.Sprint("reader ", i), "Third"))
 	}
 	if n := r.counter("novelgate_committer_stale_caches_total"); n == 0 {
 		t.Error("no batch met a stale cache")
 	}
-	checkTruth(t, direct(t, url))
+	checkTruth(t, r.db)
 }
 
 // TestLateCommitsAreNoticed: a decision counts when it is committed, however old its transaction is.
 func TestLateCommitsAreNoticed(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	cached(t, r, p, "Title", "Other")
-	tx := begin(t, direct(t, url))
+	tx := begin(t, r.db)
 	record(t, tx, events.Recorded{
 		StreamType: events.NovelStream, StreamID: events.NovelID("title"), StreamVersion: 2, ID: "late",
 		Source: "staff/tests",
@@ -164,26 +140,20 @@ func TestLateCommitsAreNoticed(t *testing.T) {
 	})
 	for i := range 20 {
 		spelling := []string{"Title", "Other"}[i%2]
-		if a := r.submit(t.Context(), p.post(fmt.Sprint("before ", i), spelling)); a.String() != "post" {
-			t.Fatal(a)
-		}
+		r.want(t, "post", p.post(fmt.Sprint("before ", i), spelling))
 	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := r.submit(t.Context(), p.post("after", "Title")); !errors.Is(a.err, post.ErrNovelNotFound) {
-		t.Errorf("after the commit: %v", a)
-	}
-	if a := r.submit(t.Context(), p.post("other", "Other")); a.String() != "post" {
-		t.Errorf("another title: %v", a)
-	}
+	r.want(t, post.ErrNovelNotFound, p.post("after", "Title"))
+	r.want(t, "post", p.post("other", "Other"))
 }
 
 // TestManyChangesAreNoticed: more titles change than a check lists.
 func TestManyChangesAreNoticed(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	r, other := newReplica(t, url, oneLane), newReplica(t, url, oneLane)
+	r, other := newReplica(t, url), newReplica(t, url)
 	p := newPartner()
 	cached(t, r, p, "Title", "Other")
 	var creations batch
@@ -195,12 +165,8 @@ func TestManyChangesAreNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if a := r.submit(t.Context(), p.post(uuid.NewString(), "Title")); !errors.Is(a.err, post.ErrNovelNotFound) {
-			t.Error(a)
-		}
-		if a := r.submit(t.Context(), p.post(uuid.NewString(), "Other")); a.String() != "post" {
-			t.Error(a)
-		}
+		r.want(t, post.ErrNovelNotFound, p.post(uuid.NewString(), "Title"))
+		r.want(t, "post", p.post(uuid.NewString(), "Other"))
 	}
 }
 
@@ -210,21 +176,16 @@ func TestCacheWhileNothingSettles(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
 	pool, trips := newCountingPool(t, url)
-	r := newReplica(t, url, oneLane, func(c *committer.Config) { c.Pool = pool })
-	p := newPartner()
+	r, p := newReplica(t, url, func(c *committer.Config) { c.Pool = pool }), newPartner()
 	cached(t, r, p, "Known")
-	execute(t, begin(t, direct(t, url)), `SELECT pg_current_xact_id()`)
+	execute(t, begin(t, r.db), `SELECT pg_current_xact_id()`)
 	for _, cmd := range (batch{p.novel("n", "New", novel.Fields{}), p.post("first", "New")}) {
-		if a := r.submit(t.Context(), cmd); a.err != nil {
-			t.Fatal(a)
-		}
+		r.must(t, cmd)
 	}
 	for i := range 6 {
 		for spelling, want := range map[string]int64{"Known": 1, "New": 2} {
 			trips.Store(0)
-			if a := r.submit(t.Context(), p.post(fmt.Sprint(spelling, i), spelling)); a.String() != "post" {
-				t.Error(a)
-			}
+			r.want(t, "post", p.post(fmt.Sprint(spelling, i), spelling))
 			if n := trips.Load(); n != want {
 				t.Errorf("%s, comment %d: %d round trips, want %d", spelling, i, n, want)
 			}
@@ -244,21 +205,14 @@ func TestCacheEndsWithTheTable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := testdb.New(t)
-			pool := direct(t, url)
-			execute(t, pool, `INSERT INTO settings (name, value) VALUES ('fold_table', 'ours') ON CONFLICT DO NOTHING`)
-			r := newReplica(t, url, oneLane)
-			p := newPartner()
+			r, p := setup(t)
+			execute(t, r.db, `INSERT INTO settings (name, value) VALUES ('fold_table', 'ours') ON CONFLICT DO NOTHING`)
 			cached(t, r, p, "Title")
-			execute(t, pool, spoil)
-			if a := r.submit(t.Context(), p.post("a", "Title")); a.String() != "post" {
-				t.Fatalf("the title is not cached: %v", a)
-			}
-			execute(t, pool, change)
+			execute(t, r.db, spoil)
+			r.want(t, "post", p.post("a", "Title"))
+			execute(t, r.db, change)
 			for range 2 {
-				if a := r.submit(t.Context(), p.post(uuid.NewString(), "Title")); !errors.Is(a.err, post.ErrNovelNotFound) {
-					t.Errorf("after that: %v", a)
-				}
+				r.want(t, post.ErrNovelNotFound, p.post(uuid.NewString(), "Title"))
 			}
 		})
 	}
@@ -267,8 +221,8 @@ func TestCacheEndsWithTheTable(t *testing.T) {
 // TestParentsOnTheFastPath: a cached comment is a parent in its own discussion only.
 func TestParentsOnTheFastPath(t *testing.T) {
 	t.Parallel()
-	r := newReplica(t, testdb.New(t), oneLane)
-	p, q := newPartner(), newPartner()
+	r, p := setup(t)
+	q := newPartner()
 	cached(t, r, p, "Title", "Other")
 	parent := r.submit(t.Context(), p.post("parent", "Title"))
 	for _, tc := range []struct {
@@ -280,10 +234,7 @@ func TestParentsOnTheFastPath(t *testing.T) {
 		{q.reply("c", "Title", "parent"), "post"},
 		{p.reply("d", "Title", "a"), "post threaded"},
 	} {
-		a := r.submit(t.Context(), tc.cmd)
-		if a.String() != tc.want {
-			t.Errorf("%s: %v, want %s", tc.cmd.Key, a, tc.want)
-		}
+		a := r.want(t, tc.want, tc.cmd)
 		if tc.cmd.Key == "a" && *a.ParentPostID != parent.PostID {
 			t.Errorf("parent %s, want %s", a.ParentPostID, parent.PostID)
 		}
@@ -298,9 +249,7 @@ func TestParentsOnTheFastPath(t *testing.T) {
 // TestTablesAreExchangedUnderComments: new tables take over under comments on both paths. No comment is refused.
 func TestTablesAreExchangedUnderComments(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url)
-	p := newPartner()
+	r, p := setup(t)
 	titles := []string{"One", "Two", "Three", "Four"}
 	cached(t, r, p, titles...)
 	var writers sync.WaitGroup
@@ -325,7 +274,7 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 	for round := 0; round < 4 || stale() == 0 && round < 40; round++ {
 		for _, projection := range projections.Inline() {
 			if _, err := rebuild.Run(t.Context(), rebuild.Config{
-				Pool: direct(t, url), Projection: projection, Inline: true, Logger: slog.New(slog.DiscardHandler),
+				Pool: r.db, Projection: projection, Inline: true, Logger: slog.New(slog.DiscardHandler),
 			}); err != nil {
 				t.Error(err)
 			}
@@ -333,7 +282,7 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 	}
 	close(stop)
 	writers.Wait()
-	t.Logf("%d events, %d stale caches, %d conflicts", len(checkTruth(t, direct(t, url))), stale(), r.conflicts())
+	t.Logf("%d events, %d stale caches, %d conflicts", len(checkTruth(t, r.db)), stale(), r.conflicts())
 	if stale() == 0 {
 		t.Error("no batch met a stale cache")
 	}
@@ -342,9 +291,7 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 // TestUpsertAmongComments: an upsert is decided on the novel as it is, not on what is cached for comments.
 func TestUpsertAmongComments(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	cached(t, r, p, "Title")
 	for _, key := range []string{"1", "2"} {
 		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: ptr("Murasaki")}),
@@ -354,7 +301,7 @@ func TestUpsertAmongComments(t *testing.T) {
 		}
 	}
 	var updates []events.Event
-	for _, recorded := range checkTruth(t, direct(t, url)) {
+	for _, recorded := range checkTruth(t, r.db) {
 		if _, ok := recorded.Event.(events.NovelUpdated); ok {
 			updates = append(updates, recorded.Event)
 		}

@@ -1,7 +1,6 @@
 package committer_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -36,16 +35,11 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 	for name, tc := range locks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := testdb.New(t)
-			pool := direct(t, url)
-			r := newReplica(t, url, oneLane)
-			p := newPartner()
+			r, p := setup(t)
 			if tc.known {
-				if a := r.submit(t.Context(), p.novel("create", "Locked", novel.Fields{})); a.err != nil {
-					t.Fatal(a)
-				}
+				r.must(t, p.novel("create", "Locked", novel.Fields{}))
 			}
-			holder := begin(t, pool)
+			holder := begin(t, r.db)
 			tc.lock(t, holder)
 
 			release := r.occupy(t)
@@ -57,35 +51,29 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 			for i := range 20 {
 				if i == 7 {
 					locked = append(locked, upsert(0))
-					testdb.Eventually(t, "it waits", func() bool { return r.QueueDepth() == len(others)+len(locked) })
+					r.awaitQueue(t, len(others)+len(locked))
 				}
 				others = append(others, r.start(p.novel(fmt.Sprint(i), fmt.Sprint("Other ", i), novel.Fields{})))
-				testdb.Eventually(t, "it waits", func() bool { return r.QueueDepth() == len(others)+len(locked) })
+				r.awaitQueue(t, len(others)+len(locked))
 			}
 			release()
-			for i, answers := range others {
-				if a := <-answers; a.String() != "created" {
-					t.Errorf("another title in the same batch, %d: %v", i, a)
-				}
+			for _, answers := range others {
+				(<-answers).want(t, "created")
 			}
 			for i := range 20 {
 				if i%10 == 0 {
 					locked = append(locked, upsert(len(locked)))
-					testdb.Eventually(t, "it was taken up", func() bool { return r.QueueDepth() == 0 })
+					r.awaitQueue(t, 0)
 				}
-				if a := r.submit(t.Context(), p.post(fmt.Sprint(i), fmt.Sprint("Other ", i))); a.String() != "post" {
-					t.Errorf("another title in a later batch, %d: %v", i, a)
-				}
+				r.want(t, "post", p.post(fmt.Sprint(i), fmt.Sprint("Other ", i)))
 			}
 			if tc.known {
-				if a := r.submit(t.Context(), p.post("comment", "Locked")); a.String() != "post" {
-					t.Errorf("a comment writes no row of its title: %v", a)
-				}
+				r.want(t, "post", p.post("comment", "Locked"))
 				// An upsert among others joins those that wait; its batch does not meet the lock.
 				cuts, release := r.bisections(), r.occupy(t)
 				locked = append(locked, upsert(len(locked)))
 				another := r.start(p.novel("another", "Another", novel.Fields{}))
-				testdb.Eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
+				r.awaitQueue(t, 2)
 				release()
 				if a := <-another; a.String() != "created" || r.bisections() != cuts {
 					t.Errorf("%v, and the batch was cut %d times", a, r.bisections()-cuts)
@@ -104,12 +92,10 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 				if i > 0 {
 					want = "updated"
 				}
-				if a := <-answers; a.String() != want {
-					t.Errorf("upsert %d of the locked title: %v, want %s", i, a, want)
-				}
+				(<-answers).want(t, want)
 			}
-			checkTruth(t, pool)
-			shown, err := newStaff(pool).Novel(t.Context(), "locked")
+			checkTruth(t, r.db)
+			shown, err := newStaff(r.db).Novel(t.Context(), "locked")
 			if err != nil || shown.Synopsis != fmt.Sprint(len(locked)-1) {
 				t.Errorf("synopsis %q, want that of the last: %v", shown.Synopsis, err)
 			}
@@ -120,10 +106,7 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 // TestManyLockedTitles: however many titles of a batch have locked rows, the others are committed at once.
 func TestManyLockedTitles(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	const titles = 100
 	upsert := func(synopsis string) (answers []<-chan answer) {
 		release := r.occupy(t)
@@ -131,16 +114,14 @@ func TestManyLockedTitles(t *testing.T) {
 			answers = append(answers, r.start(p.novel(
 				fmt.Sprint(synopsis, i), fmt.Sprint("Title ", i), novel.Fields{Synopsis: &synopsis})))
 		}
-		testdb.Eventually(t, "all wait", func() bool { return r.QueueDepth() == titles })
+		r.awaitQueue(t, titles)
 		release()
 		return answers
 	}
 	for _, answers := range upsert("old") {
-		if a := <-answers; a.String() != "created" {
-			t.Fatal(a)
-		}
+		(<-answers).want(t, "created")
 	}
-	holder := begin(t, pool)
+	holder := begin(t, r.db)
 	execute(t, holder, `SELECT FROM title_lookup WHERE folded_title LIKE 'title %0' OR folded_title LIKE 'title %5' FOR UPDATE`)
 	cuts := r.bisections()
 	answers := upsert("new")
@@ -148,9 +129,7 @@ func TestManyLockedTitles(t *testing.T) {
 		if i%5 == 0 {
 			continue
 		}
-		if a := <-answers; a.String() != "updated" {
-			t.Errorf("title %d, which is not locked: %v", i, a)
-		}
+		(<-answers).want(t, "updated")
 	}
 	if n := r.bisections() - cuts; n > 0 {
 		t.Errorf("the batch was cut %d times", n)
@@ -162,24 +141,17 @@ func TestManyLockedTitles(t *testing.T) {
 		if i%5 != 0 {
 			continue
 		}
-		if a := <-answers; a.String() != "updated" {
-			t.Errorf("title %d, which was locked: %v", i, a)
-		}
+		(<-answers).want(t, "updated")
 	}
-	checkTruth(t, pool)
+	checkTruth(t, r.db)
 }
 
 // TestLockedKeyDelaysNoOther: while another session holds a key, the other comments on the title are answered.
 func TestLockedKeyDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
-	if a := r.submit(t.Context(), p.post("first", "Title")); a.err != nil {
-		t.Fatal(a)
-	}
-	holder := begin(t, pool)
+	r, p := setup(t)
+	r.must(t, p.post("first", "Title"))
+	holder := begin(t, r.db)
 	execute(t, holder, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id,
 			event_source, event_type, data, personal, salt, batch_id)
 		SELECT position, stream_type, $1, stream_version, 'locked', integration_id, event_source, event_type, data,
@@ -191,18 +163,14 @@ func TestLockedKeyDelaysNoOther(t *testing.T) {
 	for i := range 20 {
 		others = append(others, r.start(p.post(fmt.Sprint(i), "Title")))
 	}
-	testdb.Eventually(t, "all wait", func() bool { return r.QueueDepth() == len(others)+len(locked) })
+	r.awaitQueue(t, len(others)+len(locked))
 	release()
-	for i, other := range others {
-		if a := <-other; a.String() != "post" {
-			t.Errorf("another comment in the same batch, %d: %v", i, a)
-		}
+	for _, other := range others {
+		(<-other).want(t, "post")
 	}
 	locked = append(locked, r.start(p.post("locked", "Title")))
 	for i := range 20 {
-		if a := r.submit(t.Context(), p.post(fmt.Sprint("later ", i), "Title")); a.String() != "post" {
-			t.Errorf("a later comment, %d: %v", i, a)
-		}
+		r.want(t, "post", p.post(fmt.Sprint("later ", i), "Title"))
 	}
 	for i, answers := range locked {
 		if len(answers) > 0 {
@@ -225,7 +193,7 @@ func TestLockedKeyDelaysNoOther(t *testing.T) {
 	if created != 1 {
 		t.Errorf("%d comments with the locked key were created, want 1", created)
 	}
-	checkTruth(t, pool)
+	checkTruth(t, r.db)
 }
 
 // TestLockedTitleIsUnavailable: a command whose title stays locked is refused, repeating it later succeeds, and
@@ -237,21 +205,17 @@ func TestLockedTitleIsUnavailable(t *testing.T) {
 			t.Parallel()
 			url := testdb.New(t)
 			pool := direct(t, url)
-			r := newReplica(t, url, oneLane, timeout(shortly))
+			r := newReplica(t, url, timeout(shortly))
 			p := newPartner()
 			if tc.known {
-				if a := r.submit(t.Context(), p.novel("create", "Locked", novel.Fields{})); a.err != nil {
-					t.Fatal(a)
-				}
+				r.must(t, p.novel("create", "Locked", novel.Fields{}))
 			}
 			holder := begin(t, pool)
 			tc.lock(t, holder)
 			answers := r.start(p.novel("n", "Locked", novel.Fields{}))
 			testdb.Eventually(t, "it was tried", func() bool { return r.conflicts() > 0 })
 			r.Close()
-			if a := <-answers; !errors.Is(a.err, committer.ErrUnavailable) {
-				t.Errorf("while it is locked: %v", a)
-			}
+			(<-answers).want(t, committer.ErrUnavailable)
 			if err := holder.Rollback(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -266,32 +230,23 @@ func TestLockedTitleIsUnavailable(t *testing.T) {
 // TestLockedTitleAfterAConflict: attempts after a conflict wait for a row lock no longer than the first one.
 func TestLockedTitleAfterAConflict(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	pool := direct(t, url)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
-	if a := r.submit(t.Context(), p.novel("create", "Locked", novel.Fields{})); a.err != nil {
-		t.Fatal(a)
-	}
-	execute(t, pool, `CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
+	r, p := setup(t)
+	r.must(t, p.novel("create", "Locked", novel.Fields{}))
+	execute(t, r.db, `CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN IF nextval('conflicts') = 1 THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
 		CREATE TRIGGER conflict BEFORE INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION conflict()`)
-	holder := begin(t, pool)
+	holder := begin(t, r.db)
 	locks["row"].lock(t, holder)
 
 	release := r.occupy(t)
 	locked := r.start(p.novel("locked", "Locked", novel.Fields{Synopsis: ptr("new")}))
 	other := r.start(p.novel("other", "Other", novel.Fields{}))
-	testdb.Eventually(t, "both wait", func() bool { return r.QueueDepth() == 2 })
+	r.awaitQueue(t, 2)
 	release()
-	if a := <-other; a.String() != "created" {
-		t.Errorf("another title in the same batch: %v", a)
-	}
+	(<-other).want(t, "created")
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-locked; a.err != nil {
-		t.Errorf("the title that was locked: %v", a)
-	}
-	checkTruth(t, pool)
+	(<-locked).want(t, nil)
+	checkTruth(t, r.db)
 }

@@ -22,10 +22,10 @@ import (
 )
 
 // block records that an author is blocked.
-func block(t *testing.T, url string, p partner, external string) {
+func block(t *testing.T, db writer, p partner, external string) {
 	t.Helper()
 	ref := events.AuthorRef{IntegrationID: p.IntegrationID, Author: &events.ExternalAuthor{ExternalUUID: external}}
-	record(t, direct(t, url), events.Recorded{
+	record(t, db, events.Recorded{
 		StreamType: events.AuthorStream, StreamID: events.AuthorID(p.IntegrationID, external), StreamVersion: 1,
 		ID: uuid.NewString(), Source: "staff/tests", Event: events.AuthorBlocked{AuthorRef: ref, Reason: "spam"},
 	})
@@ -41,21 +41,17 @@ func (p partner) postBy(external, key, spelling string) *committer.Command {
 // may not create novels is told of the block, too, not of the novel.
 func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url)
-	p := newPartner()
-	block(t, url, p, "troll")
+	r, p := setup(t)
+	block(t, r.db, p, "troll")
 	for i, spelling := range []string{"Unknown", "Unknown, too"} {
 		p.MayCreateNovels = i == 0
-		if a := r.submit(t.Context(), p.postBy("troll", "key of "+spelling, spelling)); !errors.Is(a.err, author.ErrBlocked) {
-			t.Errorf("%s: %v", spelling, a)
-		}
+		r.want(t, author.ErrBlocked, p.postBy("troll", "key of "+spelling, spelling))
 	}
 	if r.permits.calls != 0 {
 		t.Errorf("the limiter was asked %d times", r.permits.calls)
 	}
 	var n int
-	if err := direct(t, url).QueryRow(t.Context(),
+	if err := r.db.QueryRow(t.Context(),
 		`SELECT count(*) FROM events WHERE stream_type <> 'author'`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d events, %v", n, err)
 	}
@@ -65,14 +61,10 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 // comments are replayed.
 func TestBlockedAuthorsNeighbours(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p, q := newPartner(), newPartner()
-	original := r.submit(t.Context(), p.postBy("troll", "before", "Title"))
-	if original.err != nil {
-		t.Fatal(original)
-	}
-	block(t, url, p, "troll")
+	r, p := setup(t)
+	q := newPartner()
+	original := r.must(t, p.postBy("troll", "before", "Title"))
+	block(t, r.db, p, "troll")
 	got := r.together(t,
 		p.postBy("troll", "1", "Title"), p.postBy("reader", "2", "Title"), q.postBy("troll", "3", "Title"),
 		p.postBy("troll", "before", "Title"), p.postBy("troll", "4", "Title"))
@@ -103,38 +95,29 @@ func withLimiter(t *testing.T, url string) func(*committer.Config) {
 func TestUpdatesAreLimited(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	r := newReplica(t, url, withLimiter(t, url))
-	p, other := newPartner(), newPartner()
+	r, p, other := newReplica(t, url, withLimiter(t, url)), newPartner(), newPartner()
 	p.NovelUpdatesPerMinute = ptr(2)
-	send := func(want string, command *committer.Command) {
-		t.Helper()
-		if a := r.submit(t.Context(), command); a.String() != want {
-			t.Errorf("%v, want %s", a, want)
-		}
-	}
 	const limited = "error: the limit of 2 novel updates per minute is used up"
-	send("created", other.novel("theirs", "Theirs", novel.Fields{}))
-	send("created", p.novel("1", "Title", novel.Fields{})) // creations have their own limit
-	send("updated", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")}))
-	send("foreign", p.novel("foreign", "Theirs", novel.Fields{}))
+	r.want(t, "created", other.novel("theirs", "Theirs", novel.Fields{}))
+	r.want(t, "created", p.novel("1", "Title", novel.Fields{})) // creations have their own limit
+	r.want(t, "updated", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")}))
+	r.want(t, "foreign", p.novel("foreign", "Theirs", novel.Fields{}))
 	// Changes nothing, and is on record nevertheless.
-	send("updated", p.novel("3", "Title", novel.Fields{Synopsis: ptr("2")}))
-	send(limited, p.novel("4", "Title", novel.Fields{}))
-	send("updated replayed", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")})) // a retry updates nothing
-	send("post", p.post("p", "Title"))
-	send("updated", other.novel("6", "Theirs", novel.Fields{})) // without a limit
+	r.want(t, "updated", p.novel("3", "Title", novel.Fields{Synopsis: ptr("2")}))
+	r.want(t, limited, p.novel("4", "Title", novel.Fields{}))
+	r.want(t, "updated replayed", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")})) // a retry updates nothing
+	r.want(t, "post", p.post("p", "Title"))
+	r.want(t, "updated", other.novel("6", "Theirs", novel.Fields{})) // without a limit
 	p.NovelUpdatesPerMinute = ptr(3)
-	send("updated", p.novel("4", "Title", novel.Fields{})) // its key was not used
+	r.want(t, "updated", p.novel("4", "Title", novel.Fields{})) // its key was not used
 }
 
 // TestUpdatesOfOneBatchAreLimited takes as many permits as the batch needs, and keeps to what was granted.
 func TestUpdatesOfOneBatchAreLimited(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url, oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	p.NovelUpdatesPerMinute = ptr(2)
-	r.permits.limit(uuid.Nil, 3) // one creation, two updates
+	r.permits.left = ptr(3) // one creation, two updates
 	var commands batch
 	for i := range 5 {
 		commands = append(commands, p.novel(fmt.Sprint(i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
@@ -145,26 +128,22 @@ func TestUpdatesOfOneBatchAreLimited(t *testing.T) {
 	if diff := cmp.Diff(want, texts(r.together(t, commands...))); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	if used := r.used(); used != 3 {
-		t.Errorf("%d permits are used, want 3", used)
-	}
+	r.wantCharged(t, 3)
 }
 
 // TestGrowthOfTheLogIsCounted compares the metrics with the log.
 func TestGrowthOfTheLogIsCounted(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url)
-	p, other := newPartner(), newPartner()
+	r, p := setup(t)
+	other := newPartner()
 	for i := range 5 {
 		r.submit(t.Context(), p.post(fmt.Sprint(i), "Title"))
 		r.submit(t.Context(), p.post("0", "Title")) // a retry appends nothing
 	}
 	r.submit(t.Context(), other.novel("n", "Another", novel.Fields{}))
-	pool := direct(t, url)
 	for _, id := range []uuid.UUID{p.IntegrationID, other.IntegrationID} {
 		var events, bytes float64
-		if err := pool.QueryRow(t.Context(), `SELECT count(*), sum(octet_length(data::text) + coalesce(octet_length(personal::text), 0) + 450)
+		if err := r.db.QueryRow(t.Context(), `SELECT count(*), sum(octet_length(data::text) + coalesce(octet_length(personal::text), 0) + 450)
 			FROM events WHERE integration_id = $1`, id).Scan(&events, &bytes); err != nil || events == 0 {
 			t.Fatalf("%v events, %v", events, err)
 		}
@@ -181,8 +160,7 @@ func TestGrowthOfTheLogIsCounted(t *testing.T) {
 // neighbours on neither path down.
 func TestReplyAwaitsItsParent(t *testing.T) {
 	t.Parallel()
-	r := newReplica(t, testdb.New(t), oneLane)
-	p := newPartner()
+	r, p := setup(t)
 	await := func(key, spelling, parent string) *committer.Command {
 		cmd := p.reply(key, spelling, parent)
 		cmd.Comment.AwaitParent = true
@@ -212,14 +190,11 @@ func TestReplyAwaitsItsParent(t *testing.T) {
 // TestReplayNamesItsOriginal by the request id.
 func TestReplayNamesItsOriginal(t *testing.T) {
 	t.Parallel()
-	r := newReplica(t, testdb.New(t))
-	p := newPartner()
+	r, p := setup(t)
 	p.RequestID = "first"
 	commands := batch{p.novel("n", "Title", novel.Fields{}), p.post("c", "Title")}
 	for _, command := range commands {
-		if a := r.submit(t.Context(), command); a.err != nil {
-			t.Fatal(a)
-		}
+		r.must(t, command)
 	}
 	p.RequestID = "second"
 	upsert := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{}))
@@ -232,14 +207,11 @@ func TestReplayNamesItsOriginal(t *testing.T) {
 
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
-	r := newReplica(t, testdb.New(t), oneLane, func(c *committer.Config) { c.QueueLength = 2 })
-	p := newPartner()
+	r, p := setup(t, func(c *committer.Config) { c.QueueLength = 2 })
 	release := r.occupy(t)
 	first, second := r.start(p.post("a", "Title")), r.start(p.post("b", "Title"))
-	testdb.Eventually(t, "the queue is full", func() bool { return r.QueueDepth() == 2 })
-	if a := r.submit(t.Context(), p.post("c", "Title")); !errors.Is(a.err, committer.ErrQueueFull) {
-		t.Errorf("third command: %v", a)
-	}
+	r.awaitQueue(t, 2)
+	r.want(t, committer.ErrQueueFull, p.post("c", "Title"))
 	release()
 	if a, b := <-first, <-second; a.err != nil || b.err != nil {
 		t.Errorf("accepted commands: %v, %v", a, b)
@@ -249,7 +221,7 @@ func TestQueueFull(t *testing.T) {
 // TestCloseWaitsForAnswers: the caller of Close closes next what commands need.
 func TestCloseWaitsForAnswers(t *testing.T) {
 	t.Parallel()
-	r := newReplica(t, testdb.New(t), oneLane)
+	r, _ := setup(t)
 	release := r.occupy(t)
 	var closed atomic.Bool
 	ended := make(chan struct{})
@@ -277,7 +249,7 @@ func TestCloseWaitsForAnswers(t *testing.T) {
 // gone away.
 func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 	t.Parallel()
-	r := newReplica(t, testdb.New(t), oneLane,
+	r := newReplica(t, testdb.New(t),
 		func(c *committer.Config) { c.QueueLength, c.Share, c.ShareQueue = 4, 3, 1 })
 	flooder, other := newPartner(), newPartner()
 	release := r.occupy(t)
@@ -286,12 +258,10 @@ func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 	for i := range 3 {
 		go func() { gone <- r.submit(ctx, flooder.post(fmt.Sprint("gone ", i), "Title")) }()
 	}
-	testdb.Eventually(t, "the flooder has its share", func() bool { return r.QueueDepth() == 3 })
+	r.awaitQueue(t, 3)
 	leave()
 	for range 3 {
-		if a := <-gone; !errors.Is(a.err, committer.ErrOutcomeUnknown) {
-			t.Errorf("a command whose sender has gone: %v", a)
-		}
+		(<-gone).want(t, committer.ErrOutcomeUnknown)
 	}
 	first, second := r.start(flooder.post("first", "Title")), r.start(flooder.post("second", "Title"))
 	waiting := second // of the two, one waits and the other is refused
@@ -307,25 +277,17 @@ func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 		}
 	}
 	others := r.start(other.post("k", "Title"))
-	testdb.Eventually(t, "another integration is in the queue", func() bool { return r.QueueDepth() == 4 })
+	r.awaitQueue(t, 4)
 	release()
-	if a := <-others; a.err != nil {
-		t.Errorf("another integration: %v", a)
-	}
-	if a := <-waiting; a.err != nil {
-		t.Errorf("the command that waited: %v", a)
-	}
-	if a := r.submit(t.Context(), flooder.post("gone 0", "Title")); a.String() != "post replayed" {
-		t.Errorf("retry of a command whose sender had gone: %v", a)
-	}
+	(<-others).want(t, nil)
+	(<-waiting).want(t, nil)
+	r.want(t, "post replayed", flooder.post("gone 0", "Title"))
 }
 
 // TestCloseAnswersWhatWasAccepted closes a committer under load.
 func TestCloseAnswersWhatWasAccepted(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r := newReplica(t, url)
-	p := newPartner()
+	r, p := setup(t)
 	var wg sync.WaitGroup
 	answers := make([]answer, 200)
 	for i := range answers {
@@ -346,7 +308,7 @@ func TestCloseAnswersWhatWasAccepted(t *testing.T) {
 		}
 	}
 	posts := 0
-	for _, recorded := range checkTruth(t, direct(t, url)) {
+	for _, recorded := range checkTruth(t, r.db) {
 		if recorded.StreamType == "post" {
 			posts++
 		}
@@ -354,8 +316,6 @@ func TestCloseAnswersWhatWasAccepted(t *testing.T) {
 	if posts != stored {
 		t.Errorf("%d posts are stored, %d were acknowledged", posts, stored)
 	}
-	if a := r.submit(t.Context(), p.post("late", "Title")); !errors.Is(a.err, committer.ErrClosed) {
-		t.Errorf("after Close: %v", a)
-	}
+	r.want(t, committer.ErrClosed, p.post("late", "Title"))
 	r.Close() // again: nothing happens
 }

@@ -37,18 +37,26 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 type replica struct {
 	*committer.Committer
 	url     string
-	pool    *pgxpool.Pool
+	db      *pgxpool.Pool // without special settings, to look at the database from outside
+	pool    *pgxpool.Pool // of the committer
 	permits *purse
 	metrics *committer.Metrics
 	commits atomic.Int64 // calls of Committed
+	prompt  bool         // answers must not be late
 }
 
-// newReplica starts a committer on the database at url; the end of the test closes it.
+// setup returns a replica with a database of its own, and a partner.
+func setup(t testing.TB, options ...func(*committer.Config)) (*replica, partner) {
+	t.Helper()
+	return newReplica(t, testdb.New(t), options...), newPartner()
+}
+
+// newReplica starts a committer with one lane on the database at url; the end of the test closes it.
 func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *replica {
 	t.Helper()
-	r := &replica{url: url, permits: &purse{}, metrics: committer.NewMetrics()}
+	r := &replica{url: url, db: direct(t, url), permits: &purse{}, metrics: committer.NewMetrics()}
 	config := committer.Config{
-		Permits: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 2,
+		Permits: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 1,
 		Timeout: patience, Committed: func() { r.commits.Add(1) },
 	}
 	for _, option := range options {
@@ -66,7 +74,7 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 // patience is the time-out of committers in tests that are not about time.
 const patience = time.Minute
 
-func oneLane(c *committer.Config) { c.Lanes = 1 }
+func lanes(n int) func(*committer.Config) { return func(c *committer.Config) { c.Lanes = n } }
 
 func timeout(d time.Duration) func(*committer.Config) {
 	return func(c *committer.Config) { c.Timeout = d }
@@ -153,8 +161,8 @@ func deref(s *string) string {
 // purse is a limiter of creations and updates that counts them together. Its zero value grants everything.
 type purse struct {
 	mu    sync.Mutex
-	left  map[uuid.UUID]int // by integration, and for uuid.Nil what all others share; without either there is no limit
-	taken int               // granted and not returned
+	left  *int // nil: there is no limit
+	taken int  // granted and not returned
 	calls int
 	hangs bool
 	err   error               // what Take fails with
@@ -162,7 +170,7 @@ type purse struct {
 }
 
 func (p *purse) Take(
-	ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int,
+	ctx context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int,
 ) (ratelimit.Decision, error) {
 	p.mu.Lock()
 	hold := p.hold
@@ -185,37 +193,29 @@ func (p *purse) Take(
 		return ratelimit.Decision{}, fmt.Errorf("take %d of %s", n, operation)
 	}
 	d := ratelimit.Decision{Granted: n, Limit: limit}
-	if left, limited := p.left[p.account(integration)]; limited {
-		if n > left {
-			d.Granted, d.RetryAfter = left, 7*time.Second
+	if p.left != nil {
+		if n > *p.left {
+			d.Granted, d.RetryAfter = *p.left, 7*time.Second
 		}
-		p.left[p.account(integration)] -= d.Granted
+		*p.left -= d.Granted
 	}
 	p.taken += d.Granted
 	return d, nil
 }
 
 func (p *purse) Return(
-	_ context.Context, integration uuid.UUID, _ ratelimit.Operation, taken ratelimit.Decision, n int,
+	_ context.Context, _ uuid.UUID, _ ratelimit.Operation, taken ratelimit.Decision, n int,
 ) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n < 1 || n > taken.Granted {
 		return fmt.Errorf("return %d of %d", n, taken.Granted)
 	}
-	if _, limited := p.left[p.account(integration)]; limited {
-		p.left[p.account(integration)] += n
+	if p.left != nil {
+		*p.left += n
 	}
 	p.taken -= n
 	return nil
-}
-
-// account is whose limit an integration has.
-func (p *purse) account(integration uuid.UUID) uuid.UUID {
-	if _, own := p.left[integration]; own {
-		return integration
-	}
-	return uuid.Nil
 }
 
 // once makes the next Take call hold, and grant nothing if that says so.
@@ -225,14 +225,12 @@ func (p *purse) once(hold func() (grant bool)) {
 	p.hold = hold
 }
 
-// limit sets what is left for an integration, or with uuid.Nil for all others together.
-func (p *purse) limit(integration uuid.UUID, n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.left == nil {
-		p.left = map[uuid.UUID]int{}
+// wantCharged fails unless so many creations were charged for good.
+func (r *replica) wantCharged(t testing.TB, want int) {
+	t.Helper()
+	if used := r.used(); used != want {
+		t.Errorf("%d creations were charged, want %d", used, want)
 	}
-	p.left[integration] = n
 }
 
 // used is what was granted for good. Permits are returned after the answers, so it closes the committer first.
@@ -241,6 +239,12 @@ func (r *replica) used() int {
 	r.permits.mu.Lock()
 	defer r.permits.mu.Unlock()
 	return r.permits.taken
+}
+
+// awaitQueue waits until so many commands wait in the lanes.
+func (r *replica) awaitQueue(t testing.TB, n int) {
+	t.Helper()
+	testdb.Eventually(t, fmt.Sprint(n, " commands wait"), func() bool { return r.QueueDepth() == n })
 }
 
 // together hands commands to a one-lane replica so that they form one batch in this order: a first command blocks
@@ -258,7 +262,7 @@ func (r *replica) togetherThen(t testing.TB, prepare func(), list ...*committer.
 	var wg sync.WaitGroup
 	for i, command := range list {
 		wg.Go(func() { answers[i] = r.submit(context.Background(), command) })
-		testdb.Eventually(t, "command waits in its lane", func() bool { return r.QueueDepth() == i+1 })
+		r.awaitQueue(t, i+1)
 	}
 	prepare()
 	release()
@@ -296,10 +300,42 @@ func (r *replica) occupy(t testing.TB) (release func()) {
 type answer struct {
 	committer.Result
 	err error
+	key string
 }
 
-func (r *replica) submit(ctx context.Context, command *committer.Command) (a answer) {
-	a.Result, a.err = r.Execute(ctx, command)
+func (r *replica) submit(ctx context.Context, cmd *committer.Command) answer {
+	result, err := r.Execute(ctx, cmd)
+	return answer{result, err, cmd.Key}
+}
+
+// want fails unless the answer is as its String says, or has an error.
+func (a answer) want(t testing.TB, want any) answer {
+	t.Helper()
+	refusal, _ := want.(error)
+	if text, ok := want.(string); ok && a.String() != text || !ok && !errors.Is(a.err, refusal) {
+		t.Errorf("%s: %v, want %v", a.key, a, want)
+	}
+	return a
+}
+
+// want submits a command and checks its answer.
+func (r *replica) want(t testing.TB, want any, cmd *committer.Command) answer {
+	t.Helper()
+	start := time.Now()
+	a := r.submit(context.Background(), cmd).want(t, want)
+	if took := time.Since(start); r.prompt && took > late {
+		t.Errorf("the answer took %s", took)
+	}
+	return a
+}
+
+// must submits a command that has to succeed.
+func (r *replica) must(t testing.TB, cmd *committer.Command) answer {
+	t.Helper()
+	a := r.submit(t.Context(), cmd)
+	if a.err != nil {
+		t.Fatalf("%s: %v", cmd.Key, a)
+	}
 	return a
 }
 
