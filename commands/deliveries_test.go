@@ -32,9 +32,7 @@ func TestMeOnADatabase(t *testing.T) {
 		}
 	}
 
-	if _, err := s.staff.ChangeIntegration(t.Context(), p.ID, principal.Change{Enabled: new(false)}); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(s.staff.ChangeIntegration(t.Context(), p.ID, principal.Change{Enabled: new(false)}))
 	s.keys.Forget()
 	for _, inquiry := range inquiries {
 		if status, got := p.send(t, inquiry.method, inquiry.path, "", inquiry.body); status != http.StatusForbidden ||
@@ -73,20 +71,14 @@ func TestDeliveryOfNovel(t *testing.T) {
 	}
 	check()
 	for _, reason := range []string{"first", "Not ours."} {
-		if _, err := s.staff.RejectNovel(t.Context(), "Genji", reason); err != nil {
-			t.Fatal(err)
-		}
+		done(t)(s.staff.RejectNovel(t.Context(), "Genji", reason))
 		want["state"], want["reason"] = "rejected", reason
 		check()
-		if _, err := s.staff.ApproveNovel(t.Context(), "Genji", "again"); err != nil {
-			t.Fatal(err)
-		}
+		done(t)(s.staff.ApproveNovel(t.Context(), "Genji", "again"))
 		want["state"], want["reason"] = "approved", nil
 		check()
 	}
-	if _, err := s.staff.PublishNovel(t.Context(), "Genji", novel.Fields{}, ""); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(s.staff.PublishNovel(t.Context(), "Genji", novel.Fields{}, ""))
 	want["state"] = "published"
 	check()
 
@@ -116,9 +108,7 @@ func TestDeliveryOfPost(t *testing.T) {
 	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
 	first := p.comment(t, "c1", "Genji", "")
 	reply := p.comment(t, "c2", "Genji", `,"parent_uuid":"c1"`)
-	if _, err := s.staff.RejectNovel(t.Context(), "Genji", "No."); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(s.staff.RejectNovel(t.Context(), "Genji", "No."))
 	resolved := other.resolve(t, "Genji")
 	for key, sent := range map[string]map[string]any{"c1": first, "c2": reply} {
 		status, got := p.delivery(t, "posts", key)
@@ -192,12 +182,12 @@ func TestResolve(t *testing.T) {
 	p.upsert(t, "1", "Mine")
 	p.upsert(t, "2", "Declined")
 	reviewed.upsert(t, "1", "Waiting")
-	if _, err := s.staff.RejectNovel(t.Context(), "Declined", "No."); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.staff.PublishNovel(t.Context(), "Host's", novel.Fields{}, ""); err != nil {
-		t.Fatal(err)
-	}
+	do := done(t)
+	do(s.staff.RejectNovel(t.Context(), "Declined", "No."))
+	do(s.staff.PublishNovel(t.Context(), "Host's", novel.Fields{}, ""))
+	do(s.staff.RejectNovel(t.Context(), "Barred", "No."))
+	do(s.staff.RejectNovel(t.Context(), "Free", "No."))
+	do(s.staff.ApproveNovel(t.Context(), "Free", "Yes."))
 	before := s.events(t)
 	for name, tc := range map[string]struct {
 		who         *partner
@@ -213,6 +203,8 @@ func TestResolve(t *testing.T) {
 		"the host's":            {p, "host's", "canonical", true},
 		"declined":              {p, "declined", "rejected", true},
 		"another's declined":    {other, "declined", "rejected", true},
+		"barred":                {p, "barred", "rejected", true},
+		"free again":            {p, "free", "create", false},
 	} {
 		got := tc.who.resolve(t, tc.title)
 		if got["rule"] != tc.rule || (got["novelId"] != nil) != tc.known || (got["slug"] != nil) != tc.known ||
@@ -226,9 +218,14 @@ func TestResolve(t *testing.T) {
 	if after := s.events(t); after != before {
 		t.Errorf("%d events were stored", after-before)
 	}
+	if near := p.resolve(t, "Freed")["nearTitles"].([]any); len(near) != 0 {
+		t.Errorf("a free title is near: %v", near)
+	}
 	// What was announced is what happens.
-	if got := p.upsert(t, "3", "Straße"); got["created"] != true {
-		t.Errorf("upsert: %v", got)
+	for key, title := range map[string]string{"3": "Straße", "4": "Free"} {
+		if got := p.upsert(t, key, title); got["created"] != true {
+			t.Errorf("upsert: %v", got)
+		}
 	}
 }
 
@@ -244,9 +241,7 @@ func TestNearTitles(t *testing.T) {
 		p.upsert(t, fmt.Sprint(i), title)
 	}
 	reviewed.upsert(t, "1", "Clockmaket")
-	if _, err := s.staff.RejectNovel(t.Context(), "Clockmakes", "No."); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(s.staff.RejectNovel(t.Context(), "Clockmakes", "No."))
 	for title, want := range map[string][]any{
 		"Clockmaker":      {"Clock Maker", "Clockmaker!", "Clockmakers", "Clockmoker", "Clockmaker II"},
 		"A Clockmoker":    {"Clockmoker", "Clock Maker", "Clockmaker!", "Clockmakers", "The Clockmaker"},
@@ -285,21 +280,13 @@ func TestDeliveryOfHiddenPost(t *testing.T) {
 			t.Errorf("after %s: %d %v", after, status, got)
 		}
 	}
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	do := done(t)
 	check("import", "visible", nil)
-	_, err := s.staff.HideAuthorPosts(t.Context(), who, "spam")
-	do(err)
+	do(s.staff.HideAuthorPosts(t.Context(), who, "spam"))
 	check("hide all of the author's", "hidden", "spam")
-	_, err = s.staff.HidePost(t.Context(), id, "rude")
-	do(err)
+	do(s.staff.HidePost(t.Context(), id, "rude"))
 	check("hide by itself, too", "hidden", "rude")
-	_, err = s.staff.RestorePost(t.Context(), id, "fine")
-	do(err)
+	do(s.staff.RestorePost(t.Context(), id, "fine"))
 	check("restore by itself", "visible", nil)
 }
 
@@ -311,9 +298,7 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 	p := s.partner(t, "Partner", principal.Change{})
 	const growSQL = `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		SELECT 'the ' || md5(n::text) || ' of the princess', gen_random_uuid(), 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, 9999) n`
-	if _, err := s.pool.Exec(t.Context(), growSQL); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(s.pool.Exec(t.Context(), growSQL))
 	p.upsert(t, "k", "Clock of the Princess")
 	sql, err := os.ReadFile("near.sql")
 	if err != nil {
@@ -321,9 +306,7 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 	}
 	for _, analyse := range []bool{false, true} {
 		if analyse {
-			if _, err := s.pool.Exec(t.Context(), `ANALYZE title_lookup`); err != nil {
-				t.Fatal(err)
-			}
+			done(t)(s.pool.Exec(t.Context(), `ANALYZE title_lookup`))
 		}
 		rows, err := s.pool.Query(t.Context(), `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+string(sql),
 			[]string{"dlock of the princess", "of the princess", "the dlock of the princess"}, []string{"d", "o", "t"}, 25)
@@ -346,69 +329,5 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 			any("Clock of the Princess")) {
 			t.Errorf("statistics %t: near titles %v", analyse, near)
 		}
-	}
-}
-
-// TestPartnersSeeMoves: a partner's very next request knows what staff have just done.
-func TestPartnersSeeMoves(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
-	n := 0
-	check := func(rule, upsert, comment string) {
-		t.Helper()
-		got := p.resolve(t, " MOBY dick")
-		if unknown := rule == "create"; got["rule"] != rule || (got["novelId"] == nil) != unknown ||
-			(got["slug"] == nil) != unknown || (got["url"] == nil) != unknown {
-			t.Errorf("rule %v, want %s: %v", got["rule"], rule, got)
-		}
-		n++
-		if comment != "" {
-			_, got := p.send(t, http.MethodPost, "/api/integrations/posts", fmt.Sprint("c", n),
-				`{"uuid":"u","username":"n","content":"c","novel":"Moby Dick"}`)
-			if code, _ := got["code"].(string); code != strings.TrimPrefix(comment, "201") {
-				t.Errorf("comment: %v, want %s", got, comment)
-			}
-		}
-		status, got := p.send(t, http.MethodPost, "/api/integrations/novels", fmt.Sprint("n", n), `{"novel":"moby  DICK"}`)
-		outcome := got["code"]
-		for _, name := range []string{"created", "updated", "canonical"} {
-			if got[name] == true {
-				outcome = name
-			}
-		}
-		if outcome != upsert {
-			t.Errorf("upsert: %d %v, want %s", status, got, upsert)
-		}
-	}
-	do := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	do(s.staff.RejectNovel(t.Context(), "Moby Dick", "no whales"))
-	check("rejected", "novel_rejected", "novel_not_found")
-	do(s.staff.ApproveNovel(t.Context(), "Moby Dick", "whales are fine"))
-	if near := other.resolve(t, "Moby Dicky")["nearTitles"].([]any); len(near) != 0 {
-		t.Errorf("a free title is near: %v", near)
-	}
-	if near := p.resolve(t, "Moby Dick")["nearTitles"].([]any); len(near) != 0 {
-		t.Errorf("a free title is near itself: %v", near)
-	}
-	do(s.staff.RejectNovel(t.Context(), "Moby Dick", "no whales"))
-	check("rejected", "novel_rejected", "novel_not_found")
-	do(s.staff.ApproveNovel(t.Context(), "Moby Dick", "whales are fine"))
-	check("create", "created", "")
-	check("update", "updated", "201")
-	do(s.staff.RejectNovel(t.Context(), "Moby Dick", "no"))
-	check("rejected", "novel_rejected", "novel_not_found")
-	do(s.staff.ApproveNovel(t.Context(), "Moby Dick", "yes"))
-	check("update", "updated", "201")
-	do(s.staff.PublishNovel(t.Context(), "Moby Dick", novel.Fields{}, "ours"))
-	check("canonical", "canonical", "201")
-	found, err := s.staff.Novel(t.Context(), "Moby Dick")
-	if err != nil || found.Title != "moby DICK" || found.Slug != "moby-dick" {
-		t.Errorf("%+v, %v: want the creator's spelling, and the slug that was kept", found, err)
 	}
 }

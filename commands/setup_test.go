@@ -263,6 +263,17 @@ func (p *partner) resolve(t *testing.T, title string) map[string]any {
 	return p.must(t, http.MethodPost, "/api/integrations/resolve", "", `{"novel":"`+title+`"}`)
 }
 
+// done returns a function that takes the results of a call that has to succeed.
+func done(t *testing.T) func(any, error) {
+	t.Helper()
+	return func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // events counts the log.
 func (s *service) events(t *testing.T) int {
 	t.Helper()

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -8,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"novelgate/commands/admin"
+	"novelgate/commands/staff"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // TestMismatches repeats every POST: with the same command in other words, and with another command.
@@ -81,6 +85,14 @@ func TestDefectIsNoOutage(t *testing.T) {
 	if logged := d.log.String(); !strings.Contains(logged, "request failed") ||
 		!strings.Contains(logged, "integration.renamed.v1") {
 		t.Errorf("logged: %s", logged)
+	}
+}
+
+// TestUnsettledErasureIsRetryable: an older transaction may hold more comments of the author.
+func TestUnsettledErasureIsRetryable(t *testing.T) {
+	t.Parallel()
+	if p := admin.Problem(fmt.Errorf("erase: %w", staff.ErrNotSettled)); p.Code != problem.CodeUnavailable || p.RetryAfter == 0 {
+		t.Errorf("%+v", p)
 	}
 }
 
