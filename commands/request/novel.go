@@ -1,6 +1,7 @@
 package request
 
 import (
+	"fmt"
 	"strings"
 
 	"novelgate/internal/httpkit"
@@ -38,7 +39,7 @@ func DecodeNovel(body []byte) (Novel, error) {
 	if err := o.Parse(body, novelNames); err != nil {
 		return Novel{}, err //nolint:wrapcheck // already a problem
 	}
-	n := o.details(Novel{Title: o.title("novel")})
+	n := o.details(Novel{Title: o.title()})
 	if err := o.Err(); err != nil {
 		return Novel{}, err //nolint:wrapcheck // already a problem
 	}
@@ -48,69 +49,25 @@ func DecodeNovel(body []byte) (Novel, error) {
 
 // details reads all fields of a novel except its title.
 func (o *object) details(n Novel) Novel {
-	n.Author = o.optionalLine("author", 1, maxAuthor)
-	n.Synopsis = o.optionalText("synopsis", maxSynopsis)
-	n.CoverURL = o.coverURL("coverUrl")
+	n.Author = o.optional("author", strings.TrimSpace, length(1, maxAuthor))
+	n.Synopsis = o.optional("synopsis", asSent, length(0, maxSynopsis))
+	n.CoverURL = o.optional("coverUrl", asSent, checkCoverURL)
 	n.Genres = o.genres("genres")
-	n.Language = o.optionalLine("language", 0, maxLanguage)
-	n.ReadingStatus = o.readingStatus("readingStatus")
+	n.Language = o.optional("language", strings.TrimSpace, length(0, maxLanguage))
+	n.ReadingStatus = o.optional("readingStatus", asSent, checkReadingStatus)
 	return n
 }
 
-// title reads the required novel title.
-func (o *object) title(name string) string {
-	s, ok := o.Text(name, true)
-	if !ok {
-		return ""
-	}
-	s = title.Clean(s)
-	o.wantLength(name, s, 1, title.MaxLen)
-	return s
-}
+// title reads the required title of a novel.
+func (o *object) title() string { return o.required("novel", title.Clean, length(1, title.MaxLen)) }
 
-// optionalLine reads trimmed text of low to high characters.
-func (o *object) optionalLine(name string, low, high int) *string {
-	s, ok := o.Text(name, false)
-	if !ok {
-		return nil
-	}
-	s = strings.TrimSpace(s)
-	o.wantLength(name, s, low, high)
-	return &s
-}
-
-// optionalText reads multi-line text, exactly as sent.
-func (o *object) optionalText(name string, high int) *string {
-	s, ok := o.Text(name, false)
-	if !ok {
-		return nil
-	}
-	o.wantLength(name, s, 0, high)
-	return &s
-}
-
-func (o *object) coverURL(name string) *string {
-	s, ok := o.Text(name, false)
-	if !ok {
-		return nil
-	}
-	if wrong := checkCoverURL(s); wrong != "" {
-		o.Fail(name, "%s", wrong)
-	}
-	return &s
-}
-
-func (o *object) readingStatus(name string) *string {
-	s, ok := o.Text(name, false)
-	if !ok {
-		return nil
-	}
+func checkReadingStatus(s string) string {
 	switch s {
 	case "ongoing", "completed", "hiatus":
+		return ""
 	default:
-		o.Fail(name, "must be ongoing, completed or hiatus, got %q", httpkit.Clip(s))
+		return fmt.Sprintf("must be ongoing, completed or hiatus, got %q", httpkit.Clip(s))
 	}
-	return &s
 }
 
 // genres reads the list of genres. Duplicates and order are kept.
@@ -118,7 +75,7 @@ func (o *object) genres(name string) *[]string {
 	list := []string{}
 	if !o.Texts(name, false, 0, maxGenres, func(field, s string) {
 		s = strings.TrimSpace(s)
-		o.wantLength(field, s, 1, maxGenre)
+		o.refuse(field, between(s, 1, maxGenre))
 		list = append(list, s)
 	}) {
 		return nil
@@ -142,7 +99,7 @@ func DecodePublication(body []byte) (StaffNovel, error) {
 	if err := o.Parse(body, staffNovelNames); err != nil {
 		return StaffNovel{}, err //nolint:wrapcheck // already a problem
 	}
-	return o.staffNovel(o.title("novel"))
+	return o.staffNovel(o.title())
 }
 
 // DecodeEdit decodes and validates the body of an edit by staff, like DecodePublication. A title is refused.

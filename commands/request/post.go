@@ -43,16 +43,17 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 		return Post{}, err //nolint:wrapcheck // already a problem
 	}
 	p := Post{
-		AuthorUUID: o.uuid("uuid"),
-		Username:   o.username("username"),
-		Title:      o.title("novel"),
-		Content:    o.content("content"),
-		Chapter:    o.chapter("chapterNumber"),
+		AuthorUUID: o.required("uuid", asSent, words(maxUUID)),
+		Username:   o.required("username", strings.TrimSpace, length(1, maxUsername)),
+		Title:      o.title(),
+		Content:    o.required("content", asSent, words(maxContent)),
 	}
+	if what, found := findHTML(p.Content); found {
+		o.Fail("content", "must be plain text, but contains HTML: %s", what)
+	}
+	p.Chapter = o.chapter("chapterNumber")
 	p.WrittenAt, p.TimestampGiven = o.timestamp("timestamp", receivedAt)
-	if s, ok := o.Text("parent_uuid", false); ok {
-		p.ParentKey = &s
-	}
+	p.ParentKey = o.optional("parent_uuid", asSent, anyText)
 	if err := o.Err(); err != nil {
 		return Post{}, err //nolint:wrapcheck // already a problem
 	}
@@ -60,34 +61,7 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	return p, nil
 }
 
-func (o *object) uuid(name string) string {
-	s, ok := o.Text(name, true)
-	if ok {
-		o.wantWords(name, s, maxUUID)
-	}
-	return s
-}
-
-func (o *object) username(name string) string {
-	s, ok := o.Text(name, true)
-	if !ok {
-		return ""
-	}
-	s = strings.TrimSpace(s)
-	o.wantLength(name, s, 1, maxUsername)
-	return s
-}
-
-func (o *object) content(name string) string {
-	s, ok := o.Text(name, true)
-	if !ok || !o.wantWords(name, s, maxContent) {
-		return s
-	}
-	if what, found := findHTML(s); found {
-		o.Fail(name, "must be plain text, but contains HTML: %s", what)
-	}
-	return s
-}
+func anyText(string) string { return "" }
 
 func (o *object) chapter(name string) *Decimal {
 	number, ok := o.Number(name)
@@ -95,9 +69,7 @@ func (o *object) chapter(name string) *Decimal {
 		return nil
 	}
 	d, wrong := parseChapter(number)
-	if wrong != "" {
-		o.Fail(name, "%s", wrong)
-	}
+	o.refuse(name, wrong)
 	return &d
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"novelgate/internal/httpkit"
@@ -13,21 +12,49 @@ import (
 // object is a body with the text rules that all commands share.
 type object struct{ httpkit.Object }
 
-// wantLength records an error unless s has low to high characters.
-func (o *object) wantLength(field, s string, low, high int) {
-	if wrong := between(s, low, high); wrong != "" {
+// required reads a text, cleaned. check returns what is wrong with it, "" for nothing.
+func (o *object) required(name string, clean, check func(string) string) string {
+	s, ok := o.Text(name, true)
+	if ok {
+		s = clean(s)
+		o.refuse(name, check(s))
+	}
+	return s
+}
+
+// optional does the same for a text that may be left out: then it returns nil.
+func (o *object) optional(name string, clean, check func(string) string) *string {
+	s, ok := o.Text(name, false)
+	if !ok {
+		return nil
+	}
+	s = clean(s)
+	o.refuse(name, check(s))
+	return &s
+}
+
+// refuse records what is wrong with a field, unless it is "".
+func (o *object) refuse(field, wrong string) {
+	if wrong != "" {
 		o.Fail(field, "%s", wrong)
 	}
 }
 
-// wantWords records an error unless s has 1 to high characters and is not blank. It returns false for a blank s.
-func (o *object) wantWords(field, s string, high int) bool {
-	if isBlank(s) {
-		o.Fail(field, "must have 1 to %s characters, got an empty or blank string", httpkit.Thousands(high))
-		return false
+func asSent(s string) string { return s }
+
+// length returns a check for texts of low to high characters.
+func length(low, high int) func(string) string {
+	return func(s string) string { return between(s, low, high) }
+}
+
+// words returns a check for texts of up to high characters that are not blank.
+func words(high int) func(string) string {
+	return func(s string) string {
+		if strings.TrimSpace(s) == "" {
+			return between("", 1, high)
+		}
+		return between(s, 1, high)
 	}
-	o.wantLength(field, s, 1, high)
-	return true
 }
 
 // between returns the error text for s unless s has low to high characters; then "".
@@ -46,11 +73,6 @@ func between(s string, low, high int) string {
 	default:
 		return fmt.Sprintf("must have %d to %s characters, got %s", low, httpkit.Thousands(high), httpkit.Thousands(n))
 	}
-}
-
-// isBlank reports whether s has only white space.
-func isBlank(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsSpace(r) }) < 0
 }
 
 // Canonical returns the normalised form of a command for fingerprints: the title folded, everything else as stored. The
