@@ -27,37 +27,18 @@ var errPurged = problem.Gone().WithDetail(
 
 // results handles GET /api/integrations/imports/{importId}/results.
 func (a *API) results(ctx context.Context, c *call) error {
-	return a.lines(ctx, c, []string{"status", "after", "limit"},
-		func(r *Result, encoded []byte, _ [][]byte, status Status) []byte {
-			if status != "" && r.Status != status {
-				return nil
-			}
-			return encoded
-		})
+	return a.lines(ctx, c, false, "status", "after", "limit")
 }
 
 // failed handles GET /api/integrations/imports/{importId}/failed: the lines themselves. It leaves out lines that are
 // not kept as a whole.
 func (a *API) failed(ctx context.Context, c *call) error {
-	return a.lines(ctx, c, []string{"after", "limit"},
-		func(r *Result, _ []byte, body [][]byte, _ Status) []byte {
-			if r.Status != Failed {
-				return nil
-			}
-			line := body[(r.Line-1)%int64(len(body))]
-			if len(line) > maxLine || string(line) == erasedLine {
-				return nil
-			}
-			return line
-		})
+	return a.lines(ctx, c, true, "after", "limit")
 }
 
-// lines sends a page of NDJSON: what pick returns of the outcomes behind the parameter after. Next-After is where the
-// next page begins, absent on the last one.
-func (a *API) lines(
-	ctx context.Context, c *call, parameters []string,
-	pick func(r *Result, encoded []byte, body [][]byte, status Status) []byte,
-) error {
+// lines sends a page of NDJSON behind the parameter after: outcomes with a status, or, with failed, the lines that
+// failed. Next-After is where the next page begins, absent on the last one.
+func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {
 		return err //nolint:wrapcheck // already a problem
@@ -65,6 +46,9 @@ func (a *API) lines(
 	after, limit := number(q, "after"), q.Limit(standardResults, largestResults)
 	status := Status(q.OneOf("status", string(Created), string(Updated), string(Unchanged), string(Replayed),
 		string(Failed)))
+	if failed {
+		status = Failed
+	}
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
@@ -75,13 +59,11 @@ func (a *API) lines(
 	case found.PurgedAt != nil:
 		return errPurged
 	}
-	body := len(parameters) == 2
-	onlyFailed := body || status == Failed
 	var out []byte
 	listed, last, more := 0, after, false
 	from := after - chunkLines + 1
 	for searched := 1; !more; searched++ {
-		page, ok, err := a.Store.page(ctx, found.ID, after, from, body, onlyFailed)
+		page, ok, err := a.Store.page(ctx, found.ID, after, from, failed, status == Failed)
 		if err != nil {
 			return err
 		}
@@ -102,12 +84,15 @@ func (a *API) lines(
 			if err != nil {
 				return err
 			}
-			if r.Line <= after {
+			if r.Line <= after || status != "" && r.Status != status {
 				continue
 			}
-			picked := pick(&r, encoded, lines, status)
-			if picked == nil {
-				continue
+			picked := encoded
+			if failed {
+				picked = lines[r.Line-page.first-1]
+				if len(picked) > maxLine || string(picked) == erasedLine {
+					continue
+				}
 			}
 			if more = listed == limit || len(out) > resultBytes; more {
 				break

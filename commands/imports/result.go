@@ -2,7 +2,6 @@ package imports
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -101,27 +100,4 @@ func resultOf(
 		r.Warnings = []string{parentNotFound}
 	}
 	return r
-}
-
-// counts are lines by their outcome.
-type counts struct {
-	created, updated, unchanged, replayed, failed, parentMissing int64
-}
-
-func (c *counts) add(r *Result) {
-	switch r.Status {
-	case Created:
-		c.created++
-	case Updated:
-		c.updated++
-	case Unchanged:
-		c.unchanged++
-	case Replayed:
-		c.replayed++
-	case Failed:
-		c.failed++
-	}
-	if slices.Contains(r.Warnings, parentNotFound) {
-		c.parentMissing++
-	}
 }

@@ -2,7 +2,6 @@ package imports
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
-	"github.com/klauspost/compress/zstd"
 
 	"novelgate/commands/access"
 	"novelgate/commands/request"
@@ -307,12 +305,12 @@ func (a *API) receive(ctx context.Context, c *call) error {
 func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, error) {
 	unpacked, err := unpack(coding, c.r.Body)
 	if err != nil {
-		return 0, broken(err, offset)
+		return 0, broken(err, coding, offset)
 	}
 	defer unpacked.Close() //nolint:errcheck // it was only read from
 	p := newPart(unpacked, offset)
 	if offset < i.Lines {
-		return a.recognize(c, i, p)
+		return a.recognize(c, i, p, coding)
 	}
 	for {
 		chunk, err := p.next()
@@ -320,7 +318,7 @@ func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, erro
 			return p.before + p.count, nil
 		}
 		if err != nil {
-			return 0, broken(err, chunk.first)
+			return 0, broken(err, coding, chunk.first)
 		}
 		// One time-out for each chunk: the client may be slow.
 		ctx, cancel := a.WithTimeout(c.r.Context())
@@ -355,7 +353,7 @@ func (a *API) refusal(c *call, id uuid.UUID) error {
 }
 
 // recognize compares a part with the one that is stored at its offset.
-func (a *API) recognize(c *call, i Import, p *part) (int64, error) {
+func (a *API) recognize(c *call, i Import, p *part, coding string) (int64, error) {
 	ctx, cancel := a.WithTimeout(c.r.Context())
 	defer cancel()
 	lines, sum, err := a.Store.stored(ctx, i.ID, p.before)
@@ -369,7 +367,7 @@ func (a *API) recognize(c *call, i Import, p *part) (int64, error) {
 		if _, err := p.next(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return 0, broken(err, i.Lines)
+			return 0, broken(err, coding, i.Lines)
 		}
 	}
 	if !bytes.Equal(sum, p.sum()) {
@@ -378,14 +376,14 @@ func (a *API) recognize(c *call, i Import, p *part) (int64, error) {
 	return p.before + lines, nil
 }
 
-// broken says why a body could not be read. The lines before next are stored.
-func broken(err error, next int64) error {
+// broken says why a body in a content coding could not be read. The lines before next are stored.
+func broken(err error, coding string, next int64) error {
 	p, ok := errors.AsType[*problem.Error](err)
 	switch {
 	case ok:
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		p = problem.RequestTimeout().WithCause(err)
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), isZstd(err):
+	case coding != "" && !errors.Is(err, io.ErrUnexpectedEOF):
 		p = problem.MalformedBody("The request body is not valid in its Content-Encoding.").WithCause(err)
 	default:
 		p = problem.MalformedBody("The request body ended early.").WithCause(err)
@@ -393,18 +391,4 @@ func broken(err error, next int64) error {
 	c := *p
 	c.Offset = &next
 	return &c
-}
-
-// isZstd reports whether an error is about the content of a zstd body.
-func isZstd(err error) bool {
-	for _, known := range []error{
-		zstd.ErrMagicMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrWindowSizeTooSmall, zstd.ErrDecoderSizeExceeded,
-		zstd.ErrUnknownDictionary, zstd.ErrFrameSizeExceeded, zstd.ErrFrameSizeMismatch, zstd.ErrCRCMismatch,
-		zstd.ErrBlockTooSmall, zstd.ErrCompressedSizeTooBig, zstd.ErrReservedBlockType, zstd.ErrUnexpectedBlockSize,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
 }

@@ -49,9 +49,10 @@ type visit struct {
 	failed  map[int]struct{}       // of results
 
 	// since the last save
-	fresh    counts
-	gone     []int64 // lines in import_waiting that wait no longer
-	leasedAt time.Time
+	fresh         map[Status]int64 // outcomes
+	parentMissing int64            // of them, replies that were stored top-level
+	gone          []int64          // lines in import_waiting that wait no longer
+	leasedAt      time.Time
 }
 
 // waiter is a reply that waits.
@@ -79,7 +80,7 @@ func requestID(id uuid.UUID, line int64) string {
 func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*visit, error) {
 	v := &visit{
 		leasedAt: now, results: map[int][]byte{}, waiting: map[int]*waiter{}, failed: map[int]struct{}{},
-		stored: map[uuid.UUID]struct{}{},
+		stored: map[uuid.UUID]struct{}{}, fresh: map[Status]int64{},
 	}
 	err := s.Pool.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.first, &v.turn, &v.receivedAt,
 		&v.integrationID, &v.keyID, &v.round, &v.final, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
@@ -184,7 +185,10 @@ func (v *visit) settle(index int, r *Result) error {
 		return err
 	}
 	v.results[index] = encoded
-	v.fresh.add(r)
+	v.fresh[r.Status]++
+	if len(r.Warnings) > 0 {
+		v.parentMissing++
+	}
 	if r.Status == Failed {
 		v.failed[index] = struct{}{}
 	} else {
@@ -258,15 +262,15 @@ func (s *Store) save(
 	}
 	f := v.fresh
 	err = s.Pool.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), packLines(results),
-		len(v.lines)-len(v.results), len(v.failed), next, lease, f.created, f.updated, f.unchanged, f.replayed, f.failed,
-		f.parentMissing, v.gone, lines, posts, parents, resting).Scan(&state)
+		len(v.lines)-len(v.results), len(v.failed), next, lease, f[Created], f[Updated], f[Unchanged], f[Replayed], f[Failed],
+		v.parentMissing, v.gone, lines, posts, parents, resting).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", errLeaseLost
 	}
 	if err != nil {
 		return "", fmt.Errorf("save outcomes: %w", err)
 	}
-	v.fresh, v.gone, v.leasedAt = counts{}, nil, now
+	v.fresh, v.parentMissing, v.gone, v.leasedAt = map[Status]int64{}, 0, nil, now
 	return state, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
@@ -36,9 +37,16 @@ type Worker struct {
 	Retention time.Duration              // of lines and results after the end of an import, and of an idle import
 	Now       func() time.Time
 	Logger    *slog.Logger
-	Metrics   *Metrics
+	Metrics   *prometheus.CounterVec // from NewMetrics
 
 	wake chan struct{} // see Wake
+}
+
+// NewMetrics returns the metric of lines. The caller registers it.
+func NewMetrics() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "novelgate_import_lines_total", Help: "Lines of bulk imports by outcome.",
+	}, []string{"outcome"})
 }
 
 // How a worker spends its time.
@@ -197,7 +205,7 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (left []int
 			if err := v.settle(index, &r); err != nil {
 				return nil, err
 			}
-			w.Metrics.lines.WithLabelValues(string(Failed)).Inc()
+			w.Metrics.WithLabelValues(string(Failed)).Inc()
 			continue
 		}
 		s := sent{index: index, line: line}
@@ -245,7 +253,7 @@ func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, e
 	default:
 		r = resultOf(number, &s.line, id, &got, w.Addresses)
 	}
-	w.Metrics.lines.WithLabelValues(string(r.Status)).Inc()
+	w.Metrics.WithLabelValues(string(r.Status)).Inc()
 	return false, v.settle(s.index, &r)
 }
 
