@@ -321,7 +321,8 @@ func exposed(t testing.TB, metrics ...prometheus.Collector) string {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(metrics...)
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	return w.Body.String()
 }
 

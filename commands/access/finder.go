@@ -40,8 +40,8 @@ type lookUp struct {
 	done  chan struct{}
 }
 
-// find returns the entry of a key, an empty one for an unknown key. It joins no query that is running: since that began,
-// Forget may have been called.
+// find returns the entry of a key, an empty one for an unknown key. It joins no running query: since that began, Forget
+// may have been called.
 func (f *finder) find(ctx context.Context, hash [sha256.Size]byte) (entry, error) {
 	l := &lookUp{hash: hash, done: make(chan struct{})}
 	f.mu.Lock()

@@ -227,13 +227,13 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 	for _, text := range []string{`\u0000`, `a\u0000`, "\xff", `\ud800`} {
 		for address, body := range map[string]string{
-			"PATCH " + integration:                     `{"name":"TEXT"}`,
-			"POST /api/admin/novels":                   `{"novel":"TEXT"}`,
-			"POST /api/admin/novels ":                  `{"novel":"Two","reason":"TEXT"}`,
-			"POST /api/admin/novels/reject":            `{"novel":"Three","reason":"TEXT"}`,
-			"POST /api/admin/novels/reject ":           `{"novel":"TEXT","reason":"a"}`,
-			"PATCH /api/admin/novels/" + novel:         `{"author":"b","reason":"TEXT"}`,
-			"PATCH /api/admin/novels/" + novel + " ":   `{"genres":["TEXT"],"reason":"a"}`,
+			"PATCH " + integration:                      `{"name":"TEXT"}`,
+			"POST /api/admin/novels":                    `{"novel":"TEXT"}`,
+			"POST /api/admin/novels ":                   `{"novel":"Two","reason":"TEXT"}`,
+			"POST /api/admin/novels/reject":             `{"novel":"Three","reason":"TEXT"}`,
+			"POST /api/admin/novels/reject ":            `{"novel":"TEXT","reason":"a"}`,
+			"PATCH /api/admin/novels/" + novel:          `{"author":"b","reason":"TEXT"}`,
+			"PATCH /api/admin/novels/" + novel + " ":    `{"genres":["TEXT"],"reason":"a"}`,
 			"PUT " + integration + "/authors/a/member":  `{"memberId":"TEXT","reason":"a"}`,
 			"PUT " + integration + "/authors/a/member ": `{"memberId":"m","reason":"TEXT"}`,
 			"POST " + integration + "/authors/a/block":  `{"reason":"TEXT"}`,

@@ -91,7 +91,8 @@ func TestDefectIsNoOutage(t *testing.T) {
 // TestUnsettledErasureIsRetryable: an older transaction may hold more comments of the author.
 func TestUnsettledErasureIsRetryable(t *testing.T) {
 	t.Parallel()
-	if p := admin.Problem(fmt.Errorf("erase: %w", staff.ErrNotSettled)); p.Code != problem.CodeUnavailable || p.RetryAfter == 0 {
+	p := admin.Problem(fmt.Errorf("erase: %w", staff.ErrNotSettled))
+	if p.Code != problem.CodeUnavailable || p.RetryAfter == 0 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -96,8 +96,8 @@ func New(config Config) *Committer {
 }
 
 // Execute executes a command. It fails with *RateLimitedError, ratelimit.ErrShareExceeded or an error of this package,
-// an upsert also with novel.ErrRejected, a comment with post.ErrNovelNotFound or author.ErrBlocked. When ctx ends first,
-// the command may still be executed: ErrOutcomeUnknown.
+// an upsert also with novel.ErrRejected, a comment with post.ErrNovelNotFound or author.ErrBlocked. When ctx ends
+// first, the command may still be executed: ErrOutcomeUnknown.
 func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 	submitted, err := c.Submit(ctx, cmd)
 	if err != nil {

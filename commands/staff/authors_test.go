@@ -1,6 +1,7 @@
 package staff_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,53 +77,35 @@ func TestPostLife(t *testing.T) {
 	who := staff.AuthorName{IntegrationID: id, ExternalUUID: "u"}
 	appendAll(t, s, comment(id, "u", "k"))
 	postID := events.PostID(id, "k")
+	type act func(context.Context, uuid.UUID, string) error
+	ofPost := func(do func(context.Context, uuid.UUID, string) (staff.Post, error)) act {
+		return func(ctx context.Context, id uuid.UUID, reason string) error { return second(do(ctx, id, reason)) }
+	}
+	ofAuthor := func(do func(context.Context, staff.AuthorName, string) (staff.Author, error)) act {
+		return func(ctx context.Context, _ uuid.UUID, reason string) error { return second(do(ctx, who, reason)) }
+	}
+	hide, restore := ofPost(s.HidePost), ofPost(s.RestorePost)
+	hideAll, restoreAll := ofAuthor(s.HideAuthorPosts), ofAuthor(s.RestoreAuthorPosts)
 	for _, step := range []struct {
-		name    string
-		do      func() error
-		refused bool
-		state   post.State
-		by      string
+		name, reason string
+		do           act
+		refused      bool
+		state        post.State
+		by           string
 	}{
-		{"restore", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, true, post.Visible, ""},
-		{
-			"hide", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, false, post.Hidden,
-			post.ByItself,
-		},
-		{
-			"hide again", func() error { _, err := s.HidePost(t.Context(), postID, "r"); return err }, true, post.Hidden,
-			post.ByItself,
-		},
-		{"restore", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, false, post.Visible, ""},
-		{
-			"hide all", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false, post.Hidden,
-			post.ByItsAuthor,
-		},
-		{
-			"restore one of all", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, false,
-			post.Visible, "",
-		},
-		{
-			"restore one again", func() error { _, err := s.RestorePost(t.Context(), postID, "r"); return err }, true,
-			post.Visible, "",
-		},
-		{
-			"hide all again", func() error { _, err := s.HideAuthorPosts(t.Context(), who, "r"); return err }, false,
-			post.Hidden, post.ByItsAuthor,
-		},
-		{
-			"restore all", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, false,
-			post.Visible, "",
-		},
-		{
-			"restore all again", func() error { _, err := s.RestoreAuthorPosts(t.Context(), who, "r"); return err }, true,
-			post.Visible, "",
-		},
-		{
-			"hide without reason", func() error { _, err := s.HidePost(t.Context(), postID, " "); return err }, true,
-			post.Visible, "",
-		},
+		{"restore", "r", restore, true, post.Visible, ""},
+		{"hide", "r", hide, false, post.Hidden, post.ByItself},
+		{"hide again", "r", hide, true, post.Hidden, post.ByItself},
+		{"restore", "r", restore, false, post.Visible, ""},
+		{"hide all", "r", hideAll, false, post.Hidden, post.ByItsAuthor},
+		{"restore one of all", "r", restore, false, post.Visible, ""},
+		{"restore one again", "r", restore, true, post.Visible, ""},
+		{"hide all again", "r", hideAll, false, post.Hidden, post.ByItsAuthor},
+		{"restore all", "r", restoreAll, false, post.Visible, ""},
+		{"restore all again", "r", restoreAll, true, post.Visible, ""},
+		{"hide without reason", " ", hide, true, post.Visible, ""},
 	} {
-		if err := step.do(); (err != nil) != step.refused {
+		if err := step.do(t.Context(), postID, step.reason); (err != nil) != step.refused {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		p, err := s.Post(t.Context(), postID)
@@ -203,6 +186,18 @@ func TestAuthorLife(t *testing.T) {
 	if _, err := s.BlockAuthor(t.Context(), who, "spam"); err != nil {
 		t.Fatal(err)
 	}
+	const rows = `SELECT md5(string_agg(post_id::text || xmin || ctid, ',' ORDER BY post_id)) FROM posts`
+	var before, after string
+	if err := s.Pool.QueryRow(t.Context(), rows).Scan(&before); err != nil {
+		t.Fatal(err)
+	}
+	project(t, s)
+	if err := s.Pool.QueryRow(t.Context(), `SELECT member_id FROM analytics.posts`).Scan(&after); err != nil || after != "member-1" {
+		t.Errorf("the comment is attributed to %q, %v", after, err)
+	}
+	if err := s.Pool.QueryRow(t.Context(), rows).Scan(&after); err != nil || after != before {
+		t.Errorf("decisions have rewritten posts: %v", err)
+	}
 	blocked, err := s.UnlinkAuthor(t.Context(), who, "asked")
 	if err != nil {
 		t.Fatal(err)
@@ -216,8 +211,6 @@ func TestAuthorLife(t *testing.T) {
 		t.Errorf("an author of an unknown integration: %v", err)
 	}
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // TestAuthorsAreDecidedInTurn: of many who block at once, one does; and nothing is lost of what many decide at once.
 func TestAuthorsAreDecidedInTurn(t *testing.T) {

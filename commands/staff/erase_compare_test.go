@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/staff"
 	"novelgate/events"
@@ -75,13 +76,9 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	other.ExternalUUID = "another author"
 	appendAll(t, l.Staff, l.comments(l.name, "old", 5)...)
 	appendAll(t, l.Staff, l.comments(other, "other", 3)...)
-	if _, err := l.LinkAuthor(t.Context(), l.name, "PlantedMember", ""); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.LinkAuthor(t.Context(), l.name, "PlantedMember", ""))
 	l.caughtUp(t)
-	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
 	l.caughtUp(t)
 	if n := l.count(t, `SELECT count(*) FROM analytics.daily_authors WHERE author_id NOT IN (SELECT author_id FROM authors)`); n != 0 {
 		t.Errorf("%d rows of erased authors are kept", n)
@@ -95,13 +92,9 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 		t.Errorf("after new comments: %s: %s", name, found)
 	}
 	for table, column := range map[string]string{"posts": "depth", "daily_facts": "posts"} {
-		if _, err := l.Pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = `+column+` + 1`); err != nil {
-			t.Fatal(err)
-		}
+		done(t)(l.Pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = `+column+` + 1`))
 	}
-	if _, err := l.Pool.Exec(t.Context(), `DELETE FROM authors WHERE external_uuid = $1`, other.ExternalUUID); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.Pool.Exec(t.Context(), `DELETE FROM authors WHERE external_uuid = $1`, other.ExternalUUID))
 	found := l.compareAll(t)
 	for _, table := range []string{"posts", "daily_facts", "authors"} {
 		if found[table] == "" {
@@ -122,9 +115,7 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	appendAll(t, l.Staff, l.comments(l.name, "old", 5)...)
 	l.caughtUp(t)
 	l.stopFollowing()
-	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
 	if c, err := l.compare(projections.Posts{}); !errors.Is(err, rebuild.ErrNotComparable) ||
 		!strings.Contains(err.Error(), "erasure") {
 		t.Errorf("not applied: %+v, %v", c, err)
@@ -144,15 +135,10 @@ func TestCompareDuringAnErasure(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "old", 600)...) // two transactions of an erasure
 	l.caughtUp(t)
-	hold, err := l.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	hold := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
 	defer func() { _ = hold.Rollback(context.Background()) }()
-	if _, err := hold.Exec(t.Context(),
-		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(hold.Exec(t.Context(),
+		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`))
 	erased := make(chan error, 1)
 	go func() {
 		_, err := l.EraseAuthor(context.Background(), l.name, "asked for it")
@@ -224,9 +210,7 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(l.compareAll(t)))); diff != "" {
 		t.Errorf("interrupted: tables that differ (-want +got)\n%s", diff)
 	}
-	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
 	l.caughtUp(t)
 	for name, found := range l.compareAll(t) {
 		t.Errorf("repeated: %s: %s", name, found)
@@ -273,9 +257,7 @@ func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "old", 2)...)
 	l.caughtUp(t)
-	if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
 	l.stopFollowing()
 	l.stopSealing()
 	l.moveToAnotherCluster(t)
@@ -294,14 +276,9 @@ func TestRebasedErasureSparesLaterComments(t *testing.T) {
 // interruptErasure ends the command when the erasure is on record and waits for an older transaction.
 func (l *live) interruptErasure(t *testing.T) {
 	t.Helper()
-	older, err := l.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
 	defer func() { _ = older.Rollback(context.Background()) }()
-	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(older.Exec(t.Context(), `SELECT pg_current_xact_id()`))
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	ended := make(chan error, 1)
@@ -345,9 +322,7 @@ END $do$`
 // moveToAnotherCluster makes the log one that was restored into another cluster, and rebases it.
 func (l *live) moveToAnotherCluster(t *testing.T) {
 	t.Helper()
-	if _, err := l.Pool.Exec(t.Context(), leaveClusterSQL); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.Pool.Exec(t.Context(), leaveClusterSQL))
 	const others = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%'`
 	for deadline := time.Now().Add(time.Minute); l.count(t, others) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/commands/staff"
@@ -145,9 +146,7 @@ func (l *live) holding(t testing.TB, pattern string) []string {
 // made some.
 func (l *live) wantForgotten(t testing.TB, pattern string) {
 	t.Helper()
-	if _, err := l.Pool.Exec(context.Background(), `ANALYZE`); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.Pool.Exec(context.Background(), `ANALYZE`))
 	if held := l.holding(t, pattern); len(held) > 0 {
 		t.Errorf("%s is still in %s", pattern, strings.Join(held, ", "))
 	}
@@ -193,9 +192,7 @@ func TestAwaitErased(t *testing.T) {
 		t.Errorf("no author is erased: %v", err)
 	}
 	l.stopFollowing()
-	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
 	wantBehind := func(when string, patience time.Duration, want ...string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -223,14 +220,10 @@ func TestAwaitErased(t *testing.T) {
 
 	// One that has stopped will not come to it, however long it is waited for.
 	l.stopFollowing()
-	if _, err := l.Pool.Exec(t.Context(),
-		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.Pool.Exec(t.Context(),
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`))
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
-	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
 	l.follow(t)
 	wantBehind("while one has failed", testdb.UntilSettled, "authors")
 	if err := projections.Retry(t.Context(), l.Pool, "authors"); err != nil {
@@ -253,16 +246,11 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 	const erase = `UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)`
 	try := func(role, marker, statement string) string {
 		t.Helper()
-		tx, err := l.Pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
 		defer func() { _ = tx.Rollback(t.Context()) }()
-		if _, err := tx.Exec(t.Context(),
-			`SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker); err != nil {
-			t.Fatal(err)
-		}
-		_, err = tx.Exec(t.Context(), statement)
+		done(t)(tx.Exec(t.Context(),
+			`SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker))
+		_, err := tx.Exec(t.Context(), statement)
 		var coded *pgconn.PgError
 		if err != nil && !errors.As(err, &coded) {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/aggregates/author"
@@ -40,9 +41,7 @@ func TestEraseAuthor(t *testing.T) {
 		func() (staff.Author, error) { return l.HideAuthorPosts(t.Context(), l.name, "spam") },
 		func() (staff.Author, error) { return l.LinkAuthor(t.Context(), namesake, "member-2", "") },
 	} {
-		if _, err := decide(); err != nil {
-			t.Fatal(err)
-		}
+		done(t)(decide())
 	}
 	l.caughtUp(t)
 	wantHeld := []string{
@@ -59,10 +58,7 @@ func TestEraseAuthor(t *testing.T) {
 	}
 	entries := l.entries(t)
 
-	erased, err := l.EraseAuthor(t.Context(), l.name, "asked for it")
-	if err != nil {
-		t.Fatal(err)
-	}
+	erased := must[staff.Erasure](t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
 	if erased.AuthorID != events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID) || erased.Comments != 1201 ||
 		erased.Decisions != 3 || erased.ErasedAt.IsZero() {
 		t.Errorf("erased %+v", erased)
@@ -107,9 +103,7 @@ func TestEraseAuthor(t *testing.T) {
 		diff != "" {
 		t.Errorf("%v; (-want +got)\n%s", err, diff)
 	}
-	if _, err := l.EraseAuthor(t.Context(), namesake, "they, too"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), namesake, "they, too"))
 	l.caughtUp(t)
 	l.wantForgotten(t, l.name.ExternalUUID+"|content of reply|member-2")
 }
@@ -241,9 +235,7 @@ func TestEraseBeforeTheSeal(t *testing.T) {
 	l.stopSealing()
 	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
 	entries := l.entries(t)
-	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
 	if n := l.count(t, `SELECT count(*) FROM events WHERE personal_digest IS NOT NULL`); n != 3 {
 		t.Errorf("%d of 3 comments are erased", n)
 	}
@@ -260,10 +252,7 @@ func TestEraseWaitsForOlderTransactions(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "before", 1)...)
 	l.caughtUp(t)
-	late, err := l.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
 	defer func() { _ = late.Rollback(context.Background()) }()
 	if err := projections.Append(t.Context(), late, l.comments(l.name, "late", 1)...); err != nil {
 		t.Fatal(err)
@@ -294,9 +283,7 @@ func TestInterruptedErasureGoesOn(t *testing.T) {
 	l := setupLive(t)
 	for i := range 3 {
 		appendAll(t, l.Staff, l.comments(l.name, fmt.Sprint("round ", i), 600)...)
-		if _, err := l.LinkAuthor(t.Context(), l.name, fmt.Sprint("PlantedMember", i), ""); err != nil {
-			t.Fatal(err)
-		}
+		done(t)(l.LinkAuthor(t.Context(), l.name, fmt.Sprint("PlantedMember", i), ""))
 		for cut := time.Millisecond; ; cut = cut * 3 / 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), cut)
 			_, err := l.EraseAuthor(ctx, l.name, "r")
@@ -369,9 +356,7 @@ func TestErasureRaces(t *testing.T) {
 			l.rebuildAll(t)
 		}
 	}
-	if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {
-		t.Fatal(err)
-	}
+	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
 	l.caughtUp(t)
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }

@@ -3,9 +3,6 @@ package staff_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +16,6 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
-	"novelgate/projections"
 )
 
 func TestCreateIntegration(t *testing.T) {
@@ -65,41 +61,6 @@ func TestCreateIntegration(t *testing.T) {
 	}
 	if len(recorded) != 5 || len(sources) != 5 {
 		t.Errorf("%d events from %d sources, want 5", len(recorded), len(sources))
-	}
-}
-
-// TestConcurrentChangesAllHold: each decides on what the others have done.
-func TestConcurrentChangesAllHold(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	made, err := s.CreateIntegration(t.Context(), "Partner", principal.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for _, change := range []principal.Change{
-		{Enabled: new(false)},
-		{Review: new(true)},
-		{PostsPerMinute: new(1)},
-		{NovelsPerMinute: new(2)},
-		{Capabilities: map[principal.Capability]bool{principal.Posts: true}},
-	} {
-		wg.Go(func() {
-			if _, err := s.ChangeIntegration(t.Context(), made.ID, change); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	got, err := s.Integration(t.Context(), made.ID.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := made
-	want.Enabled, want.Review, want.PostsPerMinute, want.NovelsPerMinute, want.Capabilities = false, true, 1, 2,
-		[]string{"posts"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -223,77 +184,6 @@ func TestNamesAreGivenInTurn(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-}
-
-// TestNamesAtOnce: integrations take and give up three names at once. No two ever have the same one, and the table can
-// be rebuilt in the order of the log.
-func TestNamesAtOnce(t *testing.T) {
-	t.Parallel()
-	b := withIntegrations(t, "One", "Two", "Three", "Four")
-	var wg sync.WaitGroup
-	for i, id := range b.ids {
-		wg.Go(func() {
-			for n := range 25 {
-				name := fmt.Sprint("Name ", (n+i)%3)
-				if n%4 == 3 {
-					name = fmt.Sprint("Spare ", i)
-				}
-				if err := b.rename(id, name); err != nil && !errors.Is(err, staff.ErrNameTaken) {
-					t.Errorf("rename: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	list, err := b.staff.ListIntegrations(t.Context(), staff.Place{}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, i := range list {
-		names = append(names, i.Name)
-	}
-	if slices.Sort(names); len(slices.Compact(slices.Clone(names))) != len(b.ids) {
-		t.Errorf("names %v", names)
-	}
-
-	recorded := settled(t, b.staff)
-	err = pgx.BeginFunc(t.Context(), b.staff.Pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), `DELETE FROM integrations`); err != nil {
-			return err
-		}
-		return projections.Integrations{}.Apply(t.Context(), tx, recorded)
-	})
-	if err != nil {
-		t.Fatalf("rebuild from %d events: %v", len(recorded), err)
-	}
-	rebuilt, err := b.staff.ListIntegrations(t.Context(), staff.Place{}, 0)
-	if err != nil || len(rebuilt) != len(list) {
-		t.Fatalf("%+v, %v", rebuilt, err)
-	}
-	for i := range list {
-		if rebuilt[i].Name != list[i].Name {
-			t.Errorf("%s was rebuilt as %s", list[i].Name, rebuilt[i].Name)
-		}
-	}
-}
-
-// settled reads the whole log, when no transaction on the server hides a part of it any more.
-func settled(t *testing.T, s *staff.Staff) []events.Recorded {
-	t.Helper()
-	var stored int
-	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&stored); err != nil {
-		t.Fatal(err)
-	}
-	var recorded []events.Recorded
-	testdb.Eventually(t, fmt.Sprint(stored, " events have settled"), func() bool {
-		var err error
-		if recorded, err = eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, stored+1); err != nil {
-			t.Fatal(err)
-		}
-		return len(recorded) == stored
-	})
-	return recorded
 }
 
 // TestPagesAreStable goes through both lists page by page while rows are added: what was there at first comes exactly

@@ -46,10 +46,7 @@ func TestRevokeKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.RevokeKey(t.Context(), key.ID, "leaked")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must[staff.Key](t)(s.RevokeKey(t.Context(), key.ID, "leaked"))
 	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) {
 		t.Errorf("revoked at %v", got.RevokedAt)
 	}
@@ -112,10 +109,7 @@ func TestRevokeUserKey(t *testing.T) {
 	if _, err := s.RevokeUserKey(t.Context(), key.ID, "le\x00ft"); !errors.Is(err, staff.ErrReasonInvalid) {
 		t.Errorf("a reason that cannot be stored: %v", err)
 	}
-	got, err := s.RevokeUserKey(t.Context(), key.ID, "left")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must[staff.UserKey](t)(s.RevokeUserKey(t.Context(), key.ID, "left"))
 	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) || got.Usable(noon) {
 		t.Errorf("revoked at %v", got.RevokedAt)
 	}

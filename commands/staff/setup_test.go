@@ -31,6 +31,31 @@ func setup(t testing.TB) *staff.Staff {
 	return &staff.Staff{Pool: pool, Actor: "staff:test", Now: func() time.Time { return noon }}
 }
 
+// done returns a function that takes the results of a call that has to succeed.
+func done(t testing.TB) func(any, error) {
+	t.Helper()
+	return func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// must does the same and returns the first result.
+func must[T any](t testing.TB) func(T, error) T {
+	t.Helper()
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 // stream returns the events of a stream, without their envelopes.
 func stream(t *testing.T, s *staff.Staff, id uuid.UUID) []events.Event {
 	t.Helper()
