@@ -107,7 +107,8 @@ func TestUpsert(t *testing.T) {
 			outcome: novel.Updated, then: updated("A"),
 		},
 		"own novel, all changed before": {
-			given: []events.Event{full, updated("A"), updated("B")}, when: novel.Upsert{IntegrationID: owner, Fields: every("B")},
+			given:   []events.Event{full, updated("A"), updated("B")},
+			when:    novel.Upsert{IntegrationID: owner, Fields: every("B")},
 			outcome: novel.Updated, then: events.NovelUpdated{},
 		},
 		"own novel, cleared": {

@@ -97,8 +97,11 @@ func TestChange(t *testing.T) {
 		},
 		"as it was made before": {
 			given: []events.Event{
-				events.IntegrationDisabled{}, events.ReviewModeSet{Review: true}, events.CapabilityEnabled{Capability: "import"},
-				events.RateLimitSet{Operation: "posts", PerMinute: 1}, events.RateLimitSet{Operation: "novels", PerMinute: 2},
+				events.IntegrationDisabled{},
+				events.ReviewModeSet{Review: true},
+				events.CapabilityEnabled{Capability: "import"},
+				events.RateLimitSet{Operation: "posts", PerMinute: 1},
+				events.RateLimitSet{Operation: "novels", PerMinute: 2},
 				events.RateLimitSet{Operation: "lines", PerMinute: 3},
 			},
 			when: principal.Change{
@@ -147,7 +150,8 @@ func TestChange(t *testing.T) {
 		"limits": {
 			when: principal.Change{PostsPerMinute: new(0), NovelsPerMinute: new(600), LinesPerMinute: new(1)},
 			then: []events.Event{
-				events.RateLimitSet{Operation: "posts"}, events.RateLimitSet{Operation: "novels", PerMinute: 600},
+				events.RateLimitSet{Operation: "posts"},
+				events.RateLimitSet{Operation: "novels", PerMinute: 600},
 				events.RateLimitSet{Operation: "lines", PerMinute: 1},
 			},
 		},

@@ -92,7 +92,8 @@ func (t *Tail) ReadRows(ctx context.Context, after events.Position, of Identity)
 	if err != nil {
 		return Span{}, nil, err
 	}
-	span, rows := w.Span, w.rows[sort.Search(len(w.rows), func(i int) bool { return w.rows[i].Position.Compare(after) > 0 }):]
+	first := sort.Search(len(w.rows), func(i int) bool { return w.rows[i].Position.Compare(after) > 0 })
+	span, rows := w.Span, w.rows[first:]
 	span.Start, span.Read = after, len(rows)
 	return span, rows[:len(rows):len(rows)], nil
 }

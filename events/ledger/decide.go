@@ -41,9 +41,9 @@ func (f *facts) mayBind() error {
 	return nil
 }
 
-// decide reports whether to sign the tree now. extends fails with ErrForked unless the tree is an older one, not larger,
-// grown on. decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does not extend
-// what was signed, and with what else extends fails with.
+// decide reports whether to sign the tree now. extends fails with ErrForked unless the tree is an older one, not
+// larger, grown on. decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does
+// not extend what was signed, and with what else extends fails with.
 func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err error) {
 	if err := f.mayBind(); err != nil {
 		return false, err

@@ -115,8 +115,8 @@ func TestDirectoryIsEvidence(t *testing.T) {
 		filepath.Join(dir, "checkpoints", "010"))
 }
 
-// TestDirectoryOfAnotherOrigin: checkpoints of an origin that was left stay as they are. Another directory takes those of
-// the new one.
+// TestDirectoryOfAnotherOrigin: checkpoints of an origin that was left stay as they are. Another directory takes those
+// of the new one.
 func TestDirectoryOfAnotherOrigin(t *testing.T) {
 	t.Parallel()
 	key, dir, other := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir(), t.TempDir()

@@ -186,7 +186,7 @@ func TestSealerStopsAtAGap(t *testing.T) {
 	})
 }
 
-// TestErasureKeepsTheLedger: entries hold digests, and stay as they are, also the last one, from which a sealer goes on.
+// TestErasureKeepsTheLedger: entries hold digests, and stay as they are, also the last one, where a sealer goes on.
 func TestErasureKeepsTheLedger(t *testing.T) {
 	t.Parallel()
 	pool := newSealedPool(t, 10)

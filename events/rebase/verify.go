@@ -79,7 +79,8 @@ func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	if s.note, err = note.Sign(&note.Note{Text: ledger.Checkpoint{Origin: origin, Tree: tree}.Body()}, signer); err != nil {
+	body := ledger.Checkpoint{Origin: origin, Tree: tree}.Body()
+	if s.note, err = note.Sign(&note.Note{Text: body}, signer); err != nil {
 		return nil, fmt.Errorf("sign the tree: %w", err)
 	}
 	s.key = public

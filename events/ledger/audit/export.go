@@ -53,8 +53,8 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("export: %w", err)
 	}
 	manifest := Manifest{
-		Format: bundleFormat, Origin: checkpoint.Origin, FirstLogIndex: x.From - x.From%eventsPerFile, Size: checkpoint.Tree.N,
-		LastLogIndex: checkpoint.Tree.N - 1, EventsPerFile: eventsPerFile, ExportedAt: x.Now().UTC(),
+		Format: bundleFormat, Origin: checkpoint.Origin, FirstLogIndex: x.From - x.From%eventsPerFile,
+		Size: checkpoint.Tree.N, LastLogIndex: checkpoint.Tree.N - 1, EventsPerFile: eventsPerFile, ExportedAt: x.Now().UTC(),
 	}
 	if x.From < 0 || manifest.FirstLogIndex > manifest.Size {
 		return Manifest{}, fmt.Errorf("export: log index %d of %d: %w", x.From, manifest.Size, ledger.ErrNotFound)

@@ -87,8 +87,8 @@ type verification struct {
 	names    []uint64
 }
 
-// Verify verifies the history. Faults of the history are in the report; an error means that the verification could not be
-// completed.
+// Verify verifies the history. Faults of the history are in the report; an error means that the verification could not
+// be completed.
 func Verify(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
