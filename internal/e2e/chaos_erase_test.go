@@ -94,16 +94,11 @@ func TestKilledErasure(t *testing.T) {
 			t.Errorf("%d %s", n, what)
 		}
 	}
-	if out := RunCLI(t, d.url, "author", "erase", d.name, planted+"/0", "--reason", "asked",
-		"--vacuum"); out.Code != 0 {
-		t.Errorf("vacuum ends with %d\n%s", out.Code, out.Stderr)
-	}
+	MustCLI(t, d.url, "author", "erase", d.name, planted+"/0", "--reason", "asked", "--vacuum")
 	if held := testdb.Holding(t, d.url, planted+"/"); len(held) > 0 {
 		t.Errorf("what was erased is still in %v", held)
 	}
-	if out := RunCLI(t, d.url, "events", "verify"); out.Code != 0 {
-		t.Errorf("events verify ends with %d\n%s%s", out.Code, out.Stdout, out.Stderr)
-	}
+	MustCLI(t, d.url, "events", "verify")
 	t.Logf("of %d comments %v were erased after each kill", ownComments, left)
 }
 
@@ -231,19 +226,12 @@ func (d *eraseDesk) erased(t *testing.T, author string) int {
 // hold locks the comment of an author that an erasure comes to as the nth.
 func (d *eraseDesk) hold(t *testing.T, author string, nth int) (release func()) {
 	t.Helper()
-	connection := connect(t, d.url)
-	_, err := connection.Exec(t.Context(), `BEGIN`)
-	if err == nil {
-		_, err = connection.Exec(t.Context(),
-			`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts WHERE author_id = $1 ORDER BY post_id OFFSET $2 LIMIT 1) FOR UPDATE`,
-			events.AuthorID(d.integration, author), nth)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	release = func() { _ = connection.Close(context.Background()) } // which ends its transaction
-	t.Cleanup(release)
-	return release
+	connection := testdb.Connect(t, d.url)
+	testdb.Exec(t, connection, `BEGIN`)
+	testdb.Exec(t, connection,
+		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts WHERE author_id = $1 ORDER BY post_id OFFSET $2 LIMIT 1) FOR UPDATE`,
+		events.AuthorID(d.integration, author), nth)
+	return func() { _ = connection.Close(context.Background()) } // which ends its transaction
 }
 
 // awaitBlocked waits until an erasure waits for the lock.

@@ -258,9 +258,7 @@ func failOver(t *testing.T, shared bool) {
 func TestOldPrimaryGetsNothing(t *testing.T) {
 	t.Parallel()
 	primary := startServer(t, nil)
-	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
-		t.Fatal(out.Stderr)
-	}
+	MustCLI(t, primary.url(), "migrate")
 	p := newPartner(t, primary.url())
 	standby := startStandby(t, primary)
 	both := primaryOf(t, primary, standby)
@@ -347,9 +345,7 @@ func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 func TestOldPrimaryBesidePromotedStandby(t *testing.T) {
 	t.Parallel()
 	primary := startServer(t, nil)
-	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
-		t.Fatal(out.Stderr)
-	}
+	MustCLI(t, primary.url(), "migrate")
 	p := newPartner(t, primary.url())
 	standby := startStandby(t, primary)
 	// New connections go to the promoted server, the first that can be written.

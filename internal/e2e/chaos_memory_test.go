@@ -28,11 +28,35 @@ func residentPeak(t testing.TB, p *process) int {
 	if found == nil {
 		t.Fatalf("no VmHWM in\n%s", status)
 	}
-	kilobytes, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	kilobytes, _ := strconv.Atoi(string(found[1])) // digits by the expression above
 	return kilobytes / 1024
+}
+
+// wantPeak wants a service to have taken no more memory than so many MB for what it had to do.
+func wantPeak(t testing.TB, r *Service, most int, what string, n int) {
+	t.Helper()
+	what = fmt.Sprintf(what, n)
+	peak := residentPeak(t, r.process)
+	t.Logf("%s took %d MB", what, peak)
+	if peak > most {
+		t.Errorf("at most %d MB are wanted", most)
+	}
+}
+
+// wantConnections wants some connections to be open, and no more than may be.
+func wantConnections(t testing.TB, r *Service, allowed int) {
+	t.Helper()
+	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {
+		t.Errorf("%d connections are open, at most %d are allowed", open, allowed)
+	}
+}
+
+// besieged starts a service with a partner on a database of its own.
+func besieged(t *testing.T, flags ...string) (database string, r *Service, p *Partner) {
+	t.Helper()
+	database = testdb.New(t)
+	r = serve(t, database, append([]string{"--allow-unsafe-durability"}, flags...)...)
+	return database, r, newPartner(t, database)
 }
 
 // largeComments appends comments of 31 KB, which compress well in the database and not at all on their way out of it.
@@ -60,22 +84,15 @@ func TestMemoryOfCatchingUp(t *testing.T) {
 			AND (SELECT tree_size FROM ledger_state) = $1 AND (SELECT count(*) FROM posts) = $1
 			FROM projections AS p, (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1) AS e`, comments)
 	})
-	if peak := residentPeak(t, r.process); peak > most {
-		t.Errorf("catching up with %d comments of 31 KB took %d MB, at most %d are wanted", comments, peak, most)
-	} else {
-		t.Logf("catching up with %d comments of 31 KB took %d MB", comments, peak)
-	}
+	wantPeak(t, r, most, "catching up with %d comments of 31 KB", comments)
 }
 
 // TestMemoryOfReadersWhoDoNotRead opens 1,000 connections that ask for the largest page there is and do not read it.
 func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	t.Parallel()
 	const connections, most = 1000, 300 // MB
-	database := testdb.New(t)
-	r := serve(t, database, "--allow-unsafe-durability")
-	p := newPartner(t, database)
-	if a := p.send(t, r.URL, PostsPath, "first", encode(comment("Large", "reader", "x")),
-		false); a.status != http.StatusCreated {
+	database, r, p := besieged(t)
+	if a := p.send(t, r.URL, PostsPath, "first", encode(comment("Large", "reader", "x")), false); !a.succeeded() {
 		t.Fatalf("the first comment is answered %d %v", a.status, a.err)
 	}
 	execute(t, database, `WITH keys AS (
@@ -122,11 +139,7 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	if status, _ := Get(t, r.URL+"/novels/large/discussion"); status != http.StatusOK {
 		t.Errorf("a page is %d afterwards", status)
 	}
-	if peak := residentPeak(t, r.process); peak > most {
-		t.Errorf("%d readers who do not read took %d MB, at most %d are wanted", connections, peak, most)
-	} else {
-		t.Logf("%d readers who do not read took %d MB", connections, peak)
-	}
+	wantPeak(t, r, most, "%d readers who do not read", connections)
 }
 
 // TestMemoryOfStalledBodies opens connections that send most of a body and then nothing: many of one partner, and some
@@ -139,9 +152,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 		"/api/integrations/deliveries/reconcile": {150, 8, 500 << 10, 512 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			database := testdb.New(t)
-			r := serve(t, database, "--allow-unsafe-durability", "--connections", "10000")
-			p := newPartner(t, database)
+			database, r, p := besieged(t, "--connections", "10000")
 			for _, key := range issueKeys(t, database, c.partners) {
 				for range c.connections {
 					conn := openConnection(t, r.URL)
@@ -170,11 +181,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 			if status, _ := Get(t, r.URL+"/readyz"); status != http.StatusOK {
 				t.Errorf("/readyz is %d while bodies do not arrive", status)
 			}
-			if peak := residentPeak(t, r.process); peak > most {
-				t.Errorf("%d bodies that do not arrive took %d MB, at most %d are wanted", int(all), peak, most)
-			} else {
-				t.Logf("%d bodies that do not arrive took %d MB", int(all), peak)
-			}
+			wantPeak(t, r, most, "%d bodies that do not arrive", int(all))
 		})
 	}
 }
@@ -232,9 +239,7 @@ func say(t *testing.T, c net.Conn, text string) {
 func TestMemoryOfOpenConnections(t *testing.T) {
 	t.Parallel()
 	const allowed, most = 8000, 300 // MB
-	database := testdb.New(t)
-	r := serve(t, database, "--allow-unsafe-durability", "--connections", strconv.Itoa(allowed))
-	p := newPartner(t, database)
+	_, r, p := besieged(t, "--connections", strconv.Itoa(allowed))
 	for i := range allowed + 100 {
 		c := openConnection(t, r.URL)
 		say(t, c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -246,14 +251,8 @@ func TestMemoryOfOpenConnections(t *testing.T) {
 		}
 	}
 	wantServed(t, p, r)
-	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {
-		t.Errorf("%d connections are open, at most %d are allowed", open, allowed)
-	}
-	if peak := residentPeak(t, r.process); peak > most {
-		t.Errorf("%d open connections took %d MB, at most %d are wanted", allowed, peak, most)
-	} else {
-		t.Logf("%d open connections took %d MB", allowed, peak)
-	}
+	wantConnections(t, r, allowed)
+	wantPeak(t, r, most, "%d open connections", allowed)
 }
 
 // TestMemoryOfUnfinishedHeaders opens more connections than may be open by default, each of which sends most of a
@@ -261,20 +260,12 @@ func TestMemoryOfOpenConnections(t *testing.T) {
 func TestMemoryOfUnfinishedHeaders(t *testing.T) {
 	t.Parallel()
 	const connections, allowed, most = 3000, 2000, 300 // MB
-	database := testdb.New(t)
-	r := serve(t, database, "--allow-unsafe-durability")
-	p := newPartner(t, database)
+	_, r, p := besieged(t)
 	const request = "GET /healthz HTTP/1.1\r\nHost: x\r\n"
 	for range connections {
 		say(t, openConnection(t, r.URL), request+"\r\n"+request+strings.Repeat("A: "+strings.Repeat("x", 110)+"\r\n", 60))
 	}
 	wantServed(t, p, r)
-	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {
-		t.Errorf("%d connections are open, at most %d are allowed", open, allowed)
-	}
-	if peak := residentPeak(t, r.process); peak > most {
-		t.Errorf("%d unfinished headers took %d MB, at most %d are wanted", connections, peak, most)
-	} else {
-		t.Logf("%d unfinished headers took %d MB", connections, peak)
-	}
+	wantConnections(t, r, allowed)
+	wantPeak(t, r, most, "%d unfinished headers", connections)
 }

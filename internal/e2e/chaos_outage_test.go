@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -130,7 +129,7 @@ func wantDegraded(t *testing.T, service *Service) {
 			t.Errorf("%s is %d while the database is away, want %d\n%s", path, status, want, body)
 		}
 	}
-	service.Send(t, Request{Method: http.MethodGet, Path: "/nowhere"}).WantProblem(t, 404, "not_found")
+	service.Send(t, Request{Path: "/nowhere"}).WantProblem(t, 404, "not_found")
 	unavailable := service.Send(t,
 		(&Partner{NewIntegration: NewIntegration{APIKey: "ngp_" + strings.Repeat("0", 36)}}).Request(
 			PostsPath, "k", []byte(`{}`)))
@@ -182,8 +181,7 @@ END $$`
 func TestConnectionsAreCut(t *testing.T) {
 	began := time.Now()
 	database, service, l, w := underLoad(t, 0)
-	connection := connect(t, database.url())
-	defer func() { _ = connection.Close(context.Background()) }()
+	connection := testdb.Connect(t, database.url())
 	testdb.Exec(t, connection, cutSQL)
 	const cuts = 3
 	appends := 0 // that a cut has met
@@ -248,39 +246,44 @@ func TestCommandsComeFirst(t *testing.T) {
 		Get(t, service.URL+"/novels")
 	}
 	l.book.await(200)
-	for _, a := range w.between(time.Time{}, time.Now()) {
-		if !a.succeeded() {
-			t.Fatalf("a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
-		}
-	}
+	w.wantSuccess(t, time.Time{})
 	database.crash(t)
 	away := time.Now()
 	awaitRefusals(t, w, away)
 	back := time.Now()
 	database.start(t)
 	measure(t, w, away, back)
-	testdb.Eventually(t, "/readyz is 200 again", func() bool {
-		status, _ := Get(t, service.OpsURL+"/readyz")
-		return status == 200
-	})
+	service.awaitReady(t)
 	settled := time.Now()
 	l.book.await(400)
-	for _, a := range w.between(settled, time.Now()) {
-		if !a.succeeded() {
-			t.Errorf("once the service is ready again, a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
-			break
-		}
-	}
+	w.wantSuccess(t, settled)
 	l.stop()
 	l.book.reconcile(t, l.Partner, service, database.url())
+}
+
+// wantSuccess wants every command since then to have succeeded.
+func (w *witness) wantSuccess(t testing.TB, since time.Time) {
+	t.Helper()
+	for _, a := range w.between(since, time.Now()) {
+		if !a.succeeded() {
+			t.Fatalf("a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
+		}
+	}
+}
+
+// awaitReady waits until the service says that it can do its work.
+func (s *Service) awaitReady(t testing.TB) {
+	t.Helper()
+	testdb.Eventually(t, "/readyz is 200 again", func() bool {
+		status, _ := Get(t, s.OpsURL+"/readyz")
+		return status == http.StatusOK
+	})
 }
 
 // migrated brings a database to the newest schema.
 func migrated(t *testing.T, databaseURL string) string {
 	t.Helper()
-	if out := RunCLI(t, databaseURL, "migrate"); out.Code != 0 {
-		t.Fatalf("migrate: %s", out.Stderr)
-	}
+	MustCLI(t, databaseURL, "migrate")
 	return databaseURL
 }
 
@@ -327,10 +330,7 @@ func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 			t.Errorf("%s: the metric does not say that commands cannot be carried out", how)
 		}
 		execute(t, database.url(), append([]string{`SET default_transaction_read_only = off`}, statements.off...)...)
-		testdb.Eventually(t, how+": /readyz is 200 again", func() bool {
-			status, _ := Get(t, service.OpsURL+"/readyz")
-			return status == 200
-		})
+		service.awaitReady(t)
 		if a := send(); !a.succeeded() {
 			t.Errorf("%s: after it was ready again, a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)
 		}

@@ -123,13 +123,6 @@ func TestStartIsRefused(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the log comes from the future", func(t *testing.T) {
-		t.Parallel()
-		database := testdb.New(t)
-		execute(t, database, `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-			VALUES ('999999999999', 0, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.rejected.v1', '{"reason":"x"}', 'test', gen_random_uuid())`)
-		wantRefusedStart(t, 1, []string{"transaction ids from the future"}, unsafe, "--database-url", database)
-	})
 	for _, flag := range []string{"--listen", "--ops-listen"} {
 		t.Run(flag+" is in use", func(t *testing.T) {
 			t.Parallel()

@@ -117,7 +117,7 @@ func TestClientOutlastsFaults(t *testing.T) {
 			}
 			var read Response
 			testdb.Eventually(t, "readers see the comment", func() bool {
-				read = s.Send(t, Request{Method: http.MethodGet, Path: "/api/novels/" + novel.Slug + "/discussion"})
+				read = s.Send(t, Request{Path: "/api/novels/" + novel.Slug + "/discussion"})
 				return strings.Contains(string(read.Body), `"content"`)
 			})
 			if n := strings.Count(string(read.Body), `"content"`); n != 1 {

@@ -91,9 +91,7 @@ func TestErasedForGood(t *testing.T) {
 	}
 	wantErased("after the erasure")
 	for _, projection := range append(projections.All(), projections.Inline()...) {
-		if out := s.CLI(t, "projection", "rebuild", projection.Name()); out.Code != 0 {
-			t.Errorf("rebuild %s: %d\n%s", projection.Name(), out.Code, out.Stderr)
-		}
+		s.MustCLI(t, "projection", "rebuild", projection.Name())
 	}
 	wantErased("after a rebuild of everything")
 	if held := testdb.Holding(t, s.DatabaseURL, neighboursWord); len(held) < 2 {
@@ -112,18 +110,14 @@ func TestErasedForGood(t *testing.T) {
 			t.Errorf("the bundle from %s the erasure holds what was written: %v, want %v", filepath.Base(bundle), got, want)
 		}
 	}
-	if out := s.CLI(t, "events", "verify", after, "--against", before); out.Code != 0 {
-		t.Errorf("verify the newer bundle against the older: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
-	}
+	s.MustCLI(t, "events", "verify", after, "--against", before)
 }
 
 // exportSigned exports the history once a checkpoint covers all of it.
 func exportSigned(t *testing.T, s *Service, dir string) {
 	t.Helper()
-	awaitSigned(t, s)
-	if out := s.CLI(t, "events", "export", dir); out.Code != 0 {
-		t.Fatalf("export: %d\n%s", out.Code, out.Stderr)
-	}
+	awaitSealed(t, s.DatabaseURL)
+	s.MustCLI(t, "events", "export", dir)
 }
 
 // bundleHolds reports whether a file of a bundle holds a text.
@@ -173,9 +167,7 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	if !holds() {
 		t.Error("the warning is wrong: nothing is kept")
 	}
-	if out := s.CLI(t, "projection", "rebuild", "authors"); out.Code != 0 {
-		t.Errorf("go on with the rebuild: %+v", out)
-	}
+	s.MustCLI(t, "projection", "rebuild", "authors")
 	testdb.Eventually(t, "nothing is kept any more",
 		func() bool { return len(testdb.Holding(t, s.DatabaseURL, plantedName)) == 0 })
 	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "again"); out.Code != 0 || out.Stderr != "" {
@@ -236,9 +228,7 @@ func TestVacuumAfterErasure(t *testing.T) {
 		!strings.Contains(out.Stderr, "authors has stopped and shows what was erased") {
 		t.Errorf("without --vacuum: %+v", out)
 	}
-	if out := s.CLI(t, "projection", "retry", "authors"); out.Code != 0 {
-		t.Fatalf("retry: %+v", out)
-	}
+	s.MustCLI(t, "projection", "retry", "authors")
 	testdb.Eventually(t, "the repetition frees what is left", func() bool {
 		return s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked", "--vacuum").Code == 0
 	})
@@ -266,9 +256,7 @@ func TestVacuumOfAnEmptyTable(t *testing.T) {
 	if diff := cmp.Diff(want, testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords)); diff != "" {
 		t.Errorf("after the erasure (-want +got)\n%s", diff)
 	}
-	if out := s.CLI(t, "projection", "rebuild", "authors"); out.Code != 0 {
-		t.Errorf("rebuild: %+v", out)
-	}
+	s.MustCLI(t, "projection", "rebuild", "authors")
 	if held := testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords); len(held) > 0 {
 		t.Errorf("after the rebuild what was erased is still in %v", held)
 	}

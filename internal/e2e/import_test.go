@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -52,28 +51,4 @@ func thread(t testing.TB, title string, n int) (lines []string, parents map[stri
 	}
 	random.Shuffle(n, func(a, b int) { lines[a], lines[b] = lines[b], lines[a] })
 	return lines, parents
-}
-
-func TestImportTakesRepliesInAnyOrder(t *testing.T) {
-	t.Parallel()
-	p := Shared(t).NewImporter(t)
-	lines, parents := thread(t, Unique("Shuffled"), 3_000)
-	i := p.OpenImport(t)
-	for part := 0; part < len(lines); part += 750 {
-		i.Put(t, strings.Join(lines[part:part+750], ""))
-	}
-	ended := i.Finish(t)
-	if ended.Created != len(lines) || ended.ParentMissing != 0 {
-		t.Errorf("import %+v", ended)
-	}
-	ids := map[string]string{}
-	results := i.Results(t, "&status=created")
-	for _, r := range results {
-		ids[r.IdempotencyKey] = r.PostID
-	}
-	for _, r := range results {
-		if want := ids[parents[r.IdempotencyKey]]; r.ParentPostID != want {
-			t.Errorf("%s answers %q, want %q", r.IdempotencyKey, r.ParentPostID, want)
-		}
-	}
 }

@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -56,9 +54,7 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 	recorded := settledLog(t, databaseURL)
 	awaitProjections(t, databaseURL, recorded)
 
-	live := contents(t, databaseURL, readModels, `SELECT t::text FROM %s AS t`)
-	rebuilt := contents(t, replayed(t, recorded), readModels, `SELECT t::text FROM %s AS t`)
-	wantSame(t, "a replay through the projections", rebuilt, live)
+	wantSame(t, "a replay through the projections", contents(t, replayed(t, recorded)), contents(t, databaseURL))
 	var tables []string
 	for _, p := range slices.Concat(projections.All(), projections.Inline()) {
 		tables = append(tables, p.Tables()...)
@@ -74,8 +70,7 @@ func wantReference(t testing.TB, databaseURL string, recorded []events.Recorded,
 	if err != nil {
 		t.Fatal(err)
 	}
-	connection := connect(t, databaseURL)
-	defer func() { _ = connection.Close(context.Background()) }()
+	connection := testdb.Connect(t, databaseURL)
 	want, got := map[string][]string{}, map[string][]string{}
 	for _, table := range tables {
 		rows, err := reference.Read(context.Background(), connection, table)
@@ -136,34 +131,23 @@ func awaitProjections(t testing.TB, databaseURL string, recorded []events.Record
 	return time.Since(began)
 }
 
-// contents returns the rows that a query finds in each table, sorted.
-func contents(t testing.TB, databaseURL string, tables []string, query string) map[string][]string {
+// contents returns the rows of each read model, sorted.
+func contents(t testing.TB, databaseURL string) map[string][]string {
 	t.Helper()
-	connection := connect(t, databaseURL)
-	defer func() { _ = connection.Close(context.Background()) }()
+	connection := testdb.Connect(t, databaseURL)
 	found := map[string][]string{}
-	for _, table := range tables {
-		text := query
-		if strings.Contains(text, "%s") {
-			text = fmt.Sprintf(query, table)
-		}
-		rows, err := connection.Query(context.Background(), text)
-		if err != nil {
-			t.Fatalf("read %s: %v", table, err)
-		}
-		if found[table], err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-			t.Fatalf("read %s: %v", table, err)
-		}
+	for _, table := range readModels {
+		found[table] = testdb.Values[string](t, connection, `SELECT t::text FROM `+table+` AS t`)
 		slices.Sort(found[table])
 	}
 	return found
 }
 
-// wantSame compares tables by digest, and shows the first rows that differ.
+// wantSame compares tables, and shows the first rows that differ.
 func wantSame(t testing.TB, what string, want, got map[string][]string) {
 	t.Helper()
 	for table, rows := range got {
-		if digest(rows) == digest(want[table]) {
+		if slices.Equal(rows, want[table]) {
 			continue
 		}
 		missing, extra := without(want[table], rows), without(rows, want[table])
@@ -172,8 +156,6 @@ func wantSame(t testing.TB, what string, want, got map[string][]string) {
 			len(missing), len(extra), gocmp.Diff(missing[:min(3, len(missing))], extra[:min(3, len(extra))]))
 	}
 }
-
-func digest(rows []string) [sha256.Size]byte { return sha256.Sum256([]byte(strings.Join(rows, "\n"))) }
 
 // without returns the elements of a that are not in b; both are sorted.
 func without[T cmp.Ordered](a, b []T) []T {
@@ -188,8 +170,7 @@ func replayed(t testing.TB, recorded []events.Recorded) string {
 	t.Helper()
 	ctx := context.Background()
 	scratch := testdb.New(t)
-	connection := connect(t, scratch)
-	defer func() { _ = connection.Close(ctx) }()
+	connection := testdb.Connect(t, scratch)
 	for batch := range slices.Chunk(recorded, 5000) { // projections may look earlier events up
 		var appends pgx.Batch
 		if err := eventlog.Queue(&appends, batch); err != nil {
@@ -299,31 +280,23 @@ func (l *deliveryBook) replay(t testing.TB, p *Partner, r *Service, stored map[s
 // deliveries returns the streams in which a partner's commands are on record, by path and key.
 func deliveries(t testing.TB, databaseURL, integrationID string) map[string][]uuid.UUID {
 	t.Helper()
-	connection := connect(t, databaseURL)
-	defer func() { _ = connection.Close(context.Background()) }()
 	source := "integrations/" + integrationID
-	rows, err := connection.Query(context.Background(),
-		`SELECT event_id, event_source, stream_id FROM event_log WHERE event_source IN ($1, $2)`, source+"/posts",
-		source+"/novels")
-	if err != nil {
-		t.Fatalf("read deliveries: %v", err)
-	}
-	defer rows.Close()
+	rows, _ := testdb.Connect(t, databaseURL).Query(t.Context(), // ForEachRow returns its error
+		`SELECT event_id, event_source, stream_id FROM event_log WHERE event_source = ANY($1)`,
+		[]string{source + "/posts", source + "/novels"})
 	found := map[string][]uuid.UUID{}
-	for rows.Next() {
-		var id, from string
-		var stream uuid.UUID
-		if err := rows.Scan(&id, &from, &stream); err != nil {
-			t.Fatalf("read deliveries: %v", err)
-		}
+	var id, from string
+	var stream uuid.UUID
+	_, err := pgx.ForEachRow(rows, []any{&id, &from, &stream}, func() error {
 		path := NovelsPath
 		if strings.HasSuffix(from, "/posts") {
 			path = PostsPath
 		}
 		found[path+" "+id] = append(found[path+" "+id], stream)
-	}
-	if rows.Err() != nil {
-		t.Fatalf("read deliveries: %v", rows.Err())
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("read deliveries: %v", err)
 	}
 	return found
 }

@@ -139,8 +139,7 @@ func (s *server) crash(t testing.TB) {
 // function that it returns lets them go on.
 func (s *server) freeze(t testing.TB) (thaw func()) {
 	t.Helper()
-	connection := connect(t, s.url())
-	defer func() { _ = connection.Close(context.Background()) }()
+	connection := testdb.Connect(t, s.url())
 	first := suspend(t, postmaster(t, s.dir)) // so that there are no new ones
 	others := suspend(t, backends(t, connection, `true`)...)
 	return func() { first(); others() }
@@ -150,8 +149,7 @@ func (s *server) freeze(t testing.TB) (thaw func()) {
 // All others go on, and new ones are born.
 func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 	t.Helper()
-	connection := connect(t, s.url())
-	defer func() { _ = connection.Close(context.Background()) }()
+	connection := testdb.Connect(t, s.url())
 	const writers = `application_name = 'novelgate-append'`
 	testdb.Eventually(t, "a writer is stopped in the middle of its transaction", func() bool {
 		thaw = suspend(t, backends(t, connection, writers)...)
@@ -167,8 +165,8 @@ func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 // backends lists processes of the server, without the one that is asked.
 func backends(t testing.TB, connection *pgx.Conn, condition string) []int {
 	t.Helper()
-	pids := testdb.Values[int](t, connection, `SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
-	return pids
+	return testdb.Values[int](t, connection,
+		`SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
 }
 
 // suspend stops processes. They go on when resume is called, at the end of the test at the latest.
@@ -243,12 +241,7 @@ func value[T any](t testing.TB, url, query string, args ...any) T {
 	t.Helper()
 	connection := connect(t, url)
 	defer func() { _ = connection.Close(context.Background()) }()
-	var v T
-	if err := connection.QueryRow(context.Background(), query, args...).Scan(&v); err != nil &&
-		!errors.Is(err, pgx.ErrNoRows) {
-		t.Fatalf("%v\n%s", err, query)
-	}
-	return v
+	return testdb.Value[T](t, connection, query, args...)
 }
 
 // startStandby starts a hot standby that streams from a running server, asynchronously. Where PostgreSQL came without

@@ -26,7 +26,7 @@ const requestTimeout = 60 * time.Second
 
 // Request is one HTTP request. What is empty is not sent.
 type Request struct {
-	Method      string
+	Method      string // GET when empty
 	Path        string // from the leading slash on
 	Bearer      string // API key, sent as `Authorization: Bearer …`
 	Key         string // Idempotency-Key

@@ -35,16 +35,13 @@ type BulkImport struct {
 // LineResult is the outcome of a line.
 type LineResult struct {
 	Line           int      `json:"line"`
-	Operation      string   `json:"operation"`
 	IdempotencyKey string   `json:"idempotencyKey"`
 	Status         string   `json:"status"`
-	Canonical      bool     `json:"canonical"`
 	Mismatch       bool     `json:"mismatch"`
 	PostID         string   `json:"postId"`
 	ThreadID       string   `json:"threadId"`
 	ParentPostID   string   `json:"parentPostId"`
 	NovelID        string   `json:"novelId"`
-	Slug           string   `json:"slug"`
 	URL            string   `json:"url"`
 	Warnings       []string `json:"warnings"`
 	Problem        *Problem `json:"problem"`

@@ -139,13 +139,26 @@ func RunCLI(t testing.TB, databaseURL string, args ...string) Output {
 	return Output{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
+// MustCLI is CLI for a command that has to succeed.
+func (s *Service) MustCLI(t testing.TB, args ...string) Output {
+	t.Helper()
+	return MustCLI(t, s.DatabaseURL, args...)
+}
+
+// MustCLI is RunCLI for a command that has to succeed.
+func MustCLI(t testing.TB, databaseURL string, args ...string) Output {
+	t.Helper()
+	out := RunCLI(t, databaseURL, args...)
+	if out.Code != 0 {
+		t.Fatalf("novelgate %s ended with %d, want 0\n%s%s", strings.Join(args, " "), out.Code, out.Stdout, out.Stderr)
+	}
+	return out
+}
+
 // runJSON runs the command with --json appended, wants exit code 0 and decodes standard output into into.
 func (s *Service) runJSON(t testing.TB, into any, args ...string) {
 	t.Helper()
-	out := s.CLI(t, append(args, "--json")...)
-	if out.Code != 0 {
-		t.Fatalf("novelgate %s ended with %d, want 0\n%s", strings.Join(args, " "), out.Code, out.Stderr)
-	}
+	out := s.MustCLI(t, append(args, "--json")...)
 	if err := json.Unmarshal([]byte(out.Stdout), into); err != nil {
 		t.Fatalf("decode the output of novelgate %s: %v\n%s", strings.Join(args, " "), err, out.Stdout)
 	}

@@ -67,27 +67,6 @@ func TestSixtyPostsAMinute(t *testing.T) {
 	})
 }
 
-func TestDefaultLimits(t *testing.T) {
-	t.Parallel()
-	p, title := limited(t, Shared(t), nil)
-	shown := p.Service.Integration(t, "show", p.Name)
-	if shown.PostsPerMinute != 60 || shown.NovelsPerMinute != 60 {
-		t.Errorf("limits %d and %d, want 60 and 60", shown.PostsPerMinute, shown.NovelsPerMinute)
-	}
-	for path, test := range map[string]struct {
-		body   Fields
-		policy string
-	}{
-		PostsPath:  {Comment(title), `"posts";q=60;w=60`},
-		NovelsPath: {Fields{"novel": title}, `"novels";q=60;w=60`},
-	} {
-		response := p.Service.Send(t, p.Request(path, Key(), test.body.JSON(t)))
-		if got := response.Header.Get("RateLimit-Policy"); !strings.Contains(got, test.policy) {
-			t.Errorf("RateLimit-Policy %q, want %s", got, test.policy)
-		}
-	}
-}
-
 func TestWhatCountsAsAPost(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)

@@ -134,7 +134,7 @@ func TestDescriptionShowsEveryProblemAsItIs(t *testing.T) {
 func TestServiceServesItsDescription(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
-	response := s.Send(t, Request{Method: http.MethodGet, Path: "/openapi.yaml"})
+	response := s.Send(t, Request{Path: "/openapi.yaml"})
 	if response.Status != http.StatusOK {
 		t.Fatalf("status %d, want 200", response.Status)
 	}

@@ -156,12 +156,12 @@ func (s *spy) takeKeys() (*Partner, *Person) {
 			Body: body.JSON(t),
 		}).WantReplayed(t, true, false)
 	}
-	s.send(Request{Method: http.MethodGet, Path: "/api/integrations/me", Bearer: more}).WantJSON(t, 200,
+	s.send(Request{Path: "/api/integrations/me", Bearer: more}).WantJSON(t, 200,
 		&struct{}{})
-	s.send(Request{Method: http.MethodGet, Path: "/api/admin/integrations", Bearer: auditor}).WantProblem(t, 403,
+	s.send(Request{Path: "/api/admin/integrations", Bearer: auditor}).WantProblem(t, 403,
 		"forbidden")
 	for _, path := range []string{"", "/" + partner.IntegrationID, "/" + partner.IntegrationID + "/keys"} {
-		s.send(Request{Method: http.MethodGet, Path: "/api/admin/integrations" + path, Bearer: ada.APIKey}).WantJSON(
+		s.send(Request{Path: "/api/admin/integrations" + path, Bearer: ada.APIKey}).WantJSON(
 			t, 200, &struct{}{})
 	}
 	for _, args := range [][]string{
@@ -326,7 +326,7 @@ func (s *spy) databaseAway(proxy *Proxy, partner *Partner) {
 	}
 	proxy.Cut()
 	all.Wait()
-	ask := Request{Method: http.MethodGet, Path: "/api/integrations/me"}
+	ask := Request{Path: "/api/integrations/me"}
 	for _, kind := range []apikey.Kind{apikey.Partner, apikey.Staff} {
 		if kind == apikey.Staff {
 			ask.Path = "/api/admin/novels"

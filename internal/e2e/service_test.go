@@ -207,7 +207,7 @@ func TestHealthOnBothListeners(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if response := s.Send(t, Request{Method: http.MethodGet, Path: path}); response.Status != http.StatusOK {
+		if response := s.Send(t, Request{Path: path}); response.Status != http.StatusOK {
 			t.Errorf("%s is %d, want 200", path, response.Status)
 		}
 		if status, _ := Get(t, s.OpsURL+path); status != http.StatusOK {
@@ -227,7 +227,7 @@ func TestMetricsAndProfilesStayOnTheOperationsListener(t *testing.T) {
 		t.Errorf("/debug/pprof/ is %d, want 200", status)
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/"} {
-		s.Send(t, Request{Method: http.MethodGet, Path: path}).WantProblem(t, 404, "not_found")
+		s.Send(t, Request{Path: path}).WantProblem(t, 404, "not_found")
 	}
 }
 

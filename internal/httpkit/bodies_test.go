@@ -1,19 +1,15 @@
 package httpkit_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -106,16 +102,19 @@ func TestBodiesOfAllSizes(t *testing.T) {
 	t.Parallel()
 	kit, caller := &httpkit.Kit{}, uuid.New()
 	const limit = 512 << 10
+	read := func(sent string, known bool) ([]byte, error) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(sent))
+		r.Header.Set("Content-Type", "application/json")
+		if !known {
+			r.ContentLength = -1
+		}
+		return kit.ReadJSON(httptest.NewRecorder(), r, caller, limit)
+	}
 	for range 60 {
 		for _, size := range []int{0, 1, 4095, 4096, 4097, 16 << 10, 16<<10 + 1, limit - 1, limit} {
 			for _, known := range []bool{true, false} {
 				sent := strings.Repeat("x", size)
-				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(sent))
-				r.Header.Set("Content-Type", "application/json")
-				if !known {
-					r.ContentLength = -1
-				}
-				body, err := kit.ReadJSON(httptest.NewRecorder(), r, caller, limit)
+				body, err := read(sent, known)
 				if err != nil || string(body) != sent {
 					t.Fatalf("%d bytes, known: %t: %d, %v", size, known, len(body), err)
 				}
@@ -124,54 +123,9 @@ func TestBodiesOfAllSizes(t *testing.T) {
 		}
 	}
 	for _, known := range []bool{true, false} {
-		sent := strings.NewReader(strings.Repeat("x", limit+1))
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", sent)
-		r.Header.Set("Content-Type", "application/json")
-		if !known {
-			r.ContentLength = -1
-		}
-		_, err := kit.ReadJSON(httptest.NewRecorder(), r, caller, limit)
+		_, err := read(strings.Repeat("x", limit+1), known)
 		if refused, ok := errors.AsType[*problem.Error](err); !ok || refused.Code != problem.CodePayloadTooLarge {
 			t.Errorf("a byte too many, known: %t: %v", known, err)
 		}
-	}
-}
-
-// TestNobodyWaitsForBodiesThatAreNotRead: an answer goes out, and its connection ends or is free, while the body that
-// nobody wants does not arrive.
-func TestNobodyWaitsForBodiesThatAreNotRead(t *testing.T) {
-	t.Parallel()
-	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler)}
-	large := strings.Repeat("a page ", 10_000)
-	server := httptest.NewServer(httpkit.CloseUnread(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			kit.Fail(w, r, problem.Unauthorized("no key"))
-			return
-		}
-		_, _ = io.WriteString(w, large)
-	})))
-	t.Cleanup(server.Close)
-	for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodPost: http.StatusUnauthorized} {
-		t.Run(method, func(t *testing.T) {
-			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close() //nolint:errcheck // it has been read
-			if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.WriteString(conn, method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nbegin"); err != nil {
-				t.Fatal(err)
-			}
-			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close() //nolint:errcheck // it is read
-			if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != want {
-				t.Errorf("%d, %v", response.StatusCode, err)
-			}
-		})
 	}
 }

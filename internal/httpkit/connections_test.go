@@ -88,6 +88,16 @@ func (c *client) answered() bool {
 	return response.Body.Close() == nil
 }
 
+// wantAnswers opens new connections, of which each is answered.
+func wantAnswers(t *testing.T, address string, connections int) {
+	t.Helper()
+	for i := range connections {
+		if !dial(t, address).send("/").answered() {
+			t.Fatalf("new connection %d is not answered", i)
+		}
+	}
+}
+
 // TestConnectionsThatWaitMakePlace: however many connections are held open, a new one is answered; those that have
 // waited longest for a request go first.
 func TestConnectionsThatWaitMakePlace(t *testing.T) {
@@ -102,11 +112,7 @@ func TestConnectionsThatWaitMakePlace(t *testing.T) {
 	if _, err := io.WriteString(slow, "GET / HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	for range 8 {
-		if !dial(t, address).send("/").answered() {
-			t.Error("a new connection is not answered")
-		}
-	}
+	wantAnswers(t, address, 8)
 	for name, c := range map[string]*client{"silent": silent, "idle": idle, "slow": slow} {
 		if c.answered() {
 			t.Errorf("the %s connection is open", name)
@@ -124,11 +130,7 @@ func TestConnectionsThatDoNotReadMakePlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 4 {
-		if !dial(t, address).send("/").answered() {
-			t.Error("a new connection is not answered")
-		}
-	}
+	wantAnswers(t, address, 4)
 	for range 4 {
 		if err := <-taken; err == nil {
 			t.Error("a handler has written a megabyte that the client does not read")
@@ -158,11 +160,7 @@ func TestConnectionsWithStalledBodiesMakePlace(t *testing.T) {
 			}()
 		}
 	}
-	for range 4 {
-		if !dial(t, address).send("/").answered() {
-			t.Error("a new connection is not answered")
-		}
-	}
+	wantAnswers(t, address, 4)
 }
 
 // TestConnectionsWithRequestsStay: a request that is being answered is not cut off. New connections wait.
@@ -192,11 +190,7 @@ func TestConnectionsOfBusyClientsMakePlace(t *testing.T) {
 		go repeat(t.Context(), address, sync.OnceFunc(busy.Done))
 	}
 	busy.Wait()
-	for i := range 8 {
-		if !dial(t, address).send("/").answered() {
-			t.Fatalf("new connection %d is not answered", i)
-		}
-	}
+	wantAnswers(t, address, 8)
 }
 
 // repeat sends requests, each as soon as the one before is answered, and connects again when the server closes the

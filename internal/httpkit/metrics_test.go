@@ -3,7 +3,6 @@ package httpkit_test
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,29 +34,6 @@ func series(t testing.TB, metrics *httpkit.Metrics) map[string]float64 {
 		}
 	}
 	return found
-}
-
-// TestRouteLabelsArePlainPaths holds the label of a route against its address in docs/openapi.yaml, with no pattern of
-// mux in it.
-func TestRouteLabelsArePlainPaths(t *testing.T) {
-	t.Parallel()
-	for template, want := range map[string]string{
-		"/plain":                    "/plain",
-		"/novels/{slug}":            "/novels/{slug}",
-		"/deliveries/{key:(?s:.+)}": "/deliveries/{key}",
-		"/tiles/{level:[0-9]{1,2}}/{index:.+}.json": "/tiles/{level}/{index}.json",
-	} {
-		metrics := httpkit.NewMetrics()
-		router := mux.NewRouter()
-		router.Use(metrics.Middleware)
-		router.HandleFunc(template, func(http.ResponseWriter, *http.Request) {})
-		path := strings.NewReplacer("{slug}", "s", "{key:(?s:.+)}", "a/b", "{level:[0-9]{1,2}}", "7", "{index:.+}",
-			"x1/2").Replace(template)
-		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, http.NoBody))
-		if found := series(t, metrics); found["novelgate_http_requests_total method=GET route="+want+" status=200"] != 1 {
-			t.Errorf("%s: %v, want the route %s", template, found, want)
-		}
-	}
 }
 
 // TestBrokenAnswersAreCounted: a stream that breaks off ends by a panic, after its status was sent. It goes on to the

@@ -10,7 +10,6 @@ package reference
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -102,37 +101,24 @@ func (f *Fold) erase(r *events.Recorded) {
 	delete(f.authors, r.StreamID)
 }
 
-// Tables returns the rows of every table, by its name.
-func (f *Fold) Tables() (map[string]Rows, error) {
-	var w writer
-	writeAll(&w, "title_lookup", f.titles)
-	writeAll(&w, "novels", f.novels)
-	writeAll(&w, "threads", f.threads)
-	writeAll(&w, "posts", f.posts)
-	writeAll(&w, "authors", f.authors)
-	writeAll(&w, "author_decisions", f.decisions)
-	writeAll(&w, "integrations", f.integrations)
-	writeAll(&w, "api_keys", f.keys)
-	writeAll(&w, "person_keys", f.persons)
-	f.activity.write(&w)
-	w.begin("changes")
+// Tables returns the rows of every table, by its name, as text and sorted.
+func (f *Fold) Tables() (map[string][]string, error) {
+	w := &writer{tables: map[string][]string{}}
+	writeAll(w, "title_lookup", f.titles)
+	writeAll(w, "novels", f.novels)
+	writeAll(w, "threads", f.threads)
+	writeAll(w, "posts", f.posts)
+	writeAll(w, "authors", f.authors)
+	writeAll(w, "author_decisions", f.decisions)
+	writeAll(w, "integrations", f.integrations)
+	writeAll(w, "api_keys", f.keys)
+	writeAll(w, "person_keys", f.persons)
+	f.activity.write(w)
+	w.tables["changes"] = []string{}
 	for _, row := range f.changes {
 		w.add("changes", row)
 	}
 	return w.done()
-}
-
-// Rows are all rows of one table as text, sorted.
-type Rows []string
-
-// Digest identifies the rows: SHA-256 over all of them, a line each, in hexadecimal.
-func (r Rows) Digest() string {
-	h := sha256.New()
-	for _, row := range r {
-		h.Write([]byte(row))
-		h.Write([]byte{'\n'})
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // canonical is one row as it is compared.
@@ -173,23 +159,15 @@ func textOrNull(text string) *string {
 
 // writer collects the rows of tables.
 type writer struct {
-	tables map[string]Rows
+	tables map[string][]string
 	err    error
 }
 
-func writeAll[R any](w *writer, table string, rows map[uuid.UUID]R) {
-	w.begin(table)
+func writeAll[K comparable, R any](w *writer, table string, rows map[K]R) {
+	w.tables[table] = []string{} // also when there are none
 	for _, row := range rows {
 		w.add(table, row)
 	}
-}
-
-// begin makes a table known that may have no rows.
-func (w *writer) begin(table string) {
-	if w.tables == nil {
-		w.tables = map[string]Rows{}
-	}
-	w.tables[table] = Rows{}
 }
 
 func (w *writer) add(table string, row any) {
@@ -204,7 +182,7 @@ func (w *writer) add(table string, row any) {
 	w.tables[table] = append(w.tables[table], text)
 }
 
-func (w *writer) done() (map[string]Rows, error) {
+func (w *writer) done() (map[string][]string, error) {
 	for _, rows := range w.tables {
 		slices.Sort(rows)
 	}
@@ -217,8 +195,8 @@ type beginner interface {
 }
 
 // Read returns the rows that a table holds now, with all of its columns.
-func Read(ctx context.Context, db beginner, table string) (Rows, error) {
-	rows := Rows{}
+func Read(ctx context.Context, db beginner, table string) ([]string, error) {
+	rows := []string{}
 	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL timezone = 'UTC'; SET LOCAL bytea_output = 'hex'`); err != nil {
 			return fmt.Errorf("set time zone: %w", err)

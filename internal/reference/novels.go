@@ -48,11 +48,7 @@ type threadRow struct {
 
 // title folds an event of a novel into title_lookup, which knows titles without a novel, too.
 func (f *Fold) title(r *events.Recorded) {
-	t := f.titles[r.StreamID]
-	if t == nil {
-		t = &titleRow{NovelID: r.StreamID, Details: map[string]any{}}
-		f.titles[r.StreamID] = t
-	}
+	t := rowOf(f.titles, r.StreamID, titleRow{NovelID: r.StreamID, Details: map[string]any{}})
 	t.StreamVersion = r.StreamVersion
 	named := func(name, slug, state string) {
 		t.Title, t.State, t.FoldedTitle = name, state, title.Fold(name)

@@ -39,8 +39,6 @@ type authorRow struct {
 	DisplayNameTransactionID string    `json:"display_name_transaction_id"`
 	DisplayNamePosition      int32     `json:"display_name_position"`
 	FirstSeenAt              *moment   `json:"first_seen_at"`
-
-	named time.Time
 }
 
 func (f *Fold) post(r *events.Recorded, e events.PostImported) {
@@ -76,16 +74,11 @@ func (f *Fold) author(r *events.Recorded, e events.PostImported) {
 		return
 	}
 	id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
-	a := f.authors[id]
-	if a == nil {
-		a = &authorRow{
-			AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID, FirstSeenAt: at(r.RecordedAt),
-			named: e.WrittenAt,
-		}
-		f.authors[id] = a
-	}
-	if !e.WrittenAt.Before(a.named) {
-		a.named = e.WrittenAt
+	a := rowOf(f.authors, id, authorRow{
+		AuthorID: id, IntegrationID: e.IntegrationID, ExternalUUID: e.Comment.ExternalUUID, FirstSeenAt: at(r.RecordedAt),
+		DisplayNameAt: at(e.WrittenAt),
+	})
+	if !e.WrittenAt.Before(time.Time(*a.DisplayNameAt)) {
 		a.DisplayName, a.DisplayNameAt = e.Comment.Username, at(e.WrittenAt)
 		a.DisplayNameTransactionID, a.DisplayNamePosition = transaction(r.Position), r.Position.Ordinal
 	}

@@ -134,11 +134,7 @@ func (f *Fold) person(r *events.Recorded) {
 }
 
 func (f *Fold) decide(r *events.Recorded) {
-	d := f.decisions[r.StreamID]
-	if d == nil {
-		d = &decisionRow{AuthorID: r.StreamID}
-		f.decisions[r.StreamID] = d
-	}
+	d := rowOf(f.decisions, r.StreamID, decisionRow{AuthorID: r.StreamID})
 	d.StreamVersion = r.StreamVersion
 	about := func(ref events.AuthorRef) {
 		d.IntegrationID = ref.IntegrationID

@@ -5,28 +5,24 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 )
 
-// columnsSQL lists every column in which something is stored, and whether it holds bytes.
-const columnsSQL = `SELECT n.nspname, c.relname, a.attname, a.atttypid = 'bytea'::regtype
+// columnsSQL lists every column in which something is stored, each with a query that says whether it holds one of the
+// words $1.
+const columnsSQL = `SELECT ARRAY[concat_ws('.', n.nspname, c.relname, a.attname),
+    format('SELECT EXISTS (SELECT FROM %I.%I, unnest($1::text[]) AS word WHERE ' || CASE a.atttypid
+        WHEN 'bytea'::regtype THEN 'position(convert_to(word, ''UTF8'') IN %I)' ELSE 'strpos(%I::text, word)'
+    END || ' > 0)', n.nspname, c.relname, a.attname)]
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'm') AND a.attnum > 0 AND NOT a.attisdropped AND n.nspname <> 'information_schema'
     AND n.nspname !~ '^pg_'
-ORDER BY 1, 2, 3`
-
-type column struct {
-	Schema, Table, Name string
-	Bytes               bool
-}
+ORDER BY n.nspname, c.relname, a.attname`
 
 // sampledSQL lists the columns and expressions of which the planner's statistics hold one of the words, as they are or
 // as bytes are printed. $1: words.
@@ -44,61 +40,19 @@ ORDER BY 1`
 // server (see Dump), dumps are not searched.
 func Holding(t testing.TB, databaseURL string, words ...string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, databaseURL)
-	if err != nil {
-		t.Fatalf("testdb: connect: %v", err)
+	conn := Connect(t, databaseURL)
+	defer func() { _ = conn.Close(context.Background()) }()
+	var held []string
+	for _, column := range Values[[]string](t, conn, columnsSQL) {
+		if Value[bool](t, conn, column[1], words) {
+			held = append(held, column[0])
+		}
 	}
-	defer func() { _ = conn.Close(ctx) }()
-	held, err := holdingColumns(ctx, conn, words)
-	if err != nil {
-		t.Fatalf("testdb: search columns: %v", err)
-	}
-	sampled, err := holdingSamples(ctx, conn, words)
-	if err != nil {
-		t.Fatalf("testdb: search statistics: %v", err)
-	}
-	held = append(held, sampled...)
+	held = append(held, Values[string](t, conn, sampledSQL, words)...)
 	if dump, ok := Dump(t, databaseURL); ok {
 		held = append(held, holdingDump(dump, words)...)
 	}
 	return held
-}
-
-func holdingColumns(ctx context.Context, conn *pgx.Conn, words []string) (held []string, err error) {
-	rows, err := conn.Query(ctx, columnsSQL)
-	if err != nil {
-		return nil, fmt.Errorf("list columns: %w", err)
-	}
-	columns, err := pgx.CollectRows(rows, pgx.RowToStructByPos[column])
-	if err != nil {
-		return nil, fmt.Errorf("list columns: %w", err)
-	}
-	for _, c := range columns {
-		match := `strpos(` + pgx.Identifier{c.Name}.Sanitize() + `::text, word) > 0`
-		if c.Bytes {
-			match = `position(convert_to(word, 'UTF8') IN ` + pgx.Identifier{c.Name}.Sanitize() + `) > 0`
-		}
-		var found bool
-		sql := `SELECT EXISTS (SELECT FROM ` + pgx.Identifier{c.Schema, c.Table}.Sanitize() +
-			`, unnest($1::text[]) AS word WHERE ` + match + `)`
-		if err := conn.QueryRow(ctx, sql, words).Scan(&found); err != nil {
-			return nil, fmt.Errorf("search %s.%s.%s: %w", c.Schema, c.Table, c.Name, err)
-		}
-		if found {
-			held = append(held, c.Schema+"."+c.Table+"."+c.Name)
-		}
-	}
-	return held, nil
-}
-
-func holdingSamples(ctx context.Context, conn *pgx.Conn, words []string) ([]string, error) {
-	rows, err := conn.Query(ctx, sampledSQL, words)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // Dump returns what pg_dump writes of a database: plain text, all schemas. It is the pg_dump beside the server's own
@@ -107,10 +61,7 @@ func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, databaseURL)
-	if err != nil {
-		t.Fatalf("testdb: connect: %v", err)
-	}
+	conn := Connect(t, databaseURL)
 	defer func() { _ = conn.Close(ctx) }()
 	programs := []string{"pg_dump"}
 	var bindir string // the server may be on another machine, or its role not allowed to know

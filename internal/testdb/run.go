@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 )
 
@@ -119,10 +118,7 @@ func AwaitSettled(ctx context.Context, db interface {
 
 // Lose turns the log into one that lacks the events for which an SQL condition holds, as a failover to a standby does
 // that lagged behind: they are gone, and the log has another identity.
-func Lose(t testing.TB, db interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}, condition string,
-) {
+func Lose(t testing.TB, db Execer, condition string) {
 	t.Helper()
 	const alter = `ALTER TABLE events DISABLE TRIGGER USER; ALTER TABLE log_identity DISABLE TRIGGER USER; `
 	tag, err := db.Exec(context.Background(),

@@ -18,16 +18,9 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 // query returns one text.
 func query(t *testing.T, url, sql string, args ...any) string {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Connect(t, url)
 	defer func() { _ = conn.Close(t.Context()) }()
-	var value string
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&value); err != nil {
-		t.Fatal(err)
-	}
-	return value
+	return testdb.Value[string](t, conn, sql, args...)
 }
 
 func TestNewHasTheSchema(t *testing.T) {
@@ -51,14 +44,7 @@ func TestNewEmptyHasNone(t *testing.T) {
 func TestDatabasesAreApart(t *testing.T) {
 	t.Parallel()
 	first, second := testdb.New(t), testdb.New(t)
-	conn, err := pgx.Connect(t.Context(), first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	if _, err := conn.Exec(t.Context(), `CREATE TABLE only_here ()`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, testdb.Connect(t, first), `CREATE TABLE only_here ()`)
 	if got := query(t, second, `SELECT coalesce(to_regclass('only_here')::text, 'none')`); got != "none" {
 		t.Error("a table of one database is in the other")
 	}
