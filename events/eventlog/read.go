@@ -25,12 +25,6 @@ FROM events WHERE ` + ofKind + ` ORDER BY stream_version DESC LIMIT $3`
 // one, to find that they are of another kind, would take long.
 const ofKind = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
-// readAfterSQL reads the log in its order. $1, $2: position to start after, $3: how many.
-const readAfterSQL = `SELECT ` + columnsWithoutMetadata + `
-FROM events
-WHERE (transaction_id, position) > ($1, $2) AND transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY transaction_id, position LIMIT $3`
-
 // ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those that
 // log-order readers do not see yet. A stream that is unknown, or is not of this kind, has no events. Partners decide
 // how long the stream of a novel gets, so this is for the others.
@@ -68,9 +62,17 @@ func readStream(
 
 // ReadAfter returns up to limit settled events behind a position, in log order, without their metadata.
 func ReadAfter(ctx context.Context, q database.Querier, after events.Position, limit int) ([]events.Recorded, error) {
-	recorded, err := collect(Rows(ctx, q, readAfterSQL, after.TransactionID, after.Ordinal, limit))
-	if err != nil {
-		return nil, fmt.Errorf("read log after %s: %w", after, err)
+	recorded := []events.Recorded{}
+	for full := true; full && len(recorded) < limit; {
+		chunk, err := ReadChunk(ctx, q, after, NewPortion(limit-len(recorded)), nil)
+		if err != nil {
+			return nil, err
+		}
+		if len(chunk.Undecodable) > 0 {
+			return nil, chunk.Undecodable[0]
+		}
+		recorded = append(recorded, chunk.Events...)
+		after, full = chunk.End, chunk.Full
 	}
 	return recorded, nil
 }

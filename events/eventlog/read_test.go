@@ -103,43 +103,6 @@ func TestReadStreamInPart(t *testing.T) {
 	}
 }
 
-func TestReadAfterGoesOnWhereItStopped(t *testing.T) {
-	t.Parallel()
-	log := setupLog(t)
-	var ids []string
-	for version := 1; version <= 9; version += 3 {
-		batch := []events.Recorded{approval(1, version), approval(1, version+1), approval(1, version+2)}
-		log.append(t, batch...)
-		for _, recorded := range batch {
-			ids = append(ids, recorded.ID)
-		}
-	}
-	log.settle(t, len(ids))
-	for limit := 1; limit <= len(ids)+1; limit++ {
-		var got []string
-		after := events.Position{}
-		for {
-			page, err := eventlog.ReadAfter(t.Context(), log.pool, after, limit)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(page) == 0 {
-				break
-			}
-			if len(page) > limit {
-				t.Fatalf("%d events, want up to %d", len(page), limit)
-			}
-			for _, recorded := range page {
-				got = append(got, recorded.ID)
-			}
-			after = page[len(page)-1].Position
-		}
-		if diff := cmp.Diff(ids, got); diff != "" {
-			t.Errorf("%d at a time (-appended +read):\n%s", limit, diff)
-		}
-	}
-}
-
 // TestReadAfterWaitsForOlderTransactions: an event that commits late must not appear behind one that was read.
 func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()

@@ -72,32 +72,6 @@ func TestEntryGolden(t *testing.T) {
 	}
 }
 
-// TestEntryFollowsItsDescription compares with the encoding that is written down a second time in naive_test.go.
-func TestEntryFollowsItsDescription(t *testing.T) {
-	t.Parallel()
-	for name, event := range variants() {
-		entry, err := ledger.AppendEntry(nil, &event)
-		if err != nil {
-			t.Fatal(err)
-		}
-		described := storedEvent{
-			ID: event.ID, Source: event.Source, Type: event.Type, StreamType: event.StreamType, StreamID: event.StreamID,
-			Version: int32(event.StreamVersion), RecordedAt: event.RecordedAt, Data: string(event.Data),
-			Metadata: `{"actor":"x","keyId":"01000000-0000-0000-0000-000000000000","requestId":"r",` +
-				`"batch":"02000000-0000-0000-0000-000000000000","fingerprint":"AwAAAAAAAAAAAAAAAAAAAA"}`,
-		}
-		if event.Personal != nil {
-			described.Personal = new(string(event.Personal))
-		}
-		if event.Salt.Valid {
-			described.Salt = (*[16]byte)(&event.Salt.UUID)
-		}
-		if diff := cmp.Diff(hex.Dump(described.entry()), hex.Dump(entry)); diff != "" {
-			t.Errorf("%s (-described +got):\n%s", name, diff)
-		}
-	}
-}
-
 // TestEntriesDiffer: whatever is changed in an event changes its entry, and texts cannot flow into each other.
 func TestEntriesDiffer(t *testing.T) {
 	t.Parallel()

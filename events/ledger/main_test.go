@@ -7,9 +7,4 @@ import (
 	"novelgate/internal/testdb"
 )
 
-func TestMain(m *testing.M) {
-	if url := os.Getenv(childDatabase); url != "" {
-		sealUntilKilled(url)
-	}
-	os.Exit(testdb.Run(m))
-}
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -132,48 +131,6 @@ func TestDirectoryOfAnotherOrigin(t *testing.T) {
 	}
 	if text := files(t, other)["checkpoints/010"]; !strings.HasPrefix(text, second+"\n10\n") {
 		t.Errorf("checkpoint of the new origin: %q", text)
-	}
-}
-
-// TestReplicasPublishTogether: several replicas share a directory while the ledger grows; that one is behind another
-// for a moment is no fork.
-func TestReplicasPublishTogether(t *testing.T) {
-	t.Parallel()
-	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
-	pool := newHistory(t, key, 1)
-	signer := newSigner(t, pool, ledger.IdentityConfig{KeyFile: key})
-	done := make(chan struct{})
-	var replicas sync.WaitGroup
-	for range 3 {
-		publisher := newPublisher(t, pool, ledger.NewDirectory(pool, dir))
-		replicas.Go(func() {
-			for last := false; !last; {
-				select {
-				case <-done:
-					last = true
-				default:
-				}
-				if err := publisher.Publish(t.Context()); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	const size = 12
-	for n := int64(2); n <= size; n++ {
-		appendEvents(t, pool, 1)
-		testdb.Eventually(t, "the event is sealed", func() bool { return treeSize(t, pool) == n })
-		sign(t, signer)
-	}
-	close(done)
-	replicas.Wait()
-	got := files(t, dir)
-	if len(got) != size+1 {
-		t.Errorf("%d files of %d checkpoints", len(got), size)
-	}
-	if string(latest(t, pool).Note) != got["checkpoint"] {
-		t.Errorf("the newest checkpoint is\n%s", got["checkpoint"])
 	}
 }
 

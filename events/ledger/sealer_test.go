@@ -129,42 +129,6 @@ func TestSealersExcludeEachOther(t *testing.T) {
 	t.Logf("%d leaves", len(leaves))
 }
 
-// TestSealerWaitsForOlderTransactions: an event of a transaction that is still open must not appear behind one that was
-// sealed.
-func TestSealerWaitsForOlderTransactions(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	startSealer(t, ledger.SealerConfig{Pool: pool})
-	appendEvents(t, pool, 2)
-	awaitSealed(t, pool)
-
-	late, err := openPool(t, pool.Config().ConnString()).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = late.Rollback(context.Background()) }()
-	if _, err := late.Exec(t.Context(), generateSQL, 10, "late"); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		appendEvents(t, pool, 3) // began later, is committed earlier
-		time.Sleep(20 * time.Millisecond)
-	}
-	if size := treeSize(t, pool); size != 2 {
-		t.Fatalf("%d events were sealed beside an older transaction", size)
-	}
-	if err := late.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	awaitSealed(t, pool)
-	if leaves := wantSound(t, pool); len(leaves) != 42 {
-		t.Errorf("%d leaves, want 42", len(leaves))
-	}
-	if list := storedEvents(t, pool); !strings.HasPrefix(list[2].ID, "evt-") || !strings.HasPrefix(list[12].ID, "key-") {
-		t.Errorf("the late transaction is not where it began: %s, %s", list[2].ID, list[12].ID)
-	}
-}
-
 // TestSealerStopsAtAGap: what cannot be numbered without a gap is not sealed, and status says so; nothing before it is
 // lost.
 func TestSealerStopsAtAGap(t *testing.T) {

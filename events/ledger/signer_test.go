@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -169,45 +167,6 @@ func chain(t testing.TB, pool *pgxpool.Pool) []int64 {
 		t.Fatal(err)
 	}
 	return sizes
-}
-
-// TestSignersShareOneChain: replicas with the same key sign at the same time, while the tree grows.
-func TestSignersShareOneChain(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	file := filepath.Join(t.TempDir(), "ledger.key")
-	signers := []*ledger.Signer{
-		newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}), newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}),
-	}
-	startSealer(t, ledger.SealerConfig{Pool: pool})
-	signing, done := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for _, signer := range signers {
-		wg.Go(func() {
-			for signing.Err() == nil {
-				if err := signer.Sign(signing); err != nil && !errors.Is(err, ledger.ErrLocked) && signing.Err() == nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	const rounds, each = 6, 70
-	for i := range rounds {
-		appendEvents(t, pool, each)
-		for signed := chain(t, pool); len(signed) == 0 || signed[len(signed)-1] < int64(each*(i+1)); signed = chain(t, pool) {
-			if t.Failed() {
-				t.FailNow()
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-	done()
-	wg.Wait()
-	sign(t, signers[0])
-	if sizes := chain(t, pool); sizes[len(sizes)-1] != rounds*each || len(sizes) < rounds {
-		t.Errorf("chain of checkpoints: %v", sizes)
-	}
 }
 
 // TestCheckpointsNeverGoBack: the database itself refuses a checkpoint that is smaller, forks the chain or comes a
