@@ -46,14 +46,9 @@ func EachEvent(
 	}
 	var from events.Position // events before the first sealed one belong to the first chunk
 	if first > 0 {
-		if from, err = sealed.locate(first); err != nil {
-			return err
-		}
+		from = sealed.locate(first)
 	}
-	until, err := sealed.locate(min(end, size-1))
-	if err != nil {
-		return err
-	}
+	until := sealed.locate(min(end, size-1))
 	if end == size {
 		until.Ordinal++ // after the last one
 	}
@@ -138,13 +133,10 @@ func (s seals) check(first, last int64) error {
 	return nil
 }
 
-// locate returns the position of a log index. Its event may be missing. It fails with a SealError.
-func (s seals) locate(index int64) (events.Position, error) {
-	i := sort.Search(len(s), func(i int) bool { return s[i].first > index }) - 1
-	if i < 0 || index-s[i].first >= int64(s[i].count) {
-		return events.Position{}, &SealError{LogIndex: index}
-	}
-	return events.Position{TransactionID: s[i].transaction, Ordinal: int32(index - s[i].first)}, nil //nolint:gosec // less than count
+// locate returns the position of a log index of the range. Its event may be missing.
+func (s seals) locate(index int64) events.Position {
+	seal := s[sort.Search(len(s), func(i int) bool { return s[i].first > index })-1]
+	return events.Position{TransactionID: seal.transaction, Ordinal: int32(index - seal.first)} //nolint:gosec // less than count
 }
 
 // index returns the log index of an event, or NoLogIndex for an event that was never sealed. i is the state of the

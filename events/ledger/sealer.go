@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -195,8 +196,8 @@ func (s *Sealer) readTail(ctx context.Context, at state, add func(*eventlog.Row)
 func (s *Sealer) note(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
 	const integrityViolation = "23"
-	if !errors.Is(err, ErrGap) && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrDiverged) &&
-		!errors.Is(err, ErrEntryTooLarge) && !errors.Is(err, errLostRows) &&
+	is := func(lasting error) bool { return errors.Is(err, lasting) }
+	if !slices.ContainsFunc([]error{ErrGap, ErrDamaged, ErrDiverged, ErrEntryTooLarge, errLostRows}, is) &&
 		(!errors.As(err, &pgErr) || pgErr.Code[:2] != integrityViolation) {
 		return
 	}

@@ -72,7 +72,7 @@ func TestRebase(t *testing.T) {
 		l.append(n)
 		kept[string(rune('a'+n))] = l.sign().Note
 	}
-	l.unguarded(placesSQL)
+	l.Tamper(placesSQL)
 	l.shift(3)
 	if l.isReadable() {
 		t.Fatal("the log is readable as it is")
@@ -196,7 +196,7 @@ func TestUnsigned(t *testing.T) {
 	l := newRestored(t)
 	l.append(4)
 	l.sign()
-	l.unguarded(`DELETE FROM ledger_checkpoints`)
+	l.Tamper(`DELETE FROM ledger_checkpoints`)
 	l.shift(3)
 	if report := l.mustRebase(); report.RootAfter == "" {
 		t.Errorf("%+v", report)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/rebase"
+	"novelgate/internal/testdb"
 )
 
 // TestRefusals: each leaves everything as it was.
@@ -68,7 +69,7 @@ func TestRefusals(t *testing.T) {
 			l.append(2)
 			l.append(3)
 			l.sign()
-			l.unguarded(c.spoil)
+			l.Tamper(c.spoil)
 			if c.shifted {
 				l.shift(3)
 			}
@@ -103,15 +104,12 @@ func (l *restored) connect(application string) *pgx.Conn {
 // await asks over a session until the answer is yes.
 func (l *restored) await(conn *pgx.Conn, sql string) {
 	l.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for yes := false; !yes; time.Sleep(time.Millisecond) {
+	testdb.Eventually(l.t, sql, func() (yes bool) {
 		if err := conn.QueryRow(l.t.Context(), sql).Scan(&yes); err != nil {
 			l.t.Fatal(err)
 		}
-		if time.Now().After(deadline) {
-			l.t.Fatalf("still not so after a minute: %s", sql)
-		}
-	}
+		return yes
+	})
 }
 
 // TestInUse: not beside a replica, and not beside anybody who holds the log.

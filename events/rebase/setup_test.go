@@ -14,6 +14,7 @@ import (
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/rebase"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 )
 
 // restored is a log that was restored into a cluster which has handed out fewer transaction ids.
@@ -30,22 +31,6 @@ func (l *restored) append(n int) {
 	l.t.Helper()
 	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 		SELECT i, 'thread', gen_random_uuid(), 1, gen_random_uuid()::text, 'elsewhere', 'thread.opened.v1', '{}', 'test', gen_random_uuid() FROM generate_series(0, $1::integer - 1) AS i`, n)
-}
-
-// unguarded runs SQL with the triggers that guard log and ledger switched off.
-func (l *restored) unguarded(sql string) {
-	l.t.Helper()
-	l.Exec(`DO $do$
-		DECLARE guard record;
-		BEGIN
-			FOR guard IN SELECT tgrelid::regclass AS of, tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'A' LOOP
-				EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', guard.of, guard.tgname);
-			END LOOP;
-			` + sql + `;
-			FOR guard IN SELECT tgrelid::regclass AS of, tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'D' LOOP
-				EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', guard.of, guard.tgname);
-			END LOOP;
-		END $do$`)
 }
 
 // shift makes all transaction ids from one on, wherever they are stored, so large as if they came from another cluster.
@@ -67,17 +52,17 @@ func (l *restored) shift(from uint64) {
 			fmt.Sprintf(`UPDATE %[1]s SET %[2]s = (%[2]s::text::bigint + 4000000000000)::text::xid8 WHERE %[2]s >= '%[3]d'`,
 				c.Table, c.Name, from))
 	}
-	l.unguarded(strings.Join(updates, ";\n"))
+	l.Tamper(strings.Join(updates, ";\n"))
 }
 
 // rebase runs on the only connection that there is.
 func (l *restored) rebase(ctx context.Context, progress func(phase string, done, total int64)) (*rebase.Report, error) {
 	l.t.Helper()
 	l.Pool.Reset()
-	connected := true
-	for deadline := time.Now().Add(time.Minute); connected && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		connected = l.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`) > 0 //nolint:contextcheck // the test's is right
-	}
+	//nolint:contextcheck // the test's is right
+	testdb.Eventually(l.t, "all sessions have ended", func() bool {
+		return l.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`) == 0
+	})
 	conn, err := l.Pool.Acquire(l.t.Context()) //nolint:contextcheck // what is interrupted is what comes then
 	if err != nil {
 		l.t.Fatal(err)
@@ -101,11 +86,7 @@ func (l *restored) mustRebase() *rebase.Report {
 func (l *restored) sign() ledger.Checkpoint {
 	l.t.Helper()
 	l.Sign()
-	checkpoint, err := ledger.NewStore(l.Pool).Latest(l.t.Context())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return checkpoint
+	return l.Latest()
 }
 
 func (l *restored) count(sql string) int {

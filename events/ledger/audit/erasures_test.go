@@ -27,7 +27,7 @@ func appendAuthorEvent(l *ledgertest.Ledger, kind, author, integration string) {
 
 // erase takes words away as an erasure does, and as somebody can who switches the guards off.
 func erase(l *ledgertest.Ledger, where string) {
-	tamper(l, `UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND (`+where+`)`)
+	l.Tamper(`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND (` + where + `)`)
 }
 
 // wantUnrecorded wants so many erased events without a record of it, the first at a log index; -1: there is none. It is

@@ -4,20 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
 )
-
-// tamper changes what is stored as a superuser can who switches the triggers off.
-func tamper(l *ledgertest.Ledger, sql string) {
-	const tables = `events ledger_seals ledger_tiles ledger_checkpoints ledger_state`
-	l.Exec(`DO $do$ DECLARE name text; BEGIN
-		FOREACH name IN ARRAY string_to_array('` + tables + `', ' ') LOOP EXECUTE format('ALTER TABLE %I DISABLE TRIGGER USER', name); END LOOP;
-		` + sql + `;
-		FOREACH name IN ARRAY string_to_array('` + tables + `', ' ') LOOP EXECUTE format('ALTER TABLE %I ENABLE TRIGGER USER', name); END LOOP;
-	END $do$`)
-}
 
 // at is the condition for the event with a log index.
 func at(index string) string {
@@ -115,7 +104,7 @@ func TestTamperedEvents(t *testing.T) {
 		"nothing": {`NULL`, ""},
 	}
 	for name, test := range cases {
-		tamper(l, test.sql)
+		l.Tamper(test.sql)
 		// Of these, no single event is to blame.
 		named := test.want != "" && !strings.HasPrefix(test.want, "missing") && !strings.HasPrefix(test.want, "truncated") &&
 			name != "upper hash tile" && name != "signed root"
@@ -123,7 +112,7 @@ func TestTamperedEvents(t *testing.T) {
 			test.want, named)
 		wantFaults(t, name+" in a bundle", run(t, audit.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}),
 			test.want, named)
-		tamper(l, restore)
+		l.Tamper(restore)
 	}
 }
 
@@ -135,7 +124,7 @@ func TestDamagedSeals(t *testing.T) {
 	for _, n := range []int{150, 5} {
 		l.Append(n)
 	}
-	tamper(l, `DELETE FROM ledger_seals WHERE first_log_index = 150`)
+	l.Tamper(`DELETE FROM ledger_seals WHERE first_log_index = 150`)
 	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
 	wantFaults(t, "the last seal", r, "seal@150", false)
 	if !strings.Contains(r.Faults[0].Detail, "no transaction has log index 150") ||
@@ -146,14 +135,14 @@ func TestDamagedSeals(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// A gap in a stream, which only the entries show: those of another history are sealed anew.
-	tamper(l, `UPDATE events SET stream_version = 90 WHERE stream_type = 'novel' AND stream_version = 22; DELETE FROM ledger_checkpoints;
+	l.Tamper(`UPDATE events SET stream_version = 90 WHERE stream_type = 'novel' AND stream_version = 22; DELETE FROM ledger_checkpoints;
 		DELETE FROM ledger_seals; DELETE FROM ledger_tiles;
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
 	l.Forget()
 	l.Sign()
 	r = run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
 	wantFaults(t, "a gap", r, "stream@153", false)
-	tamper(l, `UPDATE ledger_seals SET event_count = event_count - 1 WHERE first_log_index = 150`)
+	l.Tamper(`UPDATE ledger_seals SET event_count = event_count - 1 WHERE first_log_index = 150`)
 	r = run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
 	wantFaults(t, "a gap and a seal", r, "seal@154", false)
 }
@@ -180,9 +169,9 @@ func TestSealsInTheMiddle(t *testing.T) {
 			DELETE FROM ledger_seals WHERE first_log_index = 4130`, "event@17 seal@4130",
 		},
 	} {
-		tamper(l, test.sql)
+		l.Tamper(test.sql)
 		wantFaults(t, test.name, run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys}), test.want, false)
-		tamper(l, `DELETE FROM ledger_seals; INSERT INTO ledger_seals SELECT * FROM sound_seals;
+		l.Tamper(`DELETE FROM ledger_seals; INSERT INTO ledger_seals SELECT * FROM sound_seals;
 			DELETE FROM events; INSERT INTO events SELECT * FROM sound_events`)
 	}
 }
@@ -195,14 +184,11 @@ func TestRewrittenHistory(t *testing.T) {
 	kept := map[string][]byte{}
 	for _, n := range []int{1000, 3000, 500} {
 		l.Append(n)
-		c, err := ledger.NewStore(l.Pool).Latest(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := l.Latest()
 		kept[map[int]string{1000: "first", 3000: "second", 500: "third"}[n]] = c.Note
 	}
 	older := export(t, l, 0)
-	tamper(l, `UPDATE events SET data = '{}' WHERE `+at("1234")+`;
+	l.Tamper(`UPDATE events SET data = '{}' WHERE ` + at("1234") + `;
 		DELETE FROM ledger_checkpoints; DELETE FROM ledger_seals; DELETE FROM ledger_tiles;
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
 	l.Forget()
@@ -233,11 +219,8 @@ func TestCutHistory(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(1000)
 	l.Append(500)
-	c, err := ledger.NewStore(l.Pool).Latest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tamper(l, `DELETE FROM events WHERE transaction_id = (SELECT max(transaction_id) FROM ledger_seals);
+	c := l.Latest()
+	l.Tamper(`DELETE FROM events WHERE transaction_id = (SELECT max(transaction_id) FROM ledger_seals);
 		DELETE FROM ledger_checkpoints WHERE tree_size > 1000`)
 	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Kept: map[string][]byte{"kept": c.Note}})
 	wantFaults(t, "cut", r, "truncated@1000", false)

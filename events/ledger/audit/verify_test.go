@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
 )
@@ -18,10 +17,7 @@ func TestSoundHistory(t *testing.T) {
 	kept := map[string][]byte{}
 	for _, n := range []int{1, 255, 1, 3839, 1, 4095, 5000} {
 		l.Append(n)
-		checkpoint, err := ledger.NewStore(l.Pool).Latest(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		checkpoint := l.Latest()
 		kept[string(checkpoint.Note)] = checkpoint.Note
 		if n > 4000 || n < 5 {
 			for name, source := range map[string]audit.Source{
@@ -43,7 +39,7 @@ func TestErasedEventsVerify(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	l.Append(300)
-	tamper(l, `UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND position < 100`)
+	l.Tamper(`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND position < 100`)
 	for name, source := range map[string]audit.Source{
 		"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
 	} {
@@ -102,10 +98,7 @@ func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	l.Append(4000)
-	genuine, err := ledger.NewStore(l.Pool).Latest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	genuine := l.Latest()
 	l.Append(1000)
 	older := export(t, l, 0)
 	l.Append(1000)
