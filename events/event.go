@@ -8,7 +8,16 @@
 // To add an event: one struct here, one line in the registry, one golden file.
 package events
 
-import "github.com/google/uuid"
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // Event is one of the structs of this package.
 //
@@ -54,4 +63,99 @@ func Personal(e Event) any {
 type erasable interface {
 	// personalTarget returns the pointer into which the erasable part is decoded.
 	personalTarget() any
+}
+
+// Position is the place of an event in the log. Events are ordered by the transaction that appended them, then by their
+// ordinal in it. The zero Position is before every event.
+type Position struct {
+	TransactionID uint64
+	Ordinal       int32
+}
+
+// Frozen is the transaction id of events that have moved to another cluster (see events/rebase). It is PostgreSQL's
+// FrozenTransactionId, which is older than every real transaction.
+const Frozen = 2
+
+// Compare orders two positions as the log does.
+func (p Position) Compare(other Position) int {
+	return cmp.Or(cmp.Compare(p.TransactionID, other.TransactionID), cmp.Compare(p.Ordinal, other.Ordinal))
+}
+
+// String renders a position as "transaction/ordinal".
+func (p Position) String() string { return fmt.Sprintf("%d/%d", p.TransactionID, p.Ordinal) }
+
+// ParsePosition parses the form that String renders.
+func ParsePosition(text string) (Position, error) {
+	var p Position
+	if _, err := fmt.Sscanf(text, "%d/%d", &p.TransactionID, &p.Ordinal); err != nil || p.String() != text {
+		return Position{}, fmt.Errorf("%q is no position in the log", text)
+	}
+	return p, nil
+}
+
+// Recorded is an event together with its envelope.
+type Recorded struct {
+	Position      Position // zero until the event was read back from the log
+	StreamType    string
+	StreamID      uuid.UUID
+	StreamVersion int    // 1, 2, 3, … without gaps in a stream
+	ID            string // CloudEvents id: the Idempotency-Key of the command
+	Source        string // CloudEvents source; (ID, Source) is unique
+	Event         Event
+	Salt          uuid.NullUUID
+	Metadata      Metadata
+	RecordedAt    time.Time // zero until read back from the log
+}
+
+// Metadata says who caused an event, and with which request.
+type Metadata struct {
+	Actor     string    `json:"actor"`               // "integration:<id>" or "staff:<name>"
+	KeyID     uuid.UUID `json:"keyId,omitzero"`      // the API key that was used
+	RequestID string    `json:"requestId,omitempty"` // X-Request-Id of the command
+	// shared by all events of one operation; omitted when it equals the request id
+	Correlation string `json:"correlation,omitempty"`
+	// on side effects: source of the command's own event
+	Causation   string      `json:"causation,omitempty"`
+	Batch       uuid.UUID   `json:"batch"`                 // the batch of commands that was committed together
+	Fingerprint Fingerprint `json:"fingerprint,omitzero"`  // of the normalised command, keyed with the salt
+	TraceParent string      `json:"traceparent,omitempty"` // W3C trace context of the request
+}
+
+// IntegrationActor names an integration as the actor of events.
+func IntegrationActor(id uuid.UUID) string { return "integration:" + id.String() }
+
+// Fingerprint identifies a normalised command without revealing it: SHA-256 over the event's salt and the command, cut
+// to 128 bits. Without the salt, after erasure, a guess cannot be checked against it. The zero Fingerprint stands for
+// none.
+type Fingerprint [16]byte
+
+// FingerprintOf returns the fingerprint of a command in its canonical form.
+func FingerprintOf(salt uuid.UUID, canonical []byte) Fingerprint {
+	hash := sha256.New()
+	hash.Write(salt[:])
+	hash.Write(canonical)
+	return Fingerprint(hash.Sum(nil)[:16])
+}
+
+// MarshalText renders a fingerprint in base64url.
+func (f Fingerprint) MarshalText() ([]byte, error) {
+	return base64.RawURLEncoding.AppendEncode(nil, f[:]), nil
+}
+
+var errFingerprint = errors.New("is not a fingerprint")
+
+// UnmarshalText parses what MarshalText renders.
+func (f *Fingerprint) UnmarshalText(text []byte) error {
+	decoded, err := base64.RawURLEncoding.Strict().DecodeString(string(text))
+	if err != nil || len(decoded) != len(f) {
+		return errFingerprint
+	}
+	*f = Fingerprint(decoded)
+	return nil
+}
+
+// Differs reports whether a command with these canonical bytes differs from the one recorded with a fingerprint and
+// salt. It returns false after erasure, or when no fingerprint was stored.
+func (f Fingerprint) Differs(salt uuid.NullUUID, canonical []byte) bool {
+	return salt.Valid && f != Fingerprint{} && f != FingerprintOf(salt.UUID, canonical)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -13,21 +12,20 @@ import (
 // Topic is the topic to subscribe to. The log has one.
 const Topic = "events"
 
-// Subscriber is a Watermill Subscriber of the log: one message is one chunk. The message itself is empty; Handler finds
-// the chunk that it stands for.
+// Subscriber is a Watermill Subscriber of the log: one message is one chunk. The message itself is empty; its context
+// has the chunk for Handler.
 type Subscriber struct {
 	follow func(ctx context.Context, deliver func(context.Context, Chunk) error)
 	close  func()
-
-	mu      sync.Mutex
-	current *delivery
 }
 
+// delivery is a chunk on its way to the handler.
 type delivery struct {
-	message *message.Message
-	chunk   Chunk
-	err     error // of the handler; set before the message is acked
+	chunk Chunk
+	err   error // of the handler; set before the message is acked
 }
+
+type deliveryKey struct{}
 
 var errNacked = errors.New("the handler of the message failed")
 
@@ -45,7 +43,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, _ string) (<-chan *message.M
 	go func() {
 		defer close(ended)
 		defer close(messages)
-		s.follow(ctx, func(ctx context.Context, chunk Chunk) error { return s.deliver(ctx, chunk, messages) })
+		s.follow(ctx, func(ctx context.Context, chunk Chunk) error { return deliver(ctx, chunk, messages) })
 	}()
 	return messages, nil
 }
@@ -56,21 +54,19 @@ func (s *Subscriber) Close() error {
 	return nil
 }
 
-func (s *Subscriber) deliver(ctx context.Context, chunk Chunk, messages chan<- *message.Message) error {
-	d := &delivery{message: message.NewMessage(watermill.NewUUID(), nil), chunk: chunk}
-	d.message.SetContext(ctx)
-	s.mu.Lock()
-	s.current = d
-	s.mu.Unlock()
+func deliver(ctx context.Context, chunk Chunk, messages chan<- *message.Message) error {
+	d := &delivery{chunk: chunk}
+	m := message.NewMessage(watermill.NewUUID(), nil)
+	m.SetContext(context.WithValue(ctx, deliveryKey{}, d))
 	select {
-	case messages <- d.message:
+	case messages <- m:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
-	case <-d.message.Acked():
+	case <-m.Acked():
 		return d.err
-	case <-d.message.Nacked():
+	case <-m.Nacked():
 		return errNacked
 	case <-ctx.Done():
 		return ctx.Err()
@@ -78,12 +74,9 @@ func (s *Subscriber) deliver(ctx context.Context, chunk Chunk, messages chan<- *
 }
 
 // Handler returns a Watermill handler that applies chunks. It always acks: what was not applied is read again.
-func (s *Subscriber) Handler(apply func(context.Context, Chunk) error) message.NoPublishHandlerFunc {
+func (*Subscriber) Handler(apply func(context.Context, Chunk) error) message.NoPublishHandlerFunc {
 	return func(m *message.Message) error {
-		s.mu.Lock()
-		d := s.current
-		s.mu.Unlock()
-		if d.message.UUID == m.UUID {
+		if d, ok := m.Context().Value(deliveryKey{}).(*delivery); ok {
 			d.err = apply(m.Context(), d.chunk)
 		}
 		return nil
