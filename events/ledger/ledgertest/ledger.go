@@ -111,7 +111,8 @@ func (l *Ledger) Tamper(sql string) {
 			END LOOP;
 			` + sql + `;
 			FOR guard IN SELECT * FROM guards LOOP
-				EXECUTE format('ALTER TABLE %s ENABLE ' || CASE guard.mode WHEN 'A' THEN 'ALWAYS ' ELSE '' END || 'TRIGGER %I', guard.of, guard.tgname);
+				EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', guard.of,
+					CASE guard.mode WHEN 'A' THEN 'ALWAYS' END, guard.tgname);
 			END LOOP;
 		END $do$`)
 }
