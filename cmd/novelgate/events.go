@@ -143,22 +143,24 @@ func (f *EventFilterFlags) filter(ctx context.Context, pool *pgxpool.Pool) (filt
 
 // integrationID returns the id of an integration, given its id or its name.
 func integrationID(ctx context.Context, pool *pgxpool.Pool, idOrName string) (uuid.NullUUID, error) {
-	id, err := uuid.Parse(idOrName)
-	if err != nil {
-		var found staff.Integration
-		found, err = (&staff.Staff{Pool: pool}).Integration(ctx, idOrName)
-		id = found.ID
-	}
-	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
+	return idOr(idOrName, func() (uuid.UUID, error) {
+		found, err := (&staff.Staff{Pool: pool}).Integration(ctx, idOrName)
+		return found.ID, err
+	})
 }
 
 // novelID returns the id of a novel, given its id or its title.
 func novelID(ctx context.Context, pool *pgxpool.Pool, idOrTitle string) (uuid.NullUUID, error) {
-	id, err := uuid.Parse(idOrTitle)
+	return idOr(idOrTitle, func() (uuid.UUID, error) {
+		found, err := (&staff.Staff{Pool: pool}).Novel(ctx, idOrTitle)
+		return found.NovelID, err
+	})
+}
+
+func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
+	id, err := uuid.Parse(text)
 	if err != nil {
-		var found staff.Novel
-		found, err = (&staff.Staff{Pool: pool}).Novel(ctx, idOrTitle)
-		id = found.NovelID
+		id, err = find()
 	}
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }

@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"time"
@@ -120,4 +124,61 @@ func (s *service) probe() map[string]error {
 	found := maps.Clone(s.db.pools.Probe())
 	found["commands"] = s.partners.Failing()
 	return found
+}
+
+// closeConnections makes responses during the drain close their connections.
+func (s *service) closeConnections(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readTimeout limits the arrival of a request.
+const readTimeout = 15 * time.Second
+
+// Limits from the end of a request's header to the end of its response. Readers have less time (httpkit.Readers), and
+// streams of auditors set their own limit for each part.
+const (
+	publicWriteTimeout = 2 * readTimeout
+	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
+)
+
+// maxHeaderBytes limits the header of a request, together with the 4 KB that net/http adds. 8 KB hold the longest
+// Idempotency-Key (255 bytes), the fields of tracing and of proxies, and 4 KB of cookies. Usual proxies let no longer
+// line through.
+const maxHeaderBytes = 4 << 10
+
+// newServer returns an HTTP server with limits on headers, and time-outs against slow clients.
+func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
+	return &http.Server{
+		Handler:           httpkit.LimitFields(httpkit.CloseUnread(handler)),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		// net/http's own answer to OPTIONS * waits for a body.
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return listener, nil
+}
+
+// served returns the error with which the serving of a listener ended, nil after drain has shut the server down or
+// closed the listener.
+func served(listener net.Listener, err error) error {
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 }

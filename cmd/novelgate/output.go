@@ -67,18 +67,19 @@ type columns[T any] struct {
 
 // print prints an item, or returns err.
 func (c columns[T]) print(out *output, item T, err error) error {
-	if err != nil {
-		return err
-	}
-	return out.print(item, func() { c.table(out.streams, item) })
+	return c.printAs(out, item, []T{item}, err)
 }
 
 // printList prints a list of items, or returns err.
 func (c columns[T]) printList(out *output, list []T, err error) error {
+	return c.printAs(out, list, list, err)
+}
+
+func (c columns[T]) printAs(out *output, value any, list []T, err error) error {
 	if err != nil {
 		return err
 	}
-	return out.print(list, func() { c.table(out.streams, list...) })
+	return out.print(value, func() { c.table(out.streams, list...) })
 }
 
 func (c columns[T]) table(s streams, list ...T) {
@@ -126,26 +127,13 @@ func isTerminal(stream io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// bar returns a progress bar for a terminal.
-func (s streams) bar(what string, total int64, unit string, options ...progressbar.Option) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(total, append(options, progressbar.OptionSetWriter(s.stderr),
-		progressbar.OptionSetDescription(what), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString(unit), progressbar.OptionThrottle(100*time.Millisecond))...)
-}
-
 // progress returns a function that shows progress; nil if standard error is not a terminal.
 func (s streams) progress(what, unit string) func(done, total int64) {
 	if !isTerminal(s.stderr) {
 		return nil
 	}
-	var bar *progressbar.ProgressBar
-	return func(done, total int64) {
-		if bar == nil {
-			bar = s.bar(what, total, unit, progressbar.OptionFullWidth(),
-				progressbar.OptionOnCompletion(func() { fmt.Fprintln(s.stderr) }))
-		}
-		_ = bar.Set64(done) // the bar is a courtesy
-	}
+	p := &phases{streams: s, now: time.Now, unit: unit}
+	return func(done, total int64) { p.show(what, done, total) }
 }
 
 // lineInterval is the time between lines of progress without a terminal.
@@ -155,7 +143,8 @@ const lineInterval = 5 * time.Second
 // seconds.
 type phases struct {
 	streams
-	now clock
+	now  clock
+	unit string
 
 	phase          string
 	first, done    int64                    // at the start, which may continue an earlier attempt, and now
@@ -173,8 +162,10 @@ func (p *phases) show(phase string, done, total int64) {
 		p.end()
 		p.phase, p.printed = phase, time.Time{}
 		if isTerminal(p.stderr) {
-			p.drawn = p.bar(phase, total, "events", progressbar.OptionSetPredictTime(true),
-				progressbar.OptionClearOnFinish())
+			p.drawn = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.stderr),
+				progressbar.OptionSetDescription(phase), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+				progressbar.OptionSetItsString(p.unit), progressbar.OptionThrottle(100*time.Millisecond),
+				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
 		}
 	}
 	if p.drawn != nil {
@@ -188,10 +179,10 @@ func (p *phases) show(phase string, done, total int64) {
 		return
 	}
 	p.printed = now
-	line := fmt.Sprintf("%s: %d of %d events", phase, done, total)
+	line := fmt.Sprintf("%s: %d of %d %s", phase, done, total, p.unit)
 	if rate := float64(done-p.first) / now.Sub(p.begun).Seconds(); done > p.first && rate > 0 {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))
-		line += fmt.Sprintf(", %.0f events/s, %v left", rate, left.Round(time.Second))
+		line += fmt.Sprintf(", %.0f %s/s, %v left", rate, p.unit, left.Round(time.Second))
 	}
 	fmt.Fprintln(p.stderr, line)
 }

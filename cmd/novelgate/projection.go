@@ -93,7 +93,7 @@ func (c *projectionRebuild) Run(
 	ctx context.Context, out *output, now clock, of rebuildable, pool *pgxpool.Pool,
 ) error {
 	collectRarely()
-	progress, begun := &phases{streams: out.streams, now: now}, now()
+	progress, begun := &phases{streams: out.streams, now: now, unit: "events"}, now()
 	config := rebuild.Config{
 		Pool: pool, Projection: of.Projection, Inline: of.inline, Logger: out.logger(slog.LevelInfo),
 		Progress: func(at rebuild.Progress) { progress.show(at.Phase, int64(at.Done), int64(at.Total)) },
