@@ -17,6 +17,7 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/request"
+	"novelgate/internal/database"
 )
 
 // resolveResponse is the response with the outcome that an upsert of the same body would have now.
@@ -119,18 +120,12 @@ func (a *API) nearTitles(ctx context.Context, folded string) ([]string, error) {
 		_, size := utf8.DecodeRuneInString(spelling)
 		prefixes[i] = spelling[:size]
 	}
-	rows, err := a.Records.Query(ctx, nearSQL, spellings, prefixes, nearOnASide)
-	if err != nil {
-		return nil, fmt.Errorf("find near titles: %w", err)
-	}
-	candidates, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c nearTitle, err error) {
-		err = row.Scan(&c.folded, &c.title)
-		return c, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("find near titles: %w", err)
-	}
-	return nearest(folded, candidates), nil
+	candidates, err := database.Collect(ctx, a.Records, "near titles",
+		func(row pgx.CollectableRow) (c nearTitle, err error) {
+			err = row.Scan(&c.folded, &c.title)
+			return c, err
+		}, nearSQL, spellings, prefixes, nearOnASide)
+	return nearest(folded, candidates), err
 }
 
 type nearTitle struct {

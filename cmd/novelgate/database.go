@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 	"novelgate/migrations"
@@ -110,10 +111,7 @@ func (db *databaseServer) watch(ctx context.Context) {
 				break
 			}
 			db.logger.ErrorContext(ctx, "the embedded database does not start", slog.Any("error", err))
-			select {
-			case <-time.After(restartPause):
-			case <-ctx.Done():
-			}
+			eventlog.Sleep(ctx, restartPause)
 		}
 	}
 }

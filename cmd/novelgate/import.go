@@ -23,6 +23,7 @@ import (
 
 	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
+	"novelgate/events/eventlog"
 	"novelgate/internal/problem"
 )
 
@@ -264,10 +265,8 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 		if show != nil {
 			show(i.Lines-i.Pending-i.Waiting, i.Lines)
 		}
-		select {
-		case <-ctx.Done():
+		if !eventlog.Sleep(ctx, progressTime) {
 			return nil, fmt.Errorf("%w: the service continues the import; repeat the command to see its end", ctx.Err())
-		case <-time.After(progressTime):
 		}
 		if _, err := client.do(ctx, http.MethodGet, "", nil, nil, &i); err != nil {
 			return nil, fmt.Errorf("show the import: %w", err)

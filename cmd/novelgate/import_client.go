@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"novelgate/events/eventlog"
 	"novelgate/internal/httpkit"
 )
 
@@ -90,10 +91,7 @@ func (c *importClient) do(
 			fmt.Fprintf(c.stderr, "waiting for the service: %v\n", err)
 			told = true
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		eventlog.Sleep(ctx, pause)
 	}
 }
 

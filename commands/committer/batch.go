@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // How often commands are decided again after a conflict: as a batch, before it is cut, and one by itself, before it
@@ -121,8 +122,8 @@ func (b *batch) setApartLockedRows(ctx context.Context, jobs []*job) []*job {
 			upserts[j.FoldedTitle] = append(upserts[j.FoldedTitle], j)
 		}
 	}
-	rows, _ := b.config.Pool.Query(ctx, lockedRowsSQL, slices.Collect(maps.Keys(upserts))) // CollectRows has the error
-	locked, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	locked, err := database.Collect(ctx, b.config.Pool, "locked titles", pgx.RowTo[string], lockedRowsSQL,
+		slices.Collect(maps.Keys(upserts)))
 	if err != nil {
 		return jobs // they are cut
 	}
@@ -203,11 +204,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 		}
 		// Jitter, so that two replicas that collided do not collide again.
 		pause := time.Duration(rand.Int64N(int64(2*time.Millisecond) << min(conflicts+failures, 5))) //nolint:gosec // not a secret
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
+		if !eventlog.Sleep(ctx, pause) {
 			return b.giveUp(err)
 		}
 	}

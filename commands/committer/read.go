@@ -272,13 +272,9 @@ func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state,
 	if len(candidates) == 0 {
 		return nil
 	}
-	rows, err := db.Query(ctx, readSlugsSQL, candidates)
+	taken, err := database.Collect(ctx, db, "slugs", pgx.RowTo[string], readSlugsSQL, candidates)
 	if err != nil {
-		return fmt.Errorf("read slugs: %w", err)
-	}
-	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return fmt.Errorf("read slugs: %w", err)
+		return err
 	}
 	st.slugs = make(map[string]struct{}, len(taken)+len(candidates))
 	for _, slug := range taken {

@@ -63,7 +63,7 @@ func (p *pace) turn(ctx context.Context) (leave func()) {
 // rest pauses after work that took a time, if others append.
 func (p *pace) rest(ctx context.Context, took time.Duration) {
 	if p.busy(ctx) {
-		sleep(ctx, restFactor*took)
+		eventlog.Sleep(ctx, restFactor*took)
 	}
 }
 

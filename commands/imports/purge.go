@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
 
@@ -38,13 +40,9 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
 		return fmt.Errorf("end abandoned imports: %w", err)
 	}
-	rows, err := s.Pool.Query(ctx, endedSQL, retention)
+	ended, err := database.Collect(ctx, s.Pool, "old imports", pgx.RowTo[uuid.UUID], endedSQL, retention)
 	if err != nil {
-		return fmt.Errorf("find old imports: %w", err)
-	}
-	ended, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return fmt.Errorf("find old imports: %w", err)
+		return err
 	}
 	for _, id := range ended {
 		for _, some := range []struct {
@@ -91,22 +89,16 @@ func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID,
 	erased, holder := 0, uuid.New()
 	var id uuid.UUID
 	first := int64(-1)
+	type place struct {
+		ID    uuid.UUID
+		First int64
+		Body  []byte
+	}
 	for {
-		rows, err := pool.Query(ctx, spooledSQL, integration, id, first)
-		if err != nil {
-			return erased, fmt.Errorf("find spooled lines: %w", err)
-		}
-		type place struct {
-			ID    uuid.UUID
-			First int64
-			Body  []byte
-		}
-		chunks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[place])
-		if err != nil {
-			return erased, fmt.Errorf("find spooled lines: %w", err)
-		}
-		if len(chunks) == 0 {
-			return erased, nil
+		chunks, err := database.Collect(ctx, pool, "spooled lines", pgx.RowToStructByPos[place], spooledSQL, integration, id,
+			first)
+		if err != nil || len(chunks) == 0 {
+			return erased, err
 		}
 		for _, c := range chunks {
 			id, first = c.ID, c.First
@@ -139,7 +131,7 @@ func eraseFrom(
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return 0, fmt.Errorf("lease a chunk: %w", err)
 		}
-		if sleep(ctx, holdPause); ctx.Err() != nil {
+		if !eventlog.Sleep(ctx, holdPause) {
 			return 0, fmt.Errorf("wait for the lease of a chunk: %w", ctx.Err())
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
 
@@ -75,10 +77,7 @@ func scanImport(row pgx.CollectableRow) (i Import, err error) {
 
 // one runs a statement that returns an import, and fails with pgx.ErrNoRows when it returns none.
 func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Import, error) {
-	rows, err := s.Pool.Query(ctx, sql, args...)
-	if err != nil {
-		return Import{}, fmt.Errorf("%s: %w", what, err)
-	}
+	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	i, err := pgx.CollectExactlyOneRow(rows, scanImport)
 	if err != nil {
 		return Import{}, fmt.Errorf("%s: %w", what, err)
@@ -141,15 +140,7 @@ ORDER BY opened_at DESC, import_id DESC LIMIT $5`
 func (s *Store) list(
 	ctx context.Context, integration uuid.UUID, before time.Time, beforeID uuid.UUID, state string, limit int,
 ) ([]Import, error) {
-	rows, err := s.Pool.Query(ctx, listSQL, integration, before, beforeID, state, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list imports: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, scanImport)
-	if err != nil {
-		return nil, fmt.Errorf("list imports: %w", err)
-	}
-	return found, nil
+	return database.Collect(ctx, s.Pool, "imports", scanImport, listSQL, integration, before, beforeID, state, limit)
 }
 
 const (
@@ -181,10 +172,8 @@ func (s *Store) move(ctx context.Context, integration, id uuid.UUID, sql string,
 	if i, err = s.find(ctx, integration, id); err != nil {
 		return i, err
 	}
-	for _, state := range reached {
-		if i.State == state {
-			return i, nil
-		}
+	if slices.Contains(reached, i.State) {
+		return i, nil
 	}
 	return i, problem.ImportClosed(string(i.State))
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
 )
 
 // lease is how long a worker may be silent before another one takes its chunk.
@@ -141,14 +143,11 @@ func (s *Store) load(ctx context.Context, v *visit) error {
 }
 
 func (s *Store) loadWaiting(ctx context.Context, v *visit) error {
-	rows, err := s.Pool.Query(ctx, visitSQL, v.importID, v.first, v.final)
-	if err != nil {
-		return fmt.Errorf("read waiting lines: %w", err)
-	}
+	rows, _ := s.Pool.Query(ctx, visitSQL, v.importID, v.first, v.final) // ForEachRow has the error
 	var line int64
 	w := waiter{saved: true}
 	var parent uuid.NullUUID
-	_, err = pgx.ForEachRow(rows, []any{&line, &w.post, &parent, &w.ready}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&line, &w.post, &parent, &w.ready}, func() error {
 		w.parent = parent.UUID
 		waiting := w
 		v.waiting[int(line-v.first-1)] = &waiting
@@ -286,13 +285,9 @@ func (s *Store) advance(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("advance imports: %w", err)
 	}
-	rows, err := s.Pool.Query(ctx, stuckSQL)
+	stuck, err := database.Collect(ctx, s.Pool, "circles of replies", pgx.RowTo[uuid.UUID], stuckSQL)
 	if err != nil {
-		return false, fmt.Errorf("find circles of replies: %w", err)
-	}
-	stuck, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return false, fmt.Errorf("find circles of replies: %w", err)
+		return false, err
 	}
 	for _, id := range stuck {
 		if err := s.breakCircle(ctx, id); err != nil {
@@ -320,18 +315,14 @@ UPDATE imports AS i SET progress = 1 FROM w WHERE i.import_id = w.import_id`
 
 // breakCircle lets the first line of a circle of replies wait no longer.
 func (s *Store) breakCircle(ctx context.Context, id uuid.UUID) error {
-	rows, err := s.Pool.Query(ctx, ancestorsSQL, id)
-	if err != nil {
-		return fmt.Errorf("find a circle of replies: %w", err)
-	}
 	type reply struct {
 		Line   int64
 		Post   uuid.UUID
 		Parent uuid.NullUUID
 	}
-	up, err := pgx.CollectRows(rows, pgx.RowToStructByPos[reply])
+	up, err := database.Collect(ctx, s.Pool, "a circle of replies", pgx.RowToStructByPos[reply], ancestorsSQL, id)
 	if err != nil {
-		return fmt.Errorf("find a circle of replies: %w", err)
+		return err
 	}
 	if len(up) == 0 || !up[len(up)-1].Parent.Valid {
 		return nil // another worker has broken it

@@ -12,6 +12,7 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -91,10 +92,8 @@ func (w *Worker) purge(ctx context.Context) {
 		if err := w.Store.purge(ctx, w.Retention); err != nil && ctx.Err() == nil {
 			w.Logger.WarnContext(ctx, "imports whose time is over are not deleted yet", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
+		if !eventlog.Sleep(ctx, min(purgeEvery, w.Retention/4)) {
 			return
-		case <-time.After(min(purgeEvery, w.Retention/4)):
 		}
 	}
 }
@@ -106,7 +105,7 @@ func (w *Worker) work(ctx context.Context, id uuid.UUID, pace *pace) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			w.Logger.WarnContext(ctx, "lines of imports are not executed at present", slog.Any("error", err))
-			sleep(ctx, retryPause)
+			eventlog.Sleep(ctx, retryPause)
 		case !found:
 			select {
 			case <-ctx.Done():
@@ -164,7 +163,7 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		}
 		if len(left) > 0 { // try again, before the lines behind them
 			due = append(left, due...)
-			sleep(ctx, retryPause)
+			eventlog.Sleep(ctx, retryPause)
 		}
 		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval && len(due) > 0 {
 			state, err := w.Store.save(ctx, v, id, now, false, 0)
@@ -281,11 +280,4 @@ func (v *visit) allowed(operation ratelimit.Operation) error {
 		return problem.CapabilityDisabled("This integration lacks the capability of post ingestion.")
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

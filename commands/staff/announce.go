@@ -13,6 +13,8 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // ServiceActor is the actor of events that nobody's command causes.
@@ -53,10 +55,8 @@ func (s *Staff) Announce(ctx context.Context, logger *slog.Logger) {
 		if err := s.AnnounceDue(ctx); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "ends of imports and keys are not announced at present", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
+		if !eventlog.Sleep(ctx, announceEvery) {
 			return
-		case <-time.After(announceEvery):
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		delivery    Delivery
 		decide      func(principal.Integration) ([]events.Event, error)
 	}
-	completed, err := list(ctx, s, "completed imports", func(row pgx.CollectableRow) (a announcement, err error) {
+	completed, err := database.Collect(ctx, s.Pool, "completed imports", func(row pgx.CollectableRow) (a announcement, err error) {
 		var e events.ImportCompleted
 		err = row.Scan(&a.integration, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
 			&e.ParentMissing)
@@ -81,7 +81,7 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		return err
 	}
 	now := s.Now()
-	expiring, err := list(ctx, s, "expiring keys", func(row pgx.CollectableRow) (a announcement, err error) {
+	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", func(row pgx.CollectableRow) (a announcement, err error) {
 		var keyID uuid.UUID
 		var expires time.Time
 		err = row.Scan(&a.integration, &keyID, &expires)

@@ -14,6 +14,7 @@ import (
 	"novelgate/aggregates/author"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // ErrNoSuchAuthor is returned for an author without comments and without decisions.
@@ -151,6 +152,6 @@ func (s *Staff) ListAuthors(ctx context.Context, f AuthorFilter) ([]Author, erro
 	if f.Linked != nil && *f.Linked || f.Blocked != nil && *f.Blocked {
 		sql = authorsDecidedSQL // few authors have decisions
 	}
-	return list(ctx, s, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After, f.Linked, f.Blocked,
+	return database.Collect(ctx, s.Pool, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After, f.Linked, f.Blocked,
 		f.Limit)
 }

@@ -17,6 +17,7 @@ import (
 	"novelgate/commands/imports"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/projections"
 )
 
@@ -184,7 +185,7 @@ func (e eraser) scan(ctx context.Context, after, before events.Position) ([]uuid
 }
 
 func (e eraser) comments(ctx context.Context, sql string, args ...any) ([]uuid.UUID, error) {
-	return list(ctx, e.Staff, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
+	return database.Collect(ctx, e.Pool, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
 }
 
 // complete completes every recorded erasure of the author. It fails with ErrNoSuchAuthor when there is none.
@@ -327,10 +328,8 @@ func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
 		if !slices.ContainsFunc(pending, func(p pendingProjection) bool { return !p.Stopped }) {
 			return notApplied
 		}
-		select {
-		case <-ctx.Done():
+		if !eventlog.Sleep(ctx, erasePoll) {
 			return notApplied
-		case <-time.After(erasePoll):
 		}
 	}
 }
@@ -357,7 +356,7 @@ type pendingProjection struct {
 var erasePendingSQL string
 
 func (s *Staff) pendingErasure(ctx context.Context, authorID uuid.UUID) ([]pendingProjection, error) {
-	return list(ctx, s, "pending projections", pgx.RowToStructByPos[pendingProjection], erasePendingSQL, followsAuthors(),
+	return database.Collect(ctx, s.Pool, "pending projections", pgx.RowToStructByPos[pendingProjection], erasePendingSQL, followsAuthors(),
 		authorID)
 }
 
@@ -365,6 +364,6 @@ func (s *Staff) pendingErasure(ctx context.Context, authorID uuid.UUID) ([]pendi
 // keep erased authors until the rebuild continues and applies the erasure, or is discarded.
 func (s *Staff) UnfinishedRebuilds(ctx context.Context) ([]string, error) {
 	names := append(followsAuthors(), projections.AuthorDecisions{}.Name())
-	return list(ctx, s, "unfinished rebuilds", pgx.RowTo[string],
+	return database.Collect(ctx, s.Pool, "unfinished rebuilds", pgx.RowTo[string],
 		`SELECT name FROM projection_rebuilds WHERE phase <> 'finished' AND name = ANY ($1) ORDER BY name`, names)
 }

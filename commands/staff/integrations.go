@@ -11,6 +11,7 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // ErrNameTaken refuses a second integration with the same name, ignoring case.
@@ -81,7 +82,7 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 
 // ListIntegrations lists up to limit integrations after a place, oldest first. A limit of 0 lists all.
 func (s *Staff) ListIntegrations(ctx context.Context, after Place, limit int) ([]Integration, error) {
-	return list(ctx, s, "integrations", pgx.RowToStructByPos[Integration],
+	return database.Collect(ctx, s.Pool, "integrations", pgx.RowToStructByPos[Integration],
 		integrationColumns+` WHERE (registered_at, integration_id) > ($1, $2)
 ORDER BY registered_at, integration_id LIMIT nullif($3::int, 0)`, after.At, after.ID, limit)
 }

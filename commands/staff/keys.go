@@ -12,6 +12,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/events"
 	"novelgate/internal/apikey"
+	"novelgate/internal/database"
 )
 
 // Key is an API key of an integration as staff see it, without its secret.
@@ -113,7 +114,7 @@ func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 // ListKeys lists up to limit keys after a place, of one integration or, with uuid.Nil, of all, oldest first. A limit of
 // 0 lists all.
 func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after Place, limit int) ([]Key, error) {
-	return list(ctx, s, "keys", pgx.RowToStructByPos[Key], keyColumns+`
+	return database.Collect(ctx, s.Pool, "keys", pgx.RowToStructByPos[Key], keyColumns+`
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1)
     AND (k.issued_at, k.key_id) > ($2, $3)
 ORDER BY k.issued_at, k.key_id LIMIT nullif($4::int, 0)`, integrationID, after.At, after.ID, limit)
@@ -192,6 +193,6 @@ func (s *Staff) userKey(ctx context.Context, keyID uuid.UUID) (UserKey, error) {
 
 // UserKeys lists the keys of a role, or of both when role is "", oldest first.
 func (s *Staff) UserKeys(ctx context.Context, role string) ([]UserKey, error) {
-	return list(ctx, s, "keys", pgx.RowToStructByPos[UserKey],
+	return database.Collect(ctx, s.Pool, "keys", pgx.RowToStructByPos[UserKey],
 		userKeyColumns+` WHERE $1 = '' OR k.role = $1 ORDER BY k.issued_at, k.key_id`, role)
 }

@@ -14,6 +14,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/title"
 )
 
@@ -180,7 +181,7 @@ func (s *Staff) freeSlug(ctx context.Context, n novel.Novel, spelling string) (s
 		return "", nil
 	}
 	candidates := novel.SlugCandidates(title.Slug(spelling), n.ID)
-	found, err := list(ctx, s, "slugs", pgx.RowTo[string],
+	found, err := database.Collect(ctx, s.Pool, "slugs", pgx.RowTo[string],
 		`SELECT slug FROM title_lookup WHERE slug = ANY ($1::text[])`, candidates)
 	if err != nil {
 		return "", err
@@ -246,7 +247,7 @@ ORDER BY folded_title LIMIT $5`
 
 // ListNovels lists novels and barred titles, sorted by folded title.
 func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
-	return list(ctx, s, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner, title.Fold(f.Text), f.After, f.Limit)
+	return database.Collect(ctx, s.Pool, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner, title.Fold(f.Text), f.After, f.Limit)
 }
 
 func scanNovel(row pgx.CollectableRow) (Novel, error) {

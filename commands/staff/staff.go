@@ -21,6 +21,7 @@ import (
 	"novelgate/commands/access"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/projections"
 )
 
@@ -232,7 +233,7 @@ type Place struct {
 func find[T any](
 	ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any,
 ) (found T, err error) {
-	rows, err := list(ctx, s, what, scan, sql, args...)
+	rows, err := database.Collect(ctx, s.Pool, what, scan, sql, args...)
 	if err != nil {
 		return found, err
 	}
@@ -240,21 +241,6 @@ func find[T any](
 		return found, notFound
 	}
 	return rows[0], nil
-}
-
-// list reads all rows of a query. what names the objects in errors.
-func list[T any](
-	ctx context.Context, s *Staff, what string, scan pgx.RowToFunc[T], sql string, args ...any,
-) ([]T, error) {
-	rows, err := s.Pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
-	}
-	found, err := pgx.CollectRows(rows, scan)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", what, err)
-	}
-	return found, nil
 }
 
 // HistoryEntry is one event of a novel, a post or an author.

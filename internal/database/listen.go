@@ -98,6 +98,18 @@ type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
+// Collect returns the rows of a query. The error names what was read.
+func Collect[T any](
+	ctx context.Context, db Querier, what string, scan pgx.RowToFunc[T], sql string, args ...any,
+) ([]T, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows has the error
+	found, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return found, nil
+}
+
 // Execer executes statements without result rows: a pool, a connection, a transaction, or a batch of queued statements.
 type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
