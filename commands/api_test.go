@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,7 +24,6 @@ import (
 	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
-	"novelgate/internal/httpkit"
 )
 
 // TestTimeout lets each thing that a request waits for hang: the answer is a 503 and comes in time.
@@ -337,9 +335,7 @@ func TestCommandsThatFailShow(t *testing.T) {
 	var clock atomic.Int64
 	start := time.Now()
 	api := newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(clock.Load())) })
-	router := mux.NewRouter()
-	api.Register(router)
-	handler := httpkit.WithRequestID(router)
+	handler := routes(api)
 	for i, step := range []struct {
 		after   time.Duration // the step before
 		outcome error

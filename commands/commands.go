@@ -49,22 +49,16 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	url := a.Addresses.Novel(result.Slug)
 	out := &output{
 		status: http.StatusOK, location: url, replayed: result.Replayed, mismatch: result.Mismatch,
-		body: novelResponse{
+		outcome: result.Outcome.String(), body: novelResponse{
 			Created: result.Outcome == novel.Created, Updated: result.Outcome == novel.Updated,
 			Canonical: result.Outcome == novel.Canonical, NovelID: result.NovelID, Slug: result.Slug, URL: url,
 		},
 	}
-	switch {
-	case result.Replayed:
-		out.outcome = "replayed"
-	case result.Outcome == novel.Created:
-		out.status, out.outcome = http.StatusCreated, "created"
-	case result.Outcome == novel.Updated:
-		out.outcome = "updated"
-	case result.Outcome == novel.Canonical:
-		out.outcome = "canonical"
-	default:
-		out.outcome = "foreign"
+	if result.Outcome == novel.Created {
+		out.status = http.StatusCreated
+	}
+	if result.Replayed {
+		out.status, out.outcome = http.StatusOK, "replayed"
 	}
 	return out, nil
 }

@@ -18,30 +18,6 @@ import (
 	"novelgate/commands/staff"
 )
 
-func TestMeOnADatabase(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	p := s.partner(t, "Partner", principal.Change{PostsPerMinute: new(7), NovelsPerMinute: new(8)})
-	p.upsert(t, "k", "Genji")
-	for range 3 { // asking takes nothing
-		limits, _ := p.must(t, http.MethodGet, "/api/integrations/me", "", "")["limits"].(map[string]any)
-		posts, _ := limits["posts"].(map[string]any)
-		novels, _ := limits["novels"].(map[string]any)
-		if posts["remaining"] != 7. || posts["perMinute"] != 7. || novels["remaining"] != 7. || novels["perMinute"] != 8. {
-			t.Errorf("limits: %v", limits)
-		}
-	}
-
-	done(t)(s.staff.ChangeIntegration(t.Context(), p.ID, principal.Change{Enabled: new(false)}))
-	s.keys.Forget()
-	for _, inquiry := range inquiries {
-		if status, got := p.send(t, inquiry.method, inquiry.path, "", inquiry.body); status != http.StatusForbidden ||
-			got["code"] != "capability_disabled" {
-			t.Errorf("a disabled one's %s %s: %d %v", inquiry.method, inquiry.path, status, got)
-		}
-	}
-}
-
 func TestDeliveryOfNovel(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -14,14 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 )
 
@@ -184,11 +182,16 @@ func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 		f := newFake()
 		change(&f.integration)
 		handler, _ := serve(t, f)
-		got, upsert := send(t, handler, http.MethodPost, resolvePath, novelBody),
-			send(t, handler, http.MethodPost, novelPath, novelBody)
-		if got.status != http.StatusForbidden || got.body["code"] != upsert.body["code"] ||
-			got.body["detail"] != upsert.body["detail"] {
-			t.Errorf("%s: %+v, an upsert %+v", name, got, upsert)
+		upsert := send(t, handler, http.MethodPost, novelPath, novelBody)
+		for _, inquiry := range inquiries {
+			if inquiry.path != resolvePath && f.integration.Enabled {
+				continue
+			}
+			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
+			if got.status != http.StatusForbidden || got.body["code"] != upsert.body["code"] ||
+				got.body["detail"] != upsert.body["detail"] {
+				t.Errorf("%s, %s: %+v, an upsert %+v", name, inquiry.path, got, upsert)
+			}
 		}
 	}
 }
@@ -251,9 +254,7 @@ func serveRecords(t testing.TB, f *fake, records commands.Records) http.Handler 
 	t.Helper()
 	api := newAPI(f, timeout, time.Now)
 	api.Records = records
-	router := mux.NewRouter().SkipClean(true)
-	api.Register(router)
-	return httpkit.WithRequestID(router)
+	return routes(api)
 }
 
 // TestRateOfQueries asks as fast as it can, by a clock that stands still.
@@ -262,10 +263,7 @@ func TestRateOfQueries(t *testing.T) {
 	f := newFake()
 	var elapsed atomic.Int64
 	start := time.Now()
-	api := newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(elapsed.Load())) })
-	router := mux.NewRouter().SkipClean(true)
-	api.Register(router)
-	handler := httpkit.WithRequestID(router)
+	handler := routes(newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(elapsed.Load())) }))
 	ask := func() reply {
 		t.Helper()
 		return send(t, handler, http.MethodGet, mePath, "")
@@ -314,10 +312,7 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 	unknown := access.ErrUnknown
 	f.authenticate = func(context.Context) error { return unknown }
 	now := time.Now()
-	api := newAPI(f, time.Minute, func() time.Time { return now })
-	router := mux.NewRouter().SkipClean(true)
-	api.Register(router)
-	handler := httpkit.WithRequestID(router)
+	handler := routes(newAPI(f, time.Minute, func() time.Time { return now }))
 	refused := func(status int) time.Duration {
 		t.Helper()
 		start := time.Now()

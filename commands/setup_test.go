@@ -110,6 +110,13 @@ func newAPI(f *fake, timeout time.Duration, now func() time.Time) *commands.API 
 	}
 }
 
+// routes returns the routes of an API, without metrics.
+func routes(api *commands.API) http.Handler {
+	router := mux.NewRouter().SkipClean(true)
+	api.Register(router)
+	return httpkit.WithRequestID(router)
+}
+
 // serve returns the routes over a fake, wired as the service wires them, and their metrics.
 func serve(t testing.TB, f *fake) (http.Handler, []prometheus.Collector) {
 	t.Helper()
@@ -187,9 +194,7 @@ func newService(t *testing.T) *service {
 		Outcomes:  commands.NewOutcomes(),
 		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.example"}),
 	}
-	router := mux.NewRouter().SkipClean(true)
-	api.Register(router)
-	s.handler = httpkit.WithRequestID(router)
+	s.handler = routes(api)
 	return s
 }
 

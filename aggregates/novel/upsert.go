@@ -28,6 +28,11 @@ const (
 	Foreign                      // rule 4: another integration's novel, unchanged
 )
 
+// String returns the name of an outcome.
+func (o Outcome) String() string {
+	return map[Outcome]string{Created: "created", Updated: "updated", Canonical: "canonical", Foreign: "foreign"}[o]
+}
+
 // Upsert decides an import. It returns the rule that applies and its event, nil for Canonical and Foreign. It refuses a
 // rejected title with ErrRejected.
 func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {

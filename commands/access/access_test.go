@@ -34,26 +34,6 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-func TestSeveralKeysOfOneIntegration(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	old, oldSecret := b.issue(t, 0)
-	_, newSecret := b.issue(t, 0)
-	for _, secret := range []apikey.Secret{oldSecret, newSecret} {
-		if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-			t.Error(err)
-		}
-	}
-	b.revoke(t, old)
-	b.keys.Forget()
-	if _, err := b.keys.Authenticate(t.Context(), oldSecret.Reveal()); !errors.Is(err, access.ErrUnknown) {
-		t.Errorf("the old key: %v, want ErrUnknown", err)
-	}
-	if _, err := b.keys.Authenticate(t.Context(), newSecret.Reveal()); err != nil {
-		t.Errorf("the new key: %v", err)
-	}
-}
-
 // TestMalformedKeysNeverReachTheDatabase: there is none to reach.
 func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 	t.Parallel()

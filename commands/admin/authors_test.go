@@ -26,7 +26,7 @@ func TestAuthorOverHTTP(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	path := d.author("user-1")
-	if a := d.send(t, d.ada, http.MethodGet, path, "", ""); a.code() != "not_found" {
+	if a := d.get(t, path); a.code() != "not_found" {
 		t.Errorf("unknown: %d %s", a.status, a.text)
 	}
 	for range 2 { // PUT is idempotent
@@ -73,7 +73,7 @@ func TestAuthorOverHTTP(t *testing.T) {
 			t.Errorf("%s again: %d %s", verb, a.status, a.text)
 		}
 	}
-	shown := d.send(t, d.ada, http.MethodGet, path, "", "")
+	shown := d.get(t, path)
 	history, _ := shown.body["history"].([]any)
 	if len(history) != 5 {
 		t.Fatalf("history: %s", shown.text)
@@ -93,8 +93,7 @@ func TestAuthorOverHTTP(t *testing.T) {
 		a.str("detail") != "An author who is unlinked cannot become unlinked." {
 		t.Errorf("unlink again: %d %s", a.status, a.text)
 	}
-	if list := d.send(t, d.ada, http.MethodGet, d.authors()+"?linked=false&blocked=false", "",
-		"").items(t); len(list) != 1 || list[0]["uuid"] != "user-1" {
+	if list := d.get(t, d.authors()+"?linked=false&blocked=false").items(t); len(list) != 1 || list[0]["uuid"] != "user-1" {
 		t.Errorf("list: %v", list)
 	}
 }
@@ -119,7 +118,7 @@ func TestAuthorAddresses(t *testing.T) {
 		}
 	}
 	for i, name := range names { // each is another author
-		if a := d.send(t, d.ada, http.MethodGet, d.author(name), "", ""); a.str("memberId") != fmt.Sprintf("member-%d", i) {
+		if a := d.get(t, d.author(name)); a.str("memberId") != fmt.Sprintf("member-%d", i) {
 			t.Errorf("%q: %d %s", name, a.status, a.text)
 		}
 	}

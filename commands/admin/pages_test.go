@@ -20,8 +20,8 @@ func TestBadCursors(t *testing.T) {
 	d.post(t, "/api/admin/novels", `{"novel":"A"}`)
 	d.post(t, "/api/admin/novels", `{"novel":"B"}`)
 	d.post(t, "/api/admin/integrations", `{"name":"Second"}`)
-	title := d.send(t, d.ada, http.MethodGet, "/api/admin/novels?limit=1", "", "").str("nextCursor")
-	place := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations?limit=1", "", "").str("nextCursor")
+	title := d.get(t, "/api/admin/novels?limit=1").str("nextCursor")
+	place := d.get(t, "/api/admin/integrations?limit=1").str("nextCursor")
 	if title == "" || place == "" {
 		t.Fatalf("no cursors: %q, %q", title, place)
 	}
@@ -37,12 +37,12 @@ func TestBadCursors(t *testing.T) {
 	}
 	for path, cursors := range lists {
 		for _, cursor := range append(cursors, "%", "*", "AA==", "last", " ", d.integrationID) {
-			a := d.send(t, d.ada, http.MethodGet, path+"?cursor="+url.QueryEscape(cursor), "", "")
+			a := d.get(t, path+"?cursor="+url.QueryEscape(cursor))
 			if a.status != http.StatusBadRequest || a.code() != "invalid_request" || a.str("field") != "cursor" {
 				t.Errorf("%s, cursor %q: %d %s", path, cursor, a.status, a.text)
 			}
 		}
-		if a := d.send(t, d.ada, http.MethodGet, path+"?cursor=", "", ""); a.status != http.StatusOK {
+		if a := d.get(t, path+"?cursor="); a.status != http.StatusOK {
 			t.Errorf("%s, no cursor: %d %s", path, a.status, a.text)
 		}
 	}
@@ -64,12 +64,12 @@ func TestCursorsOfOtherLists(t *testing.T) {
 		d.post(t, authors+"/nostromo/block", `{"reason":"r"}`)
 	}
 	for _, of := range lists {
-		cursor := d.send(t, d.ada, http.MethodGet, of+"?limit=1", "", "").str("nextCursor")
+		cursor := d.get(t, of+"?limit=1").str("nextCursor")
 		if cursor == "" {
 			t.Fatalf("%s: no cursor", of)
 		}
 		for _, at := range lists {
-			a := d.send(t, d.ada, http.MethodGet, at+"?limit=1&cursor="+url.QueryEscape(cursor), "", "")
+			a := d.get(t, at+"?limit=1&cursor="+url.QueryEscape(cursor))
 			if at == of && a.status != http.StatusOK {
 				t.Errorf("%s: %d %s", at, a.status, a.text)
 			}
@@ -92,7 +92,7 @@ func TestPagesOfLargeItems(t *testing.T) {
 	}
 	read, pages := 0, 0
 	for query := "?limit=500"; query != ""; pages++ {
-		a := d.send(t, d.ada, http.MethodGet, "/api/admin/novels"+query, "", "")
+		a := d.get(t, "/api/admin/novels"+query)
 		if len(a.text) > most || pages > novels {
 			t.Fatalf("page %d has %d bytes", pages, len(a.text))
 		}
@@ -105,12 +105,12 @@ func TestPagesOfLargeItems(t *testing.T) {
 	if read < novels || pages < 3 {
 		t.Errorf("%d novels on %d pages", read, pages)
 	}
-	id := d.send(t, d.ada, http.MethodGet, "/api/admin/novels?text=large&limit=1", "", "").items(t)[0]["novelId"]
+	id := d.get(t, "/api/admin/novels?text=large&limit=1").items(t)[0]["novelId"]
 	path := fmt.Sprint("/api/admin/novels/", id)
 	for n := range 40 {
 		d.send(t, d.ada, http.MethodPatch, path, "", fmt.Sprintf(`{"synopsis":%q}`, fmt.Sprint(n, synopsis[4*5:])))
 	}
-	a := d.send(t, d.ada, http.MethodGet, path, "", "")
+	a := d.get(t, path)
 	if history, _ := a.body["history"].([]any); len(a.text) > 2*most || len(history) < 20 || len(history) > 35 {
 		t.Errorf("a history of %d events in %d bytes", len(history), len(a.text))
 	}
@@ -130,7 +130,7 @@ func TestAReasonIsNotLost(t *testing.T) {
 			t.Errorf("%s: %d %s", query, a.status, a.text)
 		}
 	}
-	for _, item := range d.send(t, d.ada, http.MethodGet, keys, "", "").items(t) {
+	for _, item := range d.get(t, keys).items(t) {
 		if item["revokedAt"] != nil {
 			t.Errorf("revoked: %v", item)
 		}
@@ -220,7 +220,7 @@ func TestWhatIsNoText(t *testing.T) {
 		for _, path := range []string{
 			"/api/admin/novels", "/api/admin/integrations", integration + "/keys", integration + "/authors",
 		} {
-			if got := d.send(t, d.ada, http.MethodGet, path+cursor, "", ""); got.status != http.StatusBadRequest {
+			if got := d.get(t, path+cursor); got.status != http.StatusBadRequest {
 				t.Errorf("%s in a cursor: GET %s: %d %s", what, path, got.status, got.text)
 			}
 		}

@@ -51,12 +51,12 @@ func TestIntegrationLife(t *testing.T) {
 			t.Errorf("%s: %d %s", c.body, a.status, a.text)
 		}
 	}
-	if a := d.send(t, d.ada, http.MethodGet, path+"/"+id, "", ""); a.status != http.StatusOK ||
+	if a := d.get(t, path+"/"+id); a.status != http.StatusOK ||
 		a.body["enabled"] != false {
 		t.Errorf("show: %d %s", a.status, a.text)
 	}
-	first := d.send(t, d.ada, http.MethodGet, path+"?limit=1", "", "")
-	second := d.send(t, d.ada, http.MethodGet, path+"?limit=1&cursor="+first.str("nextCursor"), "", "")
+	first := d.get(t, path+"?limit=1")
+	second := d.get(t, path+"?limit=1&cursor="+first.str("nextCursor"))
 	if a, b := first.items(t), second.items(t); len(a) != 1 || len(b) != 1 || a[0]["name"] != "Fan Site" ||
 		b[0]["name"] != "Reader App" || second.body["nextCursor"] != nil {
 		t.Errorf("pages: %s, %s", first.text, second.text)
@@ -96,12 +96,11 @@ func TestKeyLife(t *testing.T) {
 	if _, err := d.keys.Authenticate(t.Context(), made.str("apiKey")); err == nil {
 		t.Error("a revoked key still opens the door")
 	}
-	keys := d.send(t, d.ada, http.MethodGet, path, "", "").items(t)
+	keys := d.get(t, path).items(t)
 	if len(keys) != 2 || keys[1]["revokedAt"] == nil || keys[1]["apiKey"] != nil {
 		t.Errorf("keys: %v", keys)
 	}
-	if a := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations/"+uuid.NewString()+"/keys", "",
-		""); a.code() != "not_found" {
+	if a := d.get(t, "/api/admin/integrations/"+uuid.NewString()+"/keys"); a.code() != "not_found" {
 		t.Errorf("keys of an unknown integration: %d %s", a.status, a.text)
 	}
 }
@@ -110,7 +109,7 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
-	id, _ := d.send(t, d.ada, http.MethodGet, keys, "", "").items(t)[0]["keyId"].(string)
+	id, _ := d.get(t, keys).items(t)[0]["keyId"].(string)
 	path := "/api/admin/keys/" + id + "/rotate"
 	valid := func(key string) bool {
 		d.keys.Forget()

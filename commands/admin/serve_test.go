@@ -116,7 +116,7 @@ func TestStalledBodies(t *testing.T) {
 	if _, err := io.WriteString(sender, "{"); err != nil { // it is read
 		t.Fatal(err)
 	}
-	if got := d.send(t, d.ada, http.MethodGet, "/api/admin/integrations", "", ""); got.status != http.StatusOK {
+	if got := d.get(t, "/api/admin/integrations"); got.status != http.StatusOK {
 		t.Errorf("beside a body that does not arrive: %d %s", got.status, got.text)
 	}
 	if _, err := io.WriteString(sender, `"novel":"A"}`); err != nil {

@@ -144,6 +144,12 @@ func (d *desk) send(t *testing.T, key, method, path, idempotencyKey, body string
 	return a
 }
 
+// get sends a GET of staff.
+func (d *desk) get(t *testing.T, path string) answer {
+	t.Helper()
+	return d.send(t, d.ada, http.MethodGet, path, "", "")
+}
+
 // post sends a POST of staff under a key of its own.
 func (d *desk) post(t *testing.T, path, body string) answer {
 	t.Helper()

@@ -2,10 +2,7 @@ package committer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/novel"
-	"novelgate/aggregates/post"
 	"novelgate/commands/committer"
 	"novelgate/events"
 	"novelgate/internal/testdb"
@@ -170,85 +166,5 @@ func TestRejectedMeanwhile(t *testing.T) {
 	checkTruth(t, r.db)
 	if r.conflicts() != 1 {
 		t.Errorf("%d conflicts", r.conflicts())
-	}
-}
-
-// TestBarRacesWithImports: staff decline titles while partners of two replicas import them. The first
-// writer of a stream wins, and the others are decided again on its events: every title ends rejected, and either it was
-// never imported, or one partner has created it and staff have rejected the novel.
-func TestBarRacesWithImports(t *testing.T) {
-	t.Parallel()
-	first, _ := setup(t, lanes(2))
-	pool := first.db
-	replicas := []*replica{first, newReplica(t, first.url, lanes(2))}
-	moderators := newStaff(pool)
-	partners := []partner{newPartner(), newPartner()}
-	const titles = 15
-	created := make([]atomic.Int64, titles)
-	for i := range titles {
-		spelling := fmt.Sprint("Title ", i)
-		var wg sync.WaitGroup
-		if i == 0 { // a comment is first for certain here, and staff with the next title
-			if _, err := replicas[0].Execute(t.Context(), partners[0].post("first", spelling)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		wg.Go(func() {
-			if err := reject(spelling)(moderators); err != nil {
-				t.Errorf("%s: reject: %v", spelling, err)
-			}
-		})
-		if i == 1 {
-			wg.Wait()
-		}
-		for n := range 8 {
-			replica, p := replicas[n%2], partners[n/2%2]
-			wg.Go(func() {
-				if n < 4 {
-					got, err := replica.Execute(context.Background(), p.novel(fmt.Sprint(i, "-", n), spelling, novel.Fields{}))
-					if err != nil && !errors.Is(err, novel.ErrRejected) {
-						t.Errorf("%s: upsert: %v", spelling, err)
-					}
-					if err == nil && got.Outcome == novel.Created {
-						created[i].Add(1)
-					}
-					return
-				}
-				if _, err := replica.Execute(context.Background(), p.post(fmt.Sprint(i, "-", n), spelling)); err != nil &&
-					!errors.Is(err, post.ErrNovelNotFound) {
-					t.Errorf("%s: comment: %v", spelling, err)
-				}
-			})
-		}
-		wg.Wait()
-	}
-
-	histories := map[string][]events.Event{}
-	for _, recorded := range checkTruth(t, pool) {
-		if recorded.StreamType == events.NovelStream {
-			histories[recorded.StreamID.String()] = append(histories[recorded.StreamID.String()], recorded.Event)
-		}
-	}
-	barred := 0
-	for i := range titles {
-		id := events.NovelID(fold(fmt.Sprint("Title ", i)))
-		history := histories[id.String()]
-		n := novel.Novel{ID: id}
-		for _, event := range history {
-			n = n.Apply(event)
-		}
-		if n.State != novel.Rejected || created[i].Load() > 1 {
-			t.Errorf("title %d is %s after %d creations: %+v", i, n.State, created[i].Load(), history)
-		}
-		if n.Barred() {
-			barred++
-			if len(history) != 1 || created[i].Load() != 0 {
-				t.Errorf("title %d was barred, and yet: %+v, %d creations", i, history, created[i].Load())
-			}
-		}
-	}
-	t.Logf("%d of %d titles were never imported", barred, titles)
-	if barred == 0 || barred == titles {
-		t.Errorf("%d of %d titles were barred: one of the orders was not tried", barred, titles)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
-	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 )
 
@@ -77,58 +75,33 @@ func TestBlockedAuthorsNeighbours(t *testing.T) {
 	}
 }
 
-// withLimiter gives a replica the limiter of the service.
-func withLimiter(t *testing.T, url string) func(*committer.Config) {
-	t.Helper()
-	pools, err := database.Open(t.Context(), url, 1, database.DefaultConnections(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	limiter := ratelimit.New(pools.Limits, time.Now)
-	t.Cleanup(func() {
-		limiter.Close()
-		pools.Close()
-	})
-	return func(c *committer.Config) { c.Permits = limiter }
-}
-
+// TestUpdatesAreLimited: a batch takes as many permits as it needs, and keeps to what was granted. An update without
+// changes counts, a retry and another integration's novel do not.
 func TestUpdatesAreLimited(t *testing.T) {
 	t.Parallel()
-	url := testdb.New(t)
-	r, p, other := newReplica(t, url, withLimiter(t, url)), newPartner(), newPartner()
-	p.NovelUpdatesPerMinute = ptr(2)
-	const limited = "error: the limit of 2 novel updates per minute is used up"
-	r.want(t, "created", other.novel("theirs", "Theirs", novel.Fields{}))
-	r.want(t, "created", p.novel("1", "Title", novel.Fields{})) // creations have their own limit
-	r.want(t, "updated", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")}))
-	r.want(t, "foreign", p.novel("foreign", "Theirs", novel.Fields{}))
-	// Changes nothing, and is on record nevertheless.
-	r.want(t, "updated", p.novel("3", "Title", novel.Fields{Synopsis: ptr("2")}))
-	r.want(t, limited, p.novel("4", "Title", novel.Fields{}))
-	r.want(t, "updated replayed", p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")})) // a retry updates nothing
-	r.want(t, "post", p.post("p", "Title"))
-	r.want(t, "updated", other.novel("6", "Theirs", novel.Fields{})) // without a limit
-	p.NovelUpdatesPerMinute = ptr(3)
-	r.want(t, "updated", p.novel("4", "Title", novel.Fields{})) // its key was not used
-}
-
-// TestUpdatesOfOneBatchAreLimited takes as many permits as the batch needs, and keeps to what was granted.
-func TestUpdatesOfOneBatchAreLimited(t *testing.T) {
-	t.Parallel()
 	r, p := setup(t)
+	other := newPartner()
 	p.NovelUpdatesPerMinute = ptr(2)
-	r.permits.left = ptr(3) // one creation, two updates
-	var commands batch
-	for i := range 5 {
-		commands = append(commands, p.novel(fmt.Sprint(i), "Title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
+	r.permits.left = ptr(5) // two creations, two updates, and one of the other's
+	r.must(t, other.novel("theirs", "Theirs", novel.Fields{}))
+	update := func(key, synopsis string) *committer.Command {
+		return p.novel(key, "Title", novel.Fields{Synopsis: &synopsis})
 	}
-	commands = append(commands, p.novel("2", "Title", novel.Fields{Synopsis: ptr("2")}))
 	const limited = "error: the limit of 2 novel updates per minute is used up"
-	want := []string{"created", "updated", "updated", limited, limited, "updated replayed"}
-	if diff := cmp.Diff(want, texts(r.together(t, commands...))); diff != "" {
+	got := r.together(t, update("0", "a"), update("1", "b"), p.novel("foreign", "Theirs", novel.Fields{}),
+		update("2", "b"), update("1", "b"), p.post("p", "Title"), other.novel("without a limit", "Theirs", novel.Fields{}))
+	want := []string{"created", "updated", "foreign", "updated", "updated replayed", "post", "updated"}
+	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	r.wantCharged(t, 3)
+	r.permits.left = ptr(1)
+	got = r.together(t, update("3", "c"), update("4", "d"), update("2", "b"))
+	if diff := cmp.Diff([]string{"updated", limited, "updated replayed"}, texts(got)); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	r.permits.left = ptr(1)
+	r.want(t, "updated", update("4", "d")) // its key was not used
+	r.wantCharged(t, 6)
 }
 
 // TestGrowthOfTheLogIsCounted compares the metrics with the log.
@@ -282,40 +255,4 @@ func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 	(<-others).want(t, nil)
 	(<-waiting).want(t, nil)
 	r.want(t, "post replayed", flooder.post("gone 0", "Title"))
-}
-
-// TestCloseAnswersWhatWasAccepted closes a committer under load.
-func TestCloseAnswersWhatWasAccepted(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	var wg sync.WaitGroup
-	answers := make([]answer, 200)
-	for i := range answers {
-		wg.Go(func() {
-			answers[i] = r.submit(context.Background(), p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%5)))
-		})
-	}
-	testdb.Eventually(t, "a first commit", func() bool { return r.commits.Load() > 0 })
-	r.Close()
-	wg.Wait()
-	stored := 0
-	for i, a := range answers {
-		switch {
-		case a.err == nil:
-			stored++
-		case !errors.Is(a.err, committer.ErrClosed):
-			t.Errorf("command %d: %v", i, a)
-		}
-	}
-	posts := 0
-	for _, recorded := range checkTruth(t, r.db) {
-		if recorded.StreamType == "post" {
-			posts++
-		}
-	}
-	if posts != stored {
-		t.Errorf("%d posts are stored, %d were acknowledged", posts, stored)
-	}
-	r.want(t, committer.ErrClosed, p.post("late", "Title"))
-	r.Close() // again: nothing happens
 }

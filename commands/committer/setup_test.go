@@ -346,10 +346,7 @@ func (a answer) String() string {
 	case a.PostID != uuid.Nil:
 		return words("post", a.Replayed, "replayed", a.Mismatch, "mismatch", a.ParentPostID != nil, "threaded")
 	default:
-		outcome := map[novel.Outcome]string{
-			novel.Created: "created", novel.Updated: "updated", novel.Canonical: "canonical", novel.Foreign: "foreign",
-		}
-		return words(outcome[a.Outcome], a.Replayed, "replayed", a.Mismatch, "mismatch")
+		return words(a.Outcome.String(), a.Replayed, "replayed", a.Mismatch, "mismatch")
 	}
 }
 

@@ -4,7 +4,7 @@ import "io"
 
 // Chunks returns the lines of a part in chunks, up to an error.
 func Chunks(unpacked io.Reader) (chunks [][][]byte, err error) {
-	p := newPart(unpacked, 0)
+	p := newPart(io.NopCloser(unpacked), 0)
 	for {
 		c, err := p.next()
 		if err != nil {

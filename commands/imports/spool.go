@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -69,33 +70,18 @@ var errCoding = (&problem.Error{Code: problem.CodeUnsupportedMediaType}).WithDet
 // part reads the lines of a part, chunk by chunk.
 type part struct {
 	lines  *LineReader
-	hashed *hashed
-	before int64 // lines of the import before the part
+	sha256 hash.Hash // of what was read
+	before int64     // lines of the import before the part
 
 	count   int64 // lines read
 	pending []byte
 	more    bool // pending is a line that begins the next chunk
 }
 
-// hashed reads up to MaxPartBytes, and hashes them.
-type hashed struct {
-	from io.Reader
-	left int
-	sum  hash.Hash
-}
-
-func (h *hashed) Read(p []byte) (int, error) {
-	n, err := h.from.Read(p[:min(len(p), h.left+1)])
-	if h.left -= n; h.left < 0 {
-		return 0, errTooManyBytes
-	}
-	h.sum.Write(p[:n])
-	return n, err
-}
-
-func newPart(unpacked io.Reader, before int64) *part {
-	h := &hashed{from: unpacked, left: MaxPartBytes, sum: sha256.New()}
-	return &part{lines: NewLineReader(h), hashed: h, before: before}
+func newPart(unpacked io.ReadCloser, before int64) *part {
+	p := &part{sha256: sha256.New(), before: before}
+	p.lines = NewLineReader(io.TeeReader(http.MaxBytesReader(nil, unpacked, MaxPartBytes), p.sha256))
+	return p
 }
 
 // chunk is some consecutive lines of an import.
@@ -121,6 +107,9 @@ func (p *part) next() (chunk, error) {
 					return c, io.EOF
 				}
 				return c, nil
+			}
+			if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+				err = errTooManyBytes
 			}
 			if err != nil {
 				return c, err
@@ -174,7 +163,7 @@ func (r *LineReader) Next() ([]byte, error) {
 }
 
 // sum returns the SHA-256 of all lines, once they have been read.
-func (p *part) sum() []byte { return p.hashed.sum.Sum(nil) }
+func (p *part) sum() []byte { return p.sha256.Sum(nil) }
 
 // The coders of chunks. They are safe for concurrent use.
 var (

@@ -23,13 +23,16 @@ func TestPartsAreCutIntoChunks(t *testing.T) {
 		chunks []int // lines of each
 		err    error
 	}{
-		"nothing":      {"", nil, io.EOF},
-		"no last end":  {"a\nb", []int{2}, io.EOF},
-		"empty lines":  {"\n\n", []int{2}, io.EOF},
-		"thousand":     {strings.Repeat("a\n", 1_000), []int{1_000}, io.EOF},
-		"one more":     {strings.Repeat("a\n", 1_001), []int{1_000, 1}, io.EOF},
-		"by size":      {strings.Repeat(strings.Repeat("a", 60_000)+"\n", 20), []int{17, 3}, io.EOF},
-		"too many":     {strings.Repeat("a\n", 10_001), slices.Repeat([]int{1_000}, 10), problem.PayloadTooLarge(0)},
+		"nothing":     {"", nil, io.EOF},
+		"no last end": {"a\nb", []int{2}, io.EOF},
+		"empty lines": {"\n\n", []int{2}, io.EOF},
+		"thousand":    {strings.Repeat("a\n", 1_000), []int{1_000}, io.EOF},
+		"one more":    {strings.Repeat("a\n", 1_001), []int{1_000, 1}, io.EOF},
+		"by size":     {strings.Repeat(strings.Repeat("a", 60_000)+"\n", 20), []int{17, 3}, io.EOF},
+		"too many":    {strings.Repeat("a\n", 10_001), slices.Repeat([]int{1_000}, 10), problem.PayloadTooLarge(0)},
+		"too large": {
+			strings.Repeat(strings.Repeat("a", 60_000)+"\n", 280), slices.Repeat([]int{17}, 16), problem.PayloadTooLarge(0),
+		},
 		"a cut stream": {"a\nb\x00cut", nil, io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,10 +12,16 @@ import (
 	"novelgate/internal/database"
 )
 
-// group is the input of one call: the requests that arrived during the previous call.
+// group is the input of one call, which returns permits and then takes some for the requests that arrived during the
+// previous call.
 type group struct {
-	order
 	requests []*request
+	limit    int
+	wanted   int
+	lease    bool // also take a lease
+
+	returnedAt []time.Time // charges of the returned permits …
+	returned   []int64     // … and the number of permits of each
 }
 
 // rouse wakes the worker of the locked window, or starts one.
@@ -53,7 +59,7 @@ func (l *Limiter) call(k key, w *window, g *group) {
 	ctx, cancel := g.context(l.base)
 	defer cancel()
 	sent := l.now() // before the database reads its clock, so that the lease ends here first
-	r, err := take(ctx, l.pool, k, g.order)
+	r, err := g.take(ctx, l.pool, k)
 	w.complete(g, r, err, sent, l.now())
 }
 
@@ -94,7 +100,7 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 		return nil, 0
 	}
 
-	g := &group{requests: requests, order: order{limit: w.limit}}
+	g := &group{requests: requests, limit: w.limit, returnedAt: []time.Time{}, returned: []int64{}}
 	for _, c := range w.returns {
 		g.giveBack(c)
 	}
@@ -153,9 +159,9 @@ func (w *window) dequeue() []*request {
 	return taken
 }
 
-func (o *order) giveBack(c charge) {
-	o.returnedAt = append(o.returnedAt, c.at)
-	o.returned = append(o.returned, int64(c.n))
+func (g *group) giveBack(c charge) {
+	g.returnedAt = append(g.returnedAt, c.at)
+	g.returned = append(g.returned, int64(c.n))
 }
 
 // complete stores the outcome of a call, sent and answered at these times, and completes its requests in the order of
@@ -223,16 +229,6 @@ type key struct {
 	operation   Operation
 }
 
-// order is the input of one database call, which returns permits and then takes some.
-type order struct {
-	limit  int
-	wanted int
-	lease  bool // also take a lease
-
-	returnedAt []time.Time // charges of the returned permits …
-	returned   []int64     // … and the number of permits of each
-}
-
 // receipt is the result of a database call. Times are by the database's clock; durations start at the time of its
 // decision.
 type receipt struct {
@@ -241,24 +237,20 @@ type receipt struct {
 	retryAfter, resetAfter time.Duration
 }
 
-// take executes an order in one statement, which is its own transaction. After an error the outcome is unknown.
-func take(ctx context.Context, pool *pgxpool.Pool, k key, o order) (receipt, error) {
+// take executes the call in one statement, which is its own transaction. After an error the outcome is unknown.
+func (g *group) take(ctx context.Context, pool *pgxpool.Pool, k key) (r receipt, err error) {
 	share := 0
-	if o.lease {
+	if g.lease {
 		share = leaseShare
 	}
-	if o.returnedAt == nil {
-		o.returnedAt, o.returned = []time.Time{}, []int64{}
-	}
-	var r receipt
-	err := database.Retry(ctx, pool, func(again bool) error {
+	err = database.Retry(ctx, pool, func(again bool) error {
 		if again {
 			// The first attempt may have succeeded. Permits taken twice are only missing for a minute, but permits returned
 			// twice would be granted twice.
-			o.returnedAt, o.returned = []time.Time{}, []int64{}
+			g.returnedAt, g.returned = []time.Time{}, []int64{}
 		}
 		return pool.QueryRow(ctx, takeSQL,
-			k.integration, string(k.operation), o.limit, o.wanted, share, leaseTime, o.returnedAt, o.returned,
+			k.integration, string(k.operation), g.limit, g.wanted, share, leaseTime, g.returnedAt, g.returned,
 		).Scan(&r.granted, &r.leased, &r.used, &r.grantedAt, &r.leasedUntil, &r.retryAfter, &r.resetAfter)
 	})
 	if err != nil {
