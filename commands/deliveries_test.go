@@ -11,11 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
+	"novelgate/internal/testdb"
 )
 
 func TestDeliveryOfNovel(t *testing.T) {
@@ -274,7 +274,7 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 	p := s.partner(t, "Partner", principal.Change{})
 	const growSQL = `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		SELECT 'the ' || md5(n::text) || ' of the princess', gen_random_uuid(), 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, 9999) n`
-	done(t)(s.pool.Exec(t.Context(), growSQL))
+	testdb.Exec(t, s.pool, growSQL)
 	p.upsert(t, "k", "Clock of the Princess")
 	sql, err := os.ReadFile("near.sql")
 	if err != nil {
@@ -282,18 +282,10 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 	}
 	for _, analyse := range []bool{false, true} {
 		if analyse {
-			done(t)(s.pool.Exec(t.Context(), `ANALYZE title_lookup`))
+			testdb.Exec(t, s.pool, `ANALYZE title_lookup`)
 		}
-		rows, err := s.pool.Query(t.Context(), `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+string(sql),
-			[]string{"dlock of the princess", "of the princess", "the dlock of the princess"}, []string{"d", "o", "t"}, 25)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan := strings.Join(lines, "\n")
+		plan := strings.Join(testdb.Values[string](t, s.pool, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+string(sql),
+			[]string{"dlock of the princess", "of the princess", "the dlock of the princess"}, []string{"d", "o", "t"}, 25), "\n")
 		t.Logf("statistics %t:\n%s", analyse, plan)
 		if strings.Contains(plan, "Seq Scan") || strings.Count(plan, "Index Scan using title_lookup_pkey") != 1 ||
 			strings.Count(plan, "Index Scan Backward using title_lookup_pkey") != 1 ||

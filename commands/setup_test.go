@@ -282,11 +282,7 @@ func done(t *testing.T) func(any, error) {
 // events counts the log.
 func (s *service) events(t *testing.T) int {
 	t.Helper()
-	var n int
-	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testdb.Value[int](t, s.pool, `SELECT count(*) FROM events`)
 }
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }

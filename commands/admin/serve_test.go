@@ -13,6 +13,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/testdb"
 )
 
 // TestMismatches repeats every POST: with the same command in other words, and with another command.
@@ -60,10 +61,9 @@ func TestMismatches(t *testing.T) {
 		}
 	}
 	// What is kept is no use for guessing what the command was.
-	var plain int
-	if err := d.staff.Pool.QueryRow(t.Context(),
-		`SELECT count(*) FROM events WHERE event_id = 'repeated' AND (fingerprint IS NULL OR salt IS NULL) AND event_source !~ '#'`).Scan(&plain); err != nil || plain != 0 {
-		t.Errorf("%d commands without a fingerprint or a salt, %v", plain, err)
+	if plain := testdb.Value[int](t, d.staff.Pool,
+		`SELECT count(*) FROM events WHERE event_id = 'repeated' AND (fingerprint IS NULL OR salt IS NULL) AND event_source !~ '#'`); plain != 0 {
+		t.Errorf("%d commands without a fingerprint or a salt", plain)
 	}
 }
 
@@ -73,11 +73,8 @@ func TestDefectIsNoOutage(t *testing.T) {
 	d := newDesk(t)
 	const integrations = "/api/admin/integrations"
 	id := d.post(t, integrations, `{"name":"Site"}`).str("integrationId")
-	_, err := d.staff.Pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+	testdb.Exec(t, d.staff.Pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 		SELECT 0, 'integration', $1, max(stream_version) + 1, 'k', 'staff/tests', 'integration.renamed.v1', '[]', 'staff:tests', gen_random_uuid() FROM events WHERE stream_id = $1`, id)
-	if err != nil {
-		t.Fatal(err)
-	}
 	a := d.post(t, integrations+"/"+id+"/keys", `{}`)
 	if a.status != http.StatusInternalServerError || a.code() != "internal" {
 		t.Errorf("%d %s", a.status, a.text)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/gorilla/mux"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
@@ -42,11 +41,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, testdb.New(t))
 	d := &desk{
 		log: &bytes.Buffer{}, keys: access.New(pool, time.Now),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},

@@ -33,14 +33,6 @@ type writer interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// execute runs one statement of another writer.
-func execute(t testing.TB, db writer, sql string, args ...any) {
-	t.Helper()
-	if _, err := db.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-}
-
 // record appends what another writer has decided, as the committer would.
 func record(t testing.TB, db writer, recorded events.Recorded) {
 	t.Helper()
@@ -72,7 +64,7 @@ func (r *replica) start(command *committer.Command) <-chan answer {
 // conflict makes the next n transactions that create novels fail, as if another writer were faster.
 func conflict(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
-	execute(t, pool, fmt.Sprintf(`CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
+	testdb.Exec(t, pool, fmt.Sprintf(`CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN IF nextval('conflicts') <= %d THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
 		CREATE TRIGGER conflict BEFORE INSERT ON title_lookup EXECUTE FUNCTION conflict()`, n))
 }
@@ -119,13 +111,11 @@ func TestReadsSeeDifferentMoments(t *testing.T) {
 			// From here on the statements are prepared: that would wait for the table as well.
 			r.must(t, p.post("warm", "Known"))
 			other := begin(t, r.db)
-			execute(t, other, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
+			testdb.Exec(t, other, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
 			answers := r.start(p.novel("k", "Title", novel.Fields{}))
 			testdb.Eventually(t, "the committer waits between its statements", func() bool {
-				var waiting bool
-				err := r.db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
-					AND wait_event_type = 'Lock')`).Scan(&waiting)
-				return err == nil && waiting
+				return testdb.Value[bool](t, r.db, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+					AND wait_event_type = 'Lock')`)
 			})
 			create(t, other, p, "k", "Title")
 			if err := other.Commit(t.Context()); err != nil {

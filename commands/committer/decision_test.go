@@ -61,130 +61,106 @@ const (
 // another database, as one batch. The answers are the same, and so is what is charged.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	x := novel.Fields{Author: ptr("X")}
+	w, x := newWorld(), novel.Fields{Author: ptr("X")}
 	for name, tc := range map[string]struct {
-		given   func(w world) []any
-		when    func(w world) batch
+		given   []any
+		when    batch
 		then    []string
 		limit   int // creations, for given and when; 0: no limit
 		charged int
 		check   func(t *testing.T, answers []answer)
 	}{
 		"create, update, foreign": {
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("1", "Title", x), w.a.novel("2", " tITLE ", x), w.b.novel("1", "title", x), w.b.novel("1", "title", x),
-				}
+			when: batch{
+				w.a.novel("1", "Title", x), w.a.novel("2", " tITLE ", x), w.b.novel("1", "title", x), w.b.novel("1", "title", x),
 			},
 			then: []string{"created", "updated", "foreign", "foreign"}, charged: 1,
 		},
 		"canonical": {
-			given: func(world) []any { return []any{publish("Title")} },
-			when: func(w world) batch {
-				return batch{w.a.novel("1", "Title", x), w.a.post("1", "title"), w.poster.post("1", "TITLE")}
-			},
-			then: []string{"canonical", "post", "post"},
+			given: []any{publish("Title")},
+			when:  batch{w.a.novel("1", "Title", x), w.a.post("1", "title"), w.poster.post("1", "TITLE")},
+			then:  []string{"canonical", "post", "post"},
 		},
 		"adopted by the host": {
-			given: func(w world) []any { return []any{w.a.novel("1", "Title", x), publish("Title")} },
-			when: func(w world) batch {
-				return batch{w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x)}
-			},
-			then: []string{"canonical replayed", "canonical", "canonical"}, charged: 1,
+			given: []any{w.a.novel("1", "Title", x), publish("Title")},
+			when:  batch{w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x)},
+			then:  []string{"canonical replayed", "canonical", "canonical"}, charged: 1,
 		},
 		"rejected, also for the owner": {
-			given: func(w world) []any { return []any{w.a.post("p", "Title"), w.a.novel("1", "Title", x), reject("Title")} },
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x),
-					w.a.post("new", "Title"), w.poster.post("new", "Title"), w.a.post("p", "Title"), w.a.novel("1", "Other", x),
-				}
+			given: []any{w.a.post("p", "Title"), w.a.novel("1", "Title", x), reject("Title")},
+			when: batch{
+				w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x),
+				w.a.post("new", "Title"), w.poster.post("new", "Title"), w.a.post("p", "Title"), w.a.novel("1", "Other", x),
 			},
 			then: []string{rejectedReplay, rejected, rejected, notFound, notFound, "post replayed", misused}, charged: 1,
 		},
 		"rejected and approved again": {
-			given: func(w world) []any { return []any{w.a.novel("1", "Title", x), reject("Title"), approve("Title")} },
-			when:  func(w world) batch { return batch{w.a.novel("1", "Title", x), w.b.post("1", "Title")} },
+			given: []any{w.a.novel("1", "Title", x), reject("Title"), approve("Title")},
+			when:  batch{w.a.novel("1", "Title", x), w.b.post("1", "Title")},
 			then:  []string{"updated replayed", "post"}, charged: 1,
 		},
 		"rejected before its first import": {
-			given: func(world) []any { return []any{reject("Title")} },
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("1", " tITLE ", x), w.a.post("1", "Title"), w.poster.post("1", "Title"),
-					w.reviewed.novel("1", "Title", x), w.a.novel("1", "Other", x),
-				}
+			given: []any{reject("Title")},
+			when: batch{
+				w.a.novel("1", " tITLE ", x), w.a.post("1", "Title"), w.poster.post("1", "Title"),
+				w.reviewed.novel("1", "Title", x), w.a.novel("1", "Other", x),
 			},
 			then: []string{rejected, notFound, notFound, rejected, "created"}, charged: 1,
 		},
 		"free again": {
-			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
-			when: func(w world) batch {
-				return batch{
-					w.poster.post("1", "Title"), w.reviewed.post("1", "Title"), w.a.novel("1", "tITLE", x), w.a.novel("2", "Title", x),
-					w.b.novel("1", "Title", x), w.a.novel("1", "Title", x),
-					w.poster.post("1", "Title"),
-				}
+			given: []any{reject("Title"), approve("Title")},
+			when: batch{
+				w.poster.post("1", "Title"), w.reviewed.post("1", "Title"), w.a.novel("1", "tITLE", x), w.a.novel("2", "Title", x),
+				w.b.novel("1", "Title", x), w.a.novel("1", "Title", x),
+				w.poster.post("1", "Title"),
 			},
 			then: []string{notFound, notFound, "created", "updated", "foreign", "updated replayed", "post"}, charged: 1,
 		},
 		"free again, and a comment creates it": {
-			given: func(world) []any { return []any{reject("Title"), approve("Title"), reject("title"), approve("Title")} },
-			when: func(w world) batch {
-				return batch{w.a.post("1", "Title"), w.a.novel("1", "Title", x), w.b.post("1", "Title")}
-			},
-			then: []string{"post", "updated", "post"}, charged: 1,
+			given: []any{reject("Title"), approve("Title"), reject("title"), approve("Title")},
+			when:  batch{w.a.post("1", "Title"), w.a.novel("1", "Title", x), w.b.post("1", "Title")},
+			then:  []string{"post", "updated", "post"}, charged: 1,
 		},
 		"free again, under review": {
-			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
-			when: func(w world) batch {
-				return batch{w.reviewed.novel("1", "Title", x), w.a.post("1", "Title"), w.a.novel("1", "Title", x)}
-			},
-			then: []string{"created", notFound, "foreign"}, charged: 1,
+			given: []any{reject("Title"), approve("Title")},
+			when:  batch{w.reviewed.novel("1", "Title", x), w.a.post("1", "Title"), w.a.novel("1", "Title", x)},
+			then:  []string{"created", notFound, "foreign"}, charged: 1,
 		},
 		"free again, beyond the limit": {
-			given: func(world) []any { return []any{reject("Title"), approve("Title")} },
-			when: func(w world) batch {
-				return batch{w.a.novel("1", "Other", x), w.a.novel("2", "Title", x), w.a.post("1", "Title")}
-			},
-			then: []string{"created", limited, limited}, limit: 1, charged: 1,
+			given: []any{reject("Title"), approve("Title")},
+			when:  batch{w.a.novel("1", "Other", x), w.a.novel("2", "Title", x), w.a.post("1", "Title")},
+			then:  []string{"created", limited, limited}, limit: 1, charged: 1,
 		},
 		"free again, then published": {
-			given: func(world) []any { return []any{reject("Title"), approve("Title"), publish("TITLE")} },
-			when:  func(w world) batch { return batch{w.a.novel("1", "Title", x), w.poster.post("1", "Title")} },
+			given: []any{reject("Title"), approve("Title"), publish("TITLE")},
+			when:  batch{w.a.novel("1", "Title", x), w.poster.post("1", "Title")},
 			then:  []string{"canonical", "post"},
 		},
 		"review mode": {
-			when: func(w world) batch {
-				return batch{
-					w.reviewed.post("1", "Title"), w.reviewed.novel("1", "Title", x), w.reviewed.novel("2", "Title", x),
-					w.reviewed.post("1", "Title"), w.a.post("1", "Title"), w.a.novel("1", "Title", x),
-				}
+			when: batch{
+				w.reviewed.post("1", "Title"), w.reviewed.novel("1", "Title", x), w.reviewed.novel("2", "Title", x),
+				w.reviewed.post("1", "Title"), w.a.post("1", "Title"), w.a.novel("1", "Title", x),
 			},
 			then: []string{notFound, "created", "updated", notFound, notFound, "foreign"}, charged: 1,
 		},
 		"review mode, approved": {
-			given: func(w world) []any { return []any{w.reviewed.novel("1", "Title", x), approve("Title")} },
-			when:  func(w world) batch { return batch{w.reviewed.post("1", "Title"), w.a.post("1", "Title")} },
+			given: []any{w.reviewed.novel("1", "Title", x), approve("Title")},
+			when:  batch{w.reviewed.post("1", "Title"), w.a.post("1", "Title")},
 			then:  []string{"post", "post"}, charged: 1,
 		},
 		"comments on an unknown title": {
-			when: func(w world) batch {
-				return batch{
-					w.poster.post("1", "Title"), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.a.novel("1", "Title", x),
-					w.b.novel("1", "Title", x),
-				}
+			when: batch{
+				w.poster.post("1", "Title"), w.a.post("1", "Title"), w.poster.post("1", "Title"), w.a.novel("1", "Title", x),
+				w.b.novel("1", "Title", x),
 			},
 			then: []string{notFound, "post", "post", "updated", "foreign"}, charged: 1,
 		},
 		"replays": {
-			given: func(w world) []any { return []any{w.a.novel("n", "Title", x), w.a.post("p", "Title")} },
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: ptr("Y")}), w.a.novel("n", "Other", x),
-					w.a.novel("n", "Unknown", x),
-					w.a.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
-				}
+			given: []any{w.a.novel("n", "Title", x), w.a.post("p", "Title")},
+			when: batch{
+				w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: ptr("Y")}), w.a.novel("n", "Other", x),
+				w.a.novel("n", "Unknown", x),
+				w.a.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
 			},
 			then: []string{
 				"updated replayed", "updated replayed mismatch", misused, misused,
@@ -192,12 +168,10 @@ func TestDecisions(t *testing.T) {
 			}, charged: 1,
 		},
 		"duplicates in a batch": {
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("n", "Title", x), w.a.novel("n", "Title", x), w.a.novel("n", "title", novel.Fields{}),
-					w.a.novel("n", "Other", x),
-					w.a.post("p", "Title"), w.a.post("p", "Title"), w.a.post("p", "Other"), w.a.post("n", "Other"),
-				}
+			when: batch{
+				w.a.novel("n", "Title", x), w.a.novel("n", "Title", x), w.a.novel("n", "title", novel.Fields{}),
+				w.a.novel("n", "Other", x),
+				w.a.post("p", "Title"), w.a.post("p", "Title"), w.a.post("p", "Other"), w.a.post("n", "Other"),
 			},
 			then: []string{
 				"created", "updated replayed", "updated replayed mismatch", misused,
@@ -205,37 +179,29 @@ func TestDecisions(t *testing.T) {
 			}, charged: 2,
 		},
 		"a refused command does not burn its key": {
-			when: func(w world) batch {
-				return batch{
-					w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.poster.post("1", "Title"), w.poster.post("1", "Title"),
-				}
+			when: batch{
+				w.poster.post("1", "Title"), w.a.novel("1", "Title", x), w.poster.post("1", "Title"), w.poster.post("1", "Title"),
 			},
 			then: []string{notFound, "created", "post", "post replayed"}, charged: 1,
 		},
 		"parents": {
-			given: func(w world) []any {
-				return []any{w.a.post("old", "Title"), w.a.post("elsewhere", "Other"), w.b.post("theirs", "Title")}
-			},
-			when: func(w world) batch {
-				return batch{
-					w.a.reply("1", "Title", "old"), w.a.reply("2", "Title", "1"), w.a.reply("3", "Title", "elsewhere"),
-					w.a.reply("4", "Title", "theirs"),
-					w.a.reply("5", "Title", "5"), w.a.reply("6", "Title", "7"), w.a.reply("7", "Title", ""),
-					w.a.reply("8", "Title", "no such \x7f key"),
-					w.a.reply("9", "Other", "1"), w.a.reply("1", "Title", "2"),
-				}
+			given: []any{w.a.post("old", "Title"), w.a.post("elsewhere", "Other"), w.b.post("theirs", "Title")},
+			when: batch{
+				w.a.reply("1", "Title", "old"), w.a.reply("2", "Title", "1"), w.a.reply("3", "Title", "elsewhere"),
+				w.a.reply("4", "Title", "theirs"),
+				w.a.reply("5", "Title", "5"), w.a.reply("6", "Title", "7"), w.a.reply("7", "Title", ""),
+				w.a.reply("8", "Title", "no such \x7f key"),
+				w.a.reply("9", "Other", "1"), w.a.reply("1", "Title", "2"),
 			},
 			then: []string{
 				"post threaded", "post threaded", "post", "post", "post", "post", "post", "post", "post", "post replayed threaded",
 			}, charged: 2,
 		},
 		"titles with one slug": {
-			given: func(w world) []any { return []any{w.a.novel("0", "One: two", x)} },
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("1", "One, two", x), w.b.novel("1", "One two", x), w.a.novel("2", "!!!", x), w.a.novel("3", "???", x),
-					w.a.post("4", "One-two"),
-				}
+			given: []any{w.a.novel("0", "One: two", x)},
+			when: batch{
+				w.a.novel("1", "One, two", x), w.b.novel("1", "One two", x), w.a.novel("2", "!!!", x), w.a.novel("3", "???", x),
+				w.a.post("4", "One-two"),
 			},
 			then: []string{"created", "created", "created", "created", "post"}, charged: 6,
 			check: func(t *testing.T, answers []answer) {
@@ -252,23 +218,19 @@ func TestDecisions(t *testing.T) {
 		},
 		"fewer creations than asked for": {
 			limit: 2,
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.a.post("3", "Two"), w.a.novel("4", "Three", x),
-					w.a.post("5", "Three"),
-					w.a.novel("1", "One", x), w.a.post("6", "One"), w.poster.post("7", "Three"),
-				}
+			when: batch{
+				w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.a.post("3", "Two"), w.a.novel("4", "Three", x),
+				w.a.post("5", "Three"),
+				w.a.novel("1", "One", x), w.a.post("6", "One"), w.poster.post("7", "Three"),
 			},
 			then: []string{"created", "updated", "post", limited, limited, "updated replayed", "post", notFound}, charged: 2,
 		},
 		"no creation left": {
 			limit: 1,
-			given: func(w world) []any { return []any{w.a.novel("1", "One", x)} },
-			when: func(w world) batch {
-				return batch{
-					w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.b.novel("3", "One", x), w.a.novel("1", "Two", x),
-					w.a.novel("4", "Two", x),
-				}
+			given: []any{w.a.novel("1", "One", x)},
+			when: batch{
+				w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.b.novel("3", "One", x), w.a.novel("1", "Two", x),
+				w.a.novel("4", "Two", x),
 			},
 			then: []string{"updated replayed", "updated", "foreign", misused, limited}, charged: 1,
 		},
@@ -280,17 +242,14 @@ func TestDecisions(t *testing.T) {
 				if tc.limit > 0 {
 					r.permits.left = ptr(tc.limit)
 				}
-				w := newWorld()
-				if tc.given != nil {
-					for _, step := range tc.given(w) {
-						take(t, r, newStaff(r.db), step)
-					}
+				for _, step := range tc.given {
+					take(t, r, newStaff(r.db), step)
 				}
 				var answers []answer
-				if commands := tc.when(w); mode == "together" {
-					answers = r.together(t, commands...)
+				if mode == "together" {
+					answers = r.together(t, tc.when...)
 				} else {
-					for _, command := range commands {
+					for _, command := range tc.when {
 						answers = append(answers, r.submit(t.Context(), command))
 					}
 				}

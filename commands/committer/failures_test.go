@@ -153,11 +153,10 @@ func TestTerminatedConnections(t *testing.T) {
 	r, p := setup(t, func(c *committer.Config) { c.Lanes = 6 })
 	for round, key := range []string{"a", "b", "c"} {
 		fill(t, r.pool)
-		var ended int
-		err := r.db.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name = 'novelgate-append'`).Scan(&ended)
-		if err != nil || ended < 7 {
-			t.Fatalf("round %d: ended %d connections: %v", round, ended, err)
+		ended := testdb.Value[int](t, r.db, `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'novelgate-append'`)
+		if ended < 7 {
+			t.Fatalf("round %d: ended %d connections", round, ended)
 		}
 		r.want(t, "post", p.post(key, "Title"))
 	}
@@ -264,7 +263,7 @@ func TestOneFailsAlone(t *testing.T) {
 		t.Run(fmt.Sprint("at ", at), func(t *testing.T) {
 			t.Parallel()
 			r, p := setup(t)
-			execute(t, r.db, refuseMarked)
+			testdb.Exec(t, r.db, refuseMarked)
 			commands := make(batch, 200)
 			for i := range commands {
 				commands[i] = p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%7))
@@ -305,7 +304,7 @@ func failedBy(err error, constraint string) bool {
 func TestDuplicatesInHalves(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
-	execute(t, r.db, refuseMarked)
+	testdb.Exec(t, r.db, refuseMarked)
 	answers := r.together(t,
 		p.novel("n", "Title", novel.Fields{}), p.post("k", "Title"),
 		p.novel("bad", "Bad title", novel.Fields{Synopsis: ptr("poison")}), p.post("k", "Title"),
@@ -327,11 +326,8 @@ func TestDuplicatesInHalves(t *testing.T) {
 func TestUndecodableDelivery(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
-	_, err := r.db.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+	testdb.Exec(t, r.db, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES (0, 'post', $2, 1, 'new', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "new"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	answers := r.together(t, p.post("a", "Title"), p.post("new", "Title"), p.post("b", "Title"))
 	if answers[0].err != nil || answers[2].err != nil {
 		t.Errorf("neighbours: %v, %v", answers[0], answers[2])

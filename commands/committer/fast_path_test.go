@@ -31,7 +31,7 @@ func cached(t *testing.T, r *replica, p partner, titles ...string) {
 	}
 	// A title is cached when no transaction that began before its latest event is open, on any database of the
 	// server.
-	settledLog(t, direct(t, r.url))
+	settledLog(t, testdb.Pool(t, r.url))
 	for range 3 {
 		for _, spelling := range titles {
 			r.want(t, "post", p.post(uuid.NewString(), spelling))
@@ -75,10 +75,10 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	// What a retry would need, were it carried out again, does not matter: neither its parent, which a newer replica
 	// has imported in a form that this one does not know, nor whether it can be stored, nor a permit.
 	r.want(t, "post", p.reply("orphan", "Title", "later"))
-	execute(t, r.db, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+	testdb.Exec(t, r.db, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES (0, 'post', $2, 1, 'later', $1, 'posts', 'post.imported.v9', '{"novelId":"n-1"}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "later"))
 	r.want(t, "post replayed", p.reply("orphan", "Title", "later"))
-	execute(t, r.db, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'b') NOT VALID`)
+	testdb.Exec(t, r.db, `ALTER TABLE events ADD CONSTRAINT refused CHECK (event_id <> 'b') NOT VALID`)
 	r.want(t, "post replayed", p.post("b", "Title"))
 	before := r.permits.calls
 	r.want(t, "post replayed mismatch", p.post("b", "Unknown title"))
@@ -161,7 +161,7 @@ func TestManyChangesAreNoticed(t *testing.T) {
 		creations = append(creations, p.novel(fmt.Sprint("n", i), fmt.Sprint("Novel ", i), novel.Fields{}))
 	}
 	other.together(t, creations...)
-	if err := reject("Title")(newStaff(direct(t, url))); err != nil {
+	if err := reject("Title")(newStaff(testdb.Pool(t, url))); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -178,7 +178,7 @@ func TestCacheWhileNothingSettles(t *testing.T) {
 	pool, trips := newCountingPool(t, url)
 	r, p := newReplica(t, url, func(c *committer.Config) { c.Pool = pool }), newPartner()
 	cached(t, r, p, "Known")
-	execute(t, begin(t, r.db), `SELECT pg_current_xact_id()`)
+	testdb.Exec(t, begin(t, r.db), `SELECT pg_current_xact_id()`)
 	for _, cmd := range (batch{p.novel("n", "New", novel.Fields{}), p.post("first", "New")}) {
 		r.must(t, cmd)
 	}
@@ -206,11 +206,11 @@ func TestCacheEndsWithTheTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, p := setup(t)
-			execute(t, r.db, `INSERT INTO settings (name, value) VALUES ('fold_table', 'ours') ON CONFLICT DO NOTHING`)
+			testdb.Exec(t, r.db, `INSERT INTO settings (name, value) VALUES ('fold_table', 'ours') ON CONFLICT DO NOTHING`)
 			cached(t, r, p, "Title")
-			execute(t, r.db, spoil)
+			testdb.Exec(t, r.db, spoil)
 			r.want(t, "post", p.post("a", "Title"))
-			execute(t, r.db, change)
+			testdb.Exec(t, r.db, change)
 			for range 2 {
 				r.want(t, post.ErrNovelNotFound, p.post(uuid.NewString(), "Title"))
 			}

@@ -205,17 +205,14 @@ func TestCacheAfterCrash(t *testing.T) {
 	r := newReplica(t, url)
 	p := newPartner()
 	cached(t, r, p, "Title")
-	pool := direct(t, url)
+	pool := testdb.Pool(t, url)
 	// Without this process, only a commit that waits for the disk writes to it.
-	var writer int
-	if err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(
-		&writer); err != nil {
-		t.Fatal(err)
-	}
+	const walWriter = `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`
+	writer := testdb.Value[int](t, pool, walWriter)
 	signal(t, writer, syscall.SIGSTOP)
 	before := nextTransaction(t, pool)
 	for range 8 { // as the rate limiter commits
-		execute(t, pool, `SELECT set_config('synchronous_commit', 'off', true), pg_current_xact_id()`)
+		testdb.Exec(t, pool, `SELECT set_config('synchronous_commit', 'off', true), pg_current_xact_id()`)
 	}
 	// These write nothing, and check the cache, which hears of the transactions that there have been.
 	stranger := newPartner()
@@ -226,7 +223,7 @@ func TestCacheAfterCrash(t *testing.T) {
 	signal(t, writer, syscall.SIGKILL)
 	testdb.Eventually(t, "the server has recovered", func() bool {
 		var now int
-		err := pool.QueryRow(t.Context(), `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`).Scan(&now)
+		err := pool.QueryRow(t.Context(), walWriter).Scan(&now)
 		return err == nil && now != writer
 	})
 	if after := nextTransaction(t, pool); after > before+1 {
@@ -247,10 +244,7 @@ func signal(t *testing.T, pid int, signal syscall.Signal) {
 	}
 }
 
-func nextTransaction(t *testing.T, pool *pgxpool.Pool) (id int64) {
+func nextTransaction(t *testing.T, pool *pgxpool.Pool) int64 {
 	t.Helper()
-	if err := pool.QueryRow(t.Context(), `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`).Scan(&id); err != nil {
-		t.Fatal(err)
-	}
-	return id
+	return testdb.Value[int64](t, pool, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`)
 }

@@ -20,7 +20,7 @@ var locks = map[string]struct {
 }{
 	"row": {true, func(t *testing.T, tx pgx.Tx) {
 		t.Helper()
-		execute(t, tx, `SELECT FROM title_lookup WHERE folded_title = 'locked' FOR UPDATE`)
+		testdb.Exec(t, tx, `SELECT FROM title_lookup WHERE folded_title = 'locked' FOR UPDATE`)
 	}, "updated"},
 	"creation": {false, func(t *testing.T, tx pgx.Tx) {
 		t.Helper()
@@ -122,7 +122,7 @@ func TestManyLockedTitles(t *testing.T) {
 		(<-answers).want(t, "created")
 	}
 	holder := begin(t, r.db)
-	execute(t, holder, `SELECT FROM title_lookup WHERE folded_title LIKE 'title %0' OR folded_title LIKE 'title %5' FOR UPDATE`)
+	testdb.Exec(t, holder, `SELECT FROM title_lookup WHERE folded_title LIKE 'title %0' OR folded_title LIKE 'title %5' FOR UPDATE`)
 	cuts := r.bisections()
 	answers := upsert("new")
 	for i, answers := range answers {
@@ -152,7 +152,7 @@ func TestLockedKeyDelaysNoOther(t *testing.T) {
 	r, p := setup(t)
 	r.must(t, p.post("first", "Title"))
 	holder := begin(t, r.db)
-	execute(t, holder, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id,
+	testdb.Exec(t, holder, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id,
 			event_source, event_type, data, personal, salt, batch_id)
 		SELECT position, stream_type, $1, stream_version, 'locked', integration_id, event_source, event_type, data,
 			personal, salt, gen_random_uuid()
@@ -204,7 +204,7 @@ func TestLockedTitleIsUnavailable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := testdb.New(t)
-			pool := direct(t, url)
+			pool := testdb.Pool(t, url)
 			r := newReplica(t, url, timeout(shortly))
 			p := newPartner()
 			if tc.known {
@@ -232,7 +232,7 @@ func TestLockedTitleAfterAConflict(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
 	r.must(t, p.novel("create", "Locked", novel.Fields{}))
-	execute(t, r.db, `CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
+	testdb.Exec(t, r.db, `CREATE SEQUENCE conflicts; CREATE FUNCTION conflict() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN IF nextval('conflicts') = 1 THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
 		CREATE TRIGGER conflict BEFORE INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION conflict()`)
 	holder := begin(t, r.db)

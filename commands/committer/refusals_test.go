@@ -48,10 +48,8 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	if r.permits.calls != 0 {
 		t.Errorf("the limiter was asked %d times", r.permits.calls)
 	}
-	var n int
-	if err := r.db.QueryRow(t.Context(),
-		`SELECT count(*) FROM events WHERE stream_type <> 'author'`).Scan(&n); err != nil || n != 0 {
-		t.Errorf("%d events, %v", n, err)
+	if n := testdb.Value[int](t, r.db, `SELECT count(*) FROM events WHERE stream_type <> 'author'`); n != 0 {
+		t.Errorf("%d events", n)
 	}
 }
 

@@ -64,10 +64,11 @@ func fight(t *testing.T, commands batch) {
 	wg.Wait()
 	took := time.Since(start)
 
-	pool := direct(t, url)
+	pool := testdb.Pool(t, url)
 	log := checkTruth(t, pool)
 	checkAnswers(t, log, deliveries)
-	if n := deadlocks(t, pool); n > 0 {
+	const deadlocks = `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`
+	if n := testdb.Value[int](t, pool, deadlocks); n > 0 {
 		t.Errorf("%d deadlocks", n)
 	}
 	created := 0

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,11 +22,9 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/staff"
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/internal/title"
-	"novelgate/projections"
 )
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
@@ -54,7 +50,7 @@ func setup(t testing.TB, options ...func(*committer.Config)) (*replica, partner)
 // newReplica starts a committer with one lane on the database at url; the end of the test closes it.
 func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *replica {
 	t.Helper()
-	r := &replica{url: url, db: direct(t, url), permits: &purse{}, metrics: committer.NewMetrics()}
+	r := &replica{url: url, db: testdb.Pool(t, url), permits: &purse{}, metrics: committer.NewMetrics()}
 	config := committer.Config{
 		Permits: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 1,
 		Timeout: patience, Committed: func() { r.commits.Add(1) },
@@ -94,17 +90,6 @@ func newPool(t testing.TB, url string, lanes int, change ...func(*pgxpool.Config
 		apply(config)
 	}
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatalf("open pool: %v", err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-// direct opens a pool without special settings, for looking at the database from outside.
-func direct(t testing.TB, url string) *pgxpool.Pool {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatalf("open pool: %v", err)
 	}
@@ -394,134 +379,4 @@ func (r *replica) counter(name string, labels ...string) int {
 		}
 	}
 	panic("no metric " + name)
-}
-
-// readLog returns all events in log order.
-func readLog(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
-	t.Helper()
-	var log []events.Recorded
-	var after events.Position
-	for {
-		batch, err := eventlog.ReadAfter(context.Background(), pool, after, 1000)
-		if err != nil {
-			t.Fatalf("read log: %v", err)
-		}
-		if len(batch) == 0 {
-			return log
-		}
-		log = append(log, batch...)
-		after = batch[len(batch)-1].Position
-	}
-}
-
-// settledLog waits until no transaction hides events, on this or another test's database, and reads the log.
-func settledLog(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
-	t.Helper()
-	var stored int
-	if err := pool.QueryRow(context.Background(), `SELECT count(*) FROM events`).Scan(&stored); err != nil {
-		t.Fatalf("count events: %v", err)
-	}
-	var log []events.Recorded
-	testdb.Eventually(t, "all events are settled", func() bool {
-		log = readLog(t, pool)
-		return len(log) == stored
-	})
-	return log
-}
-
-// checkTruth verifies what holds for every log, however it came about, and returns it.
-func checkTruth(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
-	t.Helper()
-	log := settledLog(t, pool)
-	versions := map[uuid.UUID]int{}
-	sources := map[[2]string]int{}
-	folded := map[string]uuid.UUID{}
-	threads := map[uuid.UUID]uuid.UUID{}
-	slugs := map[string]string{}
-	disorder := 0
-	for _, recorded := range log {
-		// In log order every stream counts 1, 2, 3, …: that is contiguity and order at once.
-		if versions[recorded.StreamID]++; versions[recorded.StreamID] != recorded.StreamVersion {
-			disorder++
-		}
-		if sources[[2]string{recorded.Source, recorded.ID}]++; sources[[2]string{recorded.Source, recorded.ID}] > 1 {
-			t.Errorf("two events %s %s", recorded.Source, recorded.ID)
-		}
-		switch e := recorded.Event.(type) {
-		case events.NovelCreated:
-			if other, ok := folded[fold(e.Title)]; ok {
-				t.Errorf("title %q was created as %s and %s", e.Title, other, recorded.StreamID)
-			}
-			folded[fold(e.Title)] = recorded.StreamID
-			if other, ok := slugs[e.Slug]; ok && other != fold(e.Title) {
-				t.Errorf("%q and %q have the slug %s", e.Title, other, e.Slug)
-			}
-			slugs[e.Slug] = fold(e.Title)
-		case events.ThreadOpened:
-			if other, ok := threads[e.NovelID]; ok {
-				t.Errorf("novel %s has threads %s and %s", e.NovelID, other, recorded.StreamID)
-			}
-			threads[e.NovelID] = recorded.StreamID
-		case events.PostImported:
-			if threads[e.NovelID] != e.ThreadID {
-				t.Errorf("post %s is in thread %s, the novel's is %s", recorded.StreamID, e.ThreadID, threads[e.NovelID])
-			}
-		default:
-		}
-	}
-	if disorder > 0 {
-		t.Errorf("%d of %d events are out of order in their stream", disorder, len(log))
-	}
-	checkReplay(t, pool, log)
-	return log
-}
-
-// checkReplay compares the inline projections with those that a fresh database gets from the log.
-func checkReplay(t testing.TB, pool *pgxpool.Pool, log []events.Recorded) {
-	t.Helper()
-	fresh := direct(t, testdb.New(t))
-	for start := 0; start < len(log); start += 500 {
-		part := log[start:min(start+500, len(log))]
-		err := pgx.BeginFunc(context.Background(), fresh, func(tx pgx.Tx) error {
-			for _, projection := range []projections.Projection{projections.Titles{}, projections.Threads{}} {
-				if err := projection.Apply(context.Background(), tx, part); err != nil {
-					return fmt.Errorf("apply %s: %w", projection.Name(), err)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatalf("replay: %v", err)
-		}
-	}
-	for _, table := range []string{"title_lookup", "threads"} {
-		if diff := cmp.Diff(rows(t, fresh, table), rows(t, pool, table)); diff != "" {
-			t.Errorf("%s differs from a replay (-replay +inline):\n%s", table, diff)
-		}
-	}
-}
-
-// rows returns a table, one line of text per row, sorted.
-func rows(t testing.TB, pool *pgxpool.Pool, table string) []string {
-	t.Helper()
-	found, err := pool.Query(context.Background(),
-		`SELECT x::text FROM `+pgx.Identifier{table}.Sanitize()+` AS x ORDER BY 1`)
-	if err != nil {
-		t.Fatalf("read %s: %v", table, err)
-	}
-	list, err := pgx.CollectRows(found, pgx.RowTo[string])
-	if err != nil {
-		t.Fatalf("read %s: %v", table, err)
-	}
-	return list
-}
-
-// deadlocks is how many the server has found in this database.
-func deadlocks(t testing.TB, pool *pgxpool.Pool) (n int) {
-	t.Helper()
-	if err := pool.QueryRow(context.Background(),
-		`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
-		t.Fatalf("count deadlocks: %v", err)
-	}
-	return n
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
+
+	"novelgate/internal/testdb"
 )
 
 // ledger is the naive model: every permit that was ever granted, and when.
@@ -244,12 +246,8 @@ func TestBusyWindowStaysSmall(t *testing.T) {
 	most := 0
 	for range 750 { // two minutes, 6 takes a second
 		log.grant(s.clock, s.take(t, 250, 1, 0).Granted)
-		var entries int
-		if err := s.pool.QueryRow(t.Context(),
-			`SELECT cardinality(charged_at) FROM rate_limits WHERE integration_id = $1`, s.integration).Scan(&entries); err != nil {
-			t.Fatalf("count entries: %v", err)
-		}
-		most = max(most, entries)
+		most = max(most, testdb.Value[int](t, s.pool,
+			`SELECT cardinality(charged_at) FROM rate_limits WHERE integration_id = $1`, s.integration))
 		s.advance(160 * time.Millisecond)
 	}
 	if most > 130 {

@@ -72,13 +72,8 @@ func (b *bundle) take(t testing.TB, replica, limit, n int) ratelimit.Decision {
 // charged tells how many permits the row of the integration holds.
 func (b *bundle) charged(t testing.TB) int {
 	t.Helper()
-	var n int
-	err := b.pool.QueryRow(t.Context(),
-		`SELECT coalesce(sum(n), 0) FROM rate_limits, unnest(charged) AS n WHERE integration_id = $1`, b.integration).Scan(&n)
-	if err != nil {
-		t.Fatalf("read charges: %v", err)
-	}
-	return n
+	return testdb.Value[int](t, b.pool,
+		`SELECT coalesce(sum(n), 0) FROM rate_limits, unnest(charged) AS n WHERE integration_id = $1`, b.integration)
 }
 
 // block holds the row of the integration, so that calls wait, until the returned function is called.
@@ -88,10 +83,7 @@ func (b *bundle) block(t testing.TB) (release func()) {
 	if err != nil {
 		t.Fatalf("begin: %v", err)
 	}
-	if _, err := tx.Exec(t.Context(), `SELECT FROM rate_limits WHERE integration_id = $1 FOR UPDATE`,
-		b.integration); err != nil {
-		t.Fatalf("lock row: %v", err)
-	}
+	testdb.Exec(t, tx, `SELECT FROM rate_limits WHERE integration_id = $1 FOR UPDATE`, b.integration)
 	return func() {
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Errorf("unlock row: %v", err)

@@ -187,16 +187,13 @@ func TestAuthorLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rows = `SELECT md5(string_agg(post_id::text || xmin || ctid, ',' ORDER BY post_id)) FROM posts`
-	var before, after string
-	if err := s.Pool.QueryRow(t.Context(), rows).Scan(&before); err != nil {
-		t.Fatal(err)
-	}
+	before := testdb.Value[string](t, s.Pool, rows)
 	project(t, s)
-	if err := s.Pool.QueryRow(t.Context(), `SELECT member_id FROM analytics.posts`).Scan(&after); err != nil || after != "member-1" {
-		t.Errorf("the comment is attributed to %q, %v", after, err)
+	if member := testdb.Value[string](t, s.Pool, `SELECT member_id FROM analytics.posts`); member != "member-1" {
+		t.Errorf("the comment is attributed to %q", member)
 	}
-	if err := s.Pool.QueryRow(t.Context(), rows).Scan(&after); err != nil || after != before {
-		t.Errorf("decisions have rewritten posts: %v", err)
+	if after := testdb.Value[string](t, s.Pool, rows); after != before {
+		t.Error("decisions have rewritten posts")
 	}
 	blocked, err := s.UnlinkAuthor(t.Context(), who, "asked")
 	if err != nil {

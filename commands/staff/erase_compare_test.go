@@ -17,6 +17,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/rebase"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -92,9 +93,9 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 		t.Errorf("after new comments: %s: %s", name, found)
 	}
 	for table, column := range map[string]string{"posts": "depth", "daily_facts": "posts"} {
-		done(t)(l.Pool.Exec(t.Context(), `UPDATE `+table+` SET `+column+` = `+column+` + 1`))
+		testdb.Exec(t, l.Pool, `UPDATE `+table+` SET `+column+` = `+column+` + 1`)
 	}
-	done(t)(l.Pool.Exec(t.Context(), `DELETE FROM authors WHERE external_uuid = $1`, other.ExternalUUID))
+	testdb.Exec(t, l.Pool, `DELETE FROM authors WHERE external_uuid = $1`, other.ExternalUUID)
 	found := l.compareAll(t)
 	for _, table := range []string{"posts", "daily_facts", "authors"} {
 		if found[table] == "" {
@@ -137,8 +138,8 @@ func TestCompareDuringAnErasure(t *testing.T) {
 	l.caughtUp(t)
 	hold := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
 	defer func() { _ = hold.Rollback(context.Background()) }()
-	done(t)(hold.Exec(t.Context(),
-		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`))
+	testdb.Exec(t, hold,
+		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`)
 	erased := make(chan error, 1)
 	go func() {
 		_, err := l.EraseAuthor(context.Background(), l.name, "asked for it")
@@ -278,7 +279,7 @@ func (l *live) interruptErasure(t *testing.T) {
 	t.Helper()
 	older := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
 	defer func() { _ = older.Rollback(context.Background()) }()
-	done(t)(older.Exec(t.Context(), `SELECT pg_current_xact_id()`))
+	testdb.Exec(t, older, `SELECT pg_current_xact_id()`)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	ended := make(chan error, 1)
@@ -322,7 +323,7 @@ END $do$`
 // moveToAnotherCluster makes the log one that was restored into another cluster, and rebases it.
 func (l *live) moveToAnotherCluster(t *testing.T) {
 	t.Helper()
-	done(t)(l.Pool.Exec(t.Context(), leaveClusterSQL))
+	testdb.Exec(t, l.Pool, leaveClusterSQL)
 	const others = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%'`
 	for deadline := time.Now().Add(time.Minute); l.count(t, others) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -119,11 +119,7 @@ func (l *live) caughtUp(t testing.TB) {
 		    FROM ledger_state) AS c
 		WHERE (c.transaction_id, c.position) < (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`
 	for deadline := time.Now().Add(testdb.UntilSettled); ; time.Sleep(2 * time.Millisecond) {
-		var yes bool
-		if err := l.Pool.QueryRow(context.Background(), sql).Scan(&yes); err != nil {
-			t.Fatal(err)
-		}
-		if yes {
+		if testdb.Value[bool](t, l.Pool, sql) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -146,7 +142,7 @@ func (l *live) holding(t testing.TB, pattern string) []string {
 // made some.
 func (l *live) wantForgotten(t testing.TB, pattern string) {
 	t.Helper()
-	done(t)(l.Pool.Exec(context.Background(), `ANALYZE`))
+	testdb.Exec(t, l.Pool, `ANALYZE`)
 	if held := l.holding(t, pattern); len(held) > 0 {
 		t.Errorf("%s is still in %s", pattern, strings.Join(held, ", "))
 	}
@@ -173,12 +169,9 @@ func (l *live) rebuild(t testing.TB, p projections.Projection, inline bool) {
 }
 
 // count returns the number that a query selects.
-func (l *live) count(t testing.TB, sql string, args ...any) (n int) {
+func (l *live) count(t testing.TB, sql string, args ...any) int {
 	t.Helper()
-	if err := l.Pool.QueryRow(context.Background(), sql, args...).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testdb.Value[int](t, l.Pool, sql, args...)
 }
 
 // TestAwaitErased waits for the tables that follow the log, and names who has not come to the erasure.
@@ -220,8 +213,8 @@ func TestAwaitErased(t *testing.T) {
 
 	// One that has stopped will not come to it, however long it is waited for.
 	l.stopFollowing()
-	done(t)(l.Pool.Exec(t.Context(),
-		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`))
+	testdb.Exec(t, l.Pool,
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
 	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
 	l.follow(t)
@@ -248,8 +241,8 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 		t.Helper()
 		tx := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
 		defer func() { _ = tx.Rollback(t.Context()) }()
-		done(t)(tx.Exec(t.Context(),
-			`SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker))
+		testdb.Exec(t, tx,
+			`SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker)
 		_, err := tx.Exec(t.Context(), statement)
 		var coded *pgconn.PgError
 		if err != nil && !errors.As(err, &coded) {

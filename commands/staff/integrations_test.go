@@ -74,9 +74,7 @@ func TestNotifications(t *testing.T) {
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
 	for _, channel := range []string{access.Channel, eventlog.AppendedChannel} {
-		if _, err := conn.Exec(t.Context(), "LISTEN "+channel); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, conn, "LISTEN "+channel)
 	}
 	id, keyID := newIntegration(t, s, "Setup"), uuid.Nil
 	const appended = eventlog.AppendedChannel
@@ -165,9 +163,7 @@ func TestNamesAreGivenInTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = naming.Rollback(context.Background()) }()
-	if _, err := naming.Exec(t.Context(), `SELECT pg_advisory_xact_lock(5282390713694157)`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, naming, `SELECT pg_advisory_xact_lock(5282390713694157)`)
 	ended := make(chan error, 1)
 	go func() { ended <- b.rename(b.ids[0], "Two") }()
 	testdb.Eventually(t, "the command waits", func() (waits bool) {

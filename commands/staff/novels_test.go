@@ -19,6 +19,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 )
 
@@ -210,11 +211,9 @@ func TestPublishWithFields(t *testing.T) {
 	}, stream(t, s, id)[1:]); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	var transactions int
-	if err := s.Pool.QueryRow(t.Context(),
-		`SELECT count(DISTINCT transaction_id) FROM events WHERE stream_id = $1 AND stream_version > 1`, id).Scan(
-		&transactions); err != nil || transactions != 1 {
-		t.Errorf("%d transactions, %v", transactions, err)
+	if n := testdb.Value[int](t, s.Pool,
+		`SELECT count(DISTINCT transaction_id) FROM events WHERE stream_id = $1 AND stream_version > 1`, id); n != 1 {
+		t.Errorf("%d transactions", n)
 	}
 }
 
@@ -288,13 +287,7 @@ func TestIdentifierOfSomethingElse(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
 	novelID := imported(t, s, "Genji", novel.Approved)
-	stored := func() (n int) {
-		t.Helper()
-		if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM events`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	stored := func() int { return testdb.Value[int](t, s.Pool, `SELECT count(*) FROM events`) }
 	before := stored()
 	for name, tc := range map[string]struct {
 		do   func() error

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/staff"
@@ -23,12 +22,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func setup(t testing.TB) *staff.Staff {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return &staff.Staff{Pool: pool, Actor: "staff:test", Now: func() time.Time { return noon }}
+	return &staff.Staff{Pool: testdb.Pool(t, testdb.New(t)), Actor: "staff:test", Now: func() time.Time { return noon }}
 }
 
 // done returns a function that takes the results of a call that has to succeed.
@@ -59,11 +53,7 @@ func second[T any](_ T, err error) error { return err }
 // stream returns the events of a stream, without their envelopes.
 func stream(t *testing.T, s *staff.Staff, id uuid.UUID) []events.Event {
 	t.Helper()
-	var kind string
-	if err := s.Pool.QueryRow(t.Context(), `SELECT coalesce(min(stream_type), '') FROM events WHERE stream_id = $1`,
-		id).Scan(&kind); err != nil {
-		t.Fatal(err)
-	}
+	kind := testdb.Value[string](t, s.Pool, `SELECT coalesce(min(stream_type), '') FROM events WHERE stream_id = $1`, id)
 	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, kind, id, 0)
 	if err != nil {
 		t.Fatal(err)
