@@ -285,7 +285,8 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 			testdb.Exec(t, s.pool, `ANALYZE title_lookup`)
 		}
 		plan := strings.Join(testdb.Values[string](t, s.pool, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+string(sql),
-			[]string{"dlock of the princess", "of the princess", "the dlock of the princess"}, []string{"d", "o", "t"}, 25), "\n")
+			[]string{"dlock of the princess", "of the princess", "the dlock of the princess"}, []string{"d", "o", "t"}, 25),
+			"\n")
 		t.Logf("statistics %t:\n%s", analyse, plan)
 		if strings.Contains(plan, "Seq Scan") || strings.Count(plan, "Index Scan using title_lookup_pkey") != 1 ||
 			strings.Count(plan, "Index Scan Backward using title_lookup_pkey") != 1 ||

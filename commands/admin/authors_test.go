@@ -93,7 +93,8 @@ func TestAuthorOverHTTP(t *testing.T) {
 		a.str("detail") != "An author who is unlinked cannot become unlinked." {
 		t.Errorf("unlink again: %d %s", a.status, a.text)
 	}
-	if list := d.get(t, d.authors()+"?linked=false&blocked=false").items(t); len(list) != 1 || list[0]["uuid"] != "user-1" {
+	list := d.get(t, d.authors()+"?linked=false&blocked=false").items(t)
+	if len(list) != 1 || list[0]["uuid"] != "user-1" {
 		t.Errorf("list: %v", list)
 	}
 }

@@ -150,7 +150,7 @@ func TestLostCommitInLockedPath(t *testing.T) {
 // TestTerminatedConnections ends all connections of the pool, as a restart of the server does.
 func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
-	r, p := setup(t, func(c *committer.Config) { c.Lanes = 6 })
+	r, p := setup(t, lanes(6))
 	for round, key := range []string{"a", "b", "c"} {
 		fill(t, r.pool)
 		ended := testdb.Value[int](t, r.db, `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity

@@ -249,7 +249,7 @@ func TestParentsOnTheFastPath(t *testing.T) {
 // TestTablesAreExchangedUnderComments: new tables take over under comments on both paths. No comment is refused.
 func TestTablesAreExchangedUnderComments(t *testing.T) {
 	t.Parallel()
-	r, p := setup(t)
+	r, p := setup(t, lanes(2))
 	titles := []string{"One", "Two", "Three", "Four"}
 	cached(t, r, p, titles...)
 	var writers sync.WaitGroup

@@ -46,8 +46,7 @@ func TestReplicasAgree(t *testing.T) {
 func fight(t *testing.T, commands batch) {
 	t.Helper()
 	url := testdb.New(t)
-	lanes := func(c *committer.Config) { c.Lanes = 4 }
-	replicas := []*replica{newReplica(t, url, lanes), newReplica(t, url, lanes)}
+	replicas := []*replica{newReplica(t, url, lanes(4)), newReplica(t, url, lanes(4))}
 
 	const clients = 48
 	start := time.Now()

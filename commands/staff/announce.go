@@ -69,19 +69,15 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		delivery    Delivery
 		decide      func(principal.Integration) ([]events.Event, error)
 	}
-	completed, err := database.Collect(ctx, s.Pool, "completed imports", func(row pgx.CollectableRow) (a announcement, err error) {
+	ofImport := func(row pgx.CollectableRow) (a announcement, err error) {
 		var e events.ImportCompleted
 		err = row.Scan(&a.integration, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
 			&e.ParentMissing)
 		a.delivery = Delivery{Key: e.ImportID.String(), Source: importsSource}
 		a.decide = func(i principal.Integration) ([]events.Event, error) { return i.CompleteImport(e) }
 		return a, err
-	}, completedSQL)
-	if err != nil {
-		return err
 	}
-	now := s.Now()
-	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", func(row pgx.CollectableRow) (a announcement, err error) {
+	ofKey := func(row pgx.CollectableRow) (a announcement, err error) {
 		var keyID uuid.UUID
 		var expires time.Time
 		err = row.Scan(&a.integration, &keyID, &expires)
@@ -90,7 +86,13 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		}
 		a.decide = func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(keyID, expires) }
 		return a, err
-	}, expiringSQL, now, now.Add(expiryNotice))
+	}
+	completed, err := database.Collect(ctx, s.Pool, "completed imports", ofImport, completedSQL)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", ofKey, expiringSQL, now, now.Add(expiryNotice))
 	if err != nil {
 		return err
 	}

@@ -152,6 +152,6 @@ func (s *Staff) ListAuthors(ctx context.Context, f AuthorFilter) ([]Author, erro
 	if f.Linked != nil && *f.Linked || f.Blocked != nil && *f.Blocked {
 		sql = authorsDecidedSQL // few authors have decisions
 	}
-	return database.Collect(ctx, s.Pool, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After, f.Linked, f.Blocked,
-		f.Limit)
+	return database.Collect(ctx, s.Pool, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After,
+		f.Linked, f.Blocked, f.Limit)
 }

@@ -356,8 +356,8 @@ type pendingProjection struct {
 var erasePendingSQL string
 
 func (s *Staff) pendingErasure(ctx context.Context, authorID uuid.UUID) ([]pendingProjection, error) {
-	return database.Collect(ctx, s.Pool, "pending projections", pgx.RowToStructByPos[pendingProjection], erasePendingSQL, followsAuthors(),
-		authorID)
+	return database.Collect(ctx, s.Pool, "pending projections", pgx.RowToStructByPos[pendingProjection],
+		erasePendingSQL, followsAuthors(), authorID)
 }
 
 // UnfinishedRebuilds returns the projections with data of authors that have an unfinished rebuild. The rebuilt tables

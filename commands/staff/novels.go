@@ -247,7 +247,8 @@ ORDER BY folded_title LIMIT $5`
 
 // ListNovels lists novels and barred titles, sorted by folded title.
 func (s *Staff) ListNovels(ctx context.Context, f NovelFilter) ([]Novel, error) {
-	return database.Collect(ctx, s.Pool, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner, title.Fold(f.Text), f.After, f.Limit)
+	return database.Collect(ctx, s.Pool, "novels", scanNovel, listNovelsSQL, string(f.State), f.Owner,
+		title.Fold(f.Text), f.After, f.Limit)
 }
 
 func scanNovel(row pgx.CollectableRow) (Novel, error) {
