@@ -9,8 +9,10 @@ import (
 	"novelgate/internal/database"
 )
 
-// Metrics of a Sealer, a Signer and Publishers.
+// Metrics of a Sealer, a Signer and Publishers: a registry that others may register.
 type Metrics struct {
+	*prometheus.Registry
+
 	sealSeconds prometheus.Histogram
 	waitSeconds prometheus.Histogram
 	events      prometheus.Counter
@@ -22,7 +24,8 @@ type Metrics struct {
 
 // NewMetrics returns metrics that no registry knows yet.
 func NewMetrics() *Metrics {
-	return &Metrics{
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
 		sealSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "novelgate_ledger_seal_seconds", Help: "Time that storing one seal took.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
@@ -52,6 +55,8 @@ func NewMetrics() *Metrics {
 			Help: "1 while this process refuses to publish there because something else was published there before.",
 		}, []string{"target"}),
 	}
+	m.MustRegister(m.sealSeconds, m.waitSeconds, m.events, m.signatures, m.signer, m.refusing, m.unpublished)
+	return m
 }
 
 // sealed notes a batch that was stored between two moments.
@@ -59,26 +64,6 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealSeconds.Observe(ended.Sub(began).Seconds())
 	m.waitSeconds.Observe(ended.Sub(b.oldest).Seconds())
 	m.events.Add(float64(b.events))
-}
-
-func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{
-		m.sealSeconds, m.waitSeconds, m.events, m.signatures, m.signer, m.refusing, m.unpublished,
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, metric := range m.all() {
-		metric.Describe(ch)
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, metric := range m.all() {
-		metric.Collect(ch)
-	}
 }
 
 func (m *Metrics) refuse(refusing bool) { m.refusing.Set(truth(refusing)) }

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -194,11 +193,9 @@ func awaitSealed(t testing.TB, pool *pgxpool.Pool) {
 }
 
 // gauge is the value of a metric.
-func gauge(t testing.TB, metrics prometheus.Collector, name string) float64 {
+func gauge(t testing.TB, metrics *ledger.Metrics, name string) float64 {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics)
-	families, err := registry.Gather()
+	families, err := metrics.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
