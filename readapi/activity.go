@@ -52,10 +52,8 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) 
 	}
 
 	since := now.UTC().AddDate(0, 0, 1-discussedDays)
-	rows, err := r.DB.Query(ctx, discussedSQL, since.Format(time.DateOnly), discussedExamined, discussedShown)
-	if err != nil {
-		return found, fmt.Errorf("read most discussed novels: %w", err)
-	}
+	// CollectRows returns its error
+	rows, _ := r.DB.Query(ctx, discussedSQL, since.Format(time.DateOnly), discussedExamined, discussedShown)
 	found.Discussed, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Discussed, err error) {
 		n := &d.Novel
 		err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.Language, &n.CoverURL, &d.Posts)
@@ -70,10 +68,7 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) 
 // Latest returns the n comments that were written last, one of each novel. It examines twice as many, and leaves out
 // the withheld ones.
 func (r *Reader) Latest(ctx context.Context, n int) ([]Single, error) {
-	rows, err := r.DB.Query(ctx, latestSQL, 2*n)
-	if err != nil {
-		return nil, fmt.Errorf("read latest comments: %w", err)
-	}
+	rows, _ := r.DB.Query(ctx, latestSQL, 2*n) // CollectRows returns its error
 	latest, err := pgx.CollectRows(rows, scanSingle)
 	if err != nil {
 		return nil, fmt.Errorf("read latest comments: %w", err)
@@ -89,10 +84,7 @@ const sitemapNovels = 25_000
 func (r *Reader) Slugs(ctx context.Context, begin byte) ([]string, error) {
 	from, to := uuid.UUID{begin}, uuid.Max
 	to[0] = begin
-	rows, err := r.DB.Query(ctx, sitemapSQL, from, to, sitemapNovels)
-	if err != nil {
-		return nil, fmt.Errorf("read sitemap: %w", err)
-	}
+	rows, _ := r.DB.Query(ctx, sitemapSQL, from, to, sitemapNovels) // CollectRows returns its error
 	slugs, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("read sitemap: %w", err)
@@ -113,10 +105,7 @@ const chaptersExamined = 1000
 
 // Chapters returns the most discussed chapters of a novel, in the order of their numbers, out of the first 1,000.
 func (r *Reader) Chapters(ctx context.Context, novelID uuid.UUID) ([]Chapter, error) {
-	rows, err := r.DB.Query(ctx, chaptersSQL, novelID, chaptersExamined)
-	if err != nil {
-		return nil, fmt.Errorf("read chapters: %w", err)
-	}
+	rows, _ := r.DB.Query(ctx, chaptersSQL, novelID, chaptersExamined) // CollectRows returns its error
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Chapter, err error) {
 		err = row.Scan(&c.Number, &c.Posts)
 		return c, err

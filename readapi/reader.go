@@ -222,10 +222,7 @@ func (p *Page) authors() []uuid.UUID {
 
 func (r *Reader) names(ctx context.Context, authors []uuid.UUID, asOf time.Time) (map[uuid.UUID]string, error) {
 	names := make(map[uuid.UUID]string, len(authors))
-	rows, err := r.DB.Query(ctx, namesSQL, authors, asOf)
-	if err != nil {
-		return nil, fmt.Errorf("read names: %w", err)
-	}
+	rows, _ := r.DB.Query(ctx, namesSQL, authors, asOf) // ForEachRow returns its error
 	var id uuid.UUID
 	var stored events.Stored
 	if _, err := pgx.ForEachRow(rows, []any{&id, &stored.Type, &stored.Data, &stored.Personal}, func() error {

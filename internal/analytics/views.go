@@ -39,14 +39,11 @@ var viewsSQL string
 
 // Views returns the views of the schema analytics, sorted by name, with their descriptions from the database.
 func Views(ctx context.Context, q database.Querier) ([]View, error) {
-	rows, err := q.Query(ctx, viewsSQL)
-	if err != nil {
-		return nil, fmt.Errorf("list views: %w", err)
-	}
+	rows, _ := q.Query(ctx, viewsSQL) // ForEachRow returns its error
 	var views []View
 	var view View
 	var column Column
-	_, err = pgx.ForEachRow(rows,
+	_, err := pgx.ForEachRow(rows,
 		[]any{&view.Name, &view.Description, &column.Name, &column.Type, &column.oid, &column.Description}, func() error {
 			if len(views) == 0 || views[len(views)-1].Name != view.Name {
 				views = append(views, view)

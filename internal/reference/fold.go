@@ -201,12 +201,10 @@ func Read(ctx context.Context, db beginner, table string) ([]string, error) {
 		if _, err := tx.Exec(ctx, `SET LOCAL timezone = 'UTC'; SET LOCAL bytea_output = 'hex'`); err != nil {
 			return fmt.Errorf("set time zone: %w", err)
 		}
-		found, err := tx.Query(ctx, `SELECT row_to_json(t)::text FROM `+pgx.Identifier{table}.Sanitize()+` AS t`)
-		if err != nil {
-			return err
-		}
+		// ForEachRow returns its error
+		found, _ := tx.Query(ctx, `SELECT row_to_json(t)::text FROM `+pgx.Identifier{table}.Sanitize()+` AS t`)
 		var row []byte
-		_, err = pgx.ForEachRow(found, []any{&row}, func() error {
+		_, err := pgx.ForEachRow(found, []any{&row}, func() error {
 			text, err := canonical(row)
 			rows = append(rows, text)
 			return err

@@ -211,11 +211,8 @@ type column struct {
 	inKey          bool
 }
 
-func (t *table) readColumns(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, columnsSQL, t.name)
-	if err != nil {
-		return fmt.Errorf("read columns of %s: %w", t.name, err)
-	}
+func (t *table) readColumns(ctx context.Context, tx pgx.Tx) (err error) {
+	rows, _ := tx.Query(ctx, columnsSQL, t.name) // CollectRows returns its error
 	t.columns, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c column, err error) {
 		return c, row.Scan(&c.name, &c.dataType, &c.inKey)
 	})

@@ -111,10 +111,8 @@ func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 func (r *rebuild) deferred() source {
 	portion := eventlog.NewPortion(r.ChunkSize)
 	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
-		rows, err := r.pool.Query(ctx, deferredSQL, r.Projection.Name(), after.TransactionID, after.Ordinal, portion.Ask())
-		if err != nil {
-			return eventlog.Chunk{}, fmt.Errorf("read what was deferred: %w", err)
-		}
+		// CollectRows returns its error
+		rows, _ := r.pool.Query(ctx, deferredSQL, r.Projection.Name(), after.TransactionID, after.Ordinal, portion.Ask())
 		positions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p events.Position, err error) {
 			return p, row.Scan(&p.TransactionID, &p.Ordinal)
 		})

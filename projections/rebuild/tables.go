@@ -107,10 +107,7 @@ func createIndexes(ctx context.Context, db database.DB, schema string, tables []
 	if _, err := db.Exec(ctx, settings); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
-	rows, err := db.Query(ctx, indexesSQL, schema, tables)
-	if err != nil {
-		return fmt.Errorf("read indexes: %w", err)
-	}
+	rows, _ := db.Query(ctx, indexesSQL, schema, tables) // CollectRows returns its error
 	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i index, err error) {
 		return i, row.Scan(&i.table, &i.name, &i.definition, &i.remains, &i.valid, &i.exclusion)
 	})
@@ -194,10 +191,7 @@ func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 
 // views returns the names of the views that are bound to the live tables, and what binds them to others.
 func views(ctx context.Context, tx pgx.Tx, tables []string) (names, statements []string, err error) {
-	rows, err := tx.Query(ctx, viewsSQL, tables)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read views: %w", err)
-	}
+	rows, _ := tx.Query(ctx, viewsSQL, tables) // ForEachRow returns its error
 	var name, statement string
 	_, err = pgx.ForEachRow(rows, []any{&name, &statement}, func() error {
 		names, statements = append(names, name), append(statements, statement)
@@ -211,10 +205,7 @@ func views(ctx context.Context, tx pgx.Tx, tables []string) (names, statements [
 
 // texts returns the first column of a query.
 func texts(ctx context.Context, db database.DB, sql string, args ...any) ([]string, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 

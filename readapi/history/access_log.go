@@ -89,10 +89,7 @@ FROM access_log WHERE entry_id < $1 ORDER BY entry_id DESC LIMIT $2`
 
 // List returns up to limit entries before an entry, newest first.
 func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]AccessEntry, error) {
-	rows, err := l.DB.Query(ctx, listSQL, before, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read access log: %w", err)
-	}
+	rows, _ := l.DB.Query(ctx, listSQL, before, limit) // CollectRows returns its error
 	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (AccessEntry, error) {
 		var e AccessEntry
 		var parameters []byte

@@ -335,10 +335,7 @@ func Version(ctx context.Context, db database.DB, stream uuid.UUID, version int)
 }
 
 func one(ctx context.Context, db database.DB, sql string, args ...any) (Event, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return Event{}, fmt.Errorf("read event: %w", err)
-	}
+	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
 	e, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Event, error) {
 		return scan(row, &eventlog.Row{})
 	})
