@@ -2,10 +2,10 @@ package projections_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +23,7 @@ import (
 // newPool returns a pool on a database of the test's own.
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool := testdb.Pool(t, testdb.New(t))
-	return pool
+	return testdb.Pool(t, testdb.New(t))
 }
 
 // run starts a runner; the returned function ends it and waits for that. The test's end does so too.
@@ -40,17 +39,12 @@ func run(t testing.TB, config projections.Config) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("run projections: %v", err)
 		}
-	}
+	})
 	t.Cleanup(stop)
 	return stop
 }
@@ -143,15 +137,10 @@ func status(t testing.TB, pool *pgxpool.Pool, name string) projections.Status {
 func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) func() bool {
 	return func() bool {
 		t.Helper()
-		var yes bool
-		err := pool.QueryRow(context.Background(), `SELECT (transaction_id, position) = (
+		return testdb.Value[bool](t, pool, `SELECT (transaction_id, position) = (
 			SELECT e.transaction_id, e.position FROM events AS e
 			UNION ALL SELECT '0', 0 ORDER BY 1 DESC, 2 DESC LIMIT 1)
-			FROM projections WHERE name = $1`, name).Scan(&yes)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			t.Fatalf("compare checkpoint of %s: %v", name, err)
-		}
-		return yes
+			FROM projections WHERE name = $1`, name)
 	}
 }
 

@@ -239,40 +239,35 @@ func (AuthorDecisions) Apply(ctx context.Context, tx database.Execer, batch []ev
 	return nil
 }
 
-func decisionOf(event events.Event) (decision, bool) {
+func decisionOf(event events.Event) (d decision, ok bool) {
 	nobody, yes, no := "", true, false
 	switch e := event.(type) {
 	case events.AuthorLinked:
-		d := decision{integrationID: e.IntegrationID, member: &nobody}
+		d = decision{integrationID: e.IntegrationID, member: &nobody}
 		if e.Link != nil {
 			d.externalUUID, d.member = &e.Link.ExternalUUID, &e.Link.MemberID
 		}
-		return d, true
 	case events.AuthorUnlinked:
-		d := about(e.AuthorRef)
+		d = about(e.AuthorRef)
 		d.member = &nobody
-		return d, true
 	case events.AuthorBlocked:
-		d := about(e.AuthorRef)
+		d = about(e.AuthorRef)
 		d.blocked = &yes
-		return d, true
 	case events.AuthorUnblocked:
-		d := about(e.AuthorRef)
+		d = about(e.AuthorRef)
 		d.blocked = &no
-		return d, true
 	case events.AuthorPostsHidden:
-		d := about(e.AuthorRef)
+		d = about(e.AuthorRef)
 		d.hiddenUntil = &e.Until
-		return d, true
 	case events.AuthorPostsRestored:
-		d := about(e.AuthorRef)
+		d = about(e.AuthorRef)
 		d.restored = true
-		return d, true
 	case events.AuthorErased:
-		return decision{integrationID: e.IntegrationID, member: &nobody, restored: true, erased: true}, true
+		d = decision{integrationID: e.IntegrationID, member: &nobody, restored: true, erased: true}
 	default: // no event of this stream
-		return decision{}, false
+		return d, false
 	}
+	return d, true
 }
 
 func about(ref events.AuthorRef) decision {

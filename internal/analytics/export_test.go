@@ -28,8 +28,7 @@ import (
 
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool := testdb.Pool(t, testdb.New(t))
-	return pool
+	return testdb.Pool(t, testdb.New(t))
 }
 
 func execute(t testing.TB, pool *pgxpool.Pool, statement string) {

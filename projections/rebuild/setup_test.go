@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,8 +28,7 @@ var integrationID = uuid.MustParse("8f8f8f8f-0000-5000-8000-000000000001")
 // newPool returns a pool on a database of the test's own.
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool := testdb.Pool(t, testdb.New(t))
-	return pool
+	return testdb.Pool(t, testdb.New(t))
 }
 
 // append1 appends events in one transaction.
@@ -122,17 +122,12 @@ func follow(t testing.TB, pool *pgxpool.Pool, which ...projections.Projection) (
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("run projections: %v", err)
 		}
-	}
+	})
 	t.Cleanup(stop)
 	return stop
 }
@@ -152,14 +147,9 @@ func settle(t testing.TB, pool *pgxpool.Pool) {
 func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) {
 	t.Helper()
 	testdb.Eventually(t, name+" has caught up", func() bool {
-		var yes bool
-		err := pool.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM projections WHERE name = $1 AND (transaction_id, position) = (
+		return testdb.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM projections WHERE name = $1 AND (transaction_id, position) = (
 			SELECT e.transaction_id, e.position FROM events AS e
-			UNION ALL SELECT '0', 0 ORDER BY 1 DESC, 2 DESC LIMIT 1))`, name).Scan(&yes)
-		if err != nil {
-			t.Fatalf("compare checkpoint of %s: %v", name, err)
-		}
-		return yes
+			UNION ALL SELECT '0', 0 ORDER BY 1 DESC, 2 DESC LIMIT 1))`, name)
 	})
 }
 

@@ -28,7 +28,7 @@ type Person struct {
 	KeyID    uuid.NullUUID // not for CLI
 }
 
-// Access is one access to the
+// Access is one access to the event history.
 type Access struct {
 	Person     Person
 	RequestID  string
@@ -51,7 +51,7 @@ type AccessEntry struct {
 	EndedAt      *time.Time     `json:"endedAt"`
 }
 
-// AccessLog records who read the event history, in a table that is not part of the
+// AccessLog records who read the event history, in a table that is not part of the log.
 //
 // An entry is committed before the first byte of a response; without an entry there is no response. The number of rows
 // is added at the end. It stays empty when that fails or the process dies.
