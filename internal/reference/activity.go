@@ -22,8 +22,9 @@ type activity struct {
 
 func newActivity() activity {
 	return activity{
-		map[bool]*appliedRow{}, map[dayKey]*dailyFactsRow{}, map[uuid.UUID]*threadActivityRow{},
-		map[chapterKey]*chapterActivityRow{}, map[uuid.UUID]*novelActivityRow{}, map[uuid.UUID]*integrationActivityRow{},
+		applied: map[bool]*appliedRow{}, days: map[dayKey]*dailyFactsRow{},
+		threads: map[uuid.UUID]*threadActivityRow{}, chapters: map[chapterKey]*chapterActivityRow{},
+		novels: map[uuid.UUID]*novelActivityRow{}, integrations: map[uuid.UUID]*integrationActivityRow{},
 	}
 }
 
