@@ -190,7 +190,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		}
 		defer a.ReleaseBody(in.IntegrationID, in.body)
 		if a.Now().Sub(before) > bodyGrace {
-			ctx, cancel = context.WithTimeout(r.Context(), a.Timeout-before.Sub(in.receivedAt))
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(r.Context()), a.Timeout-before.Sub(in.receivedAt))
 			defer cancel()
 		}
 	}

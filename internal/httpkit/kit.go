@@ -101,9 +101,11 @@ func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 		slog.String("route", routeOf(r)), slog.String("requestId", RequestID(r.Context())), slog.Any("error", err))
 }
 
-// WithTimeout limits a request to the time that the service has for an answer.
+// WithTimeout limits a request to the time that the service has for an answer. The end of ctx does not end it: a client
+// may close its side of the connection behind the request, which ends ctx, and still gets its answer. One that leaves
+// altogether costs no more than one that stays.
 func (k *Kit) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, k.Timeout)
+	return context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)
 }
 
 // RecoverPanics answers a request whose handler panicked with 500, and logs the stack. http.ErrAbortHandler passes: a
