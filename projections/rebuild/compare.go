@@ -80,7 +80,7 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 	defer unlock()
 	c := &comparison{rebuild: r, result: Comparison{Name: r.Projection.Name()}}
 	if err = c.create(ctx); err == nil {
-		err = errors.Join(c.run(ctx), c.drop(context.WithoutCancel(ctx)))
+		err = errors.Join(c.run(ctx), c.drop(ctx))
 	}
 	var poison *PoisonError
 	switch {
@@ -137,8 +137,12 @@ func (c *comparison) create(ctx context.Context) error {
 	})
 }
 
+// dropTimeout bounds the removal of the replayed tables: several gigabytes, on a disk that others may keep busy.
+const dropTimeout = 2 * time.Minute
+
+// drop removes the replayed tables, also after ctx has ended.
 func (c *comparison) drop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()
 	return dropSchema(ctx, c.pool, c.Schema())
 }
