@@ -125,15 +125,17 @@ func (v *verification) keptFaults(ctx context.Context) error {
 	if !v.hasRoot(entryTree) && (v.hasRoot(tileTree) || v.trees[entryTree].broken) {
 		compared = tileTree
 	}
-	from := int64(0)
+	from := int64(0)             // of any origin; kept is in the order of sizes
+	shared := map[string]int64{} // the same, by origin
 	told := false
 	var lost []*keptTree
+	var lostFrom int64
 	for i := range v.kept {
 		k := &v.kept[i]
 		k.agrees = k.each[compared]
 		if k.own {
 			if k.agrees != nil && *k.agrees {
-				from = k.tree.N
+				from, shared[k.origin] = k.tree.N, k.tree.N
 			}
 			continue
 		}
@@ -153,8 +155,11 @@ func (v *verification) keptFaults(ctx context.Context) error {
 				Detail: "whether the history is that of " + k.name + " can't be told: entries are missing",
 			})
 		case *k.agrees:
-			from = k.tree.N
+			from, shared[k.origin] = k.tree.N, k.tree.N
 		case k.origin != v.report.Origin:
+			if len(lost) == 0 {
+				lostFrom = shared[k.origin]
+			}
 			lost = append(lost, k)
 		case told:
 		case k.tree.N > v.tree.N:
@@ -164,7 +169,7 @@ func (v *verification) keptFaults(ctx context.Context) error {
 			v.add(Fault{Part: Truncated, LogIndex: &index, Count: k.tree.N - index, Detail: detail})
 		default:
 			told = true
-			f := Fault{Part: Rewritten, LogIndex: &from, Count: 1, Detail: fmt.Sprintf(
+			f := Fault{Part: Rewritten, LogIndex: new(from), Count: 1, Detail: fmt.Sprintf(
 				"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", k.tree.N, k.name,
 				from, k.tree.N-1)}
 			if v.Older != nil {
@@ -178,7 +183,7 @@ func (v *verification) keptFaults(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	f := v.lostFault(from, lost[0], lost[len(lost)-1])
+	f := v.lostFault(lostFrom, lost[0], lost[len(lost)-1])
 	if v.Older != nil {
 		if err := v.locate(ctx, &f, lost[0].tree.N); err != nil {
 			return err

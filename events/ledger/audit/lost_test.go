@@ -32,6 +32,7 @@ func TestLostEvents(t *testing.T) {
 		if more > 0 {
 			restored.Append(more)
 		}
+		kept["newest"] = restored.Latest().Note
 		database, bundle := audit.NewDatabase(restored.Pool), bundles(t, export(t, restored, 0))
 		for name, c := range map[string]struct {
 			source audit.Source
@@ -44,6 +45,7 @@ func TestLostEvents(t *testing.T) {
 			"nothing, in a bundle":             {bundle, []string{"kept-100"}, "", 0, ""},
 			"two":                              {database, []string{"kept-102"}, "lost@100", 2, "from 100 to 101"},
 			"five":                             {database, []string{"kept-105"}, "lost@100", 5, "from 100 to 104"},
+			"five, beside a later one":         {database, []string{"kept-105", "newest"}, "lost@100", 5, "from 100 to 104"},
 			"five, the first of the first two": {database, []string{"kept-102", "kept-105"}, "lost@100", 5, "from 100 to 101"},
 			"five, in a bundle": {
 				bundle, []string{"kept-100", "kept-105"}, "lost@100", 5, "from 100 to 104; or it is a checkpoint of another ledger",
