@@ -246,39 +246,18 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 		return nil, err
 	}
 	client := &importClient{base: strings.TrimRight(c.URL, "/"), key: c.Key, now: now, stderr: out.stderr}
-	var i imports.Import
-	if _, err := client.do(ctx, http.MethodPost, "", nil, http.Header{"Idempotency-Key": {key}}, &i); err != nil {
-		return nil, fmt.Errorf("open the import: %w", err)
+	i, err := c.carry(ctx, out, client, key)
+	for errors.Is(err, errSetBack) {
+		fmt.Fprintln(out.stderr, "the service has lost a part of the import, which is sent again")
+		i, err = c.carry(ctx, out, client, key)
 	}
-	client.path = "/" + i.ID.String()
-	fmt.Fprintf(out.stderr, "import %s: %s, %d lines uploaded\n", i.ID, i.State, i.Lines)
-	if i.State == imports.Open {
-		if err := c.upload(ctx, client, i.Lines); err != nil {
-			return nil, err
-		}
-		if _, err := client.do(ctx, http.MethodPost, "/complete", nil, nil, &i); err != nil {
-			return nil, fmt.Errorf("complete the import: %w", err)
-		}
-	}
-	show := out.progress("lines", "lines")
-	for i.State == imports.Open || i.State == imports.Processing {
-		if show != nil {
-			show(i.Lines-i.Pending-i.Waiting, i.Lines)
-		}
-		if !eventlog.Sleep(ctx, progressTime) {
-			return nil, fmt.Errorf("%w: the service continues the import; repeat the command to see its end", ctx.Err())
-		}
-		if _, err := client.do(ctx, http.MethodGet, "", nil, nil, &i); err != nil {
-			return nil, fmt.Errorf("show the import: %w", err)
-		}
-	}
-	if show != nil {
-		show(i.Lines, i.Lines)
+	if err != nil {
+		return nil, err
 	}
 	if i.State != imports.Completed {
 		return nil, fmt.Errorf("the import is %s: --again opens another one", i.State)
 	}
-	done := &imported{Import: &i, Lines: i.Lines, Failed: i.Failed, Problems: []string{}}
+	done := &imported{Import: i, Lines: i.Lines, Failed: i.Failed, Problems: []string{}}
 	if i.Failed == 0 {
 		return done, nil
 	}
@@ -306,11 +285,65 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 	return done, nil
 }
 
-// upload sends the lines behind those that the import has.
-func (c *importCommand) upload(ctx context.Context, client *importClient, stored int64) error {
+// errSetBack means that the service has an earlier state of the import than it had, or none, as after a failover.
+var errSetBack = errors.New("the import was set back")
+
+// carry opens or continues an import, sends the lines that it lacks, and waits for its end. It fails with errSetBack if
+// the service loses a part of it meanwhile.
+func (c *importCommand) carry(
+	ctx context.Context, out *output, client *importClient, key string,
+) (*imports.Import, error) {
+	var i imports.Import
+	client.path = ""
+	if _, err := client.do(ctx, http.MethodPost, "", nil, http.Header{"Idempotency-Key": {key}}, &i); err != nil {
+		return nil, fmt.Errorf("open the import: %w", err)
+	}
+	client.path = "/" + i.ID.String()
+	fmt.Fprintf(out.stderr, "import %s: %s, %d lines uploaded\n", i.ID, i.State, i.Lines)
+	if i.State == imports.Open {
+		sent, err := c.upload(ctx, client, i.Lines)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := client.do(ctx, http.MethodPost, fmt.Sprint("/complete?lines=", sent), nil, nil, &i); err != nil {
+			return nil, fmt.Errorf("complete the import: %w", setBack(err))
+		}
+	}
+	show := out.progress("lines", "lines")
+	for i.State == imports.Processing {
+		if show != nil {
+			show(i.Lines-i.Pending-i.Waiting, i.Lines)
+		}
+		if !eventlog.Sleep(ctx, progressTime) {
+			return nil, fmt.Errorf("%w: the service continues the import; repeat the command to see its end", ctx.Err())
+		}
+		if _, err := client.do(ctx, http.MethodGet, "", nil, nil, &i); err != nil {
+			return nil, fmt.Errorf("show the import: %w", setBack(err))
+		}
+	}
+	if i.State == imports.Open { // again
+		return nil, errSetBack
+	}
+	if show != nil {
+		show(i.Lines, i.Lines)
+	}
+	return &i, nil
+}
+
+// setBack adds errSetBack to the refusal of an import that is not there any more, or lacks lines.
+func setBack(err error) error {
+	if refused, ok := errors.AsType[*refusedError](err); ok &&
+		(refused.Status == http.StatusNotFound || refused.ExpectedOffset != nil) {
+		return fmt.Errorf("%w: %w", errSetBack, err)
+	}
+	return err
+}
+
+// upload sends the lines behind those that the import has, and returns how many it has then.
+func (c *importCommand) upload(ctx context.Context, client *importClient, stored int64) (int64, error) {
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
-		return fmt.Errorf("pack lines: %w", err)
+		return 0, fmt.Errorf("pack lines: %w", err)
 	}
 	var lines [][]byte
 	size, read := 0, int64(0)
@@ -321,7 +354,10 @@ func (c *importCommand) upload(ctx context.Context, client *importClient, stored
 			if err != nil {
 				return err
 			}
-			if next <= stored || next > stored+int64(len(lines)) {
+			if next < stored {
+				return errSetBack
+			}
+			if next == stored || next > stored+int64(len(lines)) {
 				return fmt.Errorf("the import has %d lines, but %d were sent: is another program uploading?", next, stored)
 			}
 			lines, stored = lines[next-stored:], next
@@ -331,17 +367,18 @@ func (c *importCommand) upload(ctx context.Context, client *importClient, stored
 	}
 	for line, err := range c.lines() {
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if read++; read <= stored {
 			continue
 		}
 		if len(lines) == imports.MaxPartLines || len(lines) > 0 && size+len(line) > partBytes {
 			if err := flush(); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		lines, size = append(lines, line), size+len(line)+1
 	}
-	return flush()
+	err = flush()
+	return stored, err
 }

@@ -53,7 +53,7 @@ func (c *importClient) put(ctx context.Context, offset int64, body []byte) (next
 		return *refused.ExpectedOffset, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("upload lines: %w", err)
+		return 0, fmt.Errorf("upload lines: %w", setBack(err))
 	}
 	return strconv.ParseInt(header.Get("Next-Offset"), 10, 64)
 }

@@ -42,7 +42,8 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path)
 	}
 	defer conn.Release()
 	session := conn.Conn().PgConn()
-	b.cache.begin(b.connectionEpoch(session), database.ServerOf(session))
+	st.server = database.ServerOf(session)
+	b.cache.begin(b.connectionEpoch(session), st.server)
 	defer func() {
 		// One command that trips over a mistake in this program must not take all others down with it.
 		if cause := recover(); cause != nil {

@@ -13,6 +13,7 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/events"
+	"novelgate/internal/database"
 )
 
 // Refusals that do not come from an aggregate.
@@ -21,6 +22,8 @@ var (
 	ErrKeyMisused = errors.New("the idempotency key was used for another title")
 	// ErrParentUnknown refuses a reply that awaits its parent.
 	ErrParentUnknown = errors.New("the parent of the reply is not on record")
+	// ErrOtherServer refuses a command that belongs to another Server. Nothing was written.
+	ErrOtherServer = errors.New("the command relies on another database server")
 	// ErrQueueFull is returned at once when too many commands wait already. Nothing was written.
 	ErrQueueFull = errors.New("too many commands are waiting")
 	// ErrClosed is returned once Close was called. Nothing was written.
@@ -70,6 +73,10 @@ type Command struct {
 	Title       string // of the novel, cleaned
 	FoldedTitle string
 	Canonical   []byte // the normalised command, for telling a retry from a misuse
+
+	// Server is the one whose tables led to the command; zero for any. On another one, as after a failover, the command is
+	// refused: that one may lack what the command relies on.
+	Server database.Server
 
 	Fields  *novel.Fields // of an upsert, which creates a novel or updates the caller's own
 	Comment *Comment

@@ -14,6 +14,7 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/events"
+	"novelgate/internal/database"
 	titles "novelgate/internal/title"
 )
 
@@ -23,9 +24,12 @@ func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
 	b.recognise(st, jobs)
 	for _, j := range jobs {
 		var err error
-		if j.isComment() {
+		switch {
+		case j.Server != (database.Server{}) && j.Server != st.server:
+			err = ErrOtherServer
+		case j.isComment():
 			j.result, err = b.decidePost(ctx, st, j)
-		} else {
+		default:
 			j.result, err = b.decideNovel(ctx, st, j)
 		}
 		if err != nil && !isRefusal(err) {
@@ -41,7 +45,7 @@ func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
 		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.Is(err, ErrParentUnknown) ||
-		errors.As(err, &limited) || errors.Is(err, ErrUnavailable) // the limiter is
+		errors.Is(err, ErrOtherServer) || errors.As(err, &limited) || errors.Is(err, ErrUnavailable) // the limiter is
 }
 
 // claimTitle mints the identifier of a novel that is created and takes a slug. A title that is free again has kept

@@ -32,11 +32,12 @@ var (
 
 // state is one attempt at a batch: what was read, and what its own commands have added.
 type state struct {
-	id      uuid.UUID      // in the metadata of every event
-	spent   map[window]int // permits that it uses
-	sent    bool           // the commit was sent
-	retried bool           // a comment is on record already
-	hurried bool           // see hurrySQL
+	id      uuid.UUID       // in the metadata of every event
+	server  database.Server // of the attempt's connection
+	spent   map[window]int  // permits that it uses
+	sent    bool            // the commit was sent
+	retried bool            // a comment is on record already
+	hurried bool            // see hurrySQL
 
 	relied  []string // titles from the cache
 	changed []string // titles that the check of the cache has listed

@@ -207,8 +207,21 @@ func (a *API) show(ctx context.Context, c *call) error { return c.withImport(ctx
 
 // complete handles POST /api/integrations/imports/{importId}/complete.
 func (a *API) complete(ctx context.Context, c *call) error {
+	q, err := httpkit.ReadStrictQuery(c.r.URL, "lines")
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	var lines *int64
+	if n := number(q, "lines"); q.Given("lines") {
+		lines = &n
+	}
+	if err := q.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
 	defer a.Wake()
-	return c.withImport(ctx, a.Store.complete)
+	return c.withImport(ctx, func(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+		return a.Store.complete(ctx, integration, id, lines)
+	})
 }
 
 // cancel handles DELETE /api/integrations/imports/{importId}.

@@ -146,26 +146,33 @@ func (s *Store) list(
 const (
 	completeSQL = `UPDATE imports SET state = CASE WHEN lines = 0 THEN 'completed' ELSE 'processing' END, changed_at = now(),
     ended_at = CASE WHEN lines = 0 THEN now() END
-WHERE import_id = $1 AND state = 'open' RETURNING ` + importColumns
+WHERE import_id = $1 AND state = 'open' AND lines = coalesce($2, lines) RETURNING ` + importColumns
 	cancelSQL = `UPDATE imports SET state = 'cancelled', changed_at = now(), ended_at = now()
 WHERE import_id = $1 AND state IN ('open', 'processing') RETURNING ` + importColumns
 )
 
-// complete ends the taking of lines. It is idempotent.
-func (s *Store) complete(ctx context.Context, integration, id uuid.UUID) (Import, error) {
-	return s.move(ctx, integration, id, completeSQL, Processing, Completed)
+// complete ends the taking of lines, if the import has as many as its partner has sent; nil means any number. It is
+// idempotent.
+func (s *Store) complete(ctx context.Context, integration, id uuid.UUID, lines *int64) (Import, error) {
+	i, err := s.move(ctx, integration, id, completeSQL, []any{lines}, Processing, Completed)
+	if err != nil && i.State == Open {
+		return i, problem.OffsetMismatch(i.Lines)
+	}
+	return i, err
 }
 
 // cancel ends the execution of lines. It is idempotent.
 func (s *Store) cancel(ctx context.Context, integration, id uuid.UUID) (Import, error) {
-	return s.move(ctx, integration, id, cancelSQL, Cancelled)
+	return s.move(ctx, integration, id, cancelSQL, nil, Cancelled)
 }
 
-func (s *Store) move(ctx context.Context, integration, id uuid.UUID, sql string, reached ...State) (Import, error) {
+func (s *Store) move(
+	ctx context.Context, integration, id uuid.UUID, sql string, args []any, reached ...State,
+) (Import, error) {
 	if i, err := s.find(ctx, integration, id); err != nil {
 		return i, err
 	}
-	i, err := s.one(ctx, "change import", sql, id)
+	i, err := s.one(ctx, "change import", sql, append([]any{id}, args...)...)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return i, err
 	}

@@ -32,12 +32,14 @@ var (
 	advanceSQL string
 )
 
-// errLeaseLost ends a visit: another worker has taken the chunk.
+// errLeaseLost ends a visit: another worker has taken the chunk, or a failover has. The server that was promoted may
+// lack lines that this visit has stored, so it must not get their outcomes.
 var errLeaseLost = errors.New("the lease of the chunk has expired")
 
 // visit is a chunk in the hands of a worker.
 type visit struct {
 	importID, integrationID, keyID uuid.UUID
+	server                         database.Server // whose chunk it is
 	first, turn, round             int64
 	final                          bool
 	receivedAt                     time.Time
@@ -84,7 +86,13 @@ func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*vi
 		leasedAt: now, results: map[int][]byte{}, waiting: map[int]*waiter{}, failed: map[int]struct{}{},
 		stored: map[uuid.UUID]struct{}{}, fresh: map[Status]int64{},
 	}
-	err := s.Pool.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.first, &v.turn, &v.receivedAt,
+	conn, err := s.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("lease a chunk: %w", err)
+	}
+	defer conn.Release()
+	v.server = database.ServerOf(conn.Conn().PgConn())
+	err = conn.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.first, &v.turn, &v.receivedAt,
 		&v.integrationID, &v.keyID, &v.round, &v.final, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // said above
@@ -92,13 +100,13 @@ func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*vi
 	if err != nil {
 		return nil, fmt.Errorf("lease a chunk: %w", err)
 	}
-	if err := s.loadWaiting(ctx, v); err != nil {
+	if err := loadWaiting(ctx, conn, v); err != nil {
 		return nil, err
 	}
 	if v.idle() {
 		return v, nil
 	}
-	return v, s.load(ctx, v)
+	return v, load(ctx, conn, v)
 }
 
 // idle reports whether all lines of the chunk that have no outcome go on waiting.
@@ -114,9 +122,9 @@ func (v *visit) idle() bool {
 const loadSQL = `SELECT body, results FROM import_chunks WHERE import_id = $1 AND first_line = $2`
 
 // load reads the lines, and the outcomes that were saved before.
-func (s *Store) load(ctx context.Context, v *visit) error {
+func load(ctx context.Context, db database.Querier, v *visit) error {
 	var body, packed []byte
-	if err := s.Pool.QueryRow(ctx, loadSQL, v.importID, v.first).Scan(&body, &packed); err != nil {
+	if err := db.QueryRow(ctx, loadSQL, v.importID, v.first).Scan(&body, &packed); err != nil {
 		return fmt.Errorf("read a chunk: %w", err)
 	}
 	lines, err := unpackLines(body)
@@ -142,8 +150,8 @@ func (s *Store) load(ctx context.Context, v *visit) error {
 	return nil
 }
 
-func (s *Store) loadWaiting(ctx context.Context, v *visit) error {
-	rows, _ := s.Pool.Query(ctx, visitSQL, v.importID, v.first, v.final) // ForEachRow has the error
+func loadWaiting(ctx context.Context, db database.Querier, v *visit) error {
+	rows, _ := db.Query(ctx, visitSQL, v.importID, v.first, v.final) // ForEachRow has the error
 	var line int64
 	w := waiter{saved: true}
 	var parent uuid.NullUUID
@@ -259,8 +267,16 @@ func (s *Store) save(
 			results = append(results, encoded)
 		}
 	}
+	conn, err := s.Pool.Acquire(ctx)
+	if err != nil {
+		return "", fmt.Errorf("save outcomes: %w", err)
+	}
+	defer conn.Release()
+	if database.ServerOf(conn.Conn().PgConn()) != v.server {
+		return "", errLeaseLost
+	}
 	f := v.fresh
-	err = s.Pool.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), packLines(results),
+	err = conn.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), packLines(results),
 		len(v.lines)-len(v.results), len(v.failed), next, lease, f[Created], f[Updated], f[Unchanged], f[Replayed], f[Failed],
 		v.parentMissing, v.gone, lines, posts, parents, resting).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {

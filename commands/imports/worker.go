@@ -234,6 +234,8 @@ func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, e
 	}
 	var r Result
 	switch {
+	case errors.Is(err, committer.ErrOtherServer):
+		return false, errLeaseLost
 	case errors.Is(err, committer.ErrParentUnknown):
 		v.waiting[s.index] = &waiter{
 			post:   events.PostID(v.integrationID, s.line.Key),
@@ -263,9 +265,12 @@ func (v *visit) command(index int, line *Line) *committer.Command {
 		Unlimited: true, RequestID: v.requestID(index),
 	}
 	if line.Novel != nil {
-		return committer.NewUpsertNovel(caller, line.Key, line.Novel)
+		cmd := committer.NewUpsertNovel(caller, line.Key, line.Novel)
+		cmd.Server = v.server
+		return cmd
 	}
 	cmd := committer.NewImportPost(caller, line.Key, line.Post)
+	cmd.Server = v.server
 	waits := v.waiting[index]
 	cmd.Comment.AwaitParent = (waits == nil || !waits.ready) && line.awaitsParent()
 	return cmd

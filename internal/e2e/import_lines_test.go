@@ -231,6 +231,29 @@ func TestPartsOfAnImport(t *testing.T) {
 	}
 }
 
+// TestCompleteCountsLines: an import that lacks lines, as after a failover, takes those before it is complete.
+func TestCompleteCountsLines(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Counted")
+	i := p.OpenImport(t)
+	i.Put(t, PostLine(t, "one", Comment(title)))
+	refused := p.Service.Send(t, i.request(http.MethodPost, "/complete?lines=2"))
+	refused.WantProblem(t, 409, "offset_mismatch")
+	if !strings.Contains(string(refused.Body), `"expectedOffset":1`) {
+		t.Errorf("%s", refused.Body)
+	}
+	i.Put(t, PostLine(t, "two", Comment(title)))
+	p.Service.Send(t, i.request(http.MethodPost, "/complete?lines=-1")).WantInvalid(t, "lines")
+	var completed BulkImport
+	for range 2 {
+		p.Service.Send(t, i.request(http.MethodPost, "/complete?lines=2")).WantJSON(t, http.StatusOK, &completed)
+	}
+	if completed.Lines != 2 {
+		t.Errorf("%+v", completed)
+	}
+}
+
 func TestImportsBelongToTheirIntegration(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
