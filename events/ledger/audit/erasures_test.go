@@ -113,6 +113,7 @@ func TestErasedAcrossChunks(t *testing.T) {
 	}
 	wantUnrecorded(t, "before anything was erased", verified(0, older), 0, -1)
 	wantUnrecorded(t, "while it is erased", verified(0, early), 2, 8300)
+	wantUnrecorded(t, "exported again, of which the newest counts", verified(0, older, early), 2, 8300)
 	wantUnrecorded(t, "the end alone", verified(8192, newer), 2, 8300)
 	wantUnrecorded(t, "the end, with words from before", verified(0, older, newer), 2, 8300)
 	appendAuthorEvent(l, "author.erased.v1", theAuthor, theIntegration)
