@@ -69,9 +69,7 @@ func TestUnknownKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 5 {
-			if err := h.authenticate(t.Context(), stranger.Reveal()); !errors.Is(err, access.ErrUnknown) {
-				t.Errorf("got %v, want ErrUnknown", err)
-			}
+			h.want(t, stranger, access.ErrUnknown)
 		}
 		if got := b.queries.count.Load(); got != 1 {
 			t.Errorf("%d queries for one unknown key, want 1", got)
@@ -85,9 +83,7 @@ func TestAnswersAreRememberedForAMoment(t *testing.T) {
 	_, secret := b.issue(t, 0)
 	for range 10 {
 		for range 10 {
-			if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-				t.Fatal(err)
-			}
+			b.want(t, secret, nil)
 		}
 		b.clock.advance(100 * time.Millisecond)
 	}
@@ -100,18 +96,12 @@ func TestAnswersAreRememberedForAMoment(t *testing.T) {
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
-		for name, pass := range map[string]func(){
-			"a second later": func() { b.clock.advance(time.Second) }, "after Forget": b.keys.Forget,
-		} {
+		for _, pass := range []func(){func() { b.clock.advance(time.Second) }, b.keys.Forget} {
 			secret, revoke := h.issue(t, 0)
-			if err := h.authenticate(t.Context(), secret.Reveal()); err != nil {
-				t.Fatal(err)
-			}
+			h.want(t, secret, nil)
 			revoke()
 			pass()
-			if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
-				t.Errorf("%s: %v, want ErrUnknown", name, err)
-			}
+			h.want(t, secret, access.ErrUnknown)
 		}
 	})
 }
@@ -120,9 +110,7 @@ func TestSettingsHoldWithinASecond(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, secret := b.issue(t, 0)
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-		t.Fatal(err)
-	}
+	b.want(t, secret, nil)
 	change := principal.Change{
 		Enabled:      new(false),
 		Capabilities: map[principal.Capability]bool{principal.Posts: false, principal.Novels: true},
@@ -165,9 +153,7 @@ func TestForgetOvertakesALookUp(t *testing.T) {
 	if err := <-early; err != nil {
 		t.Errorf("the request that came before: %v", err)
 	}
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
-		t.Errorf("after both: %v, want ErrUnknown", err)
-	}
+	b.want(t, secret, access.ErrUnknown)
 }
 
 func TestWaitingRequestsShareALookUp(t *testing.T) {
@@ -185,9 +171,7 @@ func TestWaitingRequestsShareALookUp(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-				t.Error(err)
-			}
+			b.want(t, secret, nil)
 		})
 	}
 	leave() // the one that began the look-up goes away; the others must not fail with it
@@ -216,9 +200,7 @@ func TestExpiry(t *testing.T) {
 			{time.Hour, access.ErrExpired},
 		} {
 			b.clock.advance(step.after)
-			if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, step.refusal) {
-				t.Errorf("at %s: %v, want %v", b.clock.Now(), err, step.refusal)
-			}
+			h.want(t, secret, step.refusal)
 		}
 	})
 }
@@ -233,16 +215,12 @@ func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.keys.Authenticate(t.Context(), guess.Reveal()); !errors.Is(err, access.ErrUnknown) {
-			t.Fatalf("got %v, want ErrUnknown", err)
-		}
+		b.want(t, guess, access.ErrUnknown)
 	}
 	if got := b.keys.Remembered(); got > 10_000 {
 		t.Errorf("%d keys are remembered", got)
 	}
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-		t.Errorf("a good key in between: %v", err)
-	}
+	b.want(t, secret, nil)
 }
 
 func TestAuthenticateStaffUser(t *testing.T) {
@@ -281,9 +259,7 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 			!errors.Is(err, access.ErrMalformed) {
 			t.Errorf("a partner on the side of staff users: %+v, %v", got, err)
 		}
-		if _, err := b.keys.Authenticate(t.Context(), partner.Reveal()); err != nil {
-			t.Errorf("a partner: %v", err)
-		}
+		b.want(t, partner, nil)
 	}
 }
 
@@ -308,34 +284,21 @@ func TestUsageIsWrittenDown(t *testing.T) {
 func wantUsageWrittenDown(t *testing.T, b *bundle, h holder) {
 	secret, _ := h.issue(t, 0)
 	lastUsed := func() *time.Time { return h.lastUsed(t) }
-	use := func() {
-		t.Helper()
-		if err := h.authenticate(t.Context(), secret.Reveal()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	save := func() {
-		t.Helper()
-		if err := b.keys.SaveUsage(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	save()
+	b.saveUsage(t)
 	if got := lastUsed(); got != nil {
 		t.Errorf("never used, and yet last used at %s", got)
 	}
 	for _, after := range []time.Duration{0, time.Minute, time.Hour} {
 		b.clock.advance(after)
-		use()
-		save()
+		h.want(t, secret, nil)
+		b.saveUsage(t)
 		if got := lastUsed(); got == nil || !got.Equal(b.clock.Now()) {
 			t.Errorf("last used at %v, want %s", got, b.clock.Now())
 		}
 	}
 	b.clock.advance(-30 * time.Minute) // another replica, whose news come late
-	use()
-	save()
+	h.want(t, secret, nil)
+	b.saveUsage(t)
 	if got := lastUsed(); got == nil || !got.Equal(b.clock.Now().Add(30*time.Minute)) {
 		t.Errorf("set back to %v", got)
 	}
@@ -349,9 +312,7 @@ func TestRefusedKeysAreNotUsed(t *testing.T) {
 	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err == nil {
 		t.Fatal("an expired key was accepted")
 	}
-	if err := b.keys.SaveUsage(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b.saveUsage(t)
 	keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.Place{}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -365,9 +326,7 @@ func TestFailedSaveIsReported(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, secret := b.issue(t, 0)
-	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); err != nil {
-		t.Fatal(err)
-	}
+	b.want(t, secret, nil)
 	b.pool.Close()
 	if err := b.keys.SaveUsage(t.Context()); err == nil {
 		t.Error("no error")

@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -91,12 +92,35 @@ func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) 
 	return key, secret
 }
 
+// want authenticates an integration, and fails unless the error is as wanted.
+func (b *bundle) want(t testing.TB, secret apikey.Secret, want error) {
+	t.Helper()
+	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, want) {
+		t.Errorf("at %s: %v, want %v", b.clock.Now(), err, want)
+	}
+}
+
+func (b *bundle) saveUsage(t *testing.T) {
+	t.Helper()
+	if err := b.keys.SaveUsage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // holder is an owner of keys: an integration, a member of staff or an auditor.
 type holder struct {
 	kind         apikey.Kind
 	issue        func(t *testing.T, lifetime time.Duration) (secret apikey.Secret, revoke func())
 	authenticate func(ctx context.Context, key string) error
 	lastUsed     func(t *testing.T) *time.Time // of the only key
+}
+
+// want authenticates, and fails unless the error is as wanted.
+func (h holder) want(t *testing.T, secret apikey.Secret, want error) {
+	t.Helper()
+	if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, want) {
+		t.Errorf("%v, want %v", err, want)
+	}
 }
 
 // eachHolder tests the keys of every kind of owner.

@@ -151,7 +151,7 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (Result, error) {
 		return result, nil
 	}
 	result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.Canonical)
-	result.Original = d.original()
+	result.Original = d.original
 	var err error
 	result.Outcome, err = n.Standing(j.Caller.IntegrationID)
 	return result, err
@@ -247,7 +247,7 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	}
 	if !b.own(j, d) {
 		result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.Canonical)
-		result.Original = d.original()
+		result.Original = d.original
 	}
 	return result, nil
 }

@@ -259,6 +259,9 @@ func TestDecisions(t *testing.T) {
 				if tc.check != nil {
 					tc.check(t, answers)
 				}
+				if n := r.bisections(); n != 0 {
+					t.Errorf("%d batches were cut", n)
+				}
 				checkTruth(t, r.db)
 				r.wantCharged(t, tc.charged)
 			})

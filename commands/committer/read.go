@@ -76,12 +76,8 @@ type delivery struct {
 	salt        uuid.NullUUID
 	fingerprint events.Fingerprint
 	batch       uuid.UUID
-	requestID   string
+	original    Original
 	novelSlug   string // of a comment
-}
-
-func (d *delivery) original() Original {
-	return Original{RequestID: d.requestID, EventType: d.stored.Type}
 }
 
 func (d *delivery) post() (events.PostImported, error) {
@@ -208,7 +204,7 @@ func queueKeys(statements *pgx.Batch, st *state, jobs []*job) {
 			}
 			d.streamID, d.salt = streamID.Bytes, uuid.NullUUID{UUID: salt.Bytes, Valid: salt.Valid}
 			d.fingerprint, d.batch, d.novelSlug = fingerprint.Bytes, batch.Bytes, slug.String
-			d.requestID = requestID.String
+			d.original = Original{RequestID: requestID.String, EventType: d.stored.Type}
 			st.deliveries[deliveryKey{key, events.JoinSource(integration.Bytes, path)}] = d
 		}
 		return rows.Err()

@@ -77,7 +77,6 @@ WHERE import_id = $1 AND first_line = $2 AND (holder IS NULL OR holder = $3 OR l
 RETURNING body, results`
 	redactSQL = `UPDATE import_chunks SET body = $4, results = $5, holder = NULL
 WHERE import_id = $1 AND first_line = $2 AND holder = $3`
-	letGoSQL = `UPDATE import_chunks SET holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3`
 )
 
 // holdPause is the time between attempts to lease a chunk.
@@ -148,10 +147,6 @@ func eraseFrom(
 		if isBy(line, author) {
 			lines[index], hit[first+int64(index)+1] = []byte(erasedLine), true
 		}
-	}
-	if len(hit) == 0 {
-		_, err := pool.Exec(ctx, letGoSQL, id, first, holder)
-		return 0, err
 	}
 	for i, encoded := range results {
 		r, err := decodeResult(encoded)

@@ -104,15 +104,11 @@ RETURNING ` + importColumns
 func (s *Store) open(ctx context.Context, integration, keyID uuid.UUID, key string) (
 	i Import, replayed bool, err error,
 ) {
-	i, err = s.one(ctx, "find import", openedSQL, integration, key)
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return i, err == nil, err
-	}
 	i, err = s.one(ctx, "open import", openSQL, uuid.Must(uuid.NewV7()), integration, key, keyID, maxUnfinished)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return i, false, err
 	}
-	i, err = s.one(ctx, "find import", openedSQL, integration, key) // a concurrent request has opened it
+	i, err = s.one(ctx, "find import", openedSQL, integration, key)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return i, false, errTooMany
 	}
