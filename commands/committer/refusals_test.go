@@ -99,6 +99,11 @@ func TestUpdatesAreLimited(t *testing.T) {
 	if diff := cmp.Diff([]string{"updated", limited, "updated replayed"}, texts(got)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
+	calls := r.permits.calls
+	r.want(t, "updated replayed", update("2", "b"))
+	if r.permits.calls != calls {
+		t.Error("the limiter was asked for a retry")
+	}
 	r.permits.left = ptr(1)
 	r.want(t, "updated", update("4", "d")) // its key was not used
 	r.wantCharged(t, 6)

@@ -145,12 +145,9 @@ func TestCompareDuringAnErasure(t *testing.T) {
 		_, err := l.EraseAuthor(context.Background(), l.name, "asked for it")
 		erased <- err
 	}()
-	for deadline := time.Now().Add(time.Minute); l.count(t,
-		`SELECT count(*) FROM events WHERE personal IS NULL AND stream_type = 'post'`) != 500; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the first transaction of the erasure does not come")
-		}
-	}
+	testdb.Eventually(t, "the first transaction of the erasure has ended", func() bool {
+		return l.count(t, `SELECT count(*) FROM events WHERE personal IS NULL AND stream_type = 'post'`) == 500
+	})
 	if underWay, err := projections.ErasureUnderWay(t.Context(), l.Pool); err != nil || !underWay {
 		t.Errorf("an erasure is under way: %v, %v", underWay, err)
 	}
@@ -198,15 +195,10 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 		t.Errorf("novels have no authors: %v", err)
 	}
 	withdraw()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	testdb.Eventually(t, "the erasure is withdrawn", func() bool {
 		underWay, err := projections.ErasureUnderWay(t.Context(), l.Pool)
-		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("an erasure that was withdrawn is under way: %v", err)
-		}
-		if !underWay {
-			break
-		}
-	}
+		return err == nil && !underWay
+	})
 	want := []string{"authors", "posts"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(l.compareAll(t)))); diff != "" {
 		t.Errorf("interrupted: tables that differ (-want +got)\n%s", diff)
@@ -287,12 +279,9 @@ func (l *live) interruptErasure(t *testing.T) {
 		_, err := l.EraseAuthor(ctx, l.name, "asked for it")
 		ended <- err
 	}()
-	for deadline := time.Now().Add(time.Minute); l.count(t,
-		`SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the erasure is not recorded")
-		}
-	}
+	testdb.Eventually(t, "the erasure is recorded", func() bool {
+		return l.count(t, `SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`) != 0
+	})
 	interrupt()
 	if err := <-ended; !errors.Is(err, staff.ErrNotSettled) && !errors.Is(err, context.Canceled) {
 		t.Fatalf("not interrupted: %v", err)
@@ -325,11 +314,7 @@ func (l *live) moveToAnotherCluster(t *testing.T) {
 	t.Helper()
 	testdb.Exec(t, l.Pool, leaveClusterSQL)
 	const others = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%'`
-	for deadline := time.Now().Add(time.Minute); l.count(t, others) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("who has stopped is still connected")
-		}
-	}
+	testdb.Eventually(t, "who has stopped has disconnected", func() bool { return l.count(t, others) == 0 })
 	history, err := database.OpenHistory(t.Context(), l.Pool.Config().ConnString())
 	if err != nil {
 		t.Fatal(err)

@@ -118,18 +118,7 @@ func (l *live) caughtUp(t testing.TB) {
 		SELECT FROM (SELECT transaction_id, position FROM projections UNION ALL SELECT transaction_id, position
 		    FROM ledger_state) AS c
 		WHERE (c.transaction_id, c.position) < (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`
-	for deadline := time.Now().Add(testdb.UntilSettled); ; time.Sleep(2 * time.Millisecond) {
-		if testdb.Value[bool](t, l.Pool, sql) {
-			return
-		}
-		if time.Now().After(deadline) {
-			var standing string
-			_ = l.Pool.QueryRow(context.Background(),
-				`SELECT string_agg(p::text, E'\n') || E'\n' || (SELECT s::text FROM ledger_state s) FROM projections p`).Scan(
-				&standing)
-			t.Fatalf("not caught up after %v:\n%s", testdb.UntilSettled, standing)
-		}
-	}
+	testdb.Eventually(t, "all have caught up", func() bool { return testdb.Value[bool](t, l.Pool, sql) })
 }
 
 // holding names where the database holds one of the words that a pattern lists, with | between them.
