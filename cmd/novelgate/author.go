@@ -86,21 +86,13 @@ func (c *authorDecide) Run(
 type authorShow struct{ AuthorArg }
 
 func (*authorShow) Run(ctx context.Context, out *output, s *staff.Staff, name staff.AuthorName) error {
-	a, err := s.Author(ctx, name)
+	a, err := s.AuthorWithHistory(ctx, name)
 	if err != nil {
 		return err
 	}
-	history, err := s.AuthorHistory(ctx, name)
-	if err != nil {
-		return err
-	}
-	withHistory := struct {
-		staff.Author
-		History []staff.HistoryEntry `json:"history"`
-	}{a, history}
-	return out.print(withHistory, func() {
+	return out.print(a, func() {
 		authorColumns.table(out.streams, a)
-		printHistory(out, history)
+		printHistory(out, a.History)
 	})
 }
 

@@ -44,19 +44,9 @@ func eraseAuthor(ctx context.Context, c *call) (*output, error) {
 	return &output{status: http.StatusOK, body: erased}, err
 }
 
-// authorWithHistory is an author with the decisions about them.
-type authorWithHistory struct {
-	staff.Author
-	History []staff.HistoryEntry `json:"history"`
-}
-
 func showAuthor(ctx context.Context, c *call) (*output, error) {
-	found, err := c.staff.Author(ctx, c.author)
-	if err != nil {
-		return nil, err
-	}
-	history, err := c.staff.AuthorHistory(ctx, c.author)
-	return &output{status: http.StatusOK, body: authorWithHistory{found, history}}, err
+	found, err := c.staff.AuthorWithHistory(ctx, c.author)
+	return &output{status: http.StatusOK, body: found}, err
 }
 
 func listAuthors(ctx context.Context, c *call) (*output, error) {

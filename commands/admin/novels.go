@@ -101,19 +101,9 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 		func() ([]staff.Novel, error) { return c.staff.ListNovels(ctx, filter) })
 }
 
-// novelWithHistory is a novel with its events.
-type novelWithHistory struct {
-	staff.Novel
-	History []staff.HistoryEntry `json:"history"`
-}
-
 func showNovel(ctx context.Context, c *call) (*output, error) {
-	found, err := c.staff.NovelByID(ctx, c.id)
-	if err != nil {
-		return nil, err
-	}
-	history, err := c.staff.NovelHistory(ctx, c.id)
-	return &output{status: http.StatusOK, body: novelWithHistory{found, history}}, err
+	found, err := c.staff.NovelWithHistory(ctx, c.id)
+	return &output{status: http.StatusOK, body: found}, err
 }
 
 // moderatePost returns the operation that hides or restores a post.

@@ -39,6 +39,8 @@ type Author struct {
 	PostsHidden      bool       `json:"postsHidden"`
 	PostsHiddenUntil *time.Time `json:"postsHiddenUntil"` // comments received later are visible
 	FirstSeenAt      *time.Time `json:"firstSeenAt"`
+	// History has the decisions, oldest first, if they were asked for.
+	History []HistoryEntry `db:"-" json:"history,omitzero"`
 }
 
 // LinkAuthor attributes the past and future comments of an author to a member of the host platform. A second link to
@@ -115,13 +117,15 @@ func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
 	return found, err
 }
 
-// AuthorHistory returns the decisions about an author, oldest first.
-func (s *Staff) AuthorHistory(ctx context.Context, name AuthorName) ([]HistoryEntry, error) {
-	recorded, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, name.id(), 0)
+// AuthorWithHistory finds an author as Author does, with the decisions about them.
+func (s *Staff) AuthorWithHistory(ctx context.Context, name AuthorName) (Author, error) {
+	found, err := s.Author(ctx, name)
 	if err != nil {
-		return nil, err
+		return Author{}, err
 	}
-	return historyOf(recorded), nil
+	recorded, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, name.id(), 0)
+	found.History = historyOf(recorded)
+	return found, err
 }
 
 var (

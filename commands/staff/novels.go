@@ -213,6 +213,8 @@ type Novel struct {
 	Owner         string      `json:"owner"` // an integration's id, Host or NoOwner
 	State         novel.State `json:"state"`
 	FoldedTitle   string      `json:"-"` // sort key of lists
+	// History has the latest events, oldest first, if they were asked for.
+	History []HistoryEntry `json:"history,omitzero"`
 }
 
 const novelColumns = `SELECT novel_id, slug, title, state, owner_id, details, folded_title FROM title_lookup`
@@ -282,19 +284,24 @@ const latestEvents = 1000
 // historyBytes is the size as JSON at which a history takes no older events.
 const historyBytes = 512 << 10
 
-// NovelHistory returns the latest thousand events of a novel, oldest first, fewer if they are large.
-func (s *Staff) NovelHistory(ctx context.Context, id uuid.UUID) ([]HistoryEntry, error) {
+// NovelWithHistory finds a novel as NovelByID does, with its latest thousand events, fewer if they are large.
+func (s *Staff) NovelWithHistory(ctx context.Context, id uuid.UUID) (Novel, error) {
+	found, err := s.NovelByID(ctx, id)
+	if err != nil {
+		return Novel{}, err
+	}
 	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, latestEvents)
 	if err != nil {
-		return nil, err
+		return Novel{}, err
 	}
 	size, first := 0, len(recorded)
 	for ; first > 0 && size < historyBytes; first-- {
 		data, err := json.Marshal(recorded[first-1].Event)
 		if err != nil {
-			return nil, fmt.Errorf("measure event of novel %s: %w", id, err)
+			return Novel{}, fmt.Errorf("measure event of novel %s: %w", id, err)
 		}
 		size += len(data)
 	}
-	return historyOf(recorded[first:]), nil
+	found.History = historyOf(recorded[first:])
+	return found, nil
 }

@@ -336,7 +336,8 @@ func TestLongNovel(t *testing.T) {
 	if n := read.n.Load(); n > 20 || n == 0 {
 		t.Errorf("%d rows were read for one decision", n)
 	}
-	history, err := s.NovelHistory(t.Context(), id)
+	found, err := s.NovelWithHistory(t.Context(), id)
+	history := found.History
 	if err != nil || len(history) != 1000 || history[999].Type != "novel.rejected.v1" ||
 		history[0].Version != updates+2-999 {
 		t.Errorf("the history has %d events, the first is %+v, %v", len(history), history[0], err)
