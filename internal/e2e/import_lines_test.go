@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
 	"novelgate/internal/testdb"
@@ -107,13 +108,24 @@ func TestImportOfUnreadableLines(t *testing.T) {
 		8: "invalid_request", 9: "invalid_idempotency_key", 10: "invalid_idempotency_key", 15: "payload_too_large",
 	}
 	i := p.OpenImport(t)
-	i.Put(t, strings.Join(lines, "\n"))
+	const first = 5 // parts of different lengths
+	i.Put(t, strings.Join(lines[:first], "\n"))
+	i.Put(t, strings.Join(lines[first:], "\n"))
 	if i.Lines != len(lines) {
 		t.Errorf("%d lines, want %d", i.Lines, len(lines))
 	}
 	ended := i.Finish(t)
 	if ended.Created != len(stored) || ended.Failed != len(lines)-len(stored) {
 		t.Errorf("import %+v", ended)
+	}
+	var failed strings.Builder
+	for n, text := range lines {
+		if _, ok := stored[n+1]; !ok && codes[n+1] != "payload_too_large" { // which is not kept as a whole
+			failed.WriteString(text + "\n")
+		}
+	}
+	if diff := cmp.Diff(failed.String(), i.FailedLines(t)); diff != "" {
+		t.Errorf("failed lines (-want +got)\n%s", diff)
 	}
 	for n, r := range i.Results(t, "") {
 		if r.Line != n+1 {
