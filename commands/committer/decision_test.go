@@ -201,9 +201,9 @@ func TestDecisions(t *testing.T) {
 			given: []any{w.a.novel("0", "One: two", x)},
 			when: batch{
 				w.a.novel("1", "One, two", x), w.b.novel("1", "One two", x), w.a.novel("2", "!!!", x), w.a.novel("3", "???", x),
-				w.a.post("4", "One-two"),
+				w.a.post("4", "One-two"), w.a.novel("5", "Three: four", x), w.b.novel("5", "Three, four", x),
 			},
-			then: []string{"created", "created", "created", "created", "post"}, charged: 6,
+			then: []string{"created", "created", "created", "created", "post", "created", "created"}, charged: 8,
 			check: func(t *testing.T, answers []answer) {
 				t.Helper()
 				seen := map[string]bool{"one-two": true}
