@@ -73,6 +73,9 @@ func TestProgramsFollowTheData(t *testing.T) {
 	t.Parallel()
 	cfg := pgserver.Config{DataDir: dataDir(t)}
 	stop(t, start(t, cfg))
+	if err := os.Mkdir(filepath.Join(cfg.DataDir, "pg9"), 0o700); err != nil { // left behind by an upgrade
+		t.Fatal(err)
+	}
 	newer := publicDir(t)
 	fakePrograms(t, newer, "100")
 	start(t, cfg.WithEnvironment(getenv("PATH", newer+":"+os.Getenv("PATH"))))
@@ -163,7 +166,21 @@ echo '[{"source":"native/lib/version.1","target":"native/lib/version"}]' >"$nati
 	}
 	entries, err := os.ReadDir(cache)
 	if err != nil || len(entries) != 1 || !strings.HasPrefix(entries[0].Name(), "postgresql-18.") {
-		t.Errorf("cache: %v, %v", entries, err)
+		t.Fatalf("cache: %v, %v", entries, err)
+	}
+	if os.Geteuid() != 0 {
+		return // only root can give the cache away
+	}
+	if err := os.Chown(cache, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	for _, filled := range []string{"what is in the cache", "an empty cache"} {
+		if _, err := pgserver.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "another user") {
+			t.Errorf("%s of another user: %v", filled, err)
+		}
+		if err := os.RemoveAll(filepath.Join(cache, entries[0].Name())); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

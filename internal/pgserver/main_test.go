@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(helperVariable); dir != "" {
 		os.Exit(helperMain(dir))
 	}
+	if err := os.Setenv("PGCLIENTENCODING", "LATIN1"); err != nil { // see TestSettings
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

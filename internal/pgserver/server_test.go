@@ -241,18 +241,18 @@ func TestSettings(t *testing.T) {
 	const read = `SELECT pg_size_bytes(current_setting('shared_buffers')) BETWEEN 128 * 1024 * 1024 AND 1024 * 1024 * 1024,
 		pg_size_bytes(current_setting('max_wal_size')) BETWEEN 1024::bigint * 1024 * 1024 AND 8192::bigint * 1024 * 1024,
 		current_setting('wal_compression') = CASE WHEN s.enumvals @> '{lz4}' THEN 'lz4' ELSE 'off' END,
-		current_setting('fsync'), current_setting('max_connections')
+		current_setting('fsync'), current_setting('max_connections'), current_setting('client_encoding')
 	FROM pg_settings s WHERE s.name = 'wal_compression'`
 	for _, test := range []struct {
 		settings map[string]string
 		want     []string
 	}{
-		{nil, []string{"t", "t", "t", "on", "100"}},
+		{nil, []string{"t", "t", "t", "on", "100", "UTF8"}},
 		{
 			map[string]string{
 				"fsync": "off", "max_connections": "17", "max_wal_size": "512MB", "wal_compression": "pglz",
 			},
-			[]string{"t", "f", "f", "off", "17"},
+			[]string{"t", "f", "f", "off", "17", "UTF8"},
 		},
 	} {
 		server := start(t, pgserver.Config{DataDir: dataDir(t), Settings: test.settings})
