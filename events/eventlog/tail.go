@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -38,10 +39,7 @@ type Tail struct {
 
 // NewTail returns an empty Tail whose chunks have at most so many events. It connects with this configuration.
 func NewTail(config *pgx.ConnConfig, limit int) *Tail {
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
-	return &Tail{config: config, portion: NewPortion(limit)}
+	return &Tail{config: config, portion: NewPortion(cmp.Or(limit, DefaultLimit))}
 }
 
 // Close closes the connection.

@@ -23,6 +23,7 @@
 package rebase
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -81,12 +82,8 @@ type Report struct {
 // ErrNotNeeded, ErrInUse, ErrLedger, ErrOrder or ErrTooLarge. After any error except one of the commit, nothing has
 // changed.
 func Run(ctx context.Context, config Config) (*Report, error) {
-	if config.LockTimeout <= 0 {
-		config.LockTimeout = 10 * time.Second
-	}
-	if config.BatchEvents <= 0 {
-		config.BatchEvents = 10_000
-	}
+	config.LockTimeout = cmp.Or(config.LockTimeout, 10*time.Second)
+	config.BatchEvents = cmp.Or(config.BatchEvents, 10_000)
 	if config.Progress == nil {
 		config.Progress = func(string, int64, int64) {}
 	}
@@ -110,40 +107,27 @@ type work struct {
 }
 
 func (w *work) run(ctx context.Context) error {
-	// First without a lock, so that a call on a log in use does not block it.
-	if err := w.admit(ctx); err != nil {
-		return err
-	}
-	if err := w.lock(ctx); err != nil {
-		return err
-	}
-	if err := w.admit(ctx); err != nil {
-		return err
-	}
-	// A restored database has no planner statistics yet.
-	if err := w.exec(ctx, "analyze the log", analyzeSQL); err != nil {
-		return err
-	}
-	if err := w.plan(ctx); err != nil {
-		return err
-	}
-	var err error
-	if w.report.RootBefore, err = w.verify(ctx, Verifying); err != nil {
-		return err
-	}
-	if err := w.move(ctx); err != nil {
-		return err
-	}
-	if err := w.exec(ctx, "analyze the log", analyzeSQL); err != nil {
-		return err
-	}
-	if w.report.RootAfter, err = w.verify(ctx, Again); err != nil {
-		return err
+	for _, step := range []func(context.Context) error{
+		w.admit, // first without a lock, so that a call on a log in use does not block it
+		w.lock,
+		w.admit,
+		w.analyze, // a restored database has no planner statistics yet
+		w.plan,
+		func(ctx context.Context) (err error) { w.report.RootBefore, err = w.verify(ctx, Verifying); return err },
+		w.move,
+		w.analyze,
+		func(ctx context.Context) (err error) { w.report.RootAfter, err = w.verify(ctx, Again); return err },
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
 	return w.exec(ctx, "drop the plan", `DROP TABLE log_rebase`)
 }
 
-const analyzeSQL = `ANALYZE events, ledger_seals, ledger_tiles`
+func (w *work) analyze(ctx context.Context) error {
+	return w.exec(ctx, "analyze the log", `ANALYZE events, ledger_seals, ledger_tiles`)
+}
 
 func (w *work) exec(ctx context.Context, doing, sql string, args ...any) error {
 	if _, err := w.tx.Exec(ctx, sql, args...); err != nil {

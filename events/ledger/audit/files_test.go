@@ -46,15 +46,15 @@ func TestTamperedFiles(t *testing.T) {
 		"words": {
 			whole, func(text []byte) []byte { return firstWords.ReplaceAll(text, []byte("$1")) }, "personal@0", true,
 		},
-		"metadata":                 {whole, replace(`\"actor\":\"integration`, `\"actor\":\"antegration`), "metadata@0", true},
-		"a line less":              {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[8:]...) }), "missing@7", true},
-		"a line twice":             {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[6:]...) }), "extra@6", true},
-		"order":                    {whole, lines(func(l [][]byte) [][]byte { l[7], l[8] = l[8], l[7]; return l }), "swapped@7", true},
-		"not JSON":                 {whole, replace(`{"logIndex":0`, `["logIndex":0`), "broken@0", true},
-		"a member more":            {whole, replace(`{"logIndex":0,`, `{"logIndex":0,"note":"x",`), "broken@0", false},
-		"cut at the end of a line": {tail, func(text []byte) []byte { return text[:len(text)-1] }, "broken@4699", true},
-		"cut in a line":            {tail, func(text []byte) []byte { return text[:len(text)-50] }, "broken@4699", true},
-		"cut":                      {tail, lines(func(l [][]byte) [][]byte { return l[:600] }), "truncated@4696", true},
+		"metadata":      {whole, replace(`\"actor\":\"integration`, `\"actor\":\"antegration`), "metadata@0", true},
+		"a line less":   {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[8:]...) }), "missing@7", true},
+		"a line twice":  {whole, lines(func(l [][]byte) [][]byte { return append(l[:7:7], l[6:]...) }), "extra@6", true},
+		"order":         {whole, lines(func(l [][]byte) [][]byte { l[7], l[8] = l[8], l[7]; return l }), "swapped@7", true},
+		"not JSON":      {whole, replace(`{"logIndex":0`, `["logIndex":0`), "broken@0", true},
+		"a member more": {whole, replace(`{"logIndex":0,`, `{"logIndex":0,"note":"x",`), "broken@0", false},
+		"cut at end":    {tail, func(text []byte) []byte { return text[:len(text)-1] }, "broken@4699", true},
+		"cut in a line": {tail, func(text []byte) []byte { return text[:len(text)-50] }, "broken@4699", true},
+		"cut":           {tail, lines(func(l [][]byte) [][]byte { return l[:600] }), "truncated@4696", true},
 		"indexes swapped": {whole, func(text []byte) []byte {
 			text = bytes.Replace(text, []byte(`{"logIndex":7,`), []byte(`{"logIndex":x,`), 1)
 			text = bytes.Replace(text, []byte(`{"logIndex":9,`), []byte(`{"logIndex":7,`), 1)

@@ -127,10 +127,7 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 
 // chunks checks all chunks concurrently and joins them in order.
 func (v *verification) chunks(ctx context.Context) error {
-	workers := v.Workers
-	if workers <= 0 {
-		workers = 2
-	}
+	workers := cmp.Or(v.Workers, usualWorkers)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,8 @@ import (
 )
 
 const (
-	outBuffer = 256 << 10 // bytes of the write buffer
+	usualWorkers = 2
+	outBuffer    = 256 << 10 // bytes of the write buffer
 	// syncers is the number of files of a chunk that are synced concurrently: the disk orders them, and the file system
 	// writes its journal once for all. Sequential syncs take several times as long.
 	syncers = 8
@@ -31,11 +33,7 @@ const (
 // synced to disk.
 func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) error {
 	group, ctx := errgroup.WithContext(ctx)
-	const usual = 2
-	workers := x.Workers
-	if workers <= 0 {
-		workers = usual
-	}
+	workers := cmp.Or(x.Workers, usualWorkers)
 	var next atomic.Int64
 	next.Store(m.FirstLogIndex)
 	var telling sync.Mutex
