@@ -15,6 +15,7 @@ type Client struct {
 	Posts      Posts
 	Deliveries Deliveries
 	Changes    Changes
+	Webhooks   Webhooks
 }
 
 // sender sends requests with the API key of an integration.
@@ -53,7 +54,9 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	for _, option := range options {
 		option(s)
 	}
-	return &Client{Novels: Novels{s}, Posts: Posts{s}, Deliveries: Deliveries{s}, Changes: Changes{s}}, nil
+	return &Client{
+		Novels: Novels{s}, Posts: Posts{s}, Deliveries: Deliveries{s}, Changes: Changes{s}, Webhooks: Webhooks{s},
+	}, nil
 }
 
 // visible reports whether text consists of 1 to 255 visible ASCII characters.

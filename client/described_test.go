@@ -128,6 +128,9 @@ var calls = map[string]call{
 	"/api/integrations/changes": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Changes.Page(ctx, "NzQ1LzI", "novel.rejected", "comment.hidden")
 	},
+	"/api/integrations/webhooks/{webhookId}": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Webhooks.Enable(ctx, "01a20d83-df2c-7686-b95b-355bdd37b2b1")
+	},
 	"/api/integrations/deliveries/{idempotencyKey}": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Deliveries.Get(ctx, client.OperationPosts, "evt/1?#%")
 	},

@@ -124,6 +124,9 @@ func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Heade
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return nil, newError(response, body)
 	}
+	if answer == nil { // there is none
+		return response.Header, nil
+	}
 	if err := json.Unmarshal(body, answer); err != nil {
 		return nil, fmt.Errorf("%w: %w", errAnswer, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"novelgate/commands"
 	"novelgate/commands/admin"
 	"novelgate/commands/imports"
+	"novelgate/commands/webhooks"
 	"novelgate/events/ledger"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -63,6 +64,7 @@ func (s *service) publicHandler(
 	for _, api := range []interface{ Register(router *mux.Router) }{
 		s.partners,
 		&imports.API{Kit: kit, Partners: s.partners, Store: s.imports.Store, Wake: s.imports.Wake},
+		&webhooks.API{Kit: kit, Partners: s.partners, Store: s.webhooks.Store, Sender: s.webhooks.Sender},
 		&admin.API{Kit: kit, Keys: s.keys, Pool: pools.General},
 		&history.API{
 			Kit: kit, DB: pools.History, Wake: s.wake, Authenticate: s.authenticateAuditor, Draining: s.draining.Load,

@@ -41,6 +41,7 @@ type program struct {
 	Novel       novelCommand       `cmd:"" help:"Publish, approve, reject and show novels."`
 	Author      authorCommand      `cmd:"" help:"Link, block and unblock authors; hide, restore or erase their comments."`
 	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
+	Webhook     webhookCommand     `cmd:"" help:"List webhooks of partners, and switch them off."`
 	Import      importCommand      `cmd:"" help:"Import files of novels and comments in bulk, as a partner."`
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`

@@ -28,6 +28,7 @@ import (
 	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/staff"
+	"novelgate/commands/webhooks"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
@@ -52,6 +53,7 @@ type serveCommand struct {
 	Standbys              standbyFlags  `embed:""`
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
 	ImportRetention       time.Duration `name:"import-retention" env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept after its end, and an import without any change stays open (default: ${default})."`
+	Webhooks              webhookFlags  `embed:""`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
@@ -134,6 +136,9 @@ func (c *serveCommand) Validate() error {
 	if c.ImportRetention <= 0 {
 		return errors.New("--import-retention must be positive")
 	}
+	if err := c.Webhooks.validate(); err != nil {
+		return err
+	}
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
@@ -190,6 +195,7 @@ type service struct {
 	committer     *committer.Committer
 	standbys      *database.Standbys // nil without --read-database-url
 	imports       *imports.Worker
+	webhooks      *webhooks.Worker
 	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
@@ -259,6 +265,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
 	s.workOnImports(c.ImportRetention)
+	s.workOnWebhooks(&c.Webhooks)
 	readers := httpkit.NewReaders("public", c.Readers, 0, c.RequestTimeout)
 	staff := httpkit.NewReaders("staff", staffRequests, staffAnswers, c.RequestTimeout)
 	streams := httpkit.NewReaders("streams", auditorStreams, 0, c.RequestTimeout)
@@ -337,6 +344,7 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 		projections.NewCollector(s.db.pools.General, s.now),
 		s.ledgerMetrics,
 		s.imports.Metrics,
+		s.webhooks.Metrics,
 		ledger.NewCollector(s.db.pools.General, s.now),
 	)
 	return registry

@@ -52,6 +52,7 @@ const (
 	keyPath         = "/api/admin/keys/{keyId}"
 	novelPath       = "/api/admin/novels/{novelId}"
 	postPath        = "/api/admin/posts/{postId}"
+	webhookPath     = "/api/admin/webhooks/{webhookId}"
 	// The uuid of an author is the partner's and may contain any character, so the router matches its percent-encoded
 	// form. The operation refuses an empty one.
 	authorPath = integrationPath + "/authors/{uuid:[^/]*}"
@@ -83,6 +84,10 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodGet, postPath, showPost, "", nil},
 		{http.MethodPost, postPath + "/hide", moderatePost((*staff.Staff).HidePost), "posts/*/hide", nil},
 		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost), "posts/*/restore", nil},
+
+		{http.MethodGet, "/api/admin/webhooks", listWebhooks, "", []string{"integration"}},
+		{http.MethodPost, webhookPath + "/disable", switchWebhook(false), "", nil},
+		{http.MethodPost, webhookPath + "/enable", switchWebhook(true), "", nil},
 
 		{
 			http.MethodGet, integrationPath + "/authors", listAuthors, "", []string{"linked", "blocked", "limit", "cursor"},

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
@@ -124,16 +123,7 @@ func checkMediaType(h http.Header) error {
 
 // answer sends a value as JSON.
 func (c *call) answer(status int, body any) error {
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode response: %w", err)
-	}
-	h := c.w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write(encoded) // an error means that the client closed the connection
-	return nil
+	return httpkit.SendJSON(c.w, status, body) //nolint:wrapcheck // it says what it did
 }
 
 // open handles POST /api/integrations/imports.

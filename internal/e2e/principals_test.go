@@ -74,6 +74,25 @@ var routeClasses = map[string]struct {
 
 	"GET /api/integrations/changes": {forPartners, nil},
 
+	"POST /api/integrations/webhooks": {
+		forPartners, func(*desk) Fields { return Fields{"url": nowhere + Key()} },
+	},
+	"GET /api/integrations/webhooks":             {forPartners, nil},
+	"GET /api/integrations/webhooks/{webhookId}": {forPartners, nil},
+	"PATCH /api/integrations/webhooks/{webhookId}": {
+		forPartners, func(*desk) Fields { return Fields{"enabled": true} },
+	},
+	"DELETE /api/integrations/webhooks/{webhookId}":       {forPartners, nil},
+	"POST /api/integrations/webhooks/{webhookId}/rotate":  {forPartners, func(*desk) Fields { return Fields{} }},
+	"POST /api/integrations/webhooks/{webhookId}/test":    {forPartners, nil},
+	"GET /api/integrations/webhooks/{webhookId}/attempts": {forPartners, nil},
+	"POST /api/integrations/webhooks/{webhookId}/replay": {
+		forPartners, func(*desk) Fields { return Fields{"since": "2026-01-01T00:00:00Z"} },
+	},
+	"GET /api/admin/webhooks":                      {forStaff, nil},
+	"POST /api/admin/webhooks/{webhookId}/disable": {forStaff, because},
+	"POST /api/admin/webhooks/{webhookId}/enable":  {forStaff, because},
+
 	"GET /api/integrations/me":                          {forPartners, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {forPartners, nil},
 	"POST /api/integrations/deliveries/reconcile": {forPartners, func(d *desk) Fields {
@@ -291,14 +310,15 @@ func (a attempt) send(t *testing.T, s *Service) {
 // of the host's with a comment and a hidden one, an author whom staff have linked and one whom they have blocked with
 // all comments hidden, and two names that nothing has yet.
 type desk struct {
-	ada      *Person
-	partner  *Partner
-	novelID  string
-	importID string
-	title    string // of the novel
-	hosted   string // title of the host's
-	hostID   string // of the host's
-	slug     string // of the host's
+	ada       *Person
+	partner   *Partner
+	novelID   string
+	importID  string
+	webhookID string
+	title     string // of the novel
+	hosted    string // title of the host's
+	hostID    string // of the host's
+	slug      string // of the host's
 
 	post, hiddenPost string // ids of comments on the host's novel, by …
 	linked, blocked  string // … these authors
@@ -316,6 +336,7 @@ func newDesk(t testing.TB, ada *Person) *desk {
 	}
 	d.partner = ada.Service.NewImporter(t, Fields{"review": true})
 	d.importID = d.partner.OpenImport(t).ImportID
+	d.webhookID = d.partner.NewWebhook(t, nowhere).WebhookID
 	d.novelID = d.partner.Upsert(t, d.delivered, Fields{"novel": d.title}).WantNovel(t, 201).NovelID
 	var hosted struct {
 		NovelID string `json:"novelId"`
@@ -348,7 +369,7 @@ func (d *desk) path(t testing.TB, documented string) string {
 	t.Helper()
 	filled := strings.NewReplacer(
 		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post,
-		"{uuid}", d.linked, "{importId}", d.importID,
+		"{uuid}", d.linked, "{importId}", d.importID, "{webhookId}", d.webhookID,
 		"{streamType}", "integration", "{streamId}", d.partner.IntegrationID, "{logIndex}", "0",
 		"{slug}", d.slug, "{tile}", "entries/000.p/1", "{part}", "7",
 		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",
@@ -404,6 +425,7 @@ type standing struct {
 	Published          int              // novels that have the free title
 	Posts, Authors     []map[string]any // moderated ones and others
 	Import             map[string]any
+	Webhooks           struct{ Items []map[string]any }
 }
 
 // followed are the members of an author that come from a table which follows the log.
@@ -413,6 +435,12 @@ func (d *desk) standing(t testing.TB) standing {
 	t.Helper()
 	var s standing
 	d.partner.Inquire(t, ImportsPath+"/"+d.importID).WantJSON(t, 200, &s.Import)
+	d.ada.Get(t, "/api/admin/webhooks?integration="+d.partner.IntegrationID).WantJSON(t, 200, &s.Webhooks)
+	for _, webhook := range s.Webhooks.Items {
+		for _, member := range []string{"waiting", "retrying", "failingSince"} { // the service is at work
+			delete(webhook, member)
+		}
+	}
 	d.ada.Get(t, "/api/admin/integrations/"+d.partner.IntegrationID).WantJSON(t, 200, &s.Integration)
 	d.ada.Get(t, "/api/admin/novels/"+d.novelID).WantJSON(t, 200, &s.Novel)
 	s.Keys = page(t, d.ada, "/api/admin/integrations/"+d.partner.IntegrationID+"/keys")

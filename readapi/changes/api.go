@@ -107,15 +107,7 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 	if page.More {
 		body.NextCursor = &body.Cursor
 	}
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("encode changes: %w", err)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	_, _ = w.Write(encoded) // an error means that the client closed the connection
-	return nil
+	return httpkit.SendJSON(w, http.StatusOK, body)
 }
 
 // parse reads the parameters. limited says that the limit was given.

@@ -70,9 +70,16 @@ const pageBytes = 512 << 10
 // Page reads a page in one round trip. It fails with history.ErrElsewhere when the cursor is of another log, or of this
 // one before it was set back, and with ErrBehind.
 func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
-	page := Page{Changes: []Change{}, Next: q.After}
 	var batch pgx.Batch
 	q.After.QueueCheck(&batch)
+	return f.read(ctx, &batch, q)
+}
+
+// Read is Page for a place of which the caller knows that the log has it. It is no cursor of a client.
+func (f *Feed) Read(ctx context.Context, q Query) (Page, error) { return f.read(ctx, &pgx.Batch{}, q) }
+
+func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error) {
+	page := Page{Changes: []Change{}, Next: q.After}
 	batch.Queue(soundSQL).QueryRow(func(row pgx.Row) error {
 		var sound bool
 		if err := row.Scan(&sound); err != nil || sound {
@@ -97,7 +104,7 @@ func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 			rows.Close()
 			return rows.Err()
 		})
-	if err := f.DB.SendBatch(ctx, &batch).Close(); err != nil {
+	if err := f.DB.SendBatch(ctx, batch).Close(); err != nil {
 		return Page{}, fmt.Errorf("read changes: %w", err)
 	}
 	return page, nil

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Webhooks manages the endpoints to which the service sends your changes.
+type Webhooks struct{ sender *sender }
+
+// Webhook is an endpoint of yours.
+type Webhook struct {
+	WebhookID      string     `json:"webhookId"`
+	URL            string     `json:"url"`
+	Types          []string   `json:"types"` // nil: all
+	Enabled        bool       `json:"enabled"`
+	Disabled       *string    `json:"disabled"` // why: partner, staff, gone or failing
+	DisabledAt     *time.Time `json:"disabledAt"`
+	DisabledReason *string    `json:"disabledReason"`
+	CreatedAt      time.Time  `json:"createdAt"`
+	FailingSince   *time.Time `json:"failingSince"`
+	Retrying       int        `json:"retrying"`
+	Waiting        int        `json:"waiting"`
+	// Secret verifies requests, with a library of Standard Webhooks. Only Create returns it.
+	Secret string `json:"secret,omitempty"`
+}
+
+const webhooksPath = "/api/integrations/webhooks"
+
+// Create sends your changes to an endpoint, from now on: those of the given types, or all. Repeated after a lost
+// answer, it fails with the code conflict: delete the webhook then, and create it again, to get a secret.
+func (w Webhooks) Create(ctx context.Context, url string, types ...string) (Webhook, error) {
+	body, err := encode(struct {
+		URL   string   `json:"url"`
+		Types []string `json:"types,omitempty"`
+	}{url, types})
+	if err != nil {
+		return Webhook{}, err
+	}
+	var made Webhook
+	_, err = w.sender.send(ctx, request{method: http.MethodPost, path: webhooksPath, body: body}, &made)
+	return made, err
+}
+
+// List returns your webhooks.
+func (w Webhooks) List(ctx context.Context) ([]Webhook, error) {
+	var list struct {
+		Items []Webhook `json:"items"`
+	}
+	_, err := w.sender.send(ctx, request{method: http.MethodGet, path: webhooksPath}, &list)
+	return list.Items, err
+}
+
+// Delete ends a webhook.
+func (w Webhooks) Delete(ctx context.Context, webhookID string) error {
+	_, err := w.sender.send(ctx, request{method: http.MethodDelete, path: webhooksPath + "/" + webhookID}, nil)
+	return err
+}
+
+// Enable switches a webhook on again, for instance after a repair of its endpoint. What it has missed is sent.
+func (w Webhooks) Enable(ctx context.Context, webhookID string) (Webhook, error) {
+	var changed Webhook
+	_, err := w.sender.send(ctx, request{
+		method: http.MethodPatch, path: webhooksPath + "/" + webhookID, body: []byte(`{"enabled":true}`),
+	}, &changed)
+	return changed, err
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"novelgate/commands/staff"
+	"novelgate/commands/webhooks"
+	"novelgate/events"
+	"novelgate/readapi/changes"
+	"novelgate/readapi/history"
+)
+
+// webhookFlags is what the operator decides about webhooks.
+type webhookFlags struct {
+	AllowCIDR []netip.Prefix  `name:"webhook-allow-cidr" env:"NOVELGATE_WEBHOOK_ALLOW_CIDR" placeholder:"CIDR" help:"Private addresses to which webhooks may be sent, also by http, such as 10.1.0.0/16. Repeatable."`
+	Retries   []time.Duration `name:"webhook-retries" env:"NOVELGATE_WEBHOOK_RETRIES" placeholder:"WAITS" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between the attempts to send a change to a webhook (default: ${default})."`
+}
+
+func (f *webhookFlags) validate() error {
+	if len(f.Retries) == 0 || slices.Min(f.Retries) <= 0 {
+		return errors.New("--webhook-retries must have positive waits")
+	}
+	return nil
+}
+
+// workOnWebhooks makes the worker that sends changes to webhooks.
+func (s *service) workOnWebhooks(f *webhookFlags) {
+	pool := s.db.pools.General
+	s.webhooks = &webhooks.Worker{
+		Store: &webhooks.Store{Pool: pool}, Feed: webhookFeed{&changes.Feed{DB: pool}},
+		Sender: webhooks.NewSender(f.AllowCIDR, s.now), Retries: f.Retries, Logger: s.logger, Metrics: webhooks.NewMetrics(),
+	}
+	s.background = append(s.background, s.webhooks.Run)
+}
+
+// webhookFeed is the change feed as the worker of webhooks reads it.
+type webhookFeed struct{ *changes.Feed }
+
+// Read implements webhooks.Feed.
+func (f webhookFeed) Read(
+	ctx context.Context, integration uuid.UUID, after events.Position, limit int,
+) ([]webhooks.Message, error) {
+	page, err := f.Feed.Read(ctx, changes.Query{
+		Integration: integration, After: history.Cursor{Position: after}, Limit: limit,
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what it did
+	}
+	messages := make([]webhooks.Message, len(page.Changes))
+	for i := range page.Changes {
+		c := &page.Changes[i]
+		body, err := json.Marshal(c)
+		if err != nil {
+			return nil, fmt.Errorf("encode change: %w", err)
+		}
+		messages[i] = webhooks.Message{
+			ID: c.ID, Type: c.Type, Body: body, Place: c.Place.Position, OccurredAt: c.OccurredAt,
+		}
+	}
+	return messages, nil
+}
+
+type webhookCommand struct {
+	List    webhookList    `cmd:"" help:"List webhooks, with what waits for them."`
+	Disable webhookDisable `cmd:"" help:"Switch a webhook off. Its partner cannot switch it on again."`
+	Enable  webhookEnable  `cmd:"" help:"Switch a webhook on again. What it has missed is sent."`
+}
+
+var webhookColumns = columns[webhooks.Listed]{
+	[]any{"WEBHOOK", "INTEGRATION", "URL", "ENABLED", "DISABLED", "FAILING SINCE", "RETRYING", "WAITING"},
+	func(w webhooks.Listed) []any {
+		return []any{
+			w.ID, w.IntegrationID, w.URL, yesNo(w.Enabled), orDash(w.Disabled), moment(w.FailingSince), w.Retrying, w.Waiting,
+		}
+	},
+}
+
+type webhookList struct {
+	CommonFlags
+	Integration string `placeholder:"NAME" help:"Id or name of an integration (default: all)."`
+}
+
+func (c *webhookList) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	of := uuid.Nil
+	if c.Integration != "" {
+		found, err := s.Integration(ctx, c.Integration)
+		if err != nil {
+			return err //nolint:wrapcheck // it names the integration
+		}
+		of = found.ID
+	}
+	list, err := (&webhooks.Store{Pool: s.Pool}).List(ctx, of)
+	return webhookColumns.printList(out, list, err)
+}
+
+// WebhookArg names a webhook.
+type WebhookArg struct {
+	CommonFlags
+	WebhookID uuid.UUID `arg:"" name:"webhook-id" help:"Id of the webhook."`
+}
+
+type webhookDisable struct {
+	WebhookArg
+	Reason string `required:"" help:"Why; the partner can read it."`
+}
+
+func (c *webhookDisable) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	w, err := (&webhooks.Store{Pool: s.Pool}).Switch(ctx, c.WebhookID, false, s.Actor, c.Reason)
+	return webhookColumns.print(out, w, err)
+}
+
+type webhookEnable struct{ WebhookArg }
+
+func (c *webhookEnable) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	w, err := (&webhooks.Store{Pool: s.Pool}).Switch(ctx, c.WebhookID, true, s.Actor, "")
+	return webhookColumns.print(out, w, err)
+}

@@ -1,0 +1,31 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"novelgate/commands/webhooks"
+)
+
+// listWebhooks lists the webhooks of an integration, or of all. There are few, so it is one page.
+func listWebhooks(ctx context.Context, c *call) (*output, error) {
+	integration := c.query.ID("integration")
+	if err := c.query.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // already a problem
+	}
+	found, err := (&webhooks.Store{Pool: c.staff.Pool}).List(ctx, integration.UUID)
+	if found == nil {
+		found = []webhooks.Listed{}
+	}
+	return &output{status: http.StatusOK, body: struct {
+		Items []webhooks.Listed `json:"items"`
+	}{found}}, err
+}
+
+// switchWebhook switches a webhook off or on. It is idempotent.
+func switchWebhook(on bool) operation {
+	return with(func(ctx context.Context, c *call, body decision) (*output, error) {
+		found, err := (&webhooks.Store{Pool: c.staff.Pool}).Switch(ctx, c.id, on, c.staff.Actor, body.Reason)
+		return &output{status: http.StatusOK, body: found}, err
+	})
+}

@@ -1,0 +1,25 @@
+// Package webhooks sends the change feed to endpoints of partners, in the form of Standard Webhooks 1.0.0.
+// docs/partners.md describes it to partners.
+//
+// # Outbox
+//
+// The log is the outbox. A webhook has a position in it, up to which every change of its partner has been attempted. A
+// change whose attempt failed becomes a row with the time of the next one, and the position goes on. After
+// twenty failures without a success the endpoint gets one request every five minutes, so the position all but rests and
+// few rows are made. The first success makes all of them due. Nothing is given up before the endpoint has taken
+// something else: what an endpoint has missed is there when it comes back.
+//
+// # Workers
+//
+// Each replica has a worker. It leases a webhook: a holder and a deadline in its row, and no open transaction. Each
+// outcome is saved with one statement that fails when the lease is lost, so a change of the webhook by its partner ends
+// the visit by taking the lease away. A worker that is killed between the request and the save leads to a second
+// request with the same webhook-id: delivery is at least once.
+//
+// Endpoints that were slow at last have places of their own, so they do not delay the others.
+//
+// # Where requests go
+//
+// The address is checked when the connection is made, after the name is resolved: only public addresses, and those that
+// the operator allows. Redirects are not followed, proxies of the environment not used, bodies of answers not shown.
+package webhooks

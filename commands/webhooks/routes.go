@@ -1,0 +1,302 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+
+	"novelgate/events"
+	"novelgate/internal/httpkit"
+)
+
+// Partners admits requests of partners: a *commands.API. After nil, leave must be called.
+type Partners interface {
+	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
+		leave func(), err error)
+}
+
+// API lets partners manage their webhooks.
+type API struct {
+	*httpkit.Kit
+
+	Partners Partners
+	Store    *Store
+	Sender   *Sender
+}
+
+// Register adds the routes to router.
+func (a *API) Register(router *mux.Router) {
+	const all = "/api/integrations/webhooks"
+	const one = all + "/{webhookId}"
+	for _, route := range []struct {
+		method, path string
+		handle       func(context.Context, *call) error
+		members      []string // of the body; nil for none
+	}{
+		{http.MethodPost, all, a.create, []string{"url", "types"}},
+		{http.MethodGet, all, a.list, nil},
+		{http.MethodGet, one, a.show, nil},
+		{http.MethodPatch, one, a.change, []string{"url", "types", "enabled"}},
+		{http.MethodDelete, one, a.delete, nil},
+		{http.MethodPost, one + "/rotate", a.rotate, []string{"overlapSeconds"}},
+		{http.MethodPost, one + "/replay", a.replay, []string{"since"}},
+		{http.MethodPost, one + "/test", a.test, nil},
+		{http.MethodGet, one + "/attempts", a.attempts, nil},
+	} {
+		router.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
+			if err := a.serve(w, r, route.handle, route.members); err != nil {
+				a.Fail(w, r, err)
+			}
+		}).Methods(route.method)
+	}
+}
+
+// call is a request that has passed the checks that all routes share.
+type call struct {
+	w           http.ResponseWriter
+	r           *http.Request
+	integration uuid.UUID
+	id          uuid.UUID // in the path
+	body        httpkit.Object
+}
+
+// maxBody is the largest request body, in bytes.
+const maxBody = 32 << 10
+
+// serve answers a request. Checks run in this order: API key (401), disabled integration (403), fair share (429), media
+// type (415), size (413), path (404), body or parameters (400), webhook (404), its state (409).
+func (a *API) serve(
+	w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error, members []string,
+) error {
+	ctx, cancel := a.WithTimeout(r.Context())
+	defer cancel()
+	integration, leave, err := a.Partners.AdmitPartner(ctx, w, r, false)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c := &call{w: w, r: r, integration: integration, body: httpkit.Object{Strict: true}}
+	if members != nil {
+		body, err := a.ReadJSON(w, r, integration, maxBody)
+		if err != nil {
+			return err //nolint:wrapcheck // already a problem
+		}
+		defer a.ReleaseBody(integration, body)
+		if err := c.body.Parse(body, members); err != nil {
+			return err //nolint:wrapcheck // already a problem
+		}
+	}
+	if mux.Vars(r)["webhookId"] != "" {
+		if c.id, err = httpkit.PathID(r, "webhookId"); err != nil {
+			return err //nolint:wrapcheck // already a problem
+		}
+	}
+	return handle(ctx, c)
+}
+
+// answer sends what an action on a webhook returns.
+func (c *call) answer(status int, body any, err error) error {
+	if err != nil {
+		return err
+	}
+	return httpkit.SendJSON(c.w, status, body) //nolint:wrapcheck // it says what it did
+}
+
+// withSecret is a webhook with its new secret, which is not shown again.
+type withSecret struct {
+	Webhook
+	Secret string `json:"secret"`
+}
+
+// url reads the address of an endpoint.
+func (a *API) url(c *call, required bool) (string, bool) {
+	text, ok := c.body.Text("url", required)
+	if ok {
+		if wrong := a.Sender.checkURL(text); wrong != "" {
+			c.body.Fail("url", "%s", wrong)
+		}
+	}
+	return text, ok
+}
+
+// types reads kinds of change.
+func (c *call) types() (types []string) {
+	kinds := events.ChangeKinds()
+	c.body.Texts("types", false, 1, len(kinds), func(field, text string) {
+		for _, kind := range kinds {
+			if text == kind {
+				types = append(types, text)
+				return
+			}
+		}
+		c.body.Fail(field, "must be one of %s", strings.Join(kinds, ", "))
+	})
+	return types
+}
+
+// create handles POST /api/integrations/webhooks.
+func (a *API) create(ctx context.Context, c *call) error {
+	address, _ := a.url(c, true)
+	types := c.types()
+	if err := c.body.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	made, secret, err := a.Store.create(ctx, c.integration, address, types)
+	if err == nil {
+		c.w.Header().Set("Location", c.r.URL.Path+"/"+made.ID.String())
+	}
+	return c.answer(http.StatusCreated, withSecret{made, secret}, err)
+}
+
+// list handles GET /api/integrations/webhooks.
+func (a *API) list(ctx context.Context, c *call) error {
+	found, err := a.Store.List(ctx, c.integration)
+	page := struct {
+		Items []Webhook `json:"items"`
+	}{[]Webhook{}}
+	for i := range found {
+		page.Items = append(page.Items, found[i].Webhook)
+	}
+	return c.answer(http.StatusOK, page, err)
+}
+
+// show handles GET /api/integrations/webhooks/{webhookId}.
+func (a *API) show(ctx context.Context, c *call) error {
+	found, err := a.Store.Find(ctx, c.integration, c.id)
+	return c.answer(http.StatusOK, found.Webhook, err)
+}
+
+// change handles PATCH /api/integrations/webhooks/{webhookId}.
+func (a *API) change(ctx context.Context, c *call) error {
+	var to change
+	if address, ok := a.url(c, false); ok {
+		to.url = &address
+	}
+	to.types, to.allTypes = c.types(), c.body.Null("types")
+	if enabled, ok := c.body.Bool("enabled"); ok {
+		to.enabled = &enabled
+	}
+	if err := c.body.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	changed, err := a.Store.change(ctx, c.integration, c.id, to)
+	return c.answer(http.StatusOK, changed, err)
+}
+
+// delete handles DELETE /api/integrations/webhooks/{webhookId}.
+func (a *API) delete(ctx context.Context, c *call) error {
+	if err := a.Store.delete(ctx, c.integration, c.id); err != nil {
+		return err
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// Overlap of the secrets of a rotation, in seconds.
+const (
+	defaultOverlap = 24 * 60 * 60
+	maxOverlap     = 7 * defaultOverlap
+)
+
+// rotate handles POST /api/integrations/webhooks/{webhookId}/rotate.
+func (a *API) rotate(ctx context.Context, c *call) error {
+	overlap := int64(defaultOverlap)
+	if seconds, ok := c.body.Integer("overlapSeconds"); ok {
+		if overlap = seconds; overlap < 0 || overlap > maxOverlap {
+			c.body.Fail("overlapSeconds", "must be a number from 0 to %d", maxOverlap)
+		}
+	}
+	if err := c.body.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	made, secret, err := a.Store.rotate(ctx, c.integration, c.id, time.Duration(overlap)*time.Second)
+	return c.answer(http.StatusOK, withSecret{made, secret}, err)
+}
+
+// replay handles POST /api/integrations/webhooks/{webhookId}/replay.
+func (a *API) replay(ctx context.Context, c *call) error {
+	text, ok := c.body.Text("since", true)
+	since, err := time.Parse(time.RFC3339Nano, text)
+	if ok && (err != nil || since.UTC().Year() < 1 || since.UTC().Year() > 9999) {
+		c.body.Fail("since", "must be a time with its zone, such as 2026-01-31T12:00:00Z")
+	}
+	if err := c.body.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	replayed, err := a.Store.replay(ctx, c.integration, c.id, since)
+	return c.answer(http.StatusOK, replayed, err)
+}
+
+// testType is the type of the message of a test. Its id is no change's.
+const testType = "webhook.test"
+
+// test handles POST /api/integrations/webhooks/{webhookId}/test: sends a message now, and says how that ended.
+func (a *API) test(ctx context.Context, c *call) error {
+	address, secrets, err := a.Store.secrets(ctx, c.integration, c.id)
+	if err != nil {
+		return err
+	}
+	id := "msg_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	body, err := json.Marshal(map[string]any{
+		"id": id, "type": testType, "occurredAt": a.Now().UTC(), "cursor": "", "data": map[string]any{"webhookId": c.id},
+	}, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("encode test: %w", err)
+	}
+	// What does not support deadlines (a recorder in a test) is not slow either.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(a.Now().Add(attemptTime + testAnswer))
+	//nolint:contextcheck // the endpoint has more time than an answer
+	return c.answer(http.StatusOK, a.Sender.send(c.r.Context(), address, id, body, secrets...), nil)
+}
+
+// testAnswer is the time to send the answer to a test.
+const testAnswer = 5 * time.Second
+
+// Sizes of a page of attempts.
+const (
+	standardPage = 50
+	largestPage  = 200
+)
+
+const attemptList = "webhook attempts/"
+
+// attempts handles GET /api/integrations/webhooks/{webhookId}/attempts.
+func (a *API) attempts(ctx context.Context, c *call) error {
+	q, err := httpkit.ReadStrictQuery(c.r.URL, "state", "limit", "cursor")
+	if err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	state, limit := q.OneOf("state", Delivered, Retrying, Failed), q.Limit(standardPage, largestPage)
+	before := events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
+	if place := q.Cursor(attemptList); place != "" {
+		if before, err = events.ParsePosition(place); err != nil {
+			q.RefuseCursor()
+		}
+	}
+	if err := q.Err(); err != nil {
+		return err //nolint:wrapcheck // already a problem
+	}
+	if _, err := a.Store.Find(ctx, c.integration, c.id); err != nil {
+		return err
+	}
+	found, err := a.Store.attempts(ctx, c.id, before, state, limit+1)
+	if err != nil {
+		return err
+	}
+	page := struct {
+		Items      []Attempt `json:"items"`
+		NextCursor *string   `json:"nextCursor"`
+	}{Items: found}
+	if len(found) > limit {
+		page.Items = found[:limit]
+		page.NextCursor = new(httpkit.EncodeCursor(attemptList, found[limit-1].place.String()))
+	}
+	return c.answer(http.StatusOK, page, nil)
+}

@@ -1,0 +1,194 @@
+package webhooks_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/commands/staff"
+	"novelgate/commands/webhooks"
+)
+
+// TestNoRequestWithin: without leave of the operator, nothing connects to addresses that are not public, whatever the
+// form of the address or the way there.
+func TestNoRequestWithin(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var accepted atomic.Int32
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // it takes nothing
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			c.Close() //nolint:errcheck // it was opened in vain
+		}
+	}()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	made := d.hook(t, "https://127.0.0.1:"+port, "") // of when the operator allowed that
+	for name, sender := range map[string]*webhooks.Sender{
+		"public only": webhooks.NewSender(nil, time.Now),
+		"another net": webhooks.NewSender([]netip.Prefix{netip.MustParsePrefix("127.1.0.0/16")}, time.Now),
+	} {
+		d.api.Sender = sender
+		for _, host := range []string{
+			"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "10.1.2.3", "169.254.169.254", "192.168.1.1",
+			"[fd00::1]", "[fe80::1]", "[64:ff9b::7f00:1]", "100.64.0.1", "2130706433", "127.1",
+		} {
+			for _, scheme := range []string{"https", "http"} {
+				d.execute(t, `UPDATE webhooks SET url = $1`, scheme+"://"+host+":"+port)
+				var o webhooks.Outcome
+				d.send(t, acme, http.MethodPost, "/"+made.ID.String()+"/test", "", &o)
+				if o.Delivered || o.Status != nil || strings.Contains(*o.Error, "127.") {
+					t.Errorf("%s, %s://%s: %+v %s", name, scheme, host, o, *o.Error)
+				}
+			}
+		}
+	}
+	if n := accepted.Load(); n > 0 {
+		t.Errorf("%d connections", n)
+	}
+	if status := d.send(t, acme, http.MethodPatch, "/"+made.ID.String(), `{"url":"http://a.example"}`, nil); status !=
+		http.StatusOK {
+		t.Errorf("http within an allowed net: status %d", status)
+	}
+	d.api.Sender = webhooks.NewSender(nil, time.Now)
+	for _, url := range []string{
+		"http://a.example", "ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/#f", "a.example", "",
+		"https://a.example/" + strings.Repeat("x", 2000),
+	} {
+		if status := d.send(t, acme, http.MethodPost, "", fmt.Sprintf(`{"url":%q}`, url), nil); status != http.StatusBadRequest {
+			t.Errorf("%q: status %d", url, status)
+		}
+	}
+}
+
+// TestRotation: both secrets sign until the overlap ends. Secrets are not shown again.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, nil)
+	first := d.hook(t, e.URL, "")
+	path := "/" + first.ID.String()
+	var second secretive
+	d.send(t, acme, http.MethodPost, path+"/rotate", `{"overlapSeconds":3600}`, &second)
+	if second.Secret == first.Secret || !strings.HasPrefix(second.Secret, "whsec_") {
+		t.Errorf("secrets %s, %s", first.Secret, second.Secret)
+	}
+	e.trust(first.Secret, second.Secret)
+	var o webhooks.Outcome
+	if d.send(t, acme, http.MethodPost, path+"/test", "", &o); !o.Delivered || *o.Status != http.StatusNoContent {
+		t.Errorf("%+v", o)
+	}
+	d.execute(t, `UPDATE webhooks SET previous_until = now()`)
+	e.trust(second.Secret)
+	if d.send(t, acme, http.MethodPost, path+"/test", "", &o); !o.Delivered {
+		t.Errorf("%+v", o)
+	}
+	var shown secretive
+	if d.send(t, acme, http.MethodGet, path, "", &shown); shown.Secret != "" || shown.URL != e.URL {
+		t.Errorf("%+v", shown)
+	}
+}
+
+// TestReplay sends everything since a time again, under the same ids.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, nil)
+	w := d.hook(t, e.URL, "")
+	d.worker(t, time.Hour)
+	before := d.happen(t, 3)
+	e.wantTaken(t, before)
+	var since time.Time
+	if err := d.pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&since); err != nil {
+		t.Fatal(err)
+	}
+	after := d.happen(t, 3)
+	e.wantTaken(t, append(before, after...))
+	body := fmt.Sprintf(`{"since":%q}`, since.Format(time.RFC3339Nano))
+	if status := d.send(t, acme, http.MethodPost, "/"+w.ID.String()+"/replay", body, nil); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	e.wantAttempts(t, 9)
+	if e.mu.Lock(); len(e.ids) != 6 {
+		t.Errorf("%d ids", len(e.ids))
+	}
+	e.mu.Unlock()
+	if status := d.send(t, acme, http.MethodPost, "/"+w.ID.String()+"/replay", `{"since":"2000-01-01T00:00:00Z"}`,
+		nil); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	e.wantAttempts(t, 15)
+}
+
+// TestWhoMayDoWhat: a partner has no other's webhooks, ten at most, and cannot undo what staff have decided.
+func TestWhoMayDoWhat(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	w := d.hook(t, "https://a.example", "")
+	for _, request := range [][2]string{
+		{http.MethodGet, ""},
+		{http.MethodPatch, ""},
+		{http.MethodDelete, ""},
+		{http.MethodPost, "/rotate"},
+		{http.MethodPost, "/test"},
+		{http.MethodPost, "/replay"},
+		{http.MethodGet, "/attempts"},
+	} {
+		for _, c := range []struct {
+			of   uuid.UUID
+			path string
+		}{{other, w.ID.String()}, {acme, uuid.NewString()}} {
+			status := d.send(t, c.of, request[0], "/"+c.path+request[1], `{"since":"2000-01-01T00:00:00Z"}`, nil)
+			if status != http.StatusNotFound && status != http.StatusBadRequest { // since is no member of some
+				t.Errorf("%v: status %d", request, status)
+			}
+		}
+	}
+	if status := d.send(t, acme, http.MethodPost, "", `{"url":"https://a.example"}`, nil); status != http.StatusConflict {
+		t.Errorf("the same address: status %d", status)
+	}
+	for n := range 9 {
+		d.hook(t, fmt.Sprintf("https://a.example/%d", n), "")
+	}
+	if status := d.send(t, acme, http.MethodPost, "", `{"url":"https://b.example"}`, nil); status != http.StatusConflict {
+		t.Errorf("too many: status %d", status)
+	}
+	store := d.api.Store
+	if _, err := store.Switch(t.Context(), w.ID, false, "staff:ada", " "); err != staff.ErrReasonRequired { //nolint:errorlint // as it is
+		t.Errorf("without a reason: %v", err)
+	}
+	off, err := store.Switch(t.Context(), w.ID, false, "staff:ada", "abuse")
+	if err != nil || off.Enabled || *off.DisabledReason != "abuse" || *off.DisabledBy != "staff:ada" {
+		t.Errorf("%+v, %v", off, err)
+	}
+	if status := d.send(t, acme, http.MethodPatch, "/"+w.ID.String(), `{"enabled":true}`, nil); status != http.StatusConflict {
+		t.Errorf("on again by its partner: status %d", status)
+	}
+	if on, err := store.Switch(t.Context(), w.ID, true, "staff:ada", ""); err != nil || !on.Enabled {
+		t.Errorf("%+v, %v", on, err)
+	}
+	for enabled, want := range map[string]bool{"false": false, "true": true} {
+		d.send(t, acme, http.MethodPatch, "/"+w.ID.String(), `{"enabled":`+enabled+`}`, nil)
+		if shown := d.show(t, w.ID); shown.Enabled != want {
+			t.Errorf("enabled %s: %+v", enabled, shown)
+		}
+	}
+	if status := d.send(t, acme, http.MethodDelete, "/"+w.ID.String(), "", nil); status != http.StatusNoContent {
+		t.Errorf("delete: status %d", status)
+	}
+}

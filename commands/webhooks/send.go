@@ -1,0 +1,202 @@
+package webhooks
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// Limits of a request.
+const (
+	attemptTime    = 15 * time.Second
+	maxHeader      = 16 << 10
+	idleTime       = 30 * time.Second
+	maxIdle        = 64
+	drained        = 4 << 10 // bytes of an answer that are read so that the connection can be used again
+	longestRetry   = 24 * time.Hour
+	maxURL         = 2000
+	userAgent      = "Novelgate"
+	jsonMedia      = "application/json"
+	hostAllowed    = "must be an https address with a host, without user information and fragment"
+	hostAllowedToo = ", or an http address within the host platform"
+)
+
+// Sender sends messages to endpoints. Create it with NewSender.
+type Sender struct {
+	client *http.Client
+	http   bool // addresses with the scheme http are possible
+	now    func() time.Time
+}
+
+// NewSender returns a Sender to public addresses and to those in allowed, to which http may be used, too.
+func NewSender(allowed []netip.Prefix, now func() time.Time) *Sender {
+	var v4, v6 []netip.Prefix
+	for _, prefix := range allowed {
+		if prefix.Addr().Is4() {
+			v4 = append(v4, prefix)
+		} else {
+			v6 = append(v6, prefix)
+		}
+	}
+	guard := ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
+	within := func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		for _, prefix := range allowed {
+			if err == nil && prefix.Contains(at.Addr()) {
+				return nil
+			}
+		}
+		return ssrf.ErrProhibitedIP
+	}
+	public := transport(guard.Safe)
+	private := transport(within)
+	return &Sender{
+		http: len(allowed) > 0, now: now,
+		client: &http.Client{
+			Timeout: attemptTime,
+			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Scheme == "http" {
+					return private.RoundTrip(r)
+				}
+				return public.RoundTrip(r)
+			}),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// transport returns a transport whose connections control allows, without a proxy.
+func transport(control func(network, address string, c syscall.RawConn) error) *http.Transport {
+	return &http.Transport{
+		DialContext:            (&net.Dialer{Control: control, Timeout: attemptTime}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    1,
+		IdleConnTimeout:        idleTime,
+		MaxResponseHeaderBytes: maxHeader,
+		DisableCompression:     true,
+	}
+}
+
+// checkURL says what is wrong with the address of an endpoint; "" for nothing.
+func (s *Sender) checkURL(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case len(text) > maxURL:
+		return fmt.Sprintf("must have at most %d characters", maxURL)
+	case err == nil && (u.Scheme == "https" || u.Scheme == "http" && s.http) && u.Hostname() != "" && u.User == nil &&
+		u.Fragment == "":
+		return ""
+	case s.http:
+		return hostAllowed + hostAllowedToo
+	default:
+		return hostAllowed
+	}
+}
+
+// Outcome is how an attempt ended, as its partner sees it.
+type Outcome struct {
+	Delivered    bool    `json:"delivered"`
+	Status       *int    `json:"status"` // nil without an answer
+	Error        *string `json:"error"`
+	Milliseconds int     `json:"milliseconds"`
+
+	retryAfter time.Duration
+}
+
+// gone reports that the endpoint wants no more requests.
+func (o *Outcome) gone() bool { return o.Status != nil && *o.Status == http.StatusGone }
+
+// send attempts a message once.
+func (s *Sender) send(ctx context.Context, address, id string, body []byte, secrets ...[]byte) Outcome {
+	began := s.now()
+	status, retryAfter, err := s.post(ctx, address, id, body, secrets)
+	o := Outcome{Milliseconds: int(s.now().Sub(began).Milliseconds()), retryAfter: retryAfter}
+	if status != 0 {
+		o.Status = &status
+	}
+	o.Delivered = err == nil && status >= http.StatusOK && status < http.StatusMultipleChoices
+	if !o.Delivered {
+		o.Error = new(failure(status, err))
+	}
+	return o
+}
+
+func (s *Sender) post(
+	ctx context.Context, address, id string, body []byte, secrets [][]byte,
+) (status int, retryAfter time.Duration, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return 0, 0, fmt.Errorf("make request: %w", err)
+	}
+	at := s.now()
+	r.Header = http.Header{
+		"Content-Type": {jsonMedia}, "User-Agent": {userAgent}, "Webhook-Id": {id},
+		"Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {sign(id, at, body, secrets...)},
+	}
+	response, err := s.client.Do(r)
+	if err != nil {
+		return 0, 0, fmt.Errorf("send: %w", err)
+	}
+	defer response.Body.Close() //nolint:errcheck // its status is known
+	if response.ContentLength <= drained {
+		_, _ = io.CopyN(io.Discard, response.Body, response.ContentLength)
+	}
+	return response.StatusCode, s.retryAfter(response.Header.Get("Retry-After")), nil
+}
+
+// retryAfter reads the header Retry-After: seconds or a date. It is a day at most.
+func (s *Sender) retryAfter(text string) time.Duration {
+	seconds, err := strconv.ParseInt(text, 10, 32)
+	wait := time.Duration(seconds) * time.Second
+	if err != nil {
+		date, err := http.ParseTime(text)
+		if err != nil {
+			return 0
+		}
+		wait = date.Sub(s.now())
+	}
+	return min(max(wait, 0), longestRetry)
+}
+
+// failure says what was wrong, without what only the network of the host platform knows: addresses, names, answers.
+func failure(status int, err error) string {
+	var unresolved *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var timeout net.Error
+	switch {
+	case err == nil && status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
+		return "redirects are not followed"
+	case err == nil:
+		return cmp.Or(http.StatusText(status), "unknown status")
+	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedNetwork):
+		return "the address is not public"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("no answer within %d seconds", int(attemptTime.Seconds()))
+	case errors.As(err, &unresolved):
+		return "the name cannot be resolved"
+	case errors.As(err, &certificate), errors.As(err, &record):
+		return "the certificate is not valid"
+	default:
+		return "the connection failed"
+	}
+}

@@ -1,0 +1,313 @@
+package webhooks_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5/pgxpool"
+	reference "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"novelgate/commands/webhooks"
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+	"novelgate/readapi/changes"
+	"novelgate/readapi/history"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
+
+// loopback is where the endpoints of tests are.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+var acme, other = uuid.UUID{1, 6: 0x70, 8: 0x80}, uuid.UUID{2, 6: 0x70, 8: 0x80}
+
+// feed is the change feed, as the service wires it.
+type feed struct{ *changes.Feed }
+
+func (f feed) Read(
+	ctx context.Context, of uuid.UUID, after events.Position, limit int,
+) (list []webhooks.Message, err error) {
+	page, err := f.Feed.Read(ctx, changes.Query{Integration: of, After: history.Cursor{Position: after}, Limit: limit})
+	for _, c := range page.Changes {
+		body, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, webhooks.Message{
+			ID: c.ID, Type: c.Type, Body: body, Place: c.Place.Position, OccurredAt: c.OccurredAt,
+		})
+	}
+	return list, err
+}
+
+// desk is a database with two partners, and the routes of webhooks.
+type desk struct {
+	pool    *pgxpool.Pool
+	api     *webhooks.API
+	handler http.Handler
+	wake    *eventlog.Wake
+	version int // of acme's novel
+}
+
+// partners admits requests whose key is the identifier of an integration.
+type partners struct{}
+
+func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.Request, _ bool) (
+	uuid.UUID, func(), error,
+) {
+	key, err := httpkit.Bearer(r.Header, "API key")
+	return uuid.MustParse(key), func() {}, err
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), testdb.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	d := &desk{pool: pool, wake: eventlog.NewWake(), version: 1}
+	for name, id := range map[string]uuid.UUID{"acme": acme, "other": other} {
+		d.append(t, events.Recorded{
+			StreamType: events.IntegrationStream, StreamID: id, StreamVersion: 1, ID: name, Source: "staff",
+			Event: events.IntegrationRegistered{Name: name, RegisteredAt: time.Unix(0, 0)},
+		})
+	}
+	d.append(t, events.Recorded{
+		StreamType: events.NovelStream, StreamID: events.NovelID("n"), StreamVersion: 1, ID: "n",
+		Source: events.NovelsSource(acme),
+		Event:  events.NovelCreated{Title: "N", Slug: "n", OwnerID: &acme, State: "pending"},
+	})
+	runner, err := projections.NewRunner(projections.Config{
+		Pool: pool, Wake: d.wake, Logger: slog.New(slog.DiscardHandler),
+		Projections: []projections.Projection{projections.Changes{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, func(ctx context.Context) { _ = runner.Run(ctx) })
+	d.api = &webhooks.API{
+		Kit:      &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 20 * time.Second},
+		Partners: partners{}, Store: &webhooks.Store{Pool: pool}, Sender: webhooks.NewSender(loopback, time.Now),
+	}
+	router := mux.NewRouter()
+	d.api.Register(router)
+	d.handler = httpkit.WithRequestID(router)
+	return d
+}
+
+// run runs work until the test ends, or stop is called.
+func run(t testing.TB, work func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { work(ctx) })
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+func (d *desk) append(t testing.TB, recorded ...events.Recorded) {
+	t.Helper()
+	if err := projections.Append(context.Background(), d.pool, recorded...); err != nil {
+		t.Fatal(err)
+	}
+	d.wake.Signal()
+}
+
+// happen makes n changes of acme, whose reasons are numbers from the latest on.
+func (d *desk) happen(t testing.TB, n int) (reasons []string) {
+	t.Helper()
+	for range n {
+		d.version++
+		reason := fmt.Sprint(d.version)
+		d.append(t, events.Recorded{
+			StreamType: events.NovelStream, StreamID: events.NovelID("n"), StreamVersion: d.version, ID: reason,
+			Source: "staff", Event: []events.Event{
+				events.NovelApproved{Reason: reason}, events.NovelRejected{Reason: reason},
+			}[d.version%2],
+		})
+		reasons = append(reasons, reason)
+	}
+	return reasons
+}
+
+// worker starts a worker with these waits between attempts.
+func (d *desk) worker(t testing.TB, retries ...time.Duration) (stop func()) {
+	t.Helper()
+	w := &webhooks.Worker{
+		Store: d.api.Store, Feed: feed{&changes.Feed{DB: d.pool}}, Sender: d.api.Sender, Retries: retries,
+		Logger: slog.New(slog.DiscardHandler), Metrics: webhooks.NewMetrics(),
+	}
+	return run(t, w.Run)
+}
+
+// send sends a request of a partner and decodes the answer.
+func (d *desk) send(t testing.TB, of uuid.UUID, method, path, body string, into any) (status int) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(context.Background(), method, "/api/integrations/webhooks"+path,
+		strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+of.String())
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	if into != nil {
+		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+			t.Fatalf("%s %s: %d %s: %v", method, path, w.Code, w.Body, err)
+		}
+	}
+	return w.Code
+}
+
+type secretive struct {
+	webhooks.Webhook
+	Secret string `json:"secret"`
+}
+
+// hook creates a webhook of acme to an endpoint.
+func (d *desk) hook(t testing.TB, url, more string) (made secretive) {
+	t.Helper()
+	if err := testdb.AwaitSettled(context.Background(), d.pool); err != nil {
+		t.Fatal(err)
+	}
+	if status := d.send(t, acme, http.MethodPost, "", `{"url":"`+url+`"`+more+`}`, &made); status != http.StatusCreated {
+		t.Fatalf("status %d", status)
+	}
+	return made
+}
+
+func (d *desk) show(t testing.TB, id uuid.UUID) (w webhooks.Webhook) {
+	t.Helper()
+	if status := d.send(t, acme, http.MethodGet, "/"+id.String(), "", &w); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	return w
+}
+
+func (d *desk) execute(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	if _, err := d.pool.Exec(context.Background(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endpoint is a partner's. It verifies what it gets with the reference implementation.
+type endpoint struct {
+	*httptest.Server
+	t *testing.T
+
+	mu      sync.Mutex
+	secrets []string
+	answer  func(w http.ResponseWriter, attempt int) // the attempts of a message count from 1; nil: 204
+	ids     map[string]int
+	taken   []string // reasons of what was answered with 2xx
+}
+
+func newEndpoint(t *testing.T, answer func(w http.ResponseWriter, attempt int)) *endpoint {
+	t.Helper()
+	e := &endpoint{t: t, answer: answer, ids: map[string]int{}}
+	e.Server = httptest.NewServer(e)
+	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	t.Cleanup(e.Close)
+	return e
+}
+
+// trust sets the secrets, each of which must verify every message.
+func (e *endpoint) trust(secrets ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.secrets = secrets
+}
+
+func (e *endpoint) behave(answer func(w http.ResponseWriter, attempt int)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = answer
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	e.mu.Lock()
+	for _, secret := range e.secrets {
+		verifier, err := reference.NewWebhook(secret)
+		if err == nil {
+			err = verifier.Verify(body, r.Header)
+		}
+		if err != nil {
+			e.t.Errorf("not verified: %v\n%v\n%s", err, r.Header, body)
+		}
+	}
+	var message struct {
+		ID, Type string
+		Data     struct{ Reason string }
+	}
+	if err := json.Unmarshal(body, &message, json.MatchCaseInsensitiveNames(true)); err != nil ||
+		message.ID != r.Header.Get("Webhook-Id") {
+		e.t.Errorf("%v: %s", err, body)
+	}
+	e.ids[message.ID]++
+	answer, attempt := e.answer, e.ids[message.ID]
+	e.mu.Unlock()
+	to := &statusWriter{w, http.StatusNoContent}
+	if answer == nil {
+		answer = func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusNoContent) }
+	}
+	answer(to, attempt)
+	if to.status == http.StatusNoContent {
+		e.mu.Lock()
+		e.taken = append(e.taken, message.Data.Reason)
+		e.mu.Unlock()
+	}
+}
+
+// took returns the reasons of what it has taken, in order.
+func (e *endpoint) took() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.taken)
+}
+
+// attempts returns the number of requests.
+func (e *endpoint) attempts() (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, attempts := range e.ids {
+		n += attempts
+	}
+	return n
+}
+
+// wantAttempts waits for so many requests.
+func (e *endpoint) wantAttempts(t *testing.T, want int) {
+	t.Helper()
+	testdb.Eventually(t, fmt.Sprint(want, " requests"), func() bool { return e.attempts() == want })
+}

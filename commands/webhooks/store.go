@@ -1,0 +1,304 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/commands/staff"
+	"novelgate/events"
+	"novelgate/internal/problem"
+)
+
+// Webhook is an endpoint of a partner.
+type Webhook struct {
+	ID             uuid.UUID  `json:"webhookId"`
+	URL            string     `json:"url"`
+	Types          *[]string  `json:"types"` // nil: all
+	Enabled        bool       `json:"enabled"`
+	Disabled       *string    `json:"disabled"` // why: partner, staff, gone or failing; nil while enabled
+	DisabledAt     *time.Time `json:"disabledAt"`
+	DisabledReason *string    `json:"disabledReason"` // of staff
+	CreatedAt      time.Time  `json:"createdAt"`
+	FailingSince   *time.Time `json:"failingSince"` // since the last success; nil when that was the last attempt
+	Retrying       int        `json:"retrying"`     // changes that will be attempted again
+	Waiting        int        `json:"waiting"`      // changes that were not attempted yet, counted up to 1,000
+}
+
+// Listed is a webhook as staff see it.
+type Listed struct {
+	Webhook
+	IntegrationID uuid.UUID `json:"integrationId"`
+	DisabledBy    *string   `json:"disabledBy"` // such as staff:ada
+}
+
+// Attempt is a change that was sent to a webhook.
+type Attempt struct {
+	ID           string     `json:"id"` // of the change
+	Type         string     `json:"type"`
+	State        string     `json:"state"`
+	Attempts     int        `json:"attempts"`
+	FirstAt      time.Time  `json:"firstAt"`
+	LastAt       time.Time  `json:"lastAt"`
+	NextAt       *time.Time `json:"nextAt"`
+	Status       *int       `json:"status"` // of the latest answer; nil without one
+	Error        *string    `json:"error"`
+	Milliseconds int        `json:"milliseconds"`
+	place        events.Position
+}
+
+// States of an attempt.
+const (
+	Delivered = "delivered"
+	Retrying  = "retrying"
+	Failed    = "failed" // given up: the endpoint takes others
+)
+
+// Store is the webhooks in the database.
+type Store struct{ Pool *pgxpool.Pool }
+
+// Refusals.
+var (
+	ErrNotFound = problem.NotFound().WithDetail("There is no such webhook.")
+	errTaken    = problem.Conflict(fmt.Sprintf(
+		"This integration has a webhook with this address, or %d webhooks. Change or delete one of them.", maxWebhooks))
+	errByStaff = problem.Conflict("The staff of the host platform switched this webhook off.")
+)
+
+// maxWebhooks is how many webhooks an integration may have.
+const maxWebhooks = 10
+
+const columns = `w.webhook_id, w.url, w.types, w.disabled IS NULL, w.disabled, w.disabled_at, w.disabled_reason, w.created_at,
+    w.failing_since,
+    (SELECT count(*) FROM webhook_attempts AS a WHERE a.webhook_id = w.webhook_id AND a.next_at IS NOT NULL),
+    (SELECT count(*) FROM (SELECT FROM changes AS c WHERE c.integration_id = w.integration_id
+        AND (c.transaction_id, c.position) > (w.transaction_id, w.position) LIMIT 1000) AS c), w.integration_id, w.disabled_by`
+
+func scanListed(row pgx.CollectableRow) (l Listed, err error) {
+	err = row.Scan(&l.ID, &l.URL, &l.Types, &l.Enabled, &l.Disabled, &l.DisabledAt, &l.DisabledReason, &l.CreatedAt,
+		&l.FailingSince, &l.Retrying, &l.Waiting, &l.IntegrationID, &l.DisabledBy)
+	l.CreatedAt = l.CreatedAt.UTC()
+	utc(l.DisabledAt, l.FailingSince)
+	return l, err
+}
+
+func utc(times ...*time.Time) {
+	for _, t := range times {
+		if t != nil {
+			*t = t.UTC()
+		}
+	}
+}
+
+// List returns the webhooks of an integration, or of all with uuid.Nil, oldest first.
+func (s *Store) List(ctx context.Context, integration uuid.UUID) ([]Listed, error) {
+	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM webhooks AS w
+WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $1 ORDER BY w.created_at, w.webhook_id`, integration)
+	if err != nil {
+		return nil, fmt.Errorf("list webhooks: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanListed)
+	if err != nil {
+		return nil, fmt.Errorf("list webhooks: %w", err)
+	}
+	return found, nil
+}
+
+// Find returns a webhook, of an integration or, with uuid.Nil, of any. It fails with ErrNotFound.
+func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Listed, error) {
+	return s.one(ctx, "find webhook", `SELECT `+columns+` FROM webhooks AS w WHERE w.webhook_id = $1
+    AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $2)`, id, integration)
+}
+
+// one runs a statement that returns a webhook. It fails with ErrNotFound when it returns none.
+func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed, error) {
+	rows, err := s.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return Listed{}, fmt.Errorf("%s: %w", what, err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, scanListed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return found, ErrNotFound
+	}
+	if err != nil {
+		return found, fmt.Errorf("%s: %w", what, err)
+	}
+	return found, nil
+}
+
+// createSQL adds a webhook behind all that has settled. $6: the most of an integration.
+const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, transaction_id, position, event_recorded_at)
+SELECT $1, $2, $3, $4, $5, coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.recorded_at
+FROM (SELECT) AS one LEFT JOIN LATERAL (
+    SELECT transaction_id, position, recorded_at FROM events
+    WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY transaction_id DESC, position DESC LIMIT 1
+) AS e ON true
+WHERE (SELECT count(*) FROM webhooks WHERE integration_id = $2) < $6
+ON CONFLICT (integration_id, url) DO NOTHING
+RETURNING ` + columns
+
+// create adds a webhook and returns its secret.
+func (s *Store) create(
+	ctx context.Context, integration uuid.UUID, url string, types []string,
+) (Webhook, string, error) {
+	secret, shown := newSecret()
+	w, err := s.one(ctx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types, secret,
+		maxWebhooks)
+	if errors.Is(err, ErrNotFound) {
+		err = errTaken
+	}
+	return w.Webhook, shown, err
+}
+
+// change is what a partner changes; nil stays.
+type change struct {
+	url      *string
+	types    []string
+	allTypes bool
+	enabled  *bool
+}
+
+// changeSQL ends the lease, so that a visit that is under way saves nothing by the old settings. A webhook that is
+// enabled begins as if nothing had failed.
+const changeSQL = `WITH w AS (
+    UPDATE webhooks SET url = coalesce($3, url), holder = NULL,
+        types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,
+        disabled = CASE WHEN $6::boolean THEN NULL WHEN NOT $6 THEN coalesce(disabled, 'partner') ELSE disabled END,
+        disabled_at = CASE WHEN $6 THEN NULL WHEN NOT $6 THEN coalesce(disabled_at, now()) ELSE disabled_at END,
+        failures = CASE WHEN $6 THEN 0 ELSE failures END, failing_since = CASE WHEN $6 THEN NULL ELSE failing_since END,
+        rest_until = CASE WHEN $6 THEN '-infinity' ELSE rest_until END
+    WHERE webhook_id = $1 AND integration_id = $2
+    RETURNING *
+), a AS (
+    UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = (SELECT webhook_id FROM w) AND $6 AND next_at > now()
+)
+SELECT ` + columns + ` FROM w`
+
+// change changes a webhook of an integration.
+func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change) (Webhook, error) {
+	found, err := s.Find(ctx, integration, id)
+	if err != nil {
+		return Webhook{}, err
+	}
+	if c.enabled != nil && *c.enabled && found.Disabled != nil && *found.Disabled == byStaff {
+		return Webhook{}, errByStaff
+	}
+	changed, err := s.one(ctx, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes, c.enabled)
+	return changed.Webhook, err
+}
+
+// byStaff is the value of disabled after a decision of staff.
+const byStaff = "staff"
+
+// Switch lets staff switch a webhook off, or on again.
+func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (Listed, error) {
+	if !on && strings.TrimSpace(reason) == "" {
+		return Listed{}, staff.ErrReasonRequired
+	}
+	if on {
+		return s.one(ctx, "enable webhook", `UPDATE webhooks AS w SET disabled = NULL, disabled_at = NULL, disabled_reason = NULL,
+    disabled_by = NULL, failures = 0, failing_since = NULL, rest_until = '-infinity', holder = NULL WHERE webhook_id = $1 RETURNING `+columns, id)
+	}
+	return s.one(ctx, "disable webhook", `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = now(), disabled_reason = $2,
+    disabled_by = $3, holder = NULL WHERE webhook_id = $1 RETURNING `+columns, id, reason, actor)
+}
+
+// delete deletes a webhook of an integration.
+func (s *Store) delete(ctx context.Context, integration, id uuid.UUID) error {
+	tag, err := s.Pool.Exec(ctx, `DELETE FROM webhooks WHERE webhook_id = $1 AND integration_id = $2`, id, integration)
+	if err != nil {
+		return fmt.Errorf("delete webhook: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrNotFound
+	}
+	return nil
+}
+
+const rotateSQL = `UPDATE webhooks AS w SET previous_secret = secret, previous_until = now() + $4::interval, secret = $3, holder = NULL
+WHERE webhook_id = $1 AND integration_id = $2 RETURNING ` + columns
+
+// rotate gives a webhook a new secret, which it returns. The old one signs as well for a time.
+func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap time.Duration) (Webhook, string, error) {
+	secret, shown := newSecret()
+	w, err := s.one(ctx, "rotate secret", rotateSQL, id, integration, secret, overlap)
+	return w.Webhook, shown, err
+}
+
+// replaySQL sets the position in front of the first change since a time. What is sent again from there needs no retry.
+const replaySQL = `WITH p AS (
+    SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
+    WHERE w.webhook_id = $1 AND c.recorded_at < $3 ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1
+), w AS (
+    UPDATE webhooks SET transaction_id = coalesce((SELECT transaction_id FROM p), '0'),
+        position = coalesce((SELECT position FROM p), 0), event_recorded_at = (SELECT recorded_at FROM p), holder = NULL
+    WHERE webhook_id = $1 AND integration_id = $2
+    RETURNING *
+), a AS (
+    UPDATE webhook_attempts AS a SET next_at = NULL FROM w
+    WHERE a.webhook_id = w.webhook_id AND (a.transaction_id, a.position) > (w.transaction_id, w.position)
+)
+SELECT ` + columns + ` FROM w`
+
+// replay sends all changes since a time again.
+func (s *Store) replay(ctx context.Context, integration, id uuid.UUID, since time.Time) (Webhook, error) {
+	w, err := s.one(ctx, "replay", replaySQL, id, integration, since)
+	return w.Webhook, err
+}
+
+const attemptsSQL = `SELECT message_id, kind,
+    CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END,
+    attempts, first_at, last_at, next_at, status, error, milliseconds, transaction_id, position
+FROM webhook_attempts WHERE webhook_id = $1 AND (transaction_id, position) < ($2, $3)
+    AND ($4 = '' OR $4 = CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END)
+ORDER BY transaction_id DESC, position DESC LIMIT $5`
+
+// attempts returns changes that were sent to a webhook, before a place, newest first.
+func (s *Store) attempts(
+	ctx context.Context, id uuid.UUID, before events.Position, state string, limit int,
+) ([]Attempt, error) {
+	rows, err := s.Pool.Query(ctx, attemptsSQL, id, before.TransactionID, before.Ordinal, state, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list attempts: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attempt, err error) {
+		err = row.Scan(&a.ID, &a.Type, &a.State, &a.Attempts, &a.FirstAt, &a.LastAt, &a.NextAt, &a.Status, &a.Error,
+			&a.Milliseconds, &a.place.TransactionID, &a.place.Ordinal)
+		utc(&a.FirstAt, &a.LastAt, a.NextAt)
+		return a, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list attempts: %w", err)
+	}
+	return found, nil
+}
+
+const signersSQL = `SELECT url, secret, CASE WHEN previous_until > now() THEN previous_secret END FROM webhooks
+WHERE webhook_id = $1 AND integration_id = $2`
+
+// secrets returns the address of a webhook and the secrets that sign at present.
+func (s *Store) secrets(ctx context.Context, integration, id uuid.UUID) (address string, secrets [][]byte, err error) {
+	var secret, previous []byte
+	err = s.Pool.QueryRow(ctx, signersSQL, id, integration).Scan(&address, &secret, &previous)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil, ErrNotFound
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("read secrets: %w", err)
+	}
+	return address, signing(secret, previous), nil
+}
+
+func signing(secret, previous []byte) [][]byte {
+	if previous == nil {
+		return [][]byte{secret}
+	}
+	return [][]byte{secret, previous}
+}

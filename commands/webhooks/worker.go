@@ -1,0 +1,415 @@
+package webhooks
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"novelgate/events"
+)
+
+// Message is a change of the feed, as it is sent.
+type Message struct {
+	ID, Type   string
+	Body       []byte // JSON
+	Place      events.Position
+	OccurredAt time.Time
+}
+
+// Feed reads the changes of partners.
+type Feed interface {
+	// Read returns up to limit changes of an integration after a place in the log, in its order.
+	Read(ctx context.Context, integration uuid.UUID, after events.Position, limit int) ([]Message, error)
+}
+
+// Worker sends changes to webhooks. Its fields are set before Run.
+type Worker struct {
+	Store   *Store
+	Feed    Feed
+	Sender  *Sender
+	Retries []time.Duration // waits between the attempts of a change; the last one repeats while the endpoint is away
+	Logger  *slog.Logger
+	Metrics *Metrics
+}
+
+// DefaultRetries are the waits of Standard Webhooks.
+func DefaultRetries() []time.Duration {
+	return []time.Duration{
+		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
+		20 * time.Hour, 24 * time.Hour,
+	}
+}
+
+// How a worker spends its time.
+const (
+	quickVisits  = 32                     // at a time, to endpoints that were quick
+	slowVisits   = 16                     // to the others
+	idlePause    = 500 * time.Millisecond // between looks for work
+	retryPause   = 5 * time.Second        // after a failure of the database
+	lease        = time.Minute            // more than the longest attempt and its save take
+	visitTime    = 10 * time.Second       // after which the place goes to another webhook
+	slowTime     = 2 * time.Second        // of an attempt that is slow
+	endTime      = 5 * time.Second        // for the last save
+	portion      = 20                     // changes that are read at a time
+	awayAfter    = 20                     // failures without a success
+	awayPause    = 5 * time.Minute        // between attempts while the endpoint is away
+	patience     = 5 * 24 * time.Hour     // of failures only
+	retention    = 7 * 24 * time.Hour     // of attempts that are over
+	purgeEvery   = 10 * time.Minute
+	rewind       = 10 * time.Minute // before the loss of the position
+	jitterShares = 10               // a wait is longer by up to one of so many shares of it
+)
+
+var (
+	//go:embed claim.sql
+	claimSQL string
+	//go:embed record.sql
+	recordSQL string
+)
+
+// errLeaseLost ends a visit: the webhook was changed, or another worker has it.
+var errLeaseLost = errors.New("the lease of the webhook has ended")
+
+// Metrics are what a worker counts.
+type Metrics struct{ attempts *prometheus.CounterVec }
+
+// NewMetrics returns metrics at zero.
+func NewMetrics() *Metrics {
+	m := &Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "novelgate_webhook_attempts_total", Help: "Attempts to send a change to a webhook: delivered or failed.",
+	}, []string{"outcome"})}
+	m.attempts.WithLabelValues("delivered")
+	m.attempts.WithLabelValues("failed")
+	return m
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { m.attempts.Describe(ch) }
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) { m.attempts.Collect(ch) }
+
+// Run sends changes until ctx ends.
+func (w *Worker) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { w.dispatch(ctx, false, quickVisits) })
+	running.Go(func() { w.dispatch(ctx, true, slowVisits) })
+	running.Go(func() { w.purge(ctx) })
+	running.Wait()
+}
+
+// dispatch visits webhooks, up to a number at a time.
+func (w *Worker) dispatch(ctx context.Context, slow bool, places int) {
+	var visits sync.WaitGroup
+	defer visits.Wait()
+	free := make(chan struct{}, places)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case free <- struct{}{}:
+		}
+		v, err := w.claim(ctx, slow)
+		pause := idlePause
+		switch {
+		case err != nil && ctx.Err() == nil:
+			w.Logger.WarnContext(ctx, "webhooks are not sent at present", slog.Any("error", err))
+			pause = retryPause
+		case v != nil:
+			visits.Go(func() {
+				defer func() { <-free }()
+				w.visit(ctx, v)
+			})
+			continue
+		}
+		<-free
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+const purgeSQL = `DELETE FROM webhook_attempts WHERE (webhook_id, transaction_id, position) IN (
+    SELECT webhook_id, transaction_id, position FROM webhook_attempts WHERE next_at IS NULL AND last_at < now() - $1::interval LIMIT 10000)`
+
+func (w *Worker) purge(ctx context.Context) {
+	for {
+		if _, err := w.Store.Pool.Exec(ctx, purgeSQL, retention); err != nil && ctx.Err() == nil {
+			w.Logger.WarnContext(ctx, "old attempts of webhooks are not deleted yet", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(purgeEvery):
+		}
+	}
+}
+
+// visit is a webhook in the hands of a worker.
+type visit struct {
+	id, integration, holder uuid.UUID
+	url                     string
+	types                   []string
+	secrets                 [][]byte
+	place                   events.Position
+	failures                int
+	failingSince            *time.Time
+	inLog                   bool // the log has the event at place
+}
+
+// claim leases a webhook; nil when there is none.
+func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
+	v := &visit{holder: uuid.New()}
+	var secret, previous []byte
+	err := w.Store.Pool.QueryRow(ctx, claimSQL, v.holder, lease, slow).Scan(&v.id, &v.integration, &v.url, &v.types,
+		&secret, &previous, &v.place.TransactionID, &v.place.Ordinal, &v.failures, &v.failingSince, &v.inLog)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // said above
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease a webhook: %w", err)
+	}
+	v.secrets = signing(secret, previous)
+	return v, nil
+}
+
+// visit sends what is due of a webhook, and gives the lease back.
+func (w *Worker) visit(ctx context.Context, v *visit) {
+	until, cancel := context.WithTimeout(ctx, visitTime)
+	defer cancel()
+	err := w.work(ctx, until, v)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errLeaseLost) {
+		w.Logger.WarnContext(ctx, "a webhook is not sent at present", slog.String("webhook", v.id.String()),
+			slog.Any("error", err))
+		select { // or it would be visited again at once
+		case <-ctx.Done():
+		case <-time.After(retryPause):
+		}
+	}
+	// Also when ctx has ended, so that another worker need not wait for the end of the lease.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	if _, err := w.Store.Pool.Exec(end, `UPDATE webhooks SET holder = NULL WHERE webhook_id = $1 AND holder = $2`, v.id,
+		v.holder); err != nil {
+		w.Logger.DebugContext(ctx, "the lease of a webhook ends by itself", slog.Any("error", err))
+	}
+}
+
+// errEnough ends a visit before its time.
+var errEnough = errors.New("the visit has taken long enough")
+
+// work sends retries and then new changes, until there is nothing left to do or until ends.
+func (w *Worker) work(ctx, until context.Context, v *visit) error {
+	if !v.inLog {
+		if err := w.rewind(ctx, v); err != nil {
+			return err
+		}
+	}
+	for more := true; more; {
+		retried, err := w.retry(ctx, until, v)
+		if err == nil {
+			more, err = w.advance(ctx, until, v)
+		}
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		more = more || retried
+	}
+	return nil
+}
+
+const rewindSQL = `WITH p AS (
+    SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
+    JOIN events AS e
+        ON e.transaction_id = c.transaction_id AND e.position = c.position AND e.recorded_at = c.recorded_at
+    WHERE w.webhook_id = $1 AND c.recorded_at < w.event_recorded_at - $3::interval
+    ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1
+)
+UPDATE webhooks SET transaction_id = coalesce((SELECT transaction_id FROM p), '0'),
+    position = coalesce((SELECT position FROM p), 0), event_recorded_at = (SELECT recorded_at FROM p)
+WHERE webhook_id = $1 AND holder = $2 RETURNING transaction_id, position`
+
+// rewind sets a webhook back whose position is at an event that the log does not have, because the database was set
+// back. Some changes are sent again.
+func (w *Worker) rewind(ctx context.Context, v *visit) error {
+	w.Logger.InfoContext(ctx, "the log was set back: a webhook goes on from before that",
+		slog.String("webhook", v.id.String()), slog.Any("position", v.place))
+	err := w.Store.Pool.QueryRow(ctx, rewindSQL, v.id, v.holder, rewind).Scan(&v.place.TransactionID, &v.place.Ordinal)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errLeaseLost
+	}
+	if err != nil {
+		return fmt.Errorf("set a webhook back: %w", err)
+	}
+	return nil
+}
+
+// retried is a change that is sent again.
+type retried struct {
+	Place      events.Position
+	RecordedAt time.Time
+	Attempts   int
+	FirstAt    time.Time
+}
+
+const dueSQL = `SELECT transaction_id, position, recorded_at, attempts, first_at FROM webhook_attempts
+WHERE webhook_id = $1 AND next_at <= now() ORDER BY next_at LIMIT $2`
+
+// retry sends changes again whose time has come. It reports whether there may be more.
+func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err error) {
+	rows, err := w.Store.Pool.Query(ctx, dueSQL, v.id, portion)
+	if err != nil {
+		return false, fmt.Errorf("find retries: %w", err)
+	}
+	due, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r retried, err error) {
+		return r, row.Scan(&r.Place.TransactionID, &r.Place.Ordinal, &r.RecordedAt, &r.Attempts, &r.FirstAt)
+	})
+	if err != nil {
+		return false, fmt.Errorf("find retries: %w", err)
+	}
+	for _, r := range due {
+		before := r.Place
+		before.Ordinal--
+		found, err := w.Feed.Read(ctx, v.integration, before, 1)
+		if err != nil {
+			return false, err //nolint:wrapcheck // it says what it did
+		}
+		if len(found) == 0 || found[0].Place != r.Place || !found[0].OccurredAt.Equal(r.RecordedAt) {
+			// The log has lost the change.
+			if _, err := w.Store.Pool.Exec(ctx, `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND transaction_id = $2
+    AND position = $3`, v.id, r.Place.TransactionID, r.Place.Ordinal); err != nil {
+				return false, fmt.Errorf("forget a change: %w", err)
+			}
+			continue
+		}
+		if err := w.attempt(ctx, until, v, &found[0], &r); err != nil {
+			return false, err
+		}
+	}
+	return len(due) == portion, nil
+}
+
+// advance sends new changes. It reports whether there may be more.
+func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err error) {
+	found, err := w.Feed.Read(ctx, v.integration, v.place, portion)
+	if err != nil {
+		return false, err //nolint:wrapcheck // it says what it did
+	}
+	passed := -1
+	for i := range found {
+		if v.types != nil && !slices.Contains(v.types, found[i].Type) {
+			passed = i
+			continue
+		}
+		if err := w.attempt(ctx, until, v, &found[i], nil); err != nil {
+			return false, err
+		}
+		v.place, passed = found[i].Place, -1
+	}
+	if passed >= 0 {
+		if err := w.pass(ctx, v, &found[passed]); err != nil {
+			return false, err
+		}
+	}
+	return len(found) == portion, nil
+}
+
+// pass moves the position over changes that are not sent.
+func (w *Worker) pass(ctx context.Context, v *visit, last *Message) error {
+	tag, err := w.Store.Pool.Exec(ctx, `UPDATE webhooks SET transaction_id = $3, position = $4, event_recorded_at = $5
+WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Place.TransactionID, last.Place.Ordinal, last.OccurredAt)
+	if err != nil {
+		return fmt.Errorf("pass over changes: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errLeaseLost
+	}
+	v.place = last.Place
+	return nil
+}
+
+// attempt sends a change and saves the outcome. again is nil for a new change. It fails with errEnough when the visit
+// is to end, with everything saved.
+func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again *retried) error {
+	if until.Err() != nil {
+		return errEnough
+	}
+	o := w.Sender.send(ctx, v.url, m.ID, m.Body, v.secrets...)
+	if ctx.Err() != nil {
+		return fmt.Errorf("the service is shutting down: %w", ctx.Err())
+	}
+	outcome := "failed"
+	if o.Delivered {
+		outcome = "delivered"
+	}
+	w.Metrics.attempts.WithLabelValues(outcome).Inc()
+
+	back := o.Delivered && v.failures >= awayAfter
+	if v.failures++; o.Delivered {
+		v.failures = 0
+	}
+	var next *time.Duration
+	var rest time.Duration
+	if !o.Delivered {
+		next = w.next(v, again, o.retryAfter)
+		if rest = o.retryAfter; v.failures >= awayAfter {
+			rest = max(rest, awayPause)
+		}
+	}
+	slow := o.Milliseconds >= int(slowTime.Milliseconds())
+	var disabled *string
+	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, m.Place.TransactionID, m.Place.Ordinal, m.OccurredAt,
+		again == nil, m.ID, m.Type, o.Delivered, o.Status, o.Error, o.Milliseconds, next, lease, rest, slow, o.gone(),
+		patience).Scan(&disabled, &v.failingSince)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return errLeaseLost
+	case err != nil:
+		return fmt.Errorf("save the outcome of an attempt: %w", err)
+	case disabled != nil:
+		w.Logger.WarnContext(ctx, "a webhook is disabled", slog.String("webhook", v.id.String()),
+			slog.String("integration", v.integration.String()), slog.String("reason", *disabled))
+		return errEnough
+	case slow, rest > 0:
+		return errEnough
+	case back:
+		if _, err := w.Store.Pool.Exec(ctx, `UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = $1 AND next_at > now()`,
+			v.id); err != nil {
+			return fmt.Errorf("retry at once: %w", err)
+		}
+	}
+	return nil
+}
+
+// next returns the time to the next attempt after a failure; nil when the change is given up, which it is only while
+// the endpoint takes others.
+func (w *Worker) next(v *visit, again *retried, retryAfter time.Duration) *time.Duration {
+	attempts := 1
+	if again != nil {
+		attempts += again.Attempts
+	}
+	if attempts > len(w.Retries) {
+		if v.failingSince == nil || v.failingSince.After(again.FirstAt) {
+			return nil
+		}
+		attempts = len(w.Retries)
+	}
+	wait := w.Retries[attempts-1]
+	wait += rand.N(wait/jitterShares + 1) //nolint:gosec // not a secret
+	return new(max(wait, retryAfter))
+}

@@ -1,0 +1,310 @@
+package webhooks_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"novelgate/commands/webhooks"
+	"novelgate/internal/testdb"
+)
+
+// wantTaken waits until an endpoint has taken these messages, in any order.
+func (e *endpoint) wantTaken(t *testing.T, want []string) {
+	t.Helper()
+	want = slices.Sorted(slices.Values(want))
+	testdb.Eventually(t, "the endpoint has taken all", func() bool {
+		return slices.Equal(want, slices.Compact(slices.Sorted(slices.Values(e.took()))))
+	})
+}
+
+// attempts is a page of them.
+type attempts struct {
+	Items []webhooks.Attempt `json:"items"`
+}
+
+// TestChangesAreSentInOrder, from the creation of the webhook on, by several workers, once each.
+func TestChangesAreSentInOrder(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.happen(t, 3)
+	e, filtered, elsewhere := newEndpoint(t, nil), newEndpoint(t, nil), newEndpoint(t, nil)
+	e.trust(d.hook(t, e.URL, "").Secret)
+	filtered.trust(d.hook(t, filtered.URL, `,"types":["novel.rejected"]`).Secret)
+	if status := d.send(t, other, http.MethodPost, "", `{"url":"`+elsewhere.URL+`"}`, nil); status != http.StatusCreated {
+		t.Fatalf("status %d", status)
+	}
+	for range 3 {
+		d.worker(t, time.Hour)
+	}
+	want := d.happen(t, 60)
+	var rejected []string
+	for i := 0; i < len(want); i += 2 { // see happen
+		rejected = append(rejected, want[i])
+	}
+	e.wantTaken(t, want)
+	filtered.wantTaken(t, rejected)
+	if diff := cmp.Diff(want, e.took()); diff != "" {
+		t.Errorf("(-log +endpoint)\n%s", diff)
+	}
+	if diff := cmp.Diff(rejected, filtered.took()); diff != "" {
+		t.Errorf("filtered (-log +endpoint)\n%s", diff)
+	}
+	if n := elsewhere.attempts(); n > 0 {
+		t.Errorf("%d requests to the other partner", n)
+	}
+}
+
+// TestFailuresAreRetried: whatever an endpoint does, it gets every change until it says 2xx, and messages that it took
+// are not sent again. Attempts are listed.
+func TestFailuresAreRetried(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	elsewhere := newEndpoint(t, nil)
+	turn := 0
+	e := newEndpoint(t, func(w http.ResponseWriter, attempt int) {
+		if attempt > 2 {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		switch turn++; turn % 4 {
+		case 0:
+			w.WriteHeader(http.StatusInternalServerError)
+		case 1:
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		case 2:
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			w.WriteHeader(http.StatusTeapot) // for the record of the test
+			panic(http.ErrAbortHandler)
+		}
+	})
+	w := d.hook(t, e.URL, "")
+	e.trust(w.Secret)
+	want := d.happen(t, 6)
+	d.worker(t, time.Millisecond, time.Millisecond, time.Millisecond)
+	e.wantTaken(t, want)
+	var page attempts
+	testdb.Eventually(t, "all are delivered", func() bool {
+		d.send(t, acme, http.MethodGet, "/"+w.ID.String()+"/attempts?state=delivered", "", &page)
+		return len(page.Items) == len(want)
+	})
+	for _, a := range page.Items {
+		if a.Attempts != 3 || a.NextAt != nil || *a.Status != http.StatusNoContent || a.Error != nil {
+			t.Errorf("%+v", a)
+		}
+	}
+	if n := elsewhere.attempts(); n > 0 {
+		t.Errorf("%d redirects were followed", n)
+	}
+	if n := e.attempts(); n != 3*len(want) {
+		t.Errorf("%d attempts, want %d", n, 3*len(want))
+	}
+}
+
+// TestAnEndpointThatIsAway gets few requests, loses nothing, and gets everything when it is back.
+func TestAnEndpointThatIsAway(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusBadGateway) })
+	w := d.hook(t, e.URL, "")
+	e.trust(w.Secret)
+	want := d.happen(t, 60)
+	d.worker(t, time.Hour)
+	testdb.Eventually(t, "it rests", func() bool {
+		shown := d.show(t, w.ID)
+		return shown.Retrying == 20 && shown.Waiting == 40
+	})
+	shown := d.show(t, w.ID)
+	if n := e.attempts(); n != 20 || shown.FailingSince == nil || !shown.Enabled {
+		t.Errorf("%d requests, %+v", n, shown)
+	}
+	e.behave(nil)
+	d.execute(t, `UPDATE webhooks SET rest_until = now()`) // five minutes later
+	e.wantTaken(t, want)
+	testdb.Eventually(t, "nothing is left", func() bool {
+		shown = d.show(t, w.ID)
+		return shown.Waiting == 0 && shown.Retrying == 0 && shown.FailingSince == nil
+	})
+}
+
+// TestAMessageIsGivenUp only while the endpoint takes others.
+func TestAMessageIsGivenUp(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var broken string
+	e := newEndpoint(t, nil)
+	w := d.hook(t, e.URL, "")
+	broken = d.happen(t, 1)[0]
+	e.behave(func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusUnprocessableEntity) })
+	d.worker(t, time.Millisecond, time.Millisecond)
+	testdb.Eventually(t, "it is tried more often than there are waits", func() bool { return e.attempts() > 4 })
+	if shown := d.show(t, w.ID); shown.Retrying != 1 {
+		t.Errorf("%+v", shown)
+	}
+	e.behave(nil)
+	e.wantTaken(t, []string{broken})
+
+	poison := true
+	e.behave(func(w http.ResponseWriter, attempt int) {
+		if poison || attempt > 1 {
+			poison = false
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}
+	})
+	d.happen(t, 10)
+	var page attempts
+	testdb.Eventually(t, "the message is given up", func() bool {
+		d.send(t, acme, http.MethodGet, "/"+w.ID.String()+"/attempts?state=failed", "", &page)
+		return len(page.Items) == 1
+	})
+	if a := page.Items[0]; a.Attempts != 3 || *a.Error != "Unprocessable Entity" {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestEndpointsAreDisabled by 410, and by five days of failures only; the partner switches them on again.
+func TestEndpointsAreDisabled(t *testing.T) {
+	t.Parallel()
+	for want, answer := range map[string]int{"gone": http.StatusGone, "failing": http.StatusServiceUnavailable} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(answer) })
+			w := d.hook(t, e.URL, "")
+			reasons := d.happen(t, 2)
+			d.worker(t, 50*time.Millisecond)
+			if want == "failing" {
+				testdb.Eventually(t, "it fails", func() bool { return d.show(t, w.ID).FailingSince != nil })
+				d.execute(t, `UPDATE webhooks SET failing_since = now() - interval '119 hours'`)
+				n := e.attempts()
+				testdb.Eventually(t, "it goes on", func() bool { return e.attempts() > n+2 })
+				d.execute(t, `UPDATE webhooks SET failing_since = now() - interval '121 hours'`)
+			}
+			testdb.Eventually(t, "it is disabled", func() bool { return !d.show(t, w.ID).Enabled })
+			if shown := d.show(t, w.ID); *shown.Disabled != want || shown.DisabledAt == nil {
+				t.Errorf("%+v", shown)
+			}
+			e.behave(nil)
+			if status := d.send(t, acme, http.MethodPatch, "/"+w.ID.String(), `{"enabled":true}`, nil); status != http.StatusOK {
+				t.Errorf("status %d", status)
+			}
+			e.wantTaken(t, reasons)
+		})
+	}
+}
+
+// TestRetryAfter: an endpoint that asks for a pause gets nothing before.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, func(w http.ResponseWriter, _ int) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	w := d.hook(t, e.URL, "")
+	want := d.happen(t, 5)
+	d.worker(t, time.Millisecond)
+	testdb.Eventually(t, "it is asked once", func() bool { return d.show(t, w.ID).Retrying == 1 })
+	var next, rest float64
+	if err := d.pool.QueryRow(t.Context(), `SELECT extract(epoch FROM a.next_at - now()), extract(epoch FROM w.rest_until - now())
+FROM webhook_attempts AS a JOIN webhooks AS w USING (webhook_id)`).Scan(&next, &rest); err != nil {
+		t.Fatal(err)
+	}
+	if next < 3500 || rest < 3500 || e.attempts() != 1 {
+		t.Errorf("next in %f s, rest for %f s after %d requests", next, rest, e.attempts())
+	}
+	e.behave(nil)
+	d.execute(t, `UPDATE webhooks SET rest_until = now()`)
+	e.wantTaken(t, want[1:]) // the first one waits by itself
+}
+
+// TestSlowEndpointsDelayNoOther: more of them than a worker has places.
+func TestSlowEndpointsDelayNoOther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	hold := make(chan struct{})
+	slow := newEndpoint(t, func(http.ResponseWriter, int) { <-hold })
+	t.Cleanup(func() { close(hold) })
+	quick := newEndpoint(t, nil)
+	d.hook(t, quick.URL, "")
+	d.execute(t, `INSERT INTO webhooks (webhook_id, integration_id, url, secret, transaction_id, position, event_recorded_at, slow)
+SELECT gen_random_uuid(), integration_id, $1 || '/' || n, secret, transaction_id, position, event_recorded_at, true
+FROM webhooks, generate_series(1, 60) AS n`, slow.URL)
+	first := d.happen(t, 1)
+	d.worker(t, time.Hour)
+	testdb.Eventually(t, "slow endpoints have all their places", func() bool { return slow.attempts() == 16 })
+	quick.wantTaken(t, append(first, d.happen(t, 20)...))
+	if n := slow.attempts(); n != 16 {
+		t.Errorf("%d requests to slow endpoints at a time", n)
+	}
+}
+
+// TestALostLease: a visit that takes longer than its lease saves nothing, and what it sent is sent again.
+func TestALostLease(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	release := make(chan struct{})
+	e := newEndpoint(t, func(_ http.ResponseWriter, attempt int) {
+		if attempt == 1 {
+			<-release
+		}
+	})
+	w := d.hook(t, e.URL, "")
+	d.worker(t, time.Hour)
+	want := d.happen(t, 1)
+	testdb.Eventually(t, "the request is there", func() bool { return e.attempts() == 1 })
+	// As a change of the webhook does.
+	if status := d.send(t, acme, http.MethodPatch, "/"+w.ID.String(), `{"types":["novel.approved","novel.rejected"]}`,
+		nil); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	testdb.Eventually(t, "it is sent again", func() bool { return e.attempts() == 2 })
+	close(release)
+	testdb.Eventually(t, "both have ended", func() bool { return len(e.took()) == 2 })
+	if got := slices.Compact(e.took()); !slices.Equal(got, want) {
+		t.Errorf("took %v", got)
+	}
+	testdb.Eventually(t, "one outcome is saved", func() bool {
+		var n int
+		err := d.pool.QueryRow(context.Background(), `SELECT sum(attempts) FROM webhook_attempts`).Scan(&n)
+		return err == nil && n == 1
+	})
+}
+
+// TestALogThatIsSetBack: a webhook whose position was lost goes on from before that. Lost changes that were to be
+// retried are forgotten.
+func TestALogThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, nil)
+	w := d.hook(t, e.URL, "")
+	stop := d.worker(t, time.Hour)
+	kept := d.happen(t, 3)
+	e.wantTaken(t, kept)
+	e.behave(func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusBadGateway) })
+	lost := d.happen(t, 2)
+	testdb.Eventually(t, "it fails", func() bool { return d.show(t, w.ID).Retrying == 2 })
+	stop()
+	testdb.Lose(t, d.pool, `event_id IN ('`+lost[0]+`', '`+lost[1]+`')`)
+	d.version -= 2
+	e.behave(nil)
+	d.execute(t, `UPDATE webhook_attempts SET next_at = now() WHERE next_at IS NOT NULL`)
+	// As a rebuild of the projection does.
+	d.execute(t, `DELETE FROM changes AS c WHERE NOT EXISTS (SELECT FROM events AS e
+    WHERE e.transaction_id = c.transaction_id AND e.position = c.position)`)
+	d.execute(t, `UPDATE projections AS p SET state = 'running', error = NULL, transaction_id = e.transaction_id, position = e.position
+FROM (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1) AS e WHERE name = 'changes'`)
+	d.worker(t, time.Hour)
+	after := d.happen(t, 2)
+	e.wantTaken(t, append(kept, after...))
+	testdb.Eventually(t, "nothing is left", func() bool {
+		shown := d.show(t, w.ID)
+		return shown.Waiting == 0 && shown.Retrying == 0
+	})
+}

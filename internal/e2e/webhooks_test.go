@@ -1,0 +1,189 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"novelgate/client"
+	"novelgate/internal/testdb"
+)
+
+// nowhere begins addresses to which nothing is sent.
+const nowhere = "https://127.0.0.1/"
+
+// NewWebhook creates a webhook of a partner.
+func (p *Partner) NewWebhook(t testing.TB, url string) (made client.Webhook) {
+	t.Helper()
+	body := Fields{"url": url}.JSON(t)
+	p.Service.Send(t, Request{
+		Method: http.MethodPost, Path: "/api/integrations/webhooks", Bearer: p.APIKey, Body: body,
+		ContentType: "application/json",
+	}).WantJSON(t, http.StatusCreated, &made)
+	return made
+}
+
+// Webhook returns a webhook of a partner as it is now.
+func (p *Partner) Webhook(t testing.TB, id string) (w client.Webhook) {
+	t.Helper()
+	p.Inquire(t, "/api/integrations/webhooks/"+id).WantJSON(t, http.StatusOK, &w)
+	return w
+}
+
+// badEndpoint takes a message at the third attempt at the latest; it answers late, redirects, refuses or resets before.
+type badEndpoint struct {
+	*httptest.Server
+	t *testing.T
+
+	mu       sync.Mutex
+	secret   string
+	attempts map[string]int
+	took     map[string]string // message by id
+	within   int               // requests to the address within
+}
+
+func newBadEndpoint(t *testing.T) *badEndpoint {
+	t.Helper()
+	e := &badEndpoint{t: t, attempts: map[string]int{}, took: map[string]string{}}
+	e.Server = httptest.NewServer(e)
+	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *badEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	e.mu.Lock()
+	verifier, err := standardwebhooks.NewWebhook(e.secret)
+	if err == nil {
+		err = verifier.Verify(body, r.Header)
+	}
+	if err != nil {
+		e.t.Errorf("not verified: %v\n%s", err, body)
+	}
+	id := r.Header.Get("Webhook-Id")
+	e.attempts[id]++
+	bad := len(e.attempts)%3 == 0 && e.attempts[id] < 3
+	kind := len(e.attempts) / 3 % 4
+	if !bad {
+		e.took[id] = string(body)
+	}
+	e.mu.Unlock()
+	switch {
+	case !bad:
+		w.WriteHeader(http.StatusNoContent)
+	case kind == 0:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case kind == 1:
+		http.Redirect(w, r, "http://10.0.0.1/", http.StatusFound)
+	case kind == 2:
+		time.Sleep(300 * time.Millisecond) // late
+		w.WriteHeader(http.StatusInternalServerError)
+	default:
+		connection, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			e.t.Error(err)
+			return
+		}
+		_ = connection.(*net.TCPConn).SetLinger(0)
+		_ = connection.Close() // reset
+	}
+}
+
+// TestWebhooksReachABadEndpoint while a replica is killed: every change arrives, verified, and nothing connects to
+// private addresses.
+func TestWebhooksReachABadEndpoint(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	flags := []string{"--webhook-allow-cidr", "127.0.0.1/32", "--webhook-retries", "100ms,200ms,300ms"}
+	s, second := Start(t, databaseURL, flags...), Start(t, databaseURL, flags...)
+	ada, p := s.NewStaff(t), s.NewPartner(t)
+	e := newBadEndpoint(t)
+	// What is not in the allowed net.
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.within++
+	}))
+	within.Listener = listener
+	within.Start()
+	t.Cleanup(within.Close)
+
+	hook := p.NewWebhook(t, e.URL)
+	e.mu.Lock()
+	e.secret = hook.Secret
+	e.mu.Unlock()
+	private := p.NewWebhook(t, "http://"+listener.Addr().String())
+	unresolved := p.NewWebhook(t, "https://localhost:1")
+	novel := p.Upsert(t, "n", Fields{"novel": Unique("Hooked")}).WantNovel(t, 201)
+	const changes = 60
+	for n := range changes {
+		verb := []string{"reject", "approve"}[n%2]
+		ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/"+verb, Key(), Fields{"reason": fmt.Sprint(n)}).
+			WantJSON(t, 200, &struct{}{})
+		if n == changes/2 {
+			second.kill()
+			second.wait(t)
+		}
+	}
+	told := p.feed(t)
+	testdb.Eventually(t, "the feed has all", func() bool { told = p.feed(t); return len(told) == changes })
+	testdb.Eventually(t, "the endpoint has all", func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return len(e.took) == changes
+	})
+	e.mu.Lock()
+	for _, c := range told {
+		var got client.Change
+		if err := json.Unmarshal([]byte(e.took[c.ID]), &got); err != nil || got.Type != c.Type || got.Cursor != c.Cursor ||
+			string(got.Data) != string(c.Data) {
+			t.Errorf("%s: sent %+v, in the feed %+v, %v", c.ID, got, c, err)
+		}
+	}
+	e.mu.Unlock()
+	testdb.Eventually(t, "nothing is left", func() bool {
+		w := p.Webhook(t, hook.WebhookID)
+		return w.Waiting == 0 && w.Retrying == 0 && w.FailingSince == nil
+	})
+	for _, id := range []string{private.WebhookID, unresolved.WebhookID} {
+		testdb.Eventually(t, "the webhook fails", func() bool { return p.Webhook(t, id).FailingSince != nil })
+	}
+	attempts := p.Inquire(t, "/api/integrations/webhooks/"+private.WebhookID+"/attempts?limit=1")
+	if !strings.Contains(string(attempts.Body), "the address is not public") ||
+		strings.Contains(string(attempts.Body), "127.0.0") {
+		t.Errorf("%s", attempts.Body)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.within > 0 {
+		t.Errorf("%d requests to a private address", e.within)
+	}
+
+	// Staff see it and switch it off.
+	list := s.CLI(t, "webhook", "list", "--integration", p.IntegrationID)
+	if !strings.Contains(list.Stdout, e.URL) {
+		t.Errorf("%s", list.Stdout)
+	}
+	s.CLI(t, "webhook", "disable", hook.WebhookID, "--reason", "abuse")
+	if w := p.Webhook(t, hook.WebhookID); w.Enabled || *w.DisabledReason != "abuse" {
+		t.Errorf("%+v", w)
+	}
+}

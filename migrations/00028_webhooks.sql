@@ -1,0 +1,87 @@
+-- Webhooks of partners: where changes are sent, how far each is, and what was attempted. Configuration, not derived from events.
+
+-- +goose Up
+CREATE TABLE webhooks (
+    webhook_id        uuid        NOT NULL PRIMARY KEY,
+    integration_id    uuid        NOT NULL,
+    url               text        NOT NULL,
+    types             text[],
+    secret            bytea       NOT NULL CHECK (length(secret) BETWEEN 24 AND 64),
+    previous_secret   bytea,
+    previous_until    timestamptz,
+    created_at        timestamptz NOT NULL DEFAULT now(),
+    disabled          text        CHECK (disabled IN ('partner', 'staff', 'gone', 'failing')),
+    disabled_at       timestamptz,
+    disabled_reason   text,
+    disabled_by       text,
+    transaction_id    xid8        NOT NULL,
+    position          integer     NOT NULL,
+    event_recorded_at timestamptz,
+    failures          integer     NOT NULL DEFAULT 0,
+    failing_since     timestamptz,
+    rest_until        timestamptz NOT NULL DEFAULT '-infinity',
+    slow              boolean     NOT NULL DEFAULT false,
+    visited_at        timestamptz NOT NULL DEFAULT '-infinity',
+    holder            uuid,
+    leased_until      timestamptz,
+    CONSTRAINT webhooks_url_key UNIQUE (integration_id, url),
+    CONSTRAINT webhooks_disabled CHECK ((disabled IS NULL) = (disabled_at IS NULL))
+);
+COMMENT ON TABLE webhooks IS 'Webhooks of partners. Not derived from events; holds no personal data.';
+COMMENT ON COLUMN webhooks.integration_id IS 'The partner whose changes are sent.';
+COMMENT ON COLUMN webhooks.url IS 'Where they are sent.';
+COMMENT ON COLUMN webhooks.types IS 'Kinds of change that are sent; NULL for all.';
+COMMENT ON COLUMN webhooks.secret IS 'Key of the signatures, as it is: the service must sign with it.';
+COMMENT ON COLUMN webhooks.previous_secret IS 'Signs as well until previous_until, after a rotation.';
+COMMENT ON COLUMN webhooks.previous_until IS 'End of the rotation.';
+COMMENT ON COLUMN webhooks.disabled IS 'Why nothing is sent: switched off by the partner or staff; gone: the endpoint answered 410; failing: five days of failures. NULL while enabled.';
+COMMENT ON COLUMN webhooks.disabled_at IS 'Since when nothing is sent.';
+COMMENT ON COLUMN webhooks.disabled_reason IS 'What staff said.';
+COMMENT ON COLUMN webhooks.disabled_by IS 'Who switched it off, such as staff:ada.';
+COMMENT ON COLUMN webhooks.transaction_id IS 'Position in the log up to which changes have been attempted, first half.';
+COMMENT ON COLUMN webhooks.position IS 'Position in the log up to which changes have been attempted, second half.';
+COMMENT ON COLUMN webhooks.event_recorded_at IS 'When the event there was recorded. Tells whether the log still has it. NULL at the beginning of the log.';
+COMMENT ON COLUMN webhooks.failures IS 'Failed attempts since the last success.';
+COMMENT ON COLUMN webhooks.failing_since IS 'First of them.';
+COMMENT ON COLUMN webhooks.rest_until IS 'Nothing is sent before: the endpoint is away, or asked for it (Retry-After).';
+COMMENT ON COLUMN webhooks.slow IS 'The last attempt was slow, so the next ones take a place reserved for slow endpoints.';
+COMMENT ON COLUMN webhooks.visited_at IS 'Latest lease. Workers take the webhook that has waited longest.';
+COMMENT ON COLUMN webhooks.holder IS 'The worker that holds the lease; NULL for none.';
+COMMENT ON COLUMN webhooks.leased_until IS 'Afterwards any worker may take the webhook.';
+
+CREATE TABLE webhook_attempts (
+    webhook_id     uuid        NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+    transaction_id xid8        NOT NULL,
+    position       integer     NOT NULL,
+    recorded_at    timestamptz NOT NULL,
+    message_id     text        NOT NULL,
+    kind           text        NOT NULL,
+    attempts       integer     NOT NULL,
+    first_at       timestamptz NOT NULL DEFAULT now(),
+    last_at        timestamptz NOT NULL DEFAULT now(),
+    next_at        timestamptz,
+    delivered      boolean     NOT NULL,
+    status         integer,
+    error          text,
+    milliseconds   integer     NOT NULL,
+    CONSTRAINT webhook_attempts_pkey PRIMARY KEY (webhook_id, transaction_id, position)
+);
+CREATE INDEX webhook_attempts_due ON webhook_attempts (webhook_id, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX webhook_attempts_old ON webhook_attempts (last_at) WHERE next_at IS NULL;
+COMMENT ON TABLE webhook_attempts IS 'Changes that were sent to a webhook: those to be sent again, and the others of the last days.';
+COMMENT ON COLUMN webhook_attempts.transaction_id IS 'Position of the change in the log, first half.';
+COMMENT ON COLUMN webhook_attempts.position IS 'Position of the change in the log, second half.';
+COMMENT ON COLUMN webhook_attempts.recorded_at IS 'When the event was recorded. Tells whether the log still has it.';
+COMMENT ON COLUMN webhook_attempts.message_id IS 'Its id in the feed.';
+COMMENT ON COLUMN webhook_attempts.kind IS 'Kind of change.';
+COMMENT ON COLUMN webhook_attempts.attempts IS 'Attempts so far.';
+COMMENT ON COLUMN webhook_attempts.first_at IS 'First attempt.';
+COMMENT ON COLUMN webhook_attempts.last_at IS 'Latest attempt.';
+COMMENT ON COLUMN webhook_attempts.next_at IS 'Next attempt; NULL when there is none.';
+COMMENT ON COLUMN webhook_attempts.delivered IS 'The latest attempt was answered with 2xx.';
+COMMENT ON COLUMN webhook_attempts.status IS 'Its status; NULL without an answer.';
+COMMENT ON COLUMN webhook_attempts.error IS 'What was wrong with the latest attempt.';
+COMMENT ON COLUMN webhook_attempts.milliseconds IS 'How long it took.';
+
+-- +goose Down
+DROP TABLE webhook_attempts, webhooks;
