@@ -90,12 +90,17 @@ func fakePrograms(t *testing.T, dir, version string) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"postgres", "initdb"} {
-		// Written by a child: a fork elsewhere in this process would make a script that we write "text file busy".
-		write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh",
-			filepath.Join(dir, name), script)
-		if out, err := write.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		writeProgram(t, filepath.Join(dir, name), script)
+	}
+}
+
+// writeProgram lets a child write a script: a fork elsewhere in this process would make one that we write "text file
+// busy".
+func writeProgram(t *testing.T, path, script string) {
+	t.Helper()
+	write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh", path, script)
+	if out, err := write.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 
@@ -155,12 +160,15 @@ done
 echo "postgres (PostgreSQL) 18.1" >"$native/lib/version.1"
 echo '[{"source":"native/lib/version.1","target":"native/lib/version"}]' >"$native/pg-symlinks.json"
 `
-	write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh",
-		filepath.Join(path, "npm"), script)
-	if out, err := write.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	// The second link would lie where the first one leads.
+	writeProgram(t, filepath.Join(path, "npm"), strings.Replace(script, `[{`,
+		`[{"source":"native/..","target":"native/out"},{"source":"native/lib","target":"native/out/lib"},{`, 1))
 	_, err := pgserver.Start(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "path escapes from parent") {
+		t.Errorf("a link outside of the package: %v", err)
+	}
+	writeProgram(t, filepath.Join(path, "npm"), script)
+	_, err = pgserver.Start(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(), "initdb of the package") {
 		t.Fatalf("error = %v", err)
 	}

@@ -148,7 +148,7 @@ func linkLibraries(native string) error {
 	}
 	defer func() { _ = root.Close() }()
 	for _, link := range links {
-		// The package decides neither where a link lies nor where it points outside of itself: Root refuses.
+		// A link lies within the package, else Root refuses it.
 		target, source := strings.TrimPrefix(link.Target, "native/"), strings.TrimPrefix(link.Source, "native/")
 		relative, err := filepath.Rel(filepath.Dir(target), source)
 		if err != nil {
