@@ -21,7 +21,7 @@ import (
 // Reasons to leave a standby.
 var (
 	ErrPromoted     = errors.New("the server is no standby: it was promoted, or never was one")
-	ErrOtherHistory = errors.New("the server follows another primary, or holds events that the primary has lost")
+	ErrOtherHistory = errors.New("the server follows another primary, or has not followed the present one yet")
 	ErrBehind       = errors.New("the standby is too far behind the primary")
 
 	errUnknown = errors.New("not checked yet")
@@ -40,8 +40,11 @@ type Standbys struct {
 	now     func() time.Time
 	logger  *slog.Logger
 
-	next    atomic.Uint32 // to choose in turns
-	samples []sample      // of the primary, oldest first; only Watch uses it
+	next atomic.Uint32 // to choose in turns
+
+	// Of the primary; only Watch uses them.
+	timeline string
+	samples  []sample // oldest first
 }
 
 // standby is one of the servers.
@@ -195,14 +198,18 @@ func (s *Standbys) Watch(ctx context.Context) {
 	}
 }
 
-const placeSQL = `SELECT pg_current_wal_lsn()::text`
+const placeSQL = `SELECT pg_current_wal_lsn()::text, ` + TimelineSQL
 
 // look takes a sample of the primary and finds out how far each standby is.
 func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	taken := sample{at: s.now()}
-	if err := s.primary.QueryRow(ctx, placeSQL).Scan(&taken.lsn); err == nil {
+	var timeline string
+	if err := s.primary.QueryRow(ctx, placeSQL).Scan(&taken.lsn, &timeline); err == nil {
+		if timeline != s.timeline { // another server was promoted: its WAL goes on from an earlier place
+			s.timeline, s.samples = timeline, nil
+		}
 		s.samples = append(s.samples, taken)
 	}
 	s.samples = slices.DeleteFunc(s.samples, func(old sample) bool { return taken.at.Sub(old.at) > s.maxLag })
@@ -213,10 +220,12 @@ func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
 	looking.Wait()
 }
 
-// standbySQL returns whether the server is a standby, its cluster, how many of the samples in $1, oldest first, it has
-// replayed, and its last event. standbyEventSQL returns whether a server has that event, and its cluster.
+// standbySQL returns whether the server is a standby, its cluster, the timeline that it has replayed as far as that is on
+// its disk, how many of the samples in $1, oldest first, it has replayed, and its last event. standbyEventSQL returns whether a server has that event, and its cluster.
 const (
 	standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()),
+       (SELECT lpad(upper(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline))), 8, '0')
+        FROM pg_control_checkpoint() AS c, pg_control_recovery() AS r),
        (SELECT count(*) FROM unnest($1::text[]) AS s (lsn) WHERE s.lsn::pg_lsn <= pg_last_wal_replay_lsn()),
        e.transaction_id::text, e.position, e.event_id
 FROM (SELECT) AS one LEFT JOIN LATERAL (
@@ -266,9 +275,10 @@ func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error
 	var recovering bool
 	var cluster, primary int64
 	var replayed int
+	var timeline string
 	var transaction, event *string
 	var position *int32
-	if err := one.pool.QueryRow(ctx, standbySQL, places).Scan(&recovering, &cluster, &replayed, &transaction, &position,
+	if err := one.pool.QueryRow(ctx, standbySQL, places).Scan(&recovering, &cluster, &timeline, &replayed, &transaction, &position,
 		&event); err != nil {
 		one.pool.Reset() // a server that restarts leaves dead connections
 		return time.Time{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
@@ -283,7 +293,7 @@ func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error
 		one.mu.Lock()
 		defer one.mu.Unlock()
 		return one.asOf, one.left
-	case cluster != primary || event != nil && !has:
+	case cluster != primary, timeline != s.timeline, event != nil && !has:
 		return time.Time{}, ErrOtherHistory
 	case replayed == 0:
 		return time.Time{}, ErrBehind
