@@ -6,13 +6,11 @@ package commands
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
@@ -290,21 +288,13 @@ func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Integr
 
 // respond sends the output of a route. On an error it has sent nothing.
 func (a *API) respond(w http.ResponseWriter, rt *route, out *output) error {
-	encoded, err := json.Marshal(out.body)
-	if err != nil {
-		return fmt.Errorf("encode response: %w", err)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
 	if rt.command == "" {
-		h.Set("Cache-Control", "no-store") // for one partner only, and soon outdated
+		return httpkit.SendJSON(w, out.status, out.body)
 	}
 	if out.status == http.StatusCreated {
-		h.Set("Location", out.location)
+		w.Header().Set("Location", out.location)
 	}
-	w.WriteHeader(out.status)
-	_, _ = w.Write(encoded) //nolint:gosec // JSON, sent as JSON; an error means that the client closed the connection
-	return nil
+	return httpkit.SendStorable(w, out.status, out.body)
 }
 
 // traceParentPattern is version 00 of the W3C Trace Context header.

@@ -138,21 +138,8 @@ func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDe
 	}}, nil
 }
 
-// decode decodes an event of a known type. what names it in errors.
-func decode[E events.Event](stored events.Stored, what string) (e E, err error) {
-	event, err := events.Decode(stored)
-	if err != nil {
-		return e, fmt.Errorf("decode %s: %w", what, err)
-	}
-	e, ok := event.(E)
-	if !ok {
-		return e, fmt.Errorf("%s is recorded as %s", what, stored.Type)
-	}
-	return e, nil
-}
-
 func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (*output, error) {
-	imported, err := decode[events.PostImported](recorded.stored, "a delivery of a comment")
+	imported, err := events.DecodeAs[events.PostImported](recorded.stored)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +195,7 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (n novel.Novel, re
 	case eventType == nil:
 		return n, nil, nil
 	}
-	rejected, err := decode[events.NovelRejected](events.Stored{Type: *eventType, Data: data}, "a rejection")
+	rejected, err := events.DecodeAs[events.NovelRejected](events.Stored{Type: *eventType, Data: data})
 	return n, &rejected.Reason, err
 }
 

@@ -121,6 +121,19 @@ func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(
 // not registered. It ignores unknown members: a newer replica may have added them.
 func Decode(s Stored) (Event, error) { return registry.decode(s) }
 
+// DecodeAs is Decode for an event that must be of one type.
+func DecodeAs[E Event](s Stored) (e E, err error) {
+	event, err := Decode(s)
+	if err != nil {
+		return e, err
+	}
+	e, ok := event.(E)
+	if !ok {
+		return e, fmt.Errorf("%s is recorded as %s", e.Type(), s.Type)
+	}
+	return e, nil
+}
+
 func (r Registry) decode(s Stored) (Event, error) {
 	// Each upcaster leads to a later version, so the walk ends.
 	for upcast, ok := r.upcasters[s.Type]; ok; upcast, ok = r.upcasters[s.Type] {

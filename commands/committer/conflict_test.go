@@ -133,7 +133,7 @@ func TestRejectedMeanwhile(t *testing.T) {
 	r, p := setup(t)
 	r.must(t, p.novel("n", "Title", novel.Fields{}))
 	// The creation of another title in the same batch keeps it waiting between the two.
-	update := p.novel("u", "Title", novel.Fields{Author: ptr("Murasaki")})
+	update := p.novel("u", "Title", novel.Fields{Author: new("Murasaki")})
 	release := r.occupy(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	updates := r.start(update)

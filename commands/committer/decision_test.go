@@ -61,7 +61,7 @@ const (
 // another database, as one batch. The answers are the same, and so is what is charged.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
-	w, x := newWorld(), novel.Fields{Author: ptr("X")}
+	w, x := newWorld(), novel.Fields{Author: new("X")}
 	for name, tc := range map[string]struct {
 		given   []any
 		when    batch
@@ -158,7 +158,7 @@ func TestDecisions(t *testing.T) {
 		"replays": {
 			given: []any{w.a.novel("n", "Title", x), w.a.post("p", "Title")},
 			when: batch{
-				w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: ptr("Y")}), w.a.novel("n", "Other", x),
+				w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: new("Y")}), w.a.novel("n", "Other", x),
 				w.a.novel("n", "Unknown", x),
 				w.a.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
 			},
@@ -240,7 +240,7 @@ func TestDecisions(t *testing.T) {
 				t.Parallel()
 				r, _ := setup(t)
 				if tc.limit > 0 {
-					r.permits.left = ptr(tc.limit)
+					r.permits.left = new(tc.limit)
 				}
 				for _, step := range tc.given {
 					take(t, r, newStaff(r.db), step)

@@ -221,8 +221,8 @@ func TestLostAnswer(t *testing.T) {
 			})
 			got := replica.togetherThen(t, func() { armed = true },
 				p.novel("n", "New title", novel.Fields{}),
-				p.novel("n", "New Title", novel.Fields{Author: ptr("other")}),
-				p.novel("u", "New title", novel.Fields{Author: ptr("Murasaki")}),
+				p.novel("n", "New Title", novel.Fields{Author: new("other")}),
+				p.novel("u", "New title", novel.Fields{Author: new("Murasaki")}),
 				p.novel("n", "Other title", novel.Fields{}),
 				p.post("n", "New title"),
 				p.reply("m", "New title", "n"),
@@ -268,7 +268,7 @@ func TestOneFailsAlone(t *testing.T) {
 			for i := range commands {
 				commands[i] = p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%7))
 			}
-			commands[at] = p.novel("bad", "Bad title", novel.Fields{Synopsis: ptr("poison")})
+			commands[at] = p.novel("bad", "Bad title", novel.Fields{Synopsis: new("poison")})
 			answers := r.together(t, commands...)
 			for i, a := range answers {
 				switch {
@@ -307,7 +307,7 @@ func TestDuplicatesInHalves(t *testing.T) {
 	testdb.Exec(t, r.db, refuseMarked)
 	answers := r.together(t,
 		p.novel("n", "Title", novel.Fields{}), p.post("k", "Title"),
-		p.novel("bad", "Bad title", novel.Fields{Synopsis: ptr("poison")}), p.post("k", "Title"),
+		p.novel("bad", "Bad title", novel.Fields{Synopsis: new("poison")}), p.post("k", "Title"),
 		p.novel("n", "Title", novel.Fields{}), p.post("k", "Title"),
 	)
 	if !failedBy(answers[2].err, "marked") {

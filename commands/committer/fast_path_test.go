@@ -294,7 +294,7 @@ func TestUpsertAmongComments(t *testing.T) {
 	r, p := setup(t)
 	cached(t, r, p, "Title")
 	for _, key := range []string{"1", "2"} {
-		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: ptr("Murasaki")}),
+		answers := r.together(t, p.post("a"+key, "Title"), p.novel("n"+key, "Title", novel.Fields{Author: new("Murasaki")}),
 			p.post("b"+key, "Title"))
 		if diff := cmp.Diff([]string{"post", "updated", "post"}, texts(answers)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -306,7 +306,7 @@ func TestUpsertAmongComments(t *testing.T) {
 			updates = append(updates, recorded.Event)
 		}
 	}
-	if diff := cmp.Diff([]events.Event{events.NovelUpdated{Author: ptr("Murasaki")}, events.NovelUpdated{}},
+	if diff := cmp.Diff([]events.Event{events.NovelUpdated{Author: new("Murasaki")}, events.NovelUpdated{}},
 		updates); diff != "" {
 		t.Errorf("updates (-want +got):\n%s", diff)
 	}

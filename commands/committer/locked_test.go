@@ -45,7 +45,7 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 			release := r.occupy(t)
 			var others []<-chan answer
 			upsert := func(i int) <-chan answer {
-				return r.start(p.novel(fmt.Sprint("locked ", i), "Locked", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
+				return r.start(p.novel(fmt.Sprint("locked ", i), "Locked", novel.Fields{Synopsis: new(fmt.Sprint(i))}))
 			}
 			var locked []<-chan answer
 			for i := range 20 {
@@ -239,7 +239,7 @@ func TestLockedTitleAfterAConflict(t *testing.T) {
 	locks["row"].lock(t, holder)
 
 	release := r.occupy(t)
-	locked := r.start(p.novel("locked", "Locked", novel.Fields{Synopsis: ptr("new")}))
+	locked := r.start(p.novel("locked", "Locked", novel.Fields{Synopsis: new("new")}))
 	other := r.start(p.novel("other", "Other", novel.Fields{}))
 	r.awaitQueue(t, 2)
 	release()

@@ -81,15 +81,7 @@ type delivery struct {
 }
 
 func (d *delivery) post() (events.PostImported, error) {
-	event, err := events.Decode(d.stored)
-	if err != nil {
-		return events.PostImported{}, fmt.Errorf("decode a delivery: %w", err)
-	}
-	imported, ok := event.(events.PostImported)
-	if !ok {
-		return imported, fmt.Errorf("a delivery of a comment is recorded as %s", d.stored.Type)
-	}
-	return imported, nil
+	return events.DecodeAs[events.PostImported](d.stored)
 }
 
 // parent returns the post that was delivered under a key, the zero Parent when there is none.

@@ -81,8 +81,8 @@ func TestUpdatesAreLimited(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
 	other := newPartner()
-	p.NovelUpdatesPerMinute = ptr(2)
-	r.permits.left = ptr(5) // two creations, two updates, and one of the other's
+	p.NovelUpdatesPerMinute = new(2)
+	r.permits.left = new(5) // two creations, two updates, and one of the other's
 	r.must(t, other.novel("theirs", "Theirs", novel.Fields{}))
 	update := func(key, synopsis string) *committer.Command {
 		return p.novel(key, "Title", novel.Fields{Synopsis: &synopsis})
@@ -94,7 +94,7 @@ func TestUpdatesAreLimited(t *testing.T) {
 	if diff := cmp.Diff(want, texts(got)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	r.permits.left = ptr(1)
+	r.permits.left = new(1)
 	got = r.together(t, update("3", "c"), update("4", "d"), update("2", "b"))
 	if diff := cmp.Diff([]string{"updated", limited, "updated replayed"}, texts(got)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
@@ -104,7 +104,7 @@ func TestUpdatesAreLimited(t *testing.T) {
 	if r.permits.calls != calls {
 		t.Error("the limiter was asked for a retry")
 	}
-	r.permits.left = ptr(1)
+	r.permits.left = new(1)
 	r.want(t, "updated", update("4", "d")) // its key was not used
 	r.wantCharged(t, 6)
 }

@@ -88,7 +88,7 @@ func fight(t *testing.T, commands batch) {
 func updates(p partner, n int) batch {
 	commands := batch{p.novel("create", "One title", novel.Fields{})}
 	for i := range n {
-		commands = append(commands, p.novel(fmt.Sprint("key-", i), "One title", novel.Fields{Synopsis: ptr(fmt.Sprint(i))}))
+		commands = append(commands, p.novel(fmt.Sprint("key-", i), "One title", novel.Fields{Synopsis: new(fmt.Sprint(i))}))
 	}
 	return commands
 }
@@ -138,7 +138,7 @@ func crowd(partners []partner, n int) batch {
 		var command *committer.Command
 		switch key := fmt.Sprintf("key-%d", random.IntN(n/5)); random.IntN(4) {
 		case 0:
-			command = p.novel(key, spelling, novel.Fields{Synopsis: ptr(fmt.Sprint("synopsis ", random.IntN(5)))})
+			command = p.novel(key, spelling, novel.Fields{Synopsis: new(fmt.Sprint("synopsis ", random.IntN(5)))})
 		case 1:
 			command = p.reply(key, spelling, fmt.Sprintf("key-%d", random.IntN(n/5)))
 		default:

@@ -349,8 +349,6 @@ func words(first string, pairs ...any) string {
 // fold is the look-up key of a title.
 func fold(spelling string) string { return title.Fold(spelling) }
 
-func ptr[T any](v T) *T { return &v }
-
 func texts(answers []answer) []string {
 	list := make([]string, len(answers))
 	for i, a := range answers {

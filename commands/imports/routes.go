@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"os"
 	"strconv"
@@ -83,8 +82,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.
 	}
 	defer leave()
 	c := &call{Integration: principal, w: w, r: r}
-	if r.Method == http.MethodPut {
-		err = checkMediaType(r.Header)
+	if sent := r.Header.Get("Content-Type"); r.Method == http.MethodPut && !httpkit.IsMediaType(sent, mediaType) {
+		err = problem.UnsupportedMediaType(sent).WithDetail("The Content-Type must be " + mediaType + ".")
 	}
 	if err == nil {
 		err = c.allowed()
@@ -112,20 +111,6 @@ func (c *call) allowed() error {
 // mediaType is that of lines.
 const mediaType = "application/x-ndjson"
 
-func checkMediaType(h http.Header) error {
-	sent := h.Get("Content-Type")
-	if got, _, err := mime.ParseMediaType(sent); err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) ||
-		got != mediaType {
-		return problem.UnsupportedMediaType(sent).WithDetail("The Content-Type must be " + mediaType + ".")
-	}
-	return nil
-}
-
-// answer sends a value as JSON.
-func (c *call) answer(status int, body any) error {
-	return httpkit.SendJSON(c.w, status, body) //nolint:wrapcheck // it says what it did
-}
-
 // open handles POST /api/integrations/imports.
 func (a *API) open(ctx context.Context, c *call) error {
 	key, err := request.IdempotencyKey(c.r.Header)
@@ -138,10 +123,10 @@ func (a *API) open(ctx context.Context, c *call) error {
 	}
 	httpkit.SetReplayed(c.w.Header(), replayed, false)
 	if replayed {
-		return c.answer(http.StatusOK, opened)
+		return httpkit.SendJSON(c.w, http.StatusOK, opened)
 	}
 	c.w.Header().Set("Location", c.r.URL.Path+"/"+opened.ID.String())
-	return c.answer(http.StatusCreated, opened)
+	return httpkit.SendJSON(c.w, http.StatusCreated, opened)
 }
 
 // importPage is the response with a page of imports.
@@ -189,7 +174,7 @@ func (a *API) list(ctx context.Context, c *call) error {
 		last := found[limit-1]
 		page.NextCursor = new(httpkit.EncodeCursor(importList, fmt.Sprintf("%d/%s", last.OpenedAt.UnixMicro(), last.ID)))
 	}
-	return c.answer(http.StatusOK, page)
+	return httpkit.SendJSON(c.w, http.StatusOK, page)
 }
 
 // show handles GET /api/integrations/imports/{importId}.
@@ -226,7 +211,7 @@ func (c *call) withImport(ctx context.Context, do action) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, found)
+	return httpkit.SendJSON(c.w, http.StatusOK, found)
 }
 
 // onImport carries out an action on the import in the path.

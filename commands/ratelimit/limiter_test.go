@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/testdb"
 )
 
 var ignoreHandle = cmpopts.IgnoreUnexported(ratelimit.Decision{})
@@ -152,7 +153,7 @@ func TestReturn(t *testing.T) {
 	}
 	give(taken, 1000) // no more than it granted
 	// The other replica remembers its refusal for a moment.
-	eventually(t, "the other replica asks again", func() bool { return b.take(t, 1, 60, 60).Granted > 0 })
+	testdb.Eventually(t, "the other replica asks again", func() bool { return b.take(t, 1, 60, 60).Granted > 0 })
 }
 
 func TestReturnToALease(t *testing.T) {
@@ -169,7 +170,7 @@ func TestReturnToALease(t *testing.T) {
 		taken -= 2
 		time.Sleep(2 * time.Millisecond)
 	}
-	eventually(t, "everything unused comes back", func() bool { return b.charged(t) == taken })
+	testdb.Eventually(t, "everything unused comes back", func() bool { return b.charged(t) == taken })
 }
 
 func TestLimitChangesAtOnce(t *testing.T) {
@@ -207,7 +208,7 @@ func TestLeaseRunsFromTheCall(t *testing.T) {
 	release := b.block(t)
 	var call sync.WaitGroup
 	call.Go(func() { b.take(t, 0, limit, 1) }) // soon after another one, so it brings a lease
-	eventually(t, "the call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
+	testdb.Eventually(t, "the call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
 	late.Store(int64(200 * time.Millisecond))
 	release()
 	call.Wait()
@@ -279,7 +280,7 @@ func TestWaitingTakesKeepTheirLimits(t *testing.T) {
 	var all sync.WaitGroup
 	for i, limit := range []int{60, 60, 3} {
 		all.Go(func() { granted[i] = b.take(t, 0, limit, 5).Granted })
-		eventually(t, "the call is under way, and the others wait for the next", func() bool {
+		testdb.Eventually(t, "the call is under way, and the others wait for the next", func() bool {
 			return b.pool.Stat().AcquiredConns() == 2 && b.replicas[0].Waiting(b.integration, ratelimit.Posts) == i
 		})
 	}
@@ -332,7 +333,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	var first ratelimit.Decision
 	var all sync.WaitGroup
 	all.Go(func() { first = b.take(t, 0, 60, 1) }) // under way, with no deadline
-	eventually(t, "the call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
+	testdb.Eventually(t, "the call is under way", func() bool { return b.pool.Stat().AcquiredConns() == 2 })
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

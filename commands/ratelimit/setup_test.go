@@ -91,18 +91,6 @@ func (b *bundle) block(t testing.TB) (release func()) {
 	}
 }
 
-// eventually waits for a condition that is due within a second, on a machine that may be busy.
-func eventually(t testing.TB, what string, met func() bool) {
-	t.Helper()
-	for range 3000 {
-		if met() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("did not happen: %s", what)
-}
-
 // calls counts the statements that a pool carries out.
 type calls struct{ n atomic.Int64 }
 

@@ -54,8 +54,6 @@ func without(name string) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-func str(s string) *string { return &s }
-
 // refusal returns the *problem.Error in err.
 func refusal(t testing.TB, err error) *problem.Error {
 	t.Helper()
@@ -106,7 +104,7 @@ func TestDecodePost(t *testing.T) {
 	full.Chapter = &chapter
 	full.WrittenAt = time.Date(2024, 4, 30, 22, 30, 0, 500_000_000, time.UTC)
 	full.TimestampGiven = true
-	full.ParentKey = str("evt-0 \"x\"\t")
+	full.ParentKey = new("evt-0 \"x\"\t")
 
 	for body, want := range map[string]request.Post{
 		post():                     want,
@@ -261,21 +259,21 @@ func TestDecodeNovel(t *testing.T) {
 		novel(`"author":null`, `"synopsis":null`, `"coverUrl":null`, `"genres":null`, `"language":null`,
 			`"readingStatus":null`): {Title: name},
 		novel(`"synopsis":""`, `"language":""`, `"genres":[]`): {
-			Title: name, Synopsis: str(""), Language: str(""), Genres: &[]string{},
+			Title: name, Synopsis: new(""), Language: new(""), Genres: &[]string{},
 		},
 		novel(`"language":"  "`, `"synopsis":" a\n\tb "`): {
-			Title: name, Synopsis: str(" a\n\tb "), Language: str(""),
+			Title: name, Synopsis: new(" a\n\tb "), Language: new(""),
 		},
-		novel(`"author":" piraté aba\t"`): {Title: name, Author: str("piraté aba")},
+		novel(`"author":" piraté aba\t"`): {Title: name, Author: new("piraté aba")},
 		novel(`"genres":[" Fantasy ","LitRPG","LitRPG"]`): {
 			Title: name, Genres: &[]string{"Fantasy", "LitRPG", "LitRPG"},
 		},
 		novel(`"coverUrl":"https://covers.example.com/1.jpg?a#b"`): {
-			Title: name, CoverURL: str("https://covers.example.com/1.jpg?a#b"),
+			Title: name, CoverURL: new("https://covers.example.com/1.jpg?a#b"),
 		},
 		novel(`"readingStatus":"hiatus"`, `"uuid":5`,
 			`"UUID":5`): {
-			Title: name, ReadingStatus: str("hiatus"),
+			Title: name, ReadingStatus: new("hiatus"),
 		},
 	} {
 		got, err := request.DecodeNovel([]byte(body))

@@ -34,8 +34,8 @@ func Bearer(h http.Header, what string) (string, error) {
 // takes little more memory than what has arrived. The error is a *problem.Error. Without one, ReleaseBody must follow
 // when the request is answered.
 func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID, limit int64) ([]byte, error) {
-	if err := checkMediaType(r.Header.Get("Content-Type")); err != nil {
-		return nil, err
+	if sent := r.Header.Get("Content-Type"); !IsMediaType(sent, "application/json") {
+		return nil, problem.UnsupportedMediaType(sent)
 	}
 	if r.ContentLength > limit {
 		return nil, problem.PayloadTooLarge(limit)
@@ -98,15 +98,13 @@ func CloseUnread(next http.Handler) http.Handler {
 	})
 }
 
-func checkMediaType(sent string) error {
-	if sent == "application/json" { // nearly always
-		return nil
+// IsMediaType reports whether a Content-Type is a media type, with any parameters.
+func IsMediaType(sent, want string) bool {
+	if sent == want { // nearly always
+		return true
 	}
-	mediaType, _, err := mime.ParseMediaType(sent)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) || mediaType != "application/json" {
-		return problem.UnsupportedMediaType(sent)
-	}
-	return nil
+	got, _, err := mime.ParseMediaType(sent)
+	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && got == want
 }
 
 // brokenBody tells a body that comes too slowly from one that is not whole.
