@@ -227,7 +227,7 @@ func withoutErased(log []events.Recorded) []events.Recorded {
 func importedBy(random *rand.Rand, integration, novel uuid.UUID, key string) events.Recorded {
 	e := events.PostImported{
 		IntegrationID: integration, NovelID: novel, ThreadID: events.ThreadID(novel),
-		WrittenAt: time.Date(2026, 3, 1, random.IntN(72), 59*random.IntN(2), 0, 0, time.UTC),
+		WrittenAt: time.Date(2026, 3, 1, random.IntN(72), 59*random.IntN(2), 30*random.IntN(2), 0, time.UTC),
 		Comment:   &events.Comment{ExternalUUID: someone(random), Username: "Name", Content: "text"},
 	}
 	if random.IntN(3) == 0 {
