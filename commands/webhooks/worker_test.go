@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/commands/webhooks"
+	"novelgate/events"
 	"novelgate/internal/testdb"
 )
 
@@ -307,4 +308,28 @@ FROM (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 
 		shown := d.show(t, w.ID)
 		return shown.Waiting == 0 && shown.Retrying == 0
 	})
+}
+
+// TestADisabledIntegration gets nothing until it is enabled, and then what it has missed.
+func TestADisabledIntegration(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e, elsewhere := newEndpoint(t, nil), newEndpoint(t, nil)
+	d.hook(t, e.URL, "")
+	if status := d.send(t, other, http.MethodPost, "", `{"url":"`+elsewhere.URL+`"}`, nil); status != http.StatusCreated {
+		t.Fatalf("status %d", status)
+	}
+	d.execute(t, `UPDATE integrations SET enabled = false WHERE integration_id = $1`, acme)
+	d.worker(t, time.Hour)
+	want := d.happen(t, 2)
+	d.append(t, events.Recorded{
+		StreamType: events.IntegrationStream, StreamID: other, StreamVersion: 2, ID: "import", Source: "service/imports",
+		Event: events.ImportCompleted{},
+	})
+	elsewhere.wantAttempts(t, 1) // behind those of the other one
+	if n := e.attempts(); n > 0 {
+		t.Errorf("%d requests for a disabled integration", n)
+	}
+	d.execute(t, `UPDATE integrations SET enabled = true`)
+	e.wantTaken(t, want)
 }
