@@ -9,28 +9,29 @@ import (
 	"time"
 )
 
-// Changes tells what happens to your novels, comments, authors, imports and keys.
+// Changes reads the change feed: what happens to your novels, comments, authors, imports and keys.
 type Changes struct{ sender *sender }
 
-// Change is a change of the feed, and the body of a webhook.
+// Change is an item of the change feed, and the body of a webhook.
 type Change struct {
 	ID         string          `json:"id"`
 	Type       string          `json:"type"` // such as novel.rejected
 	OccurredAt time.Time       `json:"occurredAt"`
-	Cursor     string          `json:"cursor"` // the place behind it
-	Data       json.RawMessage `json:"data"`   // members by type: ChangeData of openapi.yaml
+	Cursor     string          `json:"cursor"` // continues after this change
+	Data       json.RawMessage `json:"data"`   // depends on Type: see ChangeData in openapi.yaml
 }
 
-// ChangePage is a part of the feed.
+// ChangePage is a page of the change feed.
 type ChangePage struct {
 	Changes    []Change `json:"items"`
-	Cursor     string   `json:"cursor"`     // where to continue
-	NextCursor *string  `json:"nextCursor"` // the same; nil when there is no more for now
+	Cursor     string   `json:"cursor"`     // continues after this page
+	NextCursor *string  `json:"nextCursor"` // Cursor, or nil on the last page for now
 }
 
-// Page returns up to a hundred changes after a cursor, "" for the beginning, of the given types or of all. Keep the
-// Cursor of the page and continue there: you miss nothing and get nothing twice. If the service has lost changes, the
-// error is an *Error with the code invalid_request: continue from the beginning, and pass over the IDs that you know.
+// Page returns up to a hundred changes after a cursor; "" is the beginning. It returns changes of the given types, or
+// of all types if none is given. Store the Cursor of the page and pass it to the next call: you then get every change
+// once. If the service has lost changes, Page returns an *Error with the code invalid_request. Then start from the
+// beginning, and skip changes whose ID you already have.
 func (c Changes) Page(ctx context.Context, cursor string, types ...string) (ChangePage, error) {
 	query := url.Values{}
 	if cursor != "" {

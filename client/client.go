@@ -29,14 +29,15 @@ type sender struct {
 // Option is an option of New.
 type Option func(*sender)
 
-// WithHTTPClient sends requests with h. The default is http.DefaultClient.
+// WithHTTPClient makes the client send requests with h. The default is http.DefaultClient.
 func WithHTTPClient(h *http.Client) Option { return func(s *sender) { s.http = h } }
 
-// WithAttemptTimeout ends an attempt after d; another attempt follows. The default is 20 s, which is longer than the
-// service takes for any request.
+// WithAttemptTimeout limits each attempt to d; another attempt follows. The default is 20 s, more than the service's
+// own time limit.
 func WithAttemptTimeout(d time.Duration) Option { return func(s *sender) { s.timeout = d } }
 
-// New returns a client of the service at baseURL, such as https://novels.example.org, for the owner of an API key.
+// New returns a client of the service at baseURL, such as https://novels.example.org. It sends key, the API key of an
+// integration.
 func New(baseURL, key string, options ...Option) (*Client, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil {

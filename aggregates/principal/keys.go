@@ -48,7 +48,7 @@ func (k Keys) active(id uuid.UUID) (Key, error) {
 	}
 }
 
-// checkExpiry refuses with ErrExpiryPassed a new key that never is valid.
+// checkExpiry returns ErrExpiryPassed if a new key would expire at or before its issue.
 func checkExpiry(issued time.Time, expires *time.Time) error {
 	if expires != nil && !expires.After(issued) {
 		return ErrExpiryPassed
@@ -73,10 +73,11 @@ const (
 	Auditor = "auditor"
 )
 
-// ErrRole refuses any other role.
+// ErrRole refuses a role other than these.
 var ErrRole = fmt.Errorf("a role is %q or %q", Staff, Auditor)
 
-// User is a staff user, a member of staff or an auditor: the state for decisions. The zero User has no keys yet.
+// User is the state of a staff user for decisions. A staff user is a member of staff or an auditor. The zero User has
+// no keys.
 type User struct{ Keys Keys }
 
 // FoldUser returns the staff user after the events of their stream, oldest first.
@@ -88,7 +89,7 @@ func FoldUser(history []events.Recorded) User {
 			u.Keys[e.KeyID] = Key{ExpiresAt: e.ExpiresAt}
 		case events.PersonKeyRevoked:
 			u.Keys[e.KeyID] = Key{Revoked: true}
-		default: // no event of this stream
+		default: // events of other streams
 		}
 	}
 	return u

@@ -28,8 +28,8 @@ var authorColumns = columns[staff.Author]{
 	[]any{"UUID", "NAME", "MEMBER", "BLOCKED", "POSTS HIDDEN UNTIL", "FIRST SEEN"},
 	func(a staff.Author) []any {
 		return []any{
-			a.ExternalUUID, orDash(a.DisplayName), orDash(a.MemberID), yesNo(a.Blocked), moment(a.PostsHiddenUntil),
-			moment(a.FirstSeenAt),
+			a.ExternalUUID, orDash(a.DisplayName), orDash(a.MemberID), yesNo(a.Blocked), formatTime(a.PostsHiddenUntil),
+			formatTime(a.FirstSeenAt),
 		}
 	},
 }
@@ -141,7 +141,7 @@ func (c *authorErase) Run(ctx context.Context, out *output, s *staff.Staff, name
 			{"comments", erased.Comments},
 			{"decisions", erased.Decisions},
 			{"lines", erased.Lines},
-			{"erased", moment(&erased.ErasedAt)},
+			{"erased", formatTime(&erased.ErasedAt)},
 		})
 		if !c.Vacuum {
 			fmt.Fprintln(out.stdout,

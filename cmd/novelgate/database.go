@@ -53,7 +53,7 @@ type databaseServer struct {
 func (db *databaseServer) open(ctx context.Context, lanes, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
-			return fmt.Errorf("start the embedded database: %w", asOwner(err))
+			return fmt.Errorf("start the embedded database: %w", withUserHint(err))
 		}
 		db.isEmbedded, db.url = true, db.server.URL()
 	}

@@ -97,8 +97,8 @@ func (i *instant) UnmarshalText(text []byte) (err error) {
 
 func (i instant) String() string { return i.Format(time.RFC3339Nano) }
 
-// moment returns the time, nil for none.
-func (i *instant) moment() *time.Time {
+// pointer returns the time; nil for none.
+func (i *instant) pointer() *time.Time {
 	if i == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func textOf[T any](value *T) string {
 func (f *EventFilterFlags) filter(ctx context.Context, pool *pgxpool.Pool) (filter history.Filter, err error) {
 	filter = history.Filter{
 		After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation,
-		From: f.From.moment(), To: f.To.moment(),
+		From: f.From.pointer(), To: f.To.pointer(),
 	}
 	if f.Stream != nil {
 		filter.Stream = uuid.NullUUID{UUID: *f.Stream, Valid: true}
@@ -359,7 +359,7 @@ var accessColumns = columns[history.AccessEntry]{
 	[]any{"BEGAN", "ROLE", "NAME", "READ", "PARAMETERS", "ROWS", "REQUEST"},
 	func(e history.AccessEntry) []any {
 		return []any{
-			moment(&e.BeganAt), e.Role, e.Name, e.Route, string(e.Parameters), orDash(e.RowsReturned), e.RequestID,
+			formatTime(&e.BeganAt), e.Role, e.Name, e.Route, string(e.Parameters), orDash(e.RowsReturned), e.RequestID,
 		}
 	},
 }

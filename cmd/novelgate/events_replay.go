@@ -65,7 +65,7 @@ func printThread(out *output, t replay.Thread) {
 	rows := [][]any{{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"}}
 	for _, p := range t.Posts {
 		rows = append(rows, []any{
-			p.PostID, orDash(p.ParentPostID), moment(&p.WrittenAt), p.LastEvent, p.Username, fmt.Sprintf("%.60s", p.Content),
+			p.PostID, orDash(p.ParentPostID), formatTime(&p.WrittenAt), p.LastEvent, p.Username, fmt.Sprintf("%.60s", p.Content),
 		})
 	}
 	out.table(rows)

@@ -61,35 +61,35 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w: start `novelgate serve`, or name a database with --database-url", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the embedded database: %w", asOwner(err))
+		return "", fmt.Errorf("find the embedded database: %w", withUserHint(err))
 	}
 	return url, nil
 }
 
-// start starts the embedded database for the time of the command, unless it is running. The flags refer to it
-// afterwards.
+// start starts the embedded database until the command ends, unless --database-url names a database or the embedded one
+// is running already. It sets DatabaseURL.
 func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
 	if f.DatabaseURL != "" {
 		return nil
 	}
 	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: s.logger(slog.LevelInfo)})
 	if err != nil {
-		return fmt.Errorf("start the embedded database: %w", asOwner(err))
+		return fmt.Errorf("start the embedded database: %w", withUserHint(err))
 	}
 	open.closeLater(func() { _ = server.Stop(context.WithoutCancel(ctx)) }) // it logs its errors
 	f.DatabaseURL = server.URL()
 	return nil
 }
 
-// asOwner adds to a permission error which user may use the data directory.
-func asOwner(err error) error {
+// withUserHint adds to a permission error which user may use the data directory.
+func withUserHint(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return fmt.Errorf("%w: run this as the user who runs `novelgate serve`, or as root", err)
 }
 
-// actor returns the actor that events record for the user of this program.
+// actor returns the actor of this process's events: staff:cli:USER, or staff:cli if the user has no name.
 func actor() string { return strings.TrimSuffix("staff:cli:"+userName(), ":") }
 
 // userName returns the user's name in the operating system, or "".

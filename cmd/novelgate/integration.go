@@ -39,7 +39,7 @@ var integrationColumns = columns[staff.Integration]{
 		}
 		return []any{
 			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute, updates,
-			i.LinesPerMinute, yesNo(i.Review), moment(&i.CreatedAt),
+			i.LinesPerMinute, yesNo(i.Review), formatTime(&i.CreatedAt),
 		}
 	},
 }
@@ -48,7 +48,7 @@ var integrationColumns = columns[staff.Integration]{
 type LimitFlags struct {
 	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N" help:"Comments per minute, including retries (default: 60)."`
 	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N" help:"Novel creations per minute, including those by comments (default: 60)."`
-	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries (default: off)."`
+	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries; off: no limit (default: off)."`
 	LinesPerMinute  *int        `name:"lines-per-minute" placeholder:"N" help:"Lines of bulk imports per minute (default: 60000)."`
 }
 
@@ -88,8 +88,8 @@ func (a IntegrationArg) ProvideIntegration(ctx context.Context, s *staff.Staff) 
 	return s.Integration(ctx, a.Integration)
 }
 
-// IntegrationChange is the common part of the commands that change an integration. Each command has a ProvideChange
-// method.
+// IntegrationChange is embedded by the commands that change an integration. Run gets the change from the ProvideChange
+// method of the command.
 type IntegrationChange struct{ IntegrationArg }
 
 // Run changes the integration and prints its new state.

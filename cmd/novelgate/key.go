@@ -40,8 +40,8 @@ var keyColumns = columns[staff.Key]{
 	[]any{"KEY", "INTEGRATION", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
 	func(k staff.Key) []any {
 		return []any{
-			k.ID, k.IntegrationID, k.Prefix + "…", moment(&k.CreatedAt), moment(k.ExpiresAt), moment(k.RevokedAt),
-			moment(k.LastUsedAt),
+			k.ID, k.IntegrationID, k.Prefix + "…", formatTime(&k.CreatedAt), formatTime(k.ExpiresAt), formatTime(k.RevokedAt),
+			formatTime(k.LastUsedAt),
 		}
 	},
 }
@@ -50,8 +50,8 @@ var userKeyColumns = columns[staff.UserKey]{
 	[]any{"KEY", "NAME", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
 	func(k staff.UserKey) []any {
 		return []any{
-			k.ID, k.Name, k.Prefix + "…", moment(&k.CreatedAt), moment(k.ExpiresAt), moment(k.RevokedAt),
-			moment(k.LastUsedAt),
+			k.ID, k.Name, k.Prefix + "…", formatTime(&k.CreatedAt), formatTime(k.ExpiresAt), formatTime(k.RevokedAt),
+			formatTime(k.LastUsedAt),
 		}
 	},
 }
@@ -113,7 +113,7 @@ func (k *issuedKey) print(out *output) error {
 			fmt.Fprintf(out.stdout, "%-7s  %s\n", k.Role, printable(k.Name))
 		}
 		fmt.Fprintf(out.stdout, "key      %s\nAPI key  %s\nexpires  %s\nThe API key is shown this once; keep it safe.\n",
-			k.KeyID, k.APIKey, moment(k.ExpiresAt))
+			k.KeyID, k.APIKey, formatTime(k.ExpiresAt))
 	})
 }
 

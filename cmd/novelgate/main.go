@@ -57,8 +57,8 @@ type program struct {
 // failed, 80 for a wrong command line.
 //
 // kong injects the parameters of Run methods, in their order, from the bindings below and from the Provide methods of
-// the command's flags. Parameters that need no database come before the one that opens it, and values read from the
-// database come after it: for an error in a nested parameter kong would print the name of a Go type.
+// the command's flags. Order the parameters of Run so: those without a database, then the one that opens it, then
+// values read from it. In another order kong would add the name of a Go type to the error of a failed connection.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	var open resources
@@ -129,12 +129,12 @@ func refuse(stderr io.Writer, err error) int {
 	return exit
 }
 
-// The SQLSTATEs of a statement on a table, a column or a function that does not exist.
+// SQLSTATEs undefined_table, undefined_column and undefined_function.
 var undefined = []string{"42P01", "42703", "42883"}
 
-// explain returns the text of an error, with advice where it is known. It shortens an API key that was passed in a
-// wrong place to its prefix, because messages end up in logs. It drops a repeated line: a connection refused with TLS
-// is tried again without TLS, and refused with the same text.
+// explain returns the text of an error, with advice for a missing schema. It shortens API keys to their prefixes,
+// because messages end up in logs. It removes repeated lines: pgx tries to connect with TLS and without, and reports
+// the same error for both.
 func explain(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && slices.Contains(undefined, pgErr.Code) {

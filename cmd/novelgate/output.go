@@ -90,8 +90,8 @@ func (c columns[T]) table(s streams, list ...T) {
 	s.table(rows)
 }
 
-// moment returns a time as text, "-" for none.
-func moment(t *time.Time) string {
+// formatTime returns a time as text, "-" for none.
+func formatTime(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}

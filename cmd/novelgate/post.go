@@ -56,7 +56,7 @@ func printPost(out *output, p staff.Post, err error) error {
 		rows = append(rows, []any{"hidden", how}, []any{"reason", *p.Reason})
 	}
 	rows = append(rows, []any{"novel", p.NovelID}, []any{"integration", p.IntegrationID},
-		[]any{"received", moment(&p.ReceivedAt)})
+		[]any{"received", formatTime(&p.ReceivedAt)})
 	if p.Author != nil {
 		rows = append(rows, []any{"author", p.Author.ExternalUUID}, []any{"username", p.Author.Username},
 			[]any{"member", orDash(p.Author.MemberID)},
@@ -76,7 +76,7 @@ func printHistory(out *output, history []staff.HistoryEntry) {
 	}
 	rows := [][]any{{"VERSION", "RECORDED", "EVENT", "ACTOR"}}
 	for _, entry := range history {
-		rows = append(rows, []any{entry.Version, moment(&entry.RecordedAt), entry.Type, entry.Actor})
+		rows = append(rows, []any{entry.Version, formatTime(&entry.RecordedAt), entry.Type, entry.Actor})
 	}
 	fmt.Fprintln(out.stdout)
 	out.table(rows)

@@ -51,7 +51,7 @@ var projectionColumns = columns[projections.Status]{
 		}
 		return []any{
 			p.Name, p.Generation, p.State, fmt.Sprintf("%d/%d", p.TransactionID, p.Position), lag,
-			fmt.Sprintf("%.3f", p.LagSeconds), moment(&p.UpdatedAt), rebuilding, trouble,
+			fmt.Sprintf("%.3f", p.LagSeconds), formatTime(&p.UpdatedAt), rebuilding, trouble,
 		}
 	},
 }

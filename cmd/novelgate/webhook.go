@@ -78,7 +78,8 @@ var webhookColumns = columns[webhooks.Listed]{
 	[]any{"WEBHOOK", "INTEGRATION", "URL", "ENABLED", "DISABLED", "FAILING SINCE", "RETRYING", "WAITING"},
 	func(w webhooks.Listed) []any {
 		return []any{
-			w.ID, w.IntegrationID, w.URL, yesNo(w.Enabled), orDash(w.Disabled), moment(w.FailingSince), w.Retrying, w.Waiting,
+			w.ID, w.IntegrationID, w.URL, yesNo(w.Enabled), orDash(w.Disabled), formatTime(w.FailingSince), w.Retrying,
+			w.Waiting,
 		}
 	},
 }

@@ -3,7 +3,8 @@
 //
 // Keys are cached for less than a second, so a revocation or a change of settings takes effect in every replica within
 // a second even if its notification is lost. Forget, called on notifications, clears the cache. Keys that are not in
-// the cache are looked up in groups, so a flood of guessed keys takes few connections and delays other requests little.
+// the cache are looked up in batches, so a flood of guessed keys takes few connections and hardly delays other
+// requests.
 package access
 
 import (
@@ -82,7 +83,7 @@ type Keys struct {
 
 	mu         sync.RWMutex
 	entries    map[[sha256.Size]byte]entry
-	generation uint64 // counts calls of Forget; the result of a look-up that began before one is not cached
+	generation uint64 // counts calls of Forget; the result of a look-up that began before is not cached
 }
 
 // New returns a Keys that reads from pool over at most three connections.
@@ -107,10 +108,10 @@ func (k *Keys) AuthenticateStaffUser(ctx context.Context, key string) (*StaffUse
 	return e.staffUser, err
 }
 
-// authenticate returns the entry of a valid key of kind one or other.
-func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, other apikey.Kind) (entry, error) {
+// authenticate returns the entry of a valid key. It refuses a key of any other kind than the two with ErrMalformed.
+func (k *Keys) authenticate(ctx context.Context, key string, find *finder, kind, orKind apikey.Kind) (entry, error) {
 	secret, err := apikey.Parse(key)
-	if err != nil || secret.Kind() != one && secret.Kind() != other {
+	if err != nil || secret.Kind() != kind && secret.Kind() != orKind {
 		return entry{}, ErrMalformed
 	}
 	hash := secret.Hash()
@@ -135,14 +136,14 @@ func (k *Keys) authenticate(ctx context.Context, key string, find *finder, one, 
 	return e, nil
 }
 
-// beginLookUp returns what a look-up that begins now needs to remember what it finds.
+// beginLookUp returns, for a look-up that begins now, the generation that remember wants and the expiry of its entries.
 func (k *Keys) beginLookUp() (generation uint64, until time.Time) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.generation, k.now().Add(timeToLive)
 }
 
-// remember caches what a look-up has found, unless it began before Forget: then the rows may be stale.
+// remember caches the entries of a group, unless Forget was called since the look-up began: they may be stale.
 func (k *Keys) remember(group []*lookUp, generation uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -97,7 +97,7 @@ func (s *Span) read(
 	defer rows.Close()
 	asked, bytes := portion.Ask(), 0
 	var row Row
-	for !spent(bytes) && rows.Next() {
+	for !enoughBytes(bytes) && rows.Next() {
 		values := rows.RawValues()
 		if s.Read == 0 && len(values) > columnCount {
 			if err := rows.Scan(append(make([]any, columnCount, columnCount+2), &s.Settled, &s.Identity)...); err != nil {
@@ -158,7 +158,7 @@ func (c *Chunk) read(
 			return nil
 		}
 		if len(c.Events) == 0 {
-			c.Events = make([]events.Recorded, 0, portion.latest+1)
+			c.Events = make([]events.Recorded, 0, portion.lastCount+1)
 		}
 		return c.add(row)
 	}, sql, args...)
@@ -179,7 +179,7 @@ func (c *Chunk) add(row *Row) error {
 	return nil
 }
 
-// follows reports whether events of a kind of stream are among those that were asked for.
+// follows reports whether streams contains a stream type; nil contains all.
 func follows(streams []string, streamType string) bool {
 	return streams == nil || slices.Contains(streams, streamType)
 }
@@ -204,44 +204,42 @@ func ReadAt(ctx context.Context, q database.Querier, positions []events.Position
 	return chunk, nil
 }
 
-// PortionBytes is how much the events that a reader of the log takes at a time may say, in bytes of what is stored of
-// them: no event is taken behind the one that reaches it. It is what chunkSize comments of ordinary size come to, so
-// only larger ones make portions of fewer events.
+// PortionBytes limits the stored bytes of the events in one read: the event that reaches the limit is the last one.
+// chunkSize comments of ordinary size have about so many bytes, so only larger events make a read smaller.
 const PortionBytes = 8 << 20
 
-// largestEvent is about what the largest event says that a partner can cause.
+// largestEvent is about the size in bytes of the largest event that a partner can cause.
 const largestEvent = 32 << 10
 
-// Portion bounds what a reader of the log holds, by events and by bytes. The database can tell how large events are
-// only by reading them, so a reader asks for as many as would fit if they were as large as the latest ones, and leaves
-// what does not fit for the next time. Create it with NewPortion; it is used by one goroutine at a time.
+// Portion is an adaptive fetch size: it limits each read of the log by events and by bytes. The sizes of events are not
+// known before they are read, so a reader asks for as many events as would fit at the size of the latest ones. Events
+// that do not fit are left for the next read. Create a Portion with NewPortion; one goroutine uses it at a time.
 type Portion struct {
-	most   int // events
-	size   int // of an event, as far as is known
-	latest int // events that were taken last
+	maxEvents int
+	size      int // estimated bytes of an event
+	lastCount int // number of events in the last read
 }
 
-// NewPortion returns a portion of at most so many events. Its first one is made for large events.
-func NewPortion(events int) *Portion { return &Portion{most: events, size: largestEvent} }
+// NewPortion returns a portion of at most maxEvents events. The first read assumes large events.
+func NewPortion(maxEvents int) *Portion { return &Portion{maxEvents: maxEvents, size: largestEvent} }
 
 // Ask returns how many events to ask the database for.
-func (p *Portion) Ask() int { return max(1, min(p.most, PortionBytes/p.size)) }
+func (p *Portion) Ask() int { return max(1, min(p.maxEvents, PortionBytes/p.size)) }
 
-// spent reports whether events that say so much are enough.
-func spent(bytes int) bool { return bytes >= PortionBytes }
+// enoughBytes reports whether a read has reached its limit of bytes.
+func enoughBytes(bytes int) bool { return bytes >= PortionBytes }
 
-// took notes that so many events were taken of those asked for, and reports whether there may be more right behind
-// them.
+// took records the size of a read. It reports whether more events may follow: the read reached one of its limits.
 func (p *Portion) took(asked, events, bytes int) (full bool) {
 	if events == 0 {
 		return false
 	}
-	p.latest = events
-	latest := max(1, bytes/events)
-	if full = events == asked || spent(bytes); full {
-		p.size = latest
+	p.lastCount = events
+	average := max(1, bytes/events)
+	if full = events == asked || enoughBytes(bytes); full {
+		p.size = average
 	} else {
-		p.size = max(1, (p.size+latest)/2) // a few events say little about those to come
+		p.size = max(1, (p.size+average)/2) // the average of a few events is a poor estimate
 	}
 	return full
 }

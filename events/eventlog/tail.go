@@ -13,31 +13,31 @@ import (
 	"novelgate/events"
 )
 
-// DefaultLimit is the most events in a chunk that a Tail reads, unless NewTail says otherwise.
+// DefaultLimit is the default maximum number of events that a Tail reads at once.
 const DefaultLimit = 4096
 
-// All followers of a process wait for the one read of a Tail, so neither it nor the end of its connection may take
-// longer than this.
+// Time limits of a read and of closing the connection. All followers of a process wait for them.
 const (
 	readTimeout       = 30 * time.Second
 	disconnectTimeout = time.Second
 )
 
-// Tail reads the newest part of the log once for all followers of a process, over one connection, and keeps it: the
-// rows, for the ledger, and the events that are decoded from them, for projections. That is sound because settled
-// events do not change, except for erasures, and nothing ever appears between two of them, while the log is the same
-// one. A follower that comes second waits for the first, and finds what that has read. Followers of different pace find
-// what was read since their last time, in one chunk.
+// Tail caches the newest part of the log for all followers of a process: the rows, for the ledger, and the events
+// decoded from them, for projections. It reads over one connection. The cache is valid while the identity of the log
+// stays the same: settled events do not change, except for erasures, and no event appears between two of them.
+//
+// One follower reads at a time. The next one waits and finds the result in the cache. A slow follower gets all cached
+// events behind its position in one chunk.
 type Tail struct {
 	config  *pgx.ConnConfig
 	portion *Portion
 
 	mu   sync.Mutex // held while reading
 	conn *pgx.Conn
-	kept *window // nil: nothing
+	kept *window // the cache; nil: empty
 }
 
-// NewTail returns an empty Tail whose chunks have at most so many events. It connects with this configuration.
+// NewTail returns an empty Tail that connects with config. A read returns at most limit events; 0: DefaultLimit.
 func NewTail(config *pgx.ConnConfig, limit int) *Tail {
 	return &Tail{config: config, portion: NewPortion(cmp.Or(limit, DefaultLimit))}
 }
@@ -58,16 +58,17 @@ func (t *Tail) disconnect(ctx context.Context) {
 	}
 }
 
-// Forget drops what is kept: what could not be applied may be mended in the database by hand.
+// Forget clears the cache. A follower calls it at the start of a turn: an operator may have repaired an event in the
+// database that it could not apply.
 func (t *Tail) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = nil
 }
 
-// Read returns the settled events of some kinds of stream behind a position of a log; nil stands for all. The chunk
-// ends in front of the first of them that cannot be decoded, which it names. It fails with ErrOtherLog if the log is
-// another one by now.
+// Read returns the settled events behind a position in the log with the identity of. streams names their stream types;
+// nil: all. The chunk ends before the first event that cannot be decoded, which is then in Undecodable. Read fails with
+// ErrOtherLog if the log has another identity now.
 func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, streams []string) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,8 +82,8 @@ func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, str
 	return w.from(after, streams), nil
 }
 
-// ReadRows returns the rows of the settled events behind a position of a log, with their metadata. It fails with
-// ErrOtherLog if the log is another one by now.
+// ReadRows returns the rows of the settled events behind a position in the log with the identity of, with their
+// metadata. It fails with ErrOtherLog if the log has another identity now.
 func (t *Tail) ReadRows(ctx context.Context, after events.Position, of Identity) (Span, []Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,11 +97,11 @@ func (t *Tail) ReadRows(ctx context.Context, after events.Position, of Identity)
 	return span, rows[:len(rows):len(rows)], nil
 }
 
-// behind returns a window that has all that is known, or read now, behind a position.
+// behind returns a window that contains the rows behind a position: the cached one, or else one that it reads.
 func (t *Tail) behind(ctx context.Context, after events.Position, of Identity) (*window, error) {
 	w := t.kept
 	if w != nil && w.Identity == of && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
-		w.Settled = false // nobody knows what came since, and its signal may have been taken already
+		w.Settled = false // unknown: later appends may be missing, and their wake-up may have been consumed
 		return w, nil
 	}
 	read, err := t.read(ctx, after, of)
@@ -109,7 +110,7 @@ func (t *Tail) behind(ctx context.Context, after events.Position, of Identity) (
 		t.disconnect(ctx)
 		return nil, err
 	case w != nil && w.Identity == of && after == w.End:
-		w.append(read, t.portion.most)
+		w.append(read, t.portion.maxEvents)
 		return w, nil
 	case read.Read > 0 && (w == nil || w.Identity != of || read.End.Compare(w.End) > 0):
 		t.kept = read
@@ -126,7 +127,7 @@ func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (w 
 		}
 	}
 	w = &window{}
-	w.rows = make([]Row, 0, t.portion.latest+1)
+	w.rows = make([]Row, 0, t.portion.lastCount+1)
 	w.Span, err = ReadRows(ctx, t.conn, after, of, t.portion, func(row *Row) error {
 		w.bytes += row.size()
 		w.rows = append(w.rows, row.Clone())
@@ -144,14 +145,15 @@ type window struct {
 	decoded int // rows
 }
 
-// append adds the part of the log behind the window, and drops its beginning if it is larger than a chunk may be then.
-// What was handed out before stays as it is.
-func (w *window) append(next *window, most int) {
+// append adds the next part of the log to the window. It drops the oldest rows above the limits of a read. It does not
+// modify slices that were returned before.
+func (w *window) append(next *window, maxEvents int) {
 	w.rows = append(w.rows, next.rows...)
 	w.bytes += next.bytes
 	w.End, w.Full, w.Settled = next.End, next.Full, next.Settled
 	excess := 0
-	for left := len(w.rows); left > max(most, len(next.rows)) || spent(w.bytes) && left > len(next.rows); left-- {
+	limit := max(maxEvents, len(next.rows))
+	for left := len(w.rows); left > limit || enoughBytes(w.bytes) && left > len(next.rows); left-- {
 		w.bytes -= w.rows[excess].size()
 		excess++
 	}
@@ -178,13 +180,13 @@ func (w *window) decode() error {
 	return nil
 }
 
-// after returns the number of the first event behind a position.
+// after returns the index of the first event behind a position.
 func after(list []events.Recorded, p events.Position) int {
 	return sort.Search(len(list), func(i int) bool { return list[i].Position.Compare(p) > 0 })
 }
 
-// from returns the events of a chunk behind a position, of some kinds of stream, up to the first of them that cannot be
-// decoded. The chunk has those of all kinds.
+// from returns the part of a chunk behind start, up to the first event that cannot be decoded. It has only events of
+// the stream types in streams; nil: all.
 func (c *Chunk) from(start events.Position, streams []string) Chunk {
 	part := *c
 	part.Start, part.Undecodable = start, nil
@@ -207,7 +209,7 @@ func (c *Chunk) from(start events.Position, streams []string) Chunk {
 	return part
 }
 
-// cut leaves the first n events.
+// cut keeps the first n events.
 func (c *Chunk) cut(n int) {
 	c.Events, c.End, c.Full = c.Events[:n], c.Start, false
 	if n > 0 {
