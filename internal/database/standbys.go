@@ -220,8 +220,9 @@ func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
 	looking.Wait()
 }
 
-// standbySQL returns whether the server is a standby, its cluster, the timeline that it has replayed as far as that is on
-// its disk, how many of the samples in $1, oldest first, it has replayed, and its last event. standbyEventSQL returns whether a server has that event, and its cluster.
+// standbySQL returns whether the server is a standby, its cluster, the timeline that it has replayed as far as that is
+// on its disk, how many of the samples in $1, oldest first, it has replayed, and its last event. standbyEventSQL returns
+// whether a server has that event, and its cluster.
 const (
 	standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()),
        (SELECT lpad(upper(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline))), 8, '0')
@@ -278,8 +279,8 @@ func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error
 	var timeline string
 	var transaction, event *string
 	var position *int32
-	if err := one.pool.QueryRow(ctx, standbySQL, places).Scan(&recovering, &cluster, &timeline, &replayed, &transaction, &position,
-		&event); err != nil {
+	if err := one.pool.QueryRow(ctx, standbySQL, places).Scan(&recovering, &cluster, &timeline, &replayed,
+		&transaction, &position, &event); err != nil {
 		one.pool.Reset() // a server that restarts leaves dead connections
 		return time.Time{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}

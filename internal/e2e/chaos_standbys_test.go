@@ -96,8 +96,8 @@ func TestReadersSeeNoOutage(t *testing.T) {
 	testdb.Eventually(t, "it is on the page", func() bool { return strings.Contains(newestOn(t, r), remarkText("third")) })
 }
 
-// TestStandbyAhead: one of two standbys is promoted without the end of the WAL, which the other one has. Readers use the
-// other one neither while its place in the WAL is ahead of the primary's nor later, and never see what was lost.
+// TestStandbyAhead: one of two standbys is promoted without the end of the WAL, which the other one has. Readers do not
+// use the other one, whose place in the WAL is ahead of the primary's, and never see what was lost.
 func TestStandbyAhead(t *testing.T) {
 	t.Parallel()
 	t.Run("by a comment", func(t *testing.T) { t.Parallel(); standbyAhead(t, true) })
