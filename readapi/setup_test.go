@@ -68,7 +68,9 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func routes(logger *slog.Logger, reader *readapi.Reader, addresses httpkit.Addresses) http.Handler {
+func routes(
+	logger *slog.Logger, reader *readapi.Reader, addresses httpkit.Addresses, site ...pages.Site,
+) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
 	kit := &httpkit.Kit{
 		Logger: logger, Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{readapi.Problem},
@@ -76,6 +78,9 @@ func routes(logger *slog.Logger, reader *readapi.Reader, addresses httpkit.Addre
 	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
 	readapi.RegisterOpenAPI(router, kit)
 	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
+	if len(site) > 0 {
+		p.Site = site[0]
+	}
 	p.Register(router)
 	router.NotFoundHandler = p.Missing()
 	return httpkit.WithRequestID(router)

@@ -36,6 +36,7 @@ import (
 	"novelgate/internal/pgserver"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
+	"novelgate/readapi/covers"
 	"novelgate/readapi/pages"
 )
 
@@ -81,7 +82,7 @@ type siteFlags struct {
 	Accent  string `name:"site-accent" env:"NOVELGATE_SITE_ACCENT" placeholder:"COLOUR" help:"Colour of the line at the top of the pages, such as #1a4fc4."`
 	Imprint string `name:"site-imprint" env:"NOVELGATE_SITE_IMPRINT" placeholder:"URL" help:"Address of the imprint, for the foot of the pages."`
 	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL" help:"Address of the terms of use, for the foot of the pages."`
-	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,none" placeholder:"HOW" help:"direct: browsers load covers from the partners' hosts; none: pages show the first letter of the title (default: ${default})."`
+	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,proxy,none" placeholder:"HOW" help:"direct: browsers load covers from the partners' hosts; proxy: the service loads them; none: pages show the first letter of the title (default: ${default})."`
 }
 
 var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
@@ -99,8 +100,11 @@ func (f *siteFlags) validate() error {
 	return nil
 }
 
-func (f *siteFlags) site() pages.Site {
-	return pages.Site{Name: f.Name, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, NoCovers: f.Covers == "none"}
+func (f *siteFlags) site(now clock) pages.Site {
+	return pages.Site{
+		Name: f.Name, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, Covers: pages.Covers(f.Covers),
+		Proxy: covers.New(now),
+	}
 }
 
 // logLevel is the lowest level that is logged.
@@ -272,7 +276,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	partnerStreams := httpkit.NewReaders("partnerStreams", partnerStreams, 0, c.RequestTimeout)
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	kit := s.newKit(c.RequestTimeout, readers, staff)
-	s.public = newServer(s.publicHandler(c.Site.site(), kit, streams, partnerStreams, requests, outcomes), s.logger,
+	s.public = newServer(s.publicHandler(c.Site.site(s.now), kit, streams, partnerStreams, requests, outcomes), s.logger,
 		publicWriteTimeout)
 	s.connections = httpkit.NewConnections(c.Connections)
 	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, partnerStreams,

@@ -221,8 +221,8 @@ func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
 }
 
 // standbySQL returns whether the server is a standby, its cluster, the timeline that it has replayed as far as that is
-// on its disk, how many of the samples in $1, oldest first, it has replayed, and its last event. standbyEventSQL returns
-// whether a server has that event, and its cluster.
+// on its disk, how many of the samples in $1, oldest first, it has replayed, and its last event. standbyEventSQL
+// returns whether a server has that event, and its cluster.
 const (
 	standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()),
        (SELECT lpad(upper(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline))), 8, '0')

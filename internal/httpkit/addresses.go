@@ -21,6 +21,9 @@ func NewAddresses(public *url.URL) Addresses {
 // slash.
 func (a Addresses) Base() string { return a.base }
 
+// Public is the public address, without a slash at its end.
+func (a Addresses) Public() string { return a.public }
+
 // Start is the address of the start page.
 func (a Addresses) Start() string { return a.public + "/" }
 

@@ -103,7 +103,8 @@ func newCompress() func(http.Handler) http.HandlerFunc {
 // seen.
 const caching = "public, max-age=5"
 
-// Send answers a reader with body, or with 304 when the client has it already. The ETag is a digest of the bytes, the
+// Send answers a reader with body, or with 304 when the client has it already. It may be kept for five seconds, unless
+// Cache-Control is set. The ETag is a digest of the bytes, the
 // same on all replicas, and a weak one, because the compressed form has it too.
 func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
 	digest := sha256.Sum256(body)
@@ -115,7 +116,9 @@ func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byt
 
 	h := w.Header()
 	h.Set("Etag", tag)
-	h.Set("Cache-Control", caching)
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", caching)
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	if matches(r.Header.Values("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)

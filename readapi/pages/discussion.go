@@ -96,8 +96,9 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	body.Empty, body.page = len(page.Threads) == 0, page
 	body.writer = commentWriter{links: links, now: p.Now(), unfold: params.Post.Valid || body.Alone}
 	d := &document{
-		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: p.image(n.CoverURL),
-		Feed: p.Addresses.NovelPath(n.Slug) + "/feed.atom", Data: p.postings(page),
+		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article",
+		Image: p.image(p.Addresses.Public(), n.Slug, n.CoverURL),
+		Feed:  p.Addresses.NovelPath(n.Slug) + "/feed.atom", Data: p.postings(page),
 		NoIndex: params.AsOf != nil, Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
 	}

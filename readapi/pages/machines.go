@@ -153,7 +153,7 @@ func (p *Pages) book(n *readapi.Novel) linkedData {
 		"discussionUrl": p.Addresses.Discussion(n.Slug), "commentCount": n.Posts,
 	}
 	for name, value := range map[string]string{
-		"description": n.Synopsis, "image": p.image(n.CoverURL), "inLanguage": lang(n.Language),
+		"description": n.Synopsis, "image": p.image(p.Addresses.Public(), n.Slug, n.CoverURL), "inLanguage": lang(n.Language),
 	} {
 		if value != "" {
 			d[name] = value

@@ -3,6 +3,8 @@ package pages
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"net/http"
 	"net/url"
@@ -150,9 +152,9 @@ type novelView struct {
 // cover is the picture of a novel, or a letter where there is none.
 type cover struct{ Image, Letter, Size string }
 
-func (p *Pages) cover(title, image string) cover {
-	image = p.image(image)
-	for _, r := range title {
+func (p *Pages) cover(n *readapi.Novel) cover {
+	image := p.image(p.Addresses.Base(), n.Slug, n.CoverURL)
+	for _, r := range n.Title {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return cover{Image: image, Letter: string(unicode.ToUpper(r))}
 		}
@@ -160,12 +162,18 @@ func (p *Pages) cover(title, image string) cover {
 	return cover{Image: image}
 }
 
-// image returns the address of a picture of another host; "" if the operator wants none.
-func (p *Pages) image(address string) string {
-	if p.Site.NoCovers {
+// image returns where the cover of a novel is, on this platform behind base; "" for none. The digest in its address
+// changes with the cover.
+func (p *Pages) image(base, slug, address string) string {
+	switch {
+	case address == "" || p.Site.Covers == NoCovers:
 		return ""
+	case p.Site.Covers == ProxiedCovers:
+		digest := sha256.Sum256([]byte(address))
+		return base + "/novels/" + url.PathEscape(slug) + "/cover?v=" + hex.EncodeToString(digest[:6])
+	default:
+		return address
 	}
-	return address
 }
 
 func (p *Pages) view(n *readapi.Novel) novelView {
@@ -175,7 +183,7 @@ func (p *Pages) view(n *readapi.Novel) novelView {
 		Lang: lang(n.Language), LanguageName: languageName(n.Language),
 		LanguagePath: with(list, nil, "language", n.Language),
 		OwnerPath:    with(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
-		Status:       statuses[n.ReadingStatus], Cover: p.cover(n.Title, n.CoverURL), Count: count(n.Posts, "comment"),
+		Status:       statuses[n.ReadingStatus], Cover: p.cover(n), Count: count(n.Posts, "comment"),
 	}
 	for _, genre := range n.Genres {
 		v.Genres = append(v.Genres, choice{Name: genre, Path: with(list, nil, "genre", genre)})
@@ -271,7 +279,8 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	}
 	return &document{
 		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis),
-		Image: p.image(found.CoverURL), Feed: p.Addresses.NovelPath(found.Slug) + "/feed.atom", Data: p.book(&found),
+		Image: p.image(p.Addresses.Public(), found.Slug, found.CoverURL),
+		Feed:  p.Addresses.NovelPath(found.Slug) + "/feed.atom", Data: p.book(&found),
 		Canonical: p.Addresses.Novel(found.Slug), NoIndex: asOf != nil, Body: body,
 	}, nil
 }

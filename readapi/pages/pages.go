@@ -23,6 +23,7 @@ import (
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/readapi"
+	"novelgate/readapi/covers"
 )
 
 // Pages serves the pages. The Problems of its Kit must include readapi.Problem.
@@ -36,11 +37,22 @@ type Pages struct {
 
 // Site is what the operator decides about the pages.
 type Site struct {
-	Name           string // of the platform; "" for Novelgate
-	Accent         string // colour of the line at the top, such as #1a4fc4; "" for none
-	Imprint, Terms string // addresses; "" for none
-	NoCovers       bool   // show no pictures of other hosts
+	Name           string        // of the platform; "" for Novelgate
+	Accent         string        // colour of the line at the top, such as #1a4fc4; "" for none
+	Imprint, Terms string        // addresses; "" for none
+	Covers         Covers        // DirectCovers by default
+	Proxy          *covers.Proxy // for ProxiedCovers
 }
+
+// Covers is how pages show covers, which are on hosts that partners choose.
+type Covers string
+
+// The ways.
+const (
+	DirectCovers  Covers = "direct" // browsers load them
+	ProxiedCovers Covers = "proxy"  // this process loads them for the browsers
+	NoCovers      Covers = "none"   // the first letter of the title stands in their place
+)
 
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
@@ -49,6 +61,7 @@ func (p *Pages) Register(router *mux.Router) {
 		"/docs":                     p.reference(),
 		"/novels":                   p.handler(p.catalogue),
 		"/novels/{slug}":            p.handler(p.novel),
+		"/novels/{slug}/cover":      p.covers(),
 		"/novels/{slug}/discussion": p.handler(p.discussion),
 		"/feed.atom":                p.xml(atomType, p.latestFeed),
 		"/novels/{slug}/feed.atom":  p.xml(atomType, p.novelFeed),
@@ -62,13 +75,15 @@ func (p *Pages) Register(router *mux.Router) {
 	}
 }
 
-// policy lets a page load its own style sheet and icon, and covers from any https address. It forbids everything else,
-// including framing.
-const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; " +
-	"frame-ancestors 'none'"
-
-func setPolicies(h http.Header) {
-	h.Set("Content-Security-Policy", policy)
+// setPolicies lets a page load its own style sheet and pictures, and covers from any https address if browsers load
+// them. It forbids everything else, including framing.
+func (p *Pages) setPolicies(h http.Header) {
+	pictures := "'self' https:"
+	if p.Site.Covers == ProxiedCovers || p.Site.Covers == NoCovers {
+		pictures = "'self'"
+	}
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src "+pictures+"; form-action 'self'; "+
+		"base-uri 'none'; frame-ancestors 'none'")
 	h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
 }
 
@@ -109,7 +124,7 @@ func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document,
 		return func(w io.Writer) error { return p.render(w, d) }, err
 	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setPolicies(w.Header())
+		p.setPolicies(w.Header())
 		rendered.ServeHTTP(w, r)
 	})
 }
@@ -127,7 +142,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Cache-Control", "no-store")
 	h.Del("Link")
 	h.Set("X-Content-Type-Options", "nosniff")
-	setPolicies(h)
+	p.setPolicies(h)
 	if refused.Code.Retryable() {
 		h.Set("Retry-After", "1")
 	}

@@ -30,7 +30,7 @@ func (p *Pages) reference() http.Handler {
 		}, nil
 	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setPolicies(w.Header())
+		p.setPolicies(w.Header())
 		w.Header().Set("Content-Security-Policy", referencePolicy)
 		rendered.ServeHTTP(w, r)
 	})

@@ -1,0 +1,178 @@
+// Package covers fetches the covers of novels from the hosts of partners, so that the browsers of readers send no
+// request to these.
+//
+// A partner chooses the address, so it is hostile: only public addresses on the standard ports are connected to, also
+// after a redirect and whatever a name resolves to at that moment, over https, without a proxy. An answer is taken only
+// if it is a picture by its content, in a format that cannot run anything, and no larger than MaxSize.
+package covers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
+)
+
+// Limits.
+const (
+	MaxSize = 1 << 20 // bytes of a picture
+
+	fetchTime    = 5 * time.Second // for a fetch with its redirects
+	maxRedirects = 3
+	maxHeader    = 16 << 10 // bytes
+	fetches      = 16       // at a time
+	keptBytes    = 32 << 20
+	keptEntries  = 4096 // pictures and failures
+	failureTime  = 5 * time.Minute
+)
+
+// Reasons why there is no picture.
+var (
+	ErrNoPicture = errors.New("the address leads to no picture of at most 1 MiB")
+	ErrBusy      = errors.New("too many covers are being fetched")
+)
+
+var errRedirects = errors.New("too many redirects, or one without https")
+
+// Picture is a cover.
+type Picture struct {
+	Type    string // such as image/png
+	Content []byte
+}
+
+// entry is a picture, or a failure of a moment.
+type entry struct {
+	Picture
+	err error
+	at  time.Time
+}
+
+// Proxy fetches covers and keeps the ones that were asked for last, up to 32 MiB. Create it with New.
+type Proxy struct {
+	client *http.Client
+	now    func() time.Time
+	slots  *semaphore.Weighted
+	flight singleflight.Group
+
+	mu    sync.Mutex
+	kept  *simplelru.LRU[string, entry]
+	bytes int // of the pictures in kept
+}
+
+// New returns a Proxy with an empty cache.
+func New(now func() time.Time) *Proxy { return newProxy(ssrf.New().Safe, now) }
+
+// newProxy returns a Proxy that connects to the addresses that control allows.
+func newProxy(control func(network, address string, c syscall.RawConn) error, now func() time.Time) *Proxy {
+	p := &Proxy{now: now, slots: semaphore.NewWeighted(fetches)}
+	forget := func(_ string, old entry) { p.bytes -= len(old.Content) }
+	p.kept, _ = simplelru.NewLRU(keptEntries, forget) // it fails for a negative size only
+	p.client = &http.Client{
+		Timeout: fetchTime,
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{Control: control, Timeout: fetchTime}).DialContext,
+			MaxResponseHeaderBytes: maxHeader,
+			MaxIdleConnsPerHost:    1,
+			MaxIdleConns:           fetches,
+			IdleConnTimeout:        time.Minute,
+			DisableCompression:     true, // pictures are compressed, and a small answer stays small
+		},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects || r.URL.Scheme != "https" {
+				return errRedirects
+			}
+			return nil
+		},
+	}
+	return p
+}
+
+// Cover returns the picture at an address. It fails with ErrNoPicture, which it remembers for five minutes, or ErrBusy.
+func (p *Proxy) Cover(ctx context.Context, address string) (Picture, error) {
+	if e, ok := p.recall(address); ok {
+		return e.Picture, e.err
+	}
+	// One fetch for all who wait. It goes on without them, and is kept for who comes next.
+	result := p.flight.DoChan(address, func() (any, error) {
+		if !p.slots.TryAcquire(1) {
+			return entry{err: ErrBusy}, nil
+		}
+		defer p.slots.Release(1)
+		e := entry{at: p.now()}
+		if e.Picture, e.err = p.fetch(context.WithoutCancel(ctx), address); e.err != nil {
+			e.err = fmt.Errorf("%w: %w", ErrNoPicture, e.err)
+		}
+		p.keep(address, e)
+		return e, nil
+	})
+	select {
+	case r := <-result:
+		e, _ := r.Val.(entry)
+		return e.Picture, e.err
+	case <-ctx.Done():
+		return Picture{}, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+	}
+}
+
+func (p *Proxy) recall(address string) (entry, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e, ok := p.kept.Get(address)
+	if ok && e.err != nil && p.now().Sub(e.at) > failureTime {
+		return entry{}, false
+	}
+	return e, ok
+}
+
+func (p *Proxy) keep(address string, e entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept.Remove(address)
+	p.kept.Add(address, e)
+	p.bytes += len(e.Content)
+	for p.bytes > keptBytes {
+		p.kept.RemoveOldest()
+	}
+}
+
+// types are the formats that browsers show and that run nothing. An SVG may hold scripts.
+var types = []string{"image/jpeg", "image/png", "image/webp", "image/gif"}
+
+func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return Picture{}, fmt.Errorf("make request: %w", err)
+	}
+	if r.URL.Scheme != "https" {
+		return Picture{}, errRedirects
+	}
+	r.Header = http.Header{"Accept": types, "User-Agent": {"Novelgate"}}
+	response, err := p.client.Do(r)
+	if err != nil {
+		return Picture{}, fmt.Errorf("fetch cover: %w", err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read from
+	if response.StatusCode != http.StatusOK {
+		return Picture{}, fmt.Errorf("status %d", response.StatusCode)
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, MaxSize+1))
+	if err != nil {
+		return Picture{}, fmt.Errorf("fetch cover: %w", err)
+	}
+	media := http.DetectContentType(content)
+	if len(content) > MaxSize || !slices.Contains(types, media) {
+		return Picture{}, fmt.Errorf("%s, %d bytes", media, len(content))
+	}
+	return Picture{media, content}, nil
+}

@@ -1,0 +1,187 @@
+package covers
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+func picture(t *testing.T) []byte {
+	t.Helper()
+	var encoded bytes.Buffer
+	if err := png.Encode(&encoded, image.NewGray(image.Rect(0, 0, 2, 3))); err != nil {
+		t.Fatal(err)
+	}
+	return encoded.Bytes()
+}
+
+// host is a partner's host on a loopback address, and a Proxy that may connect to it.
+func host(t *testing.T, handler http.Handler) (*httptest.Server, *Proxy) {
+	t.Helper()
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
+	p := newProxy(func(string, string, syscall.RawConn) error { return nil }, time.Now)
+	transport, ok := p.client.Transport.(*http.Transport)
+	if !ok {
+		t.Fatal("the client has another transport")
+	}
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return server, p
+}
+
+func TestCover(t *testing.T) {
+	t.Parallel()
+	png := picture(t)
+	var asked atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("/cover.png", func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "text/html") // the content tells
+		_, _ = w.Write(png)
+	})
+	mux.Handle("/moved", http.RedirectHandler("/cover.png", http.StatusFound))
+	mux.Handle("/loop", http.RedirectHandler("/loop", http.StatusFound))
+	mux.Handle("/plain", http.RedirectHandler("http://127.0.0.1/cover.png", http.StatusFound))
+	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/png")
+		_, _ = io.WriteString(w, "<!doctype html><script>alert(1)</script>")
+	})
+	mux.HandleFunc("/svg", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = io.WriteString(w, `<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`)
+	})
+	mux.HandleFunc("/huge", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(png)
+		_, _ = w.Write(make([]byte, MaxSize))
+	})
+	mux.HandleFunc("/long-header", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Long", strings.Repeat("x", 2*maxHeader))
+		_, _ = w.Write(png)
+	})
+	server, p := host(t, mux)
+	for path, want := range map[string]error{
+		"/cover.png": nil, "/moved": nil, "/loop": ErrNoPicture, "/plain": ErrNoPicture, "/page": ErrNoPicture,
+		"/svg": ErrNoPicture, "/huge": ErrNoPicture, "/long-header": ErrNoPicture, "/missing": ErrNoPicture,
+	} {
+		for range 2 {
+			got, err := p.Cover(t.Context(), server.URL+path)
+			if !errors.Is(err, want) || want == nil && (got.Type != "image/png" || !bytes.Equal(got.Content, png)) {
+				t.Errorf("%s: %s, %d bytes, %v", path, got.Type, len(got.Content), err)
+			}
+		}
+	}
+	if n := asked.Load(); n != 2 { // as itself and by the redirect
+		t.Errorf("the cover was fetched %d times", n)
+	}
+	plain := strings.Replace(server.URL, "https", "http", 1) + "/cover.png"
+	if _, err := p.Cover(t.Context(), plain); !errors.Is(err, ErrNoPicture) {
+		t.Errorf("without TLS: %v", err)
+	}
+}
+
+// TestPrivateAddresses: neither an address nor a name leads into the network of the platform.
+func TestPrivateAddresses(t *testing.T) {
+	t.Parallel()
+	server, _ := host(t, http.NotFoundHandler())
+	p := New(time.Now)
+	port := server.URL[strings.LastIndex(server.URL, ":"):]
+	for _, address := range []string{
+		server.URL, "https://localhost" + port, "https://[::1]" + port, "https://[::ffff:127.0.0.1]" + port,
+		"https://10.0.0.1/", "https://192.168.0.1/", "https://169.254.169.254/latest/meta-data/", "https://0.0.0.0" + port,
+	} {
+		_, err := p.Cover(t.Context(), address)
+		if !errors.Is(err, ErrNoPicture) || !errors.Is(err, ssrf.ErrProhibitedIP) && !errors.Is(err, ssrf.ErrProhibitedPort) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestFailureIsForgotten, and a cover that is there again is shown.
+func TestFailureIsForgotten(t *testing.T) {
+	t.Parallel()
+	var there atomic.Bool
+	png := picture(t)
+	server, p := host(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !there.Load() {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(png)
+	}))
+	var clock atomic.Int64
+	begun := time.Now()
+	p.now = func() time.Time { return begun.Add(time.Duration(clock.Load())) }
+	for _, step := range []struct {
+		after time.Duration
+		there bool
+		want  error
+	}{
+		{0, false, ErrNoPicture}, {failureTime - 1, true, ErrNoPicture}, {2, true, nil}, {time.Hour, false, nil},
+	} {
+		clock.Add(int64(step.after))
+		there.Store(step.there)
+		if _, err := p.Cover(t.Context(), server.URL); !errors.Is(err, step.want) {
+			t.Errorf("%v later: %v, want %v", step.after, err, step.want)
+		}
+	}
+}
+
+// TestSlowHosts hold up no more than their own fetches, and each reader only for the time of a request.
+func TestSlowHosts(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server, p := host(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer close(release)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	for n := range fetches {
+		go func() {
+			_, err := p.Cover(ctx, fmt.Sprint(server.URL, "/", n))
+			ended <- err
+		}()
+	}
+	for p.slots.TryAcquire(1) { // until all are taken
+		p.slots.Release(1)
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := p.Cover(t.Context(), server.URL+"/other"); !errors.Is(err, ErrBusy) {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	cancel()
+	for range fetches {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a reader who left: %v", err)
+		}
+	}
+}
+
+// TestCacheIsBounded by the size of the pictures.
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	p := New(time.Now)
+	for n := range 2 * keptBytes / MaxSize {
+		p.keep(fmt.Sprint(n), entry{Picture: Picture{Content: make([]byte, MaxSize)}})
+	}
+	total := 0
+	for _, e := range p.kept.Values() {
+		total += len(e.Content)
+	}
+	if total != p.bytes || total > keptBytes || total < keptBytes-MaxSize {
+		t.Errorf("%d bytes are kept, counted as %d", total, p.bytes)
+	}
+}

@@ -1,0 +1,70 @@
+package readapi_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/events"
+	"novelgate/internal/httpkit"
+	"novelgate/readapi"
+	"novelgate/readapi/covers"
+	"novelgate/readapi/pages"
+)
+
+// TestCovers: pages show covers as the operator wants, and a proxied one that cannot be fetched is an empty picture.
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	const address = "https://127.0.0.1/private.png"
+	w := newWorld(t)
+	base, err := url.Parse(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.novel(t, "A", func(e *events.NovelCreated) { e.CoverURL = address })
+	w.novel(t, "B", nil)
+	w.project(t)
+	for name, c := range map[string]struct {
+		covers   pages.Covers
+		src, csp string // "" for no picture
+		cover    int    // status of the route
+	}{
+		"by default": {"", `src="` + address + `"`, "img-src 'self' https:;", http.StatusNotFound},
+		"direct":     {pages.DirectCovers, `src="` + address + `"`, "img-src 'self' https:;", http.StatusNotFound},
+		"proxied":    {pages.ProxiedCovers, `src="/books/novels/a/cover?v=`, "img-src 'self';", http.StatusOK},
+		"none":       {pages.NoCovers, "", "img-src 'self';", http.StatusNotFound},
+	} {
+		site := &world{handler: routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
+			httpkit.NewAddresses(base), pages.Site{Covers: c.covers, Proxy: covers.New(time.Now)})}
+		for _, path := range []string{"/", "/novels", "/novels/a"} {
+			page := site.get(t, path)
+			if got := page.Header().Get("Content-Security-Policy"); !strings.Contains(got, c.csp) {
+				t.Errorf("%s: %s has the policy %s", name, path, got)
+			}
+			switch body := page.Body.String(); {
+			case c.src == "" && strings.Contains(body, "<img"):
+				t.Errorf("%s: %s has a picture", name, path)
+			case !strings.Contains(body, c.src):
+				t.Errorf("%s: %s lacks %s", name, path, c.src)
+			case c.covers == pages.ProxiedCovers && strings.Contains(body, "127.0.0.1"):
+				t.Errorf("%s: %s names the partner's host", name, path)
+			}
+		}
+		got := site.get(t, "/novels/a/cover?v=1")
+		if got.Code != c.cover {
+			t.Errorf("%s: the cover is answered with %d", name, got.Code)
+		}
+		if h := got.Header(); c.cover == http.StatusOK && (h.Get("Content-Type") != "image/svg+xml" ||
+			h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox")) {
+			t.Errorf("%s: the cover has %v", name, h)
+		}
+		for _, path := range []string{"/novels/b/cover", "/novels/missing/cover"} {
+			if got := site.get(t, path); got.Code != http.StatusNotFound {
+				t.Errorf("%s: %s is answered with %d", name, path, got.Code)
+			}
+		}
+	}
+}

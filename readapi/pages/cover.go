@@ -1,0 +1,57 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/internal/httpkit"
+	"novelgate/readapi"
+	"novelgate/readapi/covers"
+)
+
+// coverReaders is how many requests for covers are answered at a time. They have a limit of their own: one that waits
+// for a partner's host must take no place of a page.
+const coverReaders = 64
+
+// noCover stands in for a cover that cannot be shown: behind it, the page has the first letter of the title.
+const noCover = `<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>`
+
+// covers handles GET /novels/{slug}/cover.
+func (p *Pages) covers() http.Handler {
+	readers := httpkit.NewReaders("covers", coverReaders, 0, p.Timeout)
+	return readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := p.WithTimeout(r.Context())
+		defer cancel()
+		picture, err := p.coverOf(ctx, mux.Vars(r)["slug"])
+		caching := "public, max-age=86400"
+		switch {
+		case errors.Is(err, covers.ErrNoPicture), errors.Is(err, covers.ErrBusy):
+			caching = "public, max-age=60"
+			picture = covers.Picture{Type: "image/svg+xml", Content: []byte(noCover)}
+		case err != nil:
+			p.refuse(w, r, err)
+			return
+		}
+		w.Header().Set("Cache-Control", caching)
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; sandbox")
+		httpkit.Send(w, r, picture.Type, picture.Content)
+	}), p.refuse)
+}
+
+// coverOf returns the cover of a public novel, which must have one.
+func (p *Pages) coverOf(ctx context.Context, slug string) (covers.Picture, error) {
+	if p.Site.Covers != ProxiedCovers {
+		return covers.Picture{}, readapi.ErrNotFound
+	}
+	n, err := p.Reader.Novel(ctx, slug, nil)
+	switch {
+	case err != nil:
+		return covers.Picture{}, err //nolint:wrapcheck // refuse says what it means
+	case n.CoverURL == "":
+		return covers.Picture{}, readapi.ErrNotFound
+	}
+	return p.Site.Proxy.Cover(ctx, n.CoverURL) //nolint:wrapcheck // says what failed
+}
