@@ -4,9 +4,9 @@
 // errors, after attempts without an answer, and after answers that the service calls retryable (408, 429, 503). So give
 // every call a context with a deadline.
 //
-// An error is an *Error if the service refused the last attempt. While its Retryable is false, repetitions are useless.
+// An error is an *Error if the service refused the last attempt. If its Retryable is false, do not repeat the request.
 // After any other error the command may be on record, because an answer can get lost. To find out, send it again with
-// the same key, which is always safe, or ask Deliveries.Missing.
+// the same key, which is always safe, or call Deliveries.Missing.
 //
 // The package uses only the standard library. To use it, copy the directory into your module.
 package client

@@ -36,7 +36,7 @@ type novelResponse struct {
 	URL       string    `json:"url"`
 }
 
-// upsertNovel handles POST /api/integrations/novels from its body on.
+// upsertNovel handles POST /api/integrations/novels after the checks of serve.
 func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodeNovel(in.body)
 	if err != nil {
@@ -81,7 +81,7 @@ type postResponse struct {
 	URL          string     `json:"url"`
 }
 
-// importPost handles POST /api/integrations/posts from its body on.
+// importPost handles POST /api/integrations/posts after the checks of serve.
 func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodePost(in.body, in.receivedAt)
 	if err != nil {

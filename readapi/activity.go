@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Activity is what is new on the whole platform.
+// Activity is the latest activity on the whole platform.
 type Activity struct {
-	Latest    []Single    // comments that were written last, one of each novel; withheld ones are left out
-	Discussed []Discussed // the most comments in the last seven days, most first
+	Latest    []Single    // the latest visible comments, one of each novel
+	Discussed []Discussed // the novels with most comments in the last seven days, most first
 }
 
 // Discussed is a novel with the number of its comments in the last seven days.
@@ -42,8 +42,7 @@ var (
 	chaptersSQL string
 )
 
-// Activity reads what is new at now. Of the novels that were commented on in the last seven days it compares the 300
-// with the latest comments.
+// Activity reads the activity up to now. Discussed considers only the 300 novels with the latest comments.
 func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) {
 	var found Activity
 	var err error
@@ -65,8 +64,8 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (Activity, error) 
 	return found, nil
 }
 
-// Latest returns the n comments that were written last, one of each novel. It examines twice as many, and leaves out
-// the withheld ones.
+// Latest returns up to n comments, the last ones written, one of each novel. It reads twice as many, and leaves out
+// hidden and erased ones.
 func (r *Reader) Latest(ctx context.Context, n int) ([]Single, error) {
 	rows, _ := r.DB.Query(ctx, latestSQL, 2*n) // CollectRows returns its error
 	latest, err := pgx.CollectRows(rows, scanSingle)
@@ -80,7 +79,7 @@ func (r *Reader) Latest(ctx context.Context, n int) ([]Single, error) {
 // sitemapNovels limits Slugs: a sitemap has at most 50,000 addresses, two of each novel.
 const sitemapNovels = 25_000
 
-// Slugs returns the public novels whose identifiers begin with a byte.
+// Slugs returns the slugs of the public novels whose id starts with the byte begin.
 func (r *Reader) Slugs(ctx context.Context, begin byte) ([]string, error) {
 	from, to := uuid.UUID{begin}, uuid.Max
 	to[0] = begin
@@ -103,7 +102,7 @@ const ChaptersShown = 20
 
 const chaptersExamined = 1000
 
-// Chapters returns the most discussed chapters of a novel, in the order of their numbers, out of the first 1,000.
+// Chapters returns the most discussed of the first 1,000 chapters of a novel, sorted by number.
 func (r *Reader) Chapters(ctx context.Context, novelID uuid.UUID) ([]Chapter, error) {
 	rows, _ := r.DB.Query(ctx, chaptersSQL, novelID, chaptersExamined) // CollectRows returns its error
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Chapter, err error) {

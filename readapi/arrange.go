@@ -37,7 +37,7 @@ func (s *scan) arrange(page *Page, posts []Post) error {
 	for i, top := range tops {
 		page.Threads[i] = s.thread(top, below[top.ID])
 	}
-	if !s.alone {
+	if !s.single {
 		s.neighbours(page, further)
 	}
 	return s.addRecent(page)
@@ -66,7 +66,7 @@ func (s *scan) neighbours(page *Page, further bool) {
 
 // thread returns a top-level comment with the replies that were read.
 func (s *scan) thread(top Post, found []Post) Thread {
-	t := Thread{Post: top, Later: top.ID == s.window && s.repliesFrom != first}
+	t := Thread{Post: top, Later: top.ID == s.repliesOf && s.repliesFrom != first}
 	slices.SortFunc(found, func(a, b Post) int {
 		return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.Depth, b.Depth), bytes.Compare(a.ID[:], b.ID[:]))
 	})

@@ -44,8 +44,8 @@ type Page struct {
 	Next     string // Cursor of the next page; "" on the last page
 	Previous string // Cursor of the previous page; "" on the first page
 
-	// Counts of the discussion or of the chapter, hidden and erased comments included; 0 on pages of a past time. The
-	// projection activity counts: they may differ from the comments by what arrived in the last milliseconds.
+	// Counts of the discussion or of the chapter, hidden and erased comments included; 0 on pages of a past time. They
+	// come from the projection activity, so they may be milliseconds behind the comments or ahead of them.
 	Posts, Replies int
 	Number         int           // place of the first thread in the requested order, from 1; 0: unknown
 	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null when the counts are 0
@@ -54,7 +54,7 @@ type Page struct {
 // TopLevel is the number of top-level comments.
 func (p *Page) TopLevel() int { return p.Posts - p.Replies }
 
-// Heading is the novel of a page of a discussion.
+// Heading is the novel in the heading of a page.
 type Heading struct {
 	ID                              uuid.UUID
 	Slug, Title, Language, CoverURL string
@@ -134,8 +134,8 @@ func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
 	if err != nil {
 		return scan{}, err
 	}
-	s.start, s.replies, s.window, s.Chapter = found.start(), s.Limit, s.Under.UUID, ""
-	s.Limit, s.alone = 1, true
+	s.start, s.replies, s.repliesOf, s.Chapter = found.start(), s.Limit, s.Under.UUID, ""
+	s.Limit, s.single = 1, true
 	return s, nil
 }
 
@@ -155,7 +155,7 @@ func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 
 // begin makes s start at the top-level comment of found.
 func (s *scan) begin(found located) {
-	s.start, s.window = found.start(), found.root
+	s.start, s.repliesOf = found.start(), found.root
 	s.number, s.fromNewest = found.number()
 	if s.more = found.older > 0; s.Newest {
 		s.more = found.newer > 0
@@ -173,18 +173,18 @@ type scan struct {
 	more        bool      // there are comments before start
 	start       place     // of the first top-level comment
 	replies     int       // number of replies of each top-level comment
-	window      uuid.UUID // the top-level comment whose replies are read
-	repliesFrom place     // first reply to read
-	alone       bool      // read only one top-level comment
+	repliesOf   uuid.UUID // the top-level comment whose replies start at repliesFrom
+	repliesFrom place     // first reply to read of repliesOf
+	single      bool      // read only one top-level comment
 	numbering
 
 	recent       []Post // comments that are not in the read model yet, each one a reply to the previous one
 	recentThread uuid.UUID
 }
 
-// numbering is how many top-level comments were written up to one of them. The cursor of a page carries this number, so
-// that a page knows its place without counting. New comments do not change it, in either order of reading; an import of
-// old comments does.
+// numbering is the ordinal of a top-level comment: 1 is the oldest. The cursor of a page carries this number, so that
+// the next page needs no count. New comments do not change it, whichever order is requested; an import of old comments
+// does.
 type numbering struct {
 	number     int  // of the first comment of the page, or of the last one of a page that is read backward; 0: unknown
 	fromNewest bool // number counts from the newest comment
@@ -210,7 +210,7 @@ func (s *scan) step(n int, up bool) {
 func (s *scan) numbers(page *Page) (first, last int) {
 	n, size := s.number, len(page.Threads)
 	switch {
-	case s.AsOf != nil || s.alone || size == 0:
+	case s.AsOf != nil || s.single || size == 0:
 		return 0, 0
 	case n > 0 && s.fromNewest:
 		n = page.TopLevel() - n + 1
@@ -235,7 +235,7 @@ func (s *scan) numbers(page *Page) (first, last int) {
 	return first, last
 }
 
-// fail wraps an error of a statement.
+// fail wraps a database error.
 func fail(err error) error { return fmt.Errorf("read discussion: %w", err) }
 
 //go:embed locate.sql
@@ -255,8 +255,8 @@ type located struct {
 	older, newer  int  // top-level comments before and after root, counted up to countTo
 }
 
-// countTo limits the cost of a link to a comment: in the middle of a longer discussion its page does not know its
-// place.
+// countTo limits the cost of a link to a comment. If both sides of it have more top-level comments, its number is
+// unknown.
 const countTo = 2000
 
 // number returns the number of root; 0 when it is too far from both ends.
@@ -315,6 +315,8 @@ var (
 	allChapters = regexp.MustCompile(`\{[^}]*\}`)
 )
 
+// discussionStatement returns discussionSQL in an order. remove is oneChapter, which keeps the SQL within braces, or
+// allChapters, which removes it. counts is the alias of the table with the counts.
 func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string {
 	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
 	counts := "w"
@@ -342,9 +344,9 @@ const PageBytes = 512 << 10
 func (s *scan) statement() (sql string, args []any) {
 	args = []any{
 		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
-		s.window, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id, PageBytes,
+		s.repliesOf, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id, PageBytes,
 	}
-	if s.alone {
+	if s.single {
 		args[4] = 1
 	}
 	switch s.Chapter {

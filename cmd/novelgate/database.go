@@ -74,7 +74,7 @@ func (db *databaseServer) open(ctx context.Context, lanes, connections int, allo
 		return fmt.Errorf("migrate: %w", err)
 	}
 	for _, notice := range migrated.Notices {
-		db.logger.WarnContext(ctx, "a migration left something out", slog.String("notice", notice))
+		db.logger.WarnContext(ctx, "a migration skipped a step", slog.String("notice", notice))
 	}
 	if err := database.CheckLog(ctx, db.pools.General); err != nil {
 		return fmt.Errorf("check the database: %w", err)
@@ -100,7 +100,7 @@ func (db *databaseServer) watch(ctx context.Context) {
 		case <-db.server.Done():
 		}
 		db.logger.ErrorContext(ctx, "the embedded database has stopped; starting it again")
-		// Processes left over from it lock the data directory.
+		// Stop frees the data directory for the next start.
 		if err := db.server.Stop(ctx); err != nil {
 			db.logger.WarnContext(ctx, "the embedded database did not stop cleanly", slog.Any("error", err))
 		}

@@ -191,7 +191,7 @@ func (f *EventFilterFlags) stream(
 	if errors.Is(err, history.ErrElsewhere) {
 		place := "--cursor " + f.Cursor
 		if f.Cursor == "" || p.rows > 0 {
-			place = "the end of what was read"
+			place = "the last event that was read"
 		}
 		err = fmt.Errorf("%s %w", place, err)
 	}
@@ -214,7 +214,7 @@ func (c *eventsList) Run(ctx context.Context, out *output) error {
 			err = p.end()
 		}
 		if err == nil && more {
-			fmt.Fprintf(out.stderr, "Only the first %d; --limit shows more, and --cursor %s goes on.\n", c.Limit, p.last)
+			fmt.Fprintf(out.stderr, "Only the first %d; --limit shows more, and --cursor %s continues.\n", c.Limit, p.last)
 		}
 		return p.rows, err
 	})
@@ -229,7 +229,7 @@ type eventsTail struct {
 // CloudEvent.
 func (c *eventsTail) Run(ctx context.Context, out *output) error {
 	if c.Before != nil || c.To != nil {
-		return errors.New("tail has no end: it goes with neither --before nor --to")
+		return errors.New("tail does not end: it cannot be combined with --before or --to")
 	}
 	return c.readHistory(ctx, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
 		wake := eventlog.NewWake()

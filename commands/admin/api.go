@@ -63,17 +63,17 @@ func (a *API) Register(router *mux.Router) {
 	// Without a prefix: mux answers 404 instead of 405 to a wrong method when another route shares a prefix.
 	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, r := range []route{
-		{http.MethodPost, "/api/admin/integrations", with(createIntegration), "integrations", nil},
+		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration), "integrations", nil},
 		{http.MethodGet, "/api/admin/integrations", listIntegrations, "", []string{"limit", "cursor"}},
 		{http.MethodGet, integrationPath, showIntegration, "", nil},
-		{http.MethodPatch, integrationPath, with(changeIntegration), "", nil},
-		{http.MethodPost, integrationPath + "/keys", with(issueKey), "integrations/*/keys", nil},
+		{http.MethodPatch, integrationPath, withBody(changeIntegration), "", nil},
+		{http.MethodPost, integrationPath + "/keys", withBody(issueKey), "integrations/*/keys", nil},
 		{http.MethodGet, integrationPath + "/keys", listKeys, "", []string{"limit", "cursor"}},
 		{http.MethodDelete, keyPath, revokeKey, "", []string{"reason"}},
-		{http.MethodPost, keyPath + "/rotate", with(rotateKey), "keys/*/rotate", nil},
+		{http.MethodPost, keyPath + "/rotate", withBody(rotateKey), "keys/*/rotate", nil},
 
 		{http.MethodPost, "/api/admin/novels", publishTitle, "novels/publish", nil},
-		{http.MethodPost, "/api/admin/novels/reject", with(rejectTitle), "novels/reject", nil},
+		{http.MethodPost, "/api/admin/novels/reject", withBody(rejectTitle), "novels/reject", nil},
 		{http.MethodGet, "/api/admin/novels", listNovels, "", []string{"state", "owner", "text", "limit", "cursor"}},
 		{http.MethodGet, novelPath, showNovel, "", nil},
 		{http.MethodPatch, novelPath, editNovel, "", nil},
@@ -94,7 +94,7 @@ func (a *API) Register(router *mux.Router) {
 		},
 		{http.MethodGet, authorPath, showAuthor, "", nil},
 		{http.MethodDelete, authorPath, eraseAuthor, "", []string{"reason"}},
-		{http.MethodPut, authorPath + "/member", with(linkAuthor), "", nil},
+		{http.MethodPut, authorPath + "/member", withBody(linkAuthor), "", nil},
 		{http.MethodDelete, authorPath + "/member", unlinkAuthor, "", []string{"reason"}},
 		{http.MethodPost, authorPath + "/block", moderateAuthor((*staff.Staff).BlockAuthor), "authors/*/block", nil},
 		{http.MethodPost, authorPath + "/unblock", moderateAuthor((*staff.Staff).UnblockAuthor), "authors/*/unblock", nil},

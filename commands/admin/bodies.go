@@ -30,9 +30,9 @@ type normalised interface {
 	canonical() any
 }
 
-// with returns an operation whose body is decoded strictly; every error names the member. The body is also the
+// withBody returns an operation whose body is decoded strictly; every error names the member. The body is also the
 // delivery's canonical command.
-func with[B any, P interface {
+func withBody[B any, P interface {
 	*B
 	body
 }](execute func(ctx context.Context, c *call, b B) (*output, error)) operation {
@@ -79,7 +79,7 @@ func decide[S, T any](
 	subject func(c *call) S, command func(s *staff.Staff, ctx context.Context, of S, reason string) (T, error),
 	now func(s *staff.Staff, ctx context.Context, of S) (T, error),
 ) operation {
-	return with(func(ctx context.Context, c *call, body decision) (*output, error) {
+	return withBody(func(ctx context.Context, c *call, body decision) (*output, error) {
 		made, err := command(c.staff, ctx, subject(c), body.Reason)
 		return commandOutput(http.StatusOK, made, err, func(uuid.UUID) (T, error) { return now(c.staff, ctx, subject(c)) })
 	})

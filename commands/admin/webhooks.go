@@ -24,7 +24,7 @@ func listWebhooks(ctx context.Context, c *call) (*output, error) {
 
 // switchWebhook switches a webhook off or on. It is idempotent.
 func switchWebhook(on bool) operation {
-	return with(func(ctx context.Context, c *call, body decision) (*output, error) {
+	return withBody(func(ctx context.Context, c *call, body decision) (*output, error) {
 		found, err := (&webhooks.Store{Pool: c.staff.Pool}).Switch(ctx, c.id, on, c.staff.Actor, body.Reason)
 		return &output{status: http.StatusOK, body: found}, err
 	})

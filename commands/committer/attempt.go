@@ -160,7 +160,7 @@ func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*
 		return nil, err
 	}
 	for _, j := range jobs {
-		j.open = st.titles[j.FoldedTitle].threadID != uuid.Nil
+		j.hasThread = st.titles[j.FoldedTitle].threadID != uuid.Nil
 	}
 	if err := b.decide(ctx, st, jobs); err != nil {
 		return nil, err

@@ -21,40 +21,41 @@ var checkCacheSQL string
 // staleCache is the SQLSTATE with which check_cache.sql fails.
 const staleCache = "NG001"
 
-// How many entries a cache keeps, up to twice as many. They take some megabytes, with the longest titles some tens.
+// Capacities of the caches of a lane; each keeps up to twice as many entries. They take a few megabytes, or tens of
+// megabytes with the longest titles.
 const (
 	cachedTitles   = 4096
 	cachedComments = 32768
 	cachedBlocked  = 4096
 )
 
-// listedChanges is how many changed titles a check lists; more clear all titles. A transaction that stays open makes
-// every check list what has changed since it began.
+// listedChanges is the maximum number of changed titles that a check lists. A check that reaches it clears all titles.
+// While a transaction stays open, every check lists all changes since it began.
 const listedChanges = 32
 
-// titleCache is what the lane knows of the database, so that the fast path reads nothing: titles that take comments,
-// and the threads of the latest comments. A comment never moves. Every change of a title is an event, and
+// titleCache is the cache of a lane, with which the fast path reads nothing: titles that accept comments, and the
+// threads of the latest comments. A comment never moves. Every change of a title is an event, and
 // check_cache.sql finds those since the last check. See docs/decisions/0013-fast-path.md.
 type titleCache struct {
 	connections int64           // the connection epoch
 	server      database.Server // of the connection that the lane has used last
-	settled     uint64          // changes of all transactions before this one are known
-	version     titleTable
-	titles      recent[string, title]        // by folded title, without what comments are not decided on
-	threads     recent[uuid.UUID, uuid.UUID] // by comment
-	blocked     recent[uuid.UUID, struct{}]  // authors that were found blocked; their comments take the plain path
+	settled     uint64          // the cache has the changes of all transactions before this one
+	version     tableVersion
+	titles      lru[string, title]        // by folded title; without Title and Details, which comments do not need
+	threads     lru[uuid.UUID, uuid.UUID] // by comment
+	blocked     lru[uuid.UUID, struct{}]  // authors that were found blocked; their comments take the plain path
 }
 
-// titleTable is another one when titles may have changed without an event.
-type titleTable struct {
+// tableVersion changes when the rows of title_lookup may have changed without an event.
+type tableVersion struct {
 	oid       uint32      // of title_lookup: a rebuild exchanges the table
 	foldTable pgtype.Text // hash of the table that titles were folded with
 }
 
 func newTitleCache() *titleCache {
 	return &titleCache{
-		titles: newRecent[string, title](cachedTitles), threads: newRecent[uuid.UUID, uuid.UUID](cachedComments),
-		blocked: newRecent[uuid.UUID, struct{}](cachedBlocked),
+		titles: newLRU[string, title](cachedTitles), threads: newLRU[uuid.UUID, uuid.UUID](cachedComments),
+		blocked: newLRU[uuid.UUID, struct{}](cachedBlocked),
 	}
 }
 
@@ -92,7 +93,7 @@ func (c *titleCache) check(statements *pgx.Batch, st *state, authors []uuid.UUID
 	settled := pgtype.Uint64{Uint64: c.settled, Valid: true}
 	statements.Queue(checkCacheSQL, settled, listedChanges, st.relied, authors, c.version.oid,
 		c.version.foldTable).QueryRow(func(row pgx.Row) error {
-		var version titleTable
+		var version tableVersion
 		if err := row.Scan(&settled, &version.oid, &version.foldTable, &st.changed, nil); err != nil {
 			return err
 		}
@@ -101,7 +102,7 @@ func (c *titleCache) check(statements *pgx.Batch, st *state, authors []uuid.UUID
 	})
 }
 
-func (c *titleCache) invalidate(settled uint64, version titleTable, changed []string) {
+func (c *titleCache) invalidate(settled uint64, version tableVersion, changed []string) {
 	if version != c.version {
 		c.clear()
 	}
@@ -109,7 +110,7 @@ func (c *titleCache) invalidate(settled uint64, version titleTable, changed []st
 		c.titles.clear()
 	}
 	for _, folded := range changed {
-		c.titles.drop(folded)
+		c.titles.remove(folded)
 	}
 	c.settled, c.version = settled, version
 }
@@ -146,8 +147,8 @@ func (c *titleCache) lookUp(st *state, jobs []*job) error {
 	return nil
 }
 
-// addTitle keeps a title that was read if it takes comments without another event. A title that the check has listed
-// will be listed again until its transaction is settled.
+// addTitle caches a title that comments need no other event for: its novel is open and has a thread. It skips a title
+// that the check has listed, because every check lists it again until its transaction is settled.
 func (c *titleCache) addTitle(st *state, folded string, t title) {
 	if !t.novel.Open() || t.threadID == uuid.Nil || len(st.changed) >= listedChanges ||
 		slices.Contains(st.changed, folded) {
@@ -157,25 +158,26 @@ func (c *titleCache) addTitle(st *state, folded string, t title) {
 	c.titles.put(folded, t)
 }
 
-// addComments keeps the threads of comments that are committed, and of their parents.
+// addComments caches the threads of committed comments, and of their parents.
 func (c *titleCache) addComments(st *state) {
 	for _, comment := range st.parents {
 		c.threads.put(comment.PostID, comment.ThreadID)
 	}
 }
 
-// recent is a map of the entries that were put or found last: at least limit of them, at most twice as many.
-type recent[K comparable, V any] struct {
+// lru is an approximate LRU cache: it keeps at least the limit entries that were put or found last, and at most twice
+// as many.
+type lru[K comparable, V any] struct {
 	limit      int
 	young, old map[K]V // when young is full it becomes old, and old is dropped
 }
 
-func newRecent[K comparable, V any](limit int) recent[K, V] {
-	return recent[K, V]{limit: limit, young: map[K]V{}}
+func newLRU[K comparable, V any](limit int) lru[K, V] {
+	return lru[K, V]{limit: limit, young: map[K]V{}}
 }
 
 // get returns an entry, and makes it young.
-func (r *recent[K, V]) get(key K) (V, bool) {
+func (r *lru[K, V]) get(key K) (V, bool) {
 	if value, ok := r.young[key]; ok {
 		return value, true
 	}
@@ -186,16 +188,16 @@ func (r *recent[K, V]) get(key K) (V, bool) {
 	return value, ok
 }
 
-func (r *recent[K, V]) put(key K, value V) {
+func (r *lru[K, V]) put(key K, value V) {
 	if len(r.young) >= r.limit {
 		r.young, r.old = make(map[K]V, r.limit), r.young
 	}
 	r.young[key] = value
 }
 
-func (r *recent[K, V]) drop(key K) {
+func (r *lru[K, V]) remove(key K) {
 	delete(r.young, key)
 	delete(r.old, key)
 }
 
-func (r *recent[K, V]) clear() { r.young, r.old = map[K]V{}, nil }
+func (r *lru[K, V]) clear() { r.young, r.old = map[K]V{}, nil }

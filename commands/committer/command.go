@@ -24,23 +24,23 @@ var (
 	ErrParentUnknown = errors.New("the parent of the reply is not on record")
 	// ErrOtherServer refuses a command that belongs to another Server. Nothing was written.
 	ErrOtherServer = errors.New("the command relies on another database server")
-	// ErrQueueFull is returned at once when too many commands wait already. Nothing was written.
+	// ErrQueueFull is returned at once when too many commands wait. Nothing was written.
 	ErrQueueFull = errors.New("too many commands are waiting")
 	// ErrClosed is returned once Close was called. Nothing was written.
 	ErrClosed = errors.New("the service is shutting down")
-	// ErrUnavailable is returned when the database could not be asked, or when another session kept the title locked.
-	// Nothing was written.
+	// ErrUnavailable is returned when the database could not be reached, or when another session kept the title
+	// locked. Nothing was written.
 	ErrUnavailable = errors.New("the database is not available")
-	// ErrOutcomeUnknown is returned when the answer to a commit was lost or did not come in time. The command may
-	// have been carried out; repeating it with the same key answers that.
+	// ErrOutcomeUnknown is returned when the answer to a commit was lost or did not come in time. The command may have
+	// been executed. A retry with the same key tells.
 	ErrOutcomeUnknown = errors.New("the outcome of the commit is unknown")
 )
 
 // RateLimitedError refuses the creation or the update of a novel beyond the integration's limit.
 type RateLimitedError struct {
 	Operation  ratelimit.Operation // Novels or NovelUpdates
-	Limit      int                 // of them per minute
-	RetryAfter time.Duration       // not before this can another one succeed
+	Limit      int                 // per minute
+	RetryAfter time.Duration       // time until the next one can succeed
 }
 
 func (e *RateLimitedError) Error() string {
@@ -74,8 +74,8 @@ type Command struct {
 	FoldedTitle string
 	Canonical   []byte // the normalised command, for telling a retry from a misuse
 
-	// Server is the one whose tables led to the command; zero for any. On another one, as after a failover, the command is
-	// refused: that one may lack what the command relies on.
+	// Server is the database server that the caller read before this command; zero for any. On another server, such as
+	// after a failover, the command is refused, because the data that the caller read may be missing there.
 	Server database.Server
 
 	Fields  *novel.Fields // of an upsert, which creates a novel or updates the caller's own
@@ -116,7 +116,7 @@ func NewImportPost(caller Caller, key string, body *request.Post) *Command {
 	}
 }
 
-// Result answers a command.
+// Result is the result of a command.
 type Result struct {
 	Outcome      novel.Outcome // of an upsert, like NovelID
 	NovelID      uuid.UUID
@@ -141,14 +141,14 @@ type deliveryKey struct{ id, source string }
 // job is a command on its way through a lane.
 type job struct {
 	*Command
-	key      deliveryKey
-	author   uuid.UUID // who wrote the comment
-	deadline time.Time // until then it may wait for a lock
-	open     bool      // the title has a thread, as the last attempt has read it
+	key       deliveryKey
+	author    uuid.UUID // who wrote the comment
+	deadline  time.Time // until then it may wait for a lock
+	hasThread bool      // the title had a thread at the last attempt
 
 	result Result
 	err    error
-	done   chan struct{} // closed when the result stands
+	done   chan struct{} // closed when result and err are final
 }
 
 func newJob(cmd *Command) *job {
@@ -164,16 +164,18 @@ func newJob(cmd *Command) *job {
 
 func (j *job) isComment() bool { return j.Comment != nil }
 
-// lockGroup is the same for jobs that wait for the same lock: the upserts of a title, its comments until it has a
-// thread, and then, because they write no row of their title, the comments with the same key.
+// lockGroup identifies the jobs that wait for the same lock:
+//   - the upserts of a title,
+//   - the comments on a title without a thread,
+//   - the comments with the same key on a title with a thread: these write no row of the title.
 func (j *job) lockGroup() string {
-	if j.isComment() && j.open {
+	if j.isComment() && j.hasThread {
 		return j.titleGroup() + j.key.source + "\x00" + j.key.id
 	}
 	return j.titleGroup()
 }
 
-// titleGroup is the same for the upserts of a title, which come first, and for its comments.
+// titleGroup identifies the upserts of a title, or its comments. The upserts sort first.
 func (j *job) titleGroup() string {
 	if j.isComment() {
 		return j.FoldedTitle + "\x00comments\x00"
@@ -181,7 +183,7 @@ func (j *job) titleGroup() string {
 	return j.FoldedTitle
 }
 
-// mayCreate reports whether the job may bring a novel with an unknown title into being.
+// mayCreate reports whether the job may create a novel with an unknown title.
 func (j *job) mayCreate() bool {
 	return !j.isComment() || post.CreatesNovel(j.Caller.MayCreateNovels, j.Caller.UnderReview)
 }

@@ -18,8 +18,8 @@ import (
 	titles "novelgate/internal/title"
 )
 
-// decide takes jobs one after another on the state, each seeing the effects of those before it. A refusal is the
-// result of its job; the error that decide returns ends the attempt.
+// decide decides jobs one after another. Each one sees the effects of those before it on the state. A refusal is the
+// err of its job; an error of decide ends the attempt.
 func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
 	b.recognise(st, jobs)
 	for _, j := range jobs {
@@ -45,11 +45,10 @@ func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
 		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.Is(err, ErrParentUnknown) ||
-		errors.Is(err, ErrOtherServer) || errors.As(err, &limited) || errors.Is(err, ErrUnavailable) // the limiter is
+		errors.Is(err, ErrOtherServer) || errors.As(err, &limited) || errors.Is(err, ErrUnavailable) // from the limiter
 }
 
-// claimTitle mints the identifier of a novel that is created and takes a slug. A title that is free again has kept
-// both.
+// claimTitle gives a new novel its identifier and a free slug. A barred title that is free again keeps both.
 func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	if n.Slug != "" {
 		return n.Slug
@@ -60,7 +59,7 @@ func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	return slug
 }
 
-// spend uses one of the caller's permits, if the operation is limited.
+// spend uses one permit of the caller, if the operation has a limit.
 func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation ratelimit.Operation) error {
 	w, limit, ok := caller.limited(operation)
 	if !ok {
@@ -73,14 +72,14 @@ func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation 
 	return nil
 }
 
-// own reports whether a job is the delivery on record itself: it was written by an earlier attempt at this very batch,
-// whose answer was lost. The first job of the batch with the key is the delivery, any other is its retry.
+// own reports whether the delivery on record is that of the job: an earlier attempt at this batch has written it, but
+// the answer to its commit was lost. The first job with the key is the delivery; the others are retries.
 func (b *batch) own(j *job, d *delivery) bool {
 	_, ours := b.lost[d.batch]
 	return ours && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
 }
 
-// append adds an event that a job makes to what will be written.
+// append adds the event of a job to those that the attempt will append.
 func (b *batch) append(
 	st *state, j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event,
 ) {
@@ -135,8 +134,8 @@ func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, err
 	return Result{Outcome: outcome, NovelID: n.ID, Slug: n.Slug}, nil
 }
 
-// replayNovel answers a delivery that is on record. It applies nothing, so that a late retry never reverts newer
-// data, and reports how the novel stands today.
+// replayNovel answers a retry of a delivery on record with the current state of the novel. It applies nothing, so that
+// a late retry never reverts newer data.
 func (b *batch) replayNovel(st *state, j *job, d *delivery) (Result, error) {
 	n := st.titles[j.FoldedTitle].novel
 	if !n.Exists() || n.ID != d.streamID {
@@ -157,7 +156,7 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (Result, error) {
 	return result, err
 }
 
-// repeatNovel answers a retry that came in together with its original.
+// repeatNovel answers a retry in the same batch as its original.
 func repeatNovel(st *state, j, first *job) (Result, error) {
 	if j.FoldedTitle != first.FoldedTitle {
 		return Result{}, ErrKeyMisused
@@ -178,7 +177,7 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 		result.Replayed, result.Mismatch = true, !bytes.Equal(j.Canonical, first.Canonical)
 		return result, nil
 	}
-	// Before the novel is looked at: a blocked author creates nothing.
+	// Checked before the novel, because a blocked author creates nothing.
 	if err := (author.Author{Blocked: st.blocked[j.author]}).Comment(); err != nil {
 		return Result{}, err
 	}
@@ -219,7 +218,7 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 	}, nil
 }
 
-// createForPost brings the novel of a comment on an unknown title into being.
+// createForPost creates the novel of a comment on an unknown title.
 func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) error {
 	if err := b.spend(ctx, st, &j.Caller, ratelimit.Novels); err != nil {
 		return err
@@ -235,7 +234,7 @@ func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) 
 	return nil
 }
 
-// replayPost answers a delivery that is on record with its original identifiers, whatever has happened since.
+// replayPost answers a retry of a delivery on record with its original identifiers, whatever has happened since.
 func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	imported, err := d.post()
 	if err != nil {
@@ -252,8 +251,8 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	return result, nil
 }
 
-// parentKey returns the delivery that the job names as its parent. A string that no delivery can have had as its
-// key matches nothing.
+// parentKey returns the key of the parent that the job names. It is false without one, and for a text that cannot be an
+// idempotency key.
 func (j *job) parentKey() (deliveryKey, bool) {
 	if j.Comment == nil || j.Comment.ParentKey == nil {
 		return deliveryKey{}, false

@@ -13,12 +13,12 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// TestRecent: the entries that were put or found last are there as they were put, and there are never too many.
-func TestRecent(t *testing.T) {
+// TestLRU: the entries that were put or found last are there as they were put, and there are never too many.
+func TestLRU(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 4
-		r := newRecent[int, int](limit)
+		r := newLRU[int, int](limit)
 		model, last := map[int]int{}, []int{} // all that was put; the keys that must be there, the latest last
 		touch := func(key int, stay bool) {
 			if at := slices.Index(last, key); at >= 0 {
@@ -42,7 +42,7 @@ func TestRecent(t *testing.T) {
 				}
 				touch(key, found)
 			case "drop":
-				r.drop(key)
+				r.remove(key)
 				delete(model, key)
 				touch(key, false)
 			}

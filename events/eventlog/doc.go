@@ -37,10 +37,10 @@
 //   - Wake-up. Then a signal of Wake ends the wait: this process has committed an append, or another one has said so by
 //     NOTIFY. Without a signal the log is read once a second. While a running transaction hides events, its end gives
 //     no signal, so reads repeat after 1, 2, 4 … ms.
-//   - Replicas. One is active, without an election: the transaction that stores progress takes the lock on the row of
-//     the position, or fails, and compares the position with where the events began. A replica that does not get the
-//     lock, or finds the position moved, ends the turn with ErrStandby, and looks at the position every 250 ms until it stands
-//     still. So a replica takes over as soon from one that hangs as from one that has ended.
+//   - Replicas. One is active, without an election: the transaction that stores progress takes the lock on the row
+//     of the position, or fails, and compares the position with where the events began. A replica that does not get
+//     the lock, or finds the position moved, ends the turn with ErrStandby, and looks at the position every 250 ms
+//     until it stands still. So a replica takes over as soon from one that hangs as from one that has ended.
 //   - Errors. Any other error ends the turn, too. The next one comes after 50 ms, then twice that, up to 5 s; after
 //     ErrBlocked, which an operator must resolve, every second. The third failure in a row is logged as a warning.
 //   - Identity. A read that finds another log than that of the position fails with ErrOtherLog before it hands out an

@@ -169,7 +169,7 @@ func parse(rd *read) (*options, error) {
 	case o.follow && !o.lines:
 		q.Refuse("follow", "needs Accept: application/x-ndjson")
 	case o.follow && (o.filter.Before != nil || o.filter.To != nil):
-		q.Refuse("follow", "has no end: it goes with neither before nor to")
+		q.Refuse("follow", "does not end: it cannot be combined with before or to")
 	}
 	// An empty parameter is refused, because it would act as no filter.
 	sent := q.All()

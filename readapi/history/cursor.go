@@ -55,11 +55,10 @@ const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.s
 // ErrCursor refuses a text that is no cursor.
 var ErrCursor = errors.New("is not a cursor that this service has given")
 
-// ErrElsewhere refuses a cursor behind an event that the log does not have, or no longer has, or in front of which it
-// has lost events: reading on from there would pass over events, or over the loss.
-var ErrElsewhere = errors.New("is behind an event that this log does not have there, or not all that was in front of " +
-	"it: the log was set back by a failover or a restore, has moved to another cluster, or is another one; go on from a " +
-	"log index (after)")
+// ErrElsewhere refuses a cursor that does not match the log: the log does not have its event there, or has lost events
+// before it. Reading from this cursor would miss events, or hide the loss.
+var ErrElsewhere = errors.New("does not match the log, which was set back by a failover or a restore, has moved " +
+	"to another cluster, or is another one; continue from a log index (after)")
 
 // String returns the cursor as clients see it: text that they do not look into.
 func (c Cursor) String() string {
