@@ -152,19 +152,16 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		group = group[:taken.Granted]
 		leave := pace.turn(ctx)
 		began := w.Now()
-		left, err := w.execute(ctx, v, group)
+		refused, err := w.execute(ctx, v, group)
 		pace.rest(ctx, w.Now().Sub(began))
 		leave()
 		if err != nil {
 			return err
 		}
-		if due = due[len(group):]; len(due) == 0 {
-			due = v.due() // replies to what was stored
-		}
-		if len(left) > 0 { // try again, before the lines behind them
-			due = append(left, due...)
+		if refused {
 			eventlog.Sleep(ctx, retryPause)
 		}
+		due = v.due() // also replies to what was stored, and what was refused, before the lines behind it
 		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval && len(due) > 0 {
 			state, err := w.Store.save(ctx, v, id, now, false, 0)
 			if err != nil {
@@ -190,39 +187,43 @@ type sent struct {
 	err     error // it was not submitted
 }
 
-// execute carries out lines in order, and returns those to try again.
-func (w *Worker) execute(ctx context.Context, v *visit, group []int) (left []int, err error) {
+// execute carries out lines in order, up to the second upsert of a title: if the first were refused, it would come
+// behind the second. It is true when a line was refused that may succeed in a moment.
+func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bool, err error) {
 	under := make([]sent, 0, len(group))
-	for i, index := range group {
+	upserts := map[string]struct{}{}
+	for _, index := range group {
 		if w.Now().Sub(v.leasedAt) > submitTime {
-			left = group[i:]
 			break
 		}
 		line, err := ParseLine(v.lines[index], v.receivedAt, v.allowed)
 		if err != nil {
 			r := failure(v.number(index), &line, v.requestID(index), problem.From(err))
 			if err := v.settle(index, &r); err != nil {
-				return nil, err
+				return false, err
 			}
 			w.Metrics.WithLabelValues(string(Failed)).Inc()
 			continue
+		}
+		if line.Novel != nil {
+			if _, again := upserts[line.Novel.FoldedTitle]; again {
+				break
+			}
+			upserts[line.Novel.FoldedTitle] = struct{}{}
 		}
 		s := sent{index: index, line: line}
 		// Not with ctx: what was submitted is waited for, so that its outcome is saved.
 		s.command, s.err = w.Committer.Submit(context.WithoutCancel(ctx), v.command(index, &line))
 		under = append(under, s)
 	}
-	var again []int
 	for i := range under {
-		retry, err := w.conclude(ctx, v, &under[i])
+		again, err := w.conclude(ctx, v, &under[i])
 		if err != nil {
-			return nil, err
+			return false, err
 		}
-		if retry {
-			again = append(again, under[i].index)
-		}
+		refused = refused || again
 	}
-	return append(again, left...), nil
+	return refused, nil
 }
 
 // conclude waits for a line, and records its outcome. It is true when the line is to be tried again.
