@@ -161,16 +161,16 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	defer cancel()
 	in := &input{request: r, requestID: httpkit.RequestID(ctx), receivedAt: a.Now()}
 	if in.Integration, err = a.authenticate(ctx, r); err != nil {
-		a.Hold(ctx, uuid.Nil, err)
+		a.Hold(r, uuid.Nil, err)
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			a.Hold(ctx, in.IntegrationID, err)
+			a.Hold(r, in.IntegrationID, err)
 		}
 	}()
 	if rt.command == "" {
-		err = a.guard.enter(ctx, in.IntegrationID)
+		err = a.enter(r, in.IntegrationID)
 		a.setQueryLimits(w.Header(), in.Integration)
 		if err != nil {
 			return nil, err
@@ -207,19 +207,26 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	return rt.handle(ctx, in)
 }
 
+// enter waits for the turn of a query, until its client leaves.
+func (a *API) enter(r *http.Request, integration uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
+	defer cancel()
+	return a.guard.enter(ctx, integration)
+}
+
 // Admit authenticates a request of another package that is no command, and checks the fair share of its integration.
 // After nil, leave must be called when the request is answered.
 func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
 	p *access.Integration, leave func(), err error,
 ) {
 	if p, err = a.authenticate(ctx, r); err != nil {
-		a.Hold(ctx, uuid.Nil, err)
+		a.Hold(r, uuid.Nil, err)
 		return nil, nil, err
 	}
-	err = a.guard.enter(ctx, p.IntegrationID)
+	err = a.enter(r, p.IntegrationID)
 	a.setQueryLimits(w.Header(), p)
 	if err != nil {
-		a.Hold(ctx, p.IntegrationID, err)
+		a.Hold(r, p.IntegrationID, err)
 		return nil, nil, err
 	}
 	return p, func() { a.guard.turns.Return(p.IntegrationID) }, nil
@@ -247,7 +254,7 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 		leave()
 	}
 	if err != nil {
-		a.Hold(ctx, id, err)
+		a.Hold(r, id, err)
 		return uuid.Nil, nil, err
 	}
 	return id, leave, nil

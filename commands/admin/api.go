@@ -170,7 +170,7 @@ func (a *API) authenticate(r *http.Request) (*access.StaffUser, error) {
 		err = problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
 	if err != nil {
-		a.Hold(ctx, uuid.Nil, err)
+		a.Hold(r, uuid.Nil, err)
 	}
 	return caller, err
 }

@@ -1,7 +1,7 @@
 package httpkit
 
 import (
-	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -21,15 +21,16 @@ const (
 )
 
 // Hold returns at once unless an error is one of too many refusals of a caller; uuid.Nil stands for all who are not
-// authenticated. Then it waits for a second, or until ctx ends.
-func (k *Kit) Hold(ctx context.Context, caller uuid.UUID, err error) {
+// authenticated. Then it waits for a second, or until the client leaves: a refusal without a reader must not hold a
+// connection.
+func (k *Kit) Hold(r *http.Request, caller uuid.UUID, err error) {
 	switch k.Problem(err).Code { //nolint:exhaustive // those that a flooder gets whatever it sends
 	case problem.CodeUnauthorized, problem.CodeCapabilityDisabled, problem.CodeRateLimited:
 	default:
 		return
 	}
 	if !k.refusals.Of(caller, refusalsPerSecond, 2*refusalsPerSecond).AllowN(k.Now(), 1) {
-		eventlog.Sleep(ctx, refusalPause)
+		eventlog.Sleep(r.Context(), refusalPause)
 	}
 }
 
