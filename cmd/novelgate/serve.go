@@ -253,7 +253,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 
 	if c.Standbys.URL != "" {
 		if s.standbys, err = database.OpenStandbys(
-			ctx, c.Standbys.URL, pools.Read, c.Standbys.MaxLag, s.now, s.logger,
+			ctx, c.Standbys.URL, pools, c.Standbys.MaxLag, s.now, s.logger,
 		); err != nil {
 			return err
 		}

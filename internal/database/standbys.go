@@ -34,7 +34,8 @@ var (
 // A standby is as old as the newest place in the WAL that it has replayed, of those that Watch has read on the primary.
 // The server's own pg_last_xact_replay_timestamp would grow without bound while nobody writes.
 type Standbys struct {
-	primary *pgxpool.Pool
+	primary *pgxpool.Pool // for statements of readers
+	watched *pgxpool.Pool // the primary, for Watch: readers may use up their own connections
 	all     []*standby
 	maxLag  time.Duration
 	now     func() time.Time
@@ -43,14 +44,18 @@ type Standbys struct {
 	next atomic.Uint32 // to choose in turns
 
 	// Of the primary; only Watch uses them.
-	timeline string
-	samples  []sample // oldest first
+	history history
+	samples []sample // oldest first
 }
+
+// history is a cluster and its timeline, which each promotion ends: places in the WAL of two timelines do not compare.
+type history struct{ cluster, timeline string }
 
 // standby is one of the servers.
 type standby struct {
-	host    string // with port
-	pool    *pgxpool.Pool
+	host    string        // with port
+	pool    *pgxpool.Pool // for statements of readers
+	watched *pgxpool.Pool // for Watch
 	answers prometheus.Counter
 	repeats prometheus.Counter
 
@@ -69,12 +74,12 @@ type sample struct {
 const standbyConnections = 14
 
 // OpenStandbys returns the Standbys of a URL, which names one host or several, as libpq has it. None of them needs to
-// be there yet. primary must have the settings of Pools.Read.
+// be there yet.
 func OpenStandbys(
-	ctx context.Context, url string, primary *pgxpool.Pool, maxLag time.Duration, now func() time.Time,
+	ctx context.Context, url string, pools *Pools, maxLag time.Duration, now func() time.Time,
 	logger *slog.Logger,
 ) (*Standbys, error) {
-	s := &Standbys{primary: primary, maxLag: maxLag, now: now, logger: logger}
+	s := &Standbys{primary: pools.Read, watched: pools.General, maxLag: maxLag, now: now, logger: logger}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("parse URL of the standbys: %w", err)
@@ -90,9 +95,15 @@ func OpenStandbys(
 			s.Close()
 			return nil, err
 		}
+		watched, err := open(ctx, url, options{size: 1, settings: readSettings, only: address})
+		if err != nil {
+			pool.Close()
+			s.Close()
+			return nil, err
+		}
 		labels := prometheus.Labels{"host": address}
 		s.all = append(s.all, &standby{
-			host: address, pool: pool, left: errUnknown,
+			host: address, pool: pool, watched: watched, left: errUnknown,
 			answers: prometheus.NewCounter(prometheus.CounterOpts{
 				Name: "novelgate_standby_answers_total", ConstLabels: labels,
 				Help: "Answers to readers that were read from the standby.",
@@ -123,6 +134,7 @@ func (s *Standbys) Close() {
 	}
 	for _, one := range s.all {
 		one.pool.Close()
+		one.watched.Close()
 	}
 }
 
@@ -198,43 +210,38 @@ func (s *Standbys) Watch(ctx context.Context) {
 	}
 }
 
-const placeSQL = `SELECT pg_current_wal_lsn()::text, ` + TimelineSQL
+const placeSQL = `SELECT pg_current_wal_lsn()::text, (SELECT system_identifier::text FROM pg_control_system()), ` + TimelineSQL
 
-// look takes a sample of the primary and finds out how far each standby is.
+// look takes a sample of the primary and finds out how far each standby is, each within a time.
 func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	taken := sample{at: s.now()}
-	var timeline string
-	if err := s.primary.QueryRow(ctx, placeSQL).Scan(&taken.lsn, &timeline); err == nil {
-		if timeline != s.timeline { // another server was promoted: its WAL goes on from an earlier place
-			s.timeline, s.samples = timeline, nil
+	taken, history := sample{at: s.now()}, history{}
+	err := s.watched.QueryRow(asking, placeSQL).Scan(&taken.lsn, &history.cluster, &history.timeline)
+	if err == nil { // otherwise what is known stays true, and grows old
+		if history != s.history { // another server was promoted: its WAL goes on from an earlier place
+			s.history, s.samples = history, nil
 		}
 		s.samples = append(s.samples, taken)
 	}
 	s.samples = slices.DeleteFunc(s.samples, func(old sample) bool { return taken.at.Sub(old.at) > s.maxLag })
 	var looking sync.WaitGroup
 	for _, one := range s.all {
-		looking.Go(func() { s.judge(ctx, one) })
+		looking.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			s.judge(ctx, one)
+		})
 	}
 	looking.Wait()
 }
 
 // standbySQL returns whether the server is a standby, its cluster, the timeline that it has replayed as far as that is
-// on its disk, how many of the samples in $1, oldest first, it has replayed, and its last event. standbyEventSQL
-// returns whether a server has that event, and its cluster.
-const (
-	standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()),
+// on its disk, and how many of the samples in $1, oldest first, it has replayed.
+const standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system()),
        (SELECT lpad(upper(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline))), 8, '0')
         FROM pg_control_checkpoint() AS c, pg_control_recovery() AS r),
-       (SELECT count(*) FROM unnest($1::text[]) AS s (lsn) WHERE s.lsn::pg_lsn <= pg_last_wal_replay_lsn()),
-       e.transaction_id::text, e.position, e.event_id
-FROM (SELECT) AS one LEFT JOIN LATERAL (
-    SELECT transaction_id, position, event_id FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1
-) AS e ON true`
-	standbyEventSQL = `SELECT (SELECT system_identifier FROM pg_control_system()),
-       EXISTS (SELECT FROM events WHERE transaction_id = $1::text::xid8 AND position = $2 AND event_id = $3)`
-)
+       (SELECT count(*) FROM unnest($1::text[]) AS s (lsn) WHERE s.lsn::pg_lsn <= pg_last_wal_replay_lsn())`
 
 // judge decides whether a standby may be used, and logs when that changes, or the reason.
 func (s *Standbys) judge(ctx context.Context, one *standby) {
@@ -274,27 +281,17 @@ func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error
 		places[i] = known.lsn
 	}
 	var recovering bool
-	var cluster, primary int64
+	var of history
 	var replayed int
-	var timeline string
-	var transaction, event *string
-	var position *int32
-	if err := one.pool.QueryRow(ctx, standbySQL, places).Scan(&recovering, &cluster, &timeline, &replayed,
-		&transaction, &position, &event); err != nil {
-		one.pool.Reset() // a server that restarts leaves dead connections
-		return time.Time{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
-	}
-	if !recovering {
-		return time.Time{}, ErrPromoted
-	}
-	has := true
-	err := s.primary.QueryRow(ctx, standbyEventSQL, transaction, position, event).Scan(&primary, &has)
+	err := one.watched.QueryRow(ctx, standbySQL, places).Scan(&recovering, &of.cluster, &of.timeline, &replayed)
 	switch {
-	case err != nil: // the primary is away: what was known of the standby stays true
-		one.mu.Lock()
-		defer one.mu.Unlock()
-		return one.asOf, one.left
-	case cluster != primary, timeline != s.timeline, event != nil && !has:
+	case err != nil:
+		one.watched.Reset() // a server that restarts leaves dead connections
+		one.pool.Reset()
+		return time.Time{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	case !recovering:
+		return time.Time{}, ErrPromoted
+	case len(s.samples) > 0 && of != s.history:
 		return time.Time{}, ErrOtherHistory
 	case replayed == 0:
 		return time.Time{}, ErrBehind
