@@ -61,6 +61,7 @@ func TestNoRequestWithin(t *testing.T) {
 	if n := accepted.Load(); n > 0 {
 		t.Errorf("%d connections", n)
 	}
+	d.api.Sender = webhooks.NewSender([]netip.Prefix{netip.MustParsePrefix("127.1.0.0/16")}, time.Now)
 	if status := d.send(t, acme, http.MethodPatch, "/"+made.ID.String(), `{"url":"http://a.example"}`, nil); status !=
 		http.StatusOK {
 		t.Errorf("http within an allowed net: status %d", status)
