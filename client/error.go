@@ -11,11 +11,11 @@ import (
 
 // Error is an answer of the service that refuses a request.
 type Error struct {
-	Code      string  // for programs, such as novel_rejected; "" if something before the service has answered
-	Status    int     // of HTTP
+	Code      string  // for programs, such as novel_rejected; "" if a proxy answered
+	Status    int     // HTTP status
 	Detail    string  // for people
 	Fields    []Field // the invalid members of the body
-	Retryable bool    // the same request can succeed later without another change
+	Retryable bool    // the same request can succeed later
 	RequestID string  // quote it when you contact support
 
 	retryAfter time.Duration

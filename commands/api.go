@@ -214,8 +214,8 @@ func (a *API) enter(r *http.Request, integration uuid.UUID) error {
 	return a.guard.enter(ctx, integration)
 }
 
-// Admit authenticates a request of another package that is no command, and checks the fair share of its integration.
-// After nil, leave must be called when the request is answered.
+// Admit authenticates a query that another package serves, and checks the fair share of its integration. If err is nil,
+// call leave after the answer.
 func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
 	p *access.Integration, leave func(), err error,
 ) {
@@ -260,7 +260,7 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 	return id, leave, nil
 }
 
-// StillAdmitted checks the key of a request again.
+// StillAdmitted checks again that the key of a request is valid and its integration enabled, as long streams must.
 func (a *API) StillAdmitted(ctx context.Context, r *http.Request) error {
 	p, err := a.authenticate(ctx, r)
 	if err != nil {

@@ -163,7 +163,7 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// postStanding returns whether readers see a post, and why not. It reads the log, so it has no lag.
+// postStanding returns the visibility of a post with its reason. It reads the log, so it has no lag.
 func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, error) {
 	history, err := eventlog.ReadStream(ctx, a.Records, events.PostStream, id, 0)
 	if err != nil {
@@ -222,7 +222,7 @@ const (
 // reconcileResponse lists the deliveries that have to be sent again.
 type reconcileResponse struct {
 	Missing []string `json:"missing"` // as sent, in the order sent, each once
-	Present int      `json:"present"` // different keys that are on record
+	Present int      `json:"present"` // number of distinct keys that are on record
 }
 
 var (

@@ -18,7 +18,7 @@ func (ThreadOpened) sealed()      {}
 
 // PostImported records that a partner's comment entered a thread.
 type PostImported struct {
-	IntegrationID uuid.UUID  `json:"-"` // the one in the source of the event
+	IntegrationID uuid.UUID  `json:"-"` // from the source of the event
 	NovelID       uuid.UUID  `json:"novelId"`
 	ThreadID      uuid.UUID  `json:"threadId"`
 	ParentPostID  *uuid.UUID `json:"parentPostId,omitzero"`
@@ -63,7 +63,7 @@ type PostHidden struct {
 func (PostHidden) Type() string { return "post.hidden.v1" }
 func (PostHidden) sealed()      {}
 
-// PostRestored records that a comment is visible again, even when all earlier comments of its author are hidden.
+// PostRestored records that staff made a comment visible again, even if all earlier comments of its author are hidden.
 type PostRestored struct {
 	Reason string `json:"reason"`
 }

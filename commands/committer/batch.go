@@ -219,7 +219,7 @@ func (b *batch) conclude(st *state) {
 	if len(st.decided) > 0 {
 		b.config.Committed()
 	}
-	b.config.Metrics.grew(st)
+	b.config.Metrics.countAppended(st)
 }
 
 // recognise finds out which attempts whose answers were lost have been committed, and charges their permits before

@@ -28,7 +28,7 @@ type Permits interface {
 
 // Config of a Committer.
 type Config struct {
-	Pool    *pgxpool.Pool // sessions as internal/database makes them for appending; at least Lanes connections
+	Pool    *pgxpool.Pool // the Append pool of internal/database; at least Lanes connections
 	Permits Permits
 	Logger  *slog.Logger
 	Metrics *Metrics
@@ -36,15 +36,15 @@ type Config struct {
 	Lanes       int // batches in flight at a time; default: see DefaultLanes
 	MaxBatch    int // commands in one transaction; default 256
 	QueueLength int // commands that may wait in each lane; default 1024
-	// commands of one integration in the lanes; default 256, so that those of others wait for one batch of them
+	// commands of one integration in the lanes; default 256: other integrations wait for one batch of it at most
 	Share      int
 	ShareQueue int           // commands of one integration that wait to enter a lane; default 1024
-	Timeout    time.Duration // how long commands may keep trying once a lane has taken them up; default 1.5 s
+	Timeout    time.Duration // limit for the attempts at a command; default 1.5 s
 	Committed  func()        // called after each commit that appended events; must not block
 }
 
-// DefaultLanes is one lane for every two processors, but two at least: one gathers while the other commits, and a
-// batch that is held up does not hold up everything. More lanes only make the batches smaller.
+// DefaultLanes is one lane for two processors, but at least two lanes: one gathers a batch while the other commits, and
+// a slow batch does not block all commands. More lanes only make the batches smaller.
 func DefaultLanes() int { return max(2, runtime.NumCPU()/2) }
 
 func (c *Config) setDefaults() {
@@ -62,11 +62,11 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Committer carries out commands in groups. Create it with New, end it with Close.
+// Committer executes commands in batches (group commit). Create it with New, stop it with Close.
 type Committer struct {
 	config Config
-	// connectionAttempts is how many consecutive connection failures count as a database that is down: after its
-	// restart every connection of the pool is dead.
+	// connectionAttempts is the number of consecutive connection failures before the database counts as down: one more
+	// than the connections of the pool, because a restart of the database ends all of them.
 	connectionAttempts int
 
 	shares *ratelimit.Shares // of the lanes
@@ -107,8 +107,8 @@ func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 }
 
 // Submit passes a command to its lane, and waits until the integration has a free place there. Commands on one title
-// that are submitted one after another are executed in this order. It fails as the execution of a command does when
-// nothing was submitted.
+// that are submitted one after another are executed in this order. If Submit fails, the command is not executed; the
+// errors are those of Execute.
 func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error) {
 	if ctx.Err() != nil {
 		return Submitted{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
@@ -124,7 +124,7 @@ func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error)
 	return Submitted{j}, nil
 }
 
-// Submitted is a command in its lane.
+// Submitted is a command that Submit has passed to its lane.
 type Submitted struct{ job *job }
 
 // Wait waits for the result.
@@ -182,12 +182,12 @@ const lockPause = 20 * time.Millisecond
 // that took 1.7 times the processor time. See docs/decisions/0013-fast-path.md.
 const plainBatches = 64
 
-// lane carries out the commands on its titles, one batch at a time.
+// lane executes the commands on its titles, one batch at a time.
 type lane struct {
 	*Committer
 	queue  chan *job
 	cache  *titleCache
-	plain  int      // batches that take the plain path, see plainBatches
+	plain  int      // number of next batches that take the plain path, see plainBatches
 	locked [][]*job // commands that were set apart because their title is locked, by job.lockGroup
 }
 
@@ -208,8 +208,8 @@ func (l *lane) serve() {
 	}
 }
 
-// gather waits for a command, or until it is time to retry locked ones, and returns what the queue holds by then. It
-// is false when the queue is closed and empty.
+// gather waits for a command, and returns it with all other commands in the queue, up to MaxBatch. It returns without
+// any when locked commands are due for a retry. open is false when the queue is closed and empty.
 func (l *lane) gather(jobs []*job) (_ []*job, open bool) {
 	var pause <-chan time.Time
 	if len(l.locked) > 0 {
@@ -243,7 +243,7 @@ func (l *lane) gather(jobs []*job) (_ []*job, open bool) {
 	return jobs, true
 }
 
-// take adds a command to a batch, or to those that wait for the same lock, so that they keep their order.
+// take adds a command to the batch. If others wait for the same lock, it adds the command to these, to keep the order.
 func (l *lane) take(jobs []*job, j *job, deadline time.Time) []*job {
 	if j.deadline = deadline; l.addToLocked(j) {
 		return jobs
@@ -251,14 +251,14 @@ func (l *lane) take(jobs []*job, j *job, deadline time.Time) []*job {
 	return append(jobs, j)
 }
 
-// setApart keeps a group of commands on a locked title for later.
+// setApart keeps commands of one lock group for a later attempt.
 func (l *lane) setApart(jobs []*job) {
 	if !l.addToLocked(jobs...) {
 		l.locked = append(l.locked, slices.Clone(jobs)) // the lane reuses its batch
 	}
 }
 
-// addToLocked adds commands of one group to those of it that were set apart, if there are any.
+// addToLocked adds commands to their lock group and returns true, if the lane has set that group apart.
 func (l *lane) addToLocked(jobs ...*job) bool {
 	for i, group := range l.locked {
 		if group[0].lockGroup() == jobs[0].lockGroup() {
@@ -269,8 +269,8 @@ func (l *lane) addToLocked(jobs ...*job) bool {
 	return false
 }
 
-// retryLocked tries one group of locked commands again, which sets them apart again if the lock is still held, and
-// refuses those whose time is up. The lane is held up for one lock_timeout.
+// retryLocked retries one group of locked commands, after it has refused those whose deadline has passed. If the lock
+// is still held, the group is set apart again. This blocks the lane for at most one lock_timeout.
 func (l *lane) retryLocked() {
 	if len(l.locked) == 0 {
 		return
@@ -282,7 +282,7 @@ func (l *lane) retryLocked() {
 		expired++
 	}
 	if expired > 0 {
-		l.config.Logger.WarnContext(context.Background(), "commands not carried out: another session locks their title",
+		l.config.Logger.WarnContext(context.Background(), "commands not executed: another session locks their title",
 			slog.String("title", group[0].FoldedTitle), slog.Int("commands", expired))
 		l.answer(group[:expired], fmt.Errorf("%w: %w", ErrUnavailable, errLocked))
 	}
@@ -296,7 +296,7 @@ func (l *lane) retryLocked() {
 	}
 }
 
-// run carries out a batch: on the fast path, or else on the plain one.
+// run executes a batch: on the fast path, or else on the plain one.
 func (l *lane) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()

@@ -17,7 +17,7 @@ type Metrics struct {
 	grownBytes    *prometheus.CounterVec
 }
 
-// NewMetrics returns metrics that no registry knows yet.
+// NewMetrics returns the metrics. The caller registers them.
 func NewMetrics() *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -27,7 +27,7 @@ func NewMetrics() *Metrics {
 	}
 	return &Metrics{
 		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "novelgate_committer_batch_commands", Help: "Commands that were taken up together.",
+			Name: "novelgate_committer_batch_commands", Help: "Commands in a batch.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
 		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -35,17 +35,17 @@ func NewMetrics() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
 		}),
 		conflicts: counter("novelgate_committer_conflicts_total",
-			"Transactions that another writer was faster than, or that met a lock; they were decided again."),
+			"Transactions decided again after a conflict with another writer or a lock time-out."),
 		bisections: counter("novelgate_committer_bisections_total",
-			"Batches that were cut because one of their commands failed or met a lock."),
+			"Batches split because one of their commands failed or met a lock."),
 		duplicateKeys: counter("novelgate_committer_duplicate_keys_total",
-			"Batches whose optimistic insert met a key that is on record; they were read and decided again."),
+			"Batches read and decided again because their optimistic insert met a duplicate key."),
 		staleCaches: counter("novelgate_committer_stale_caches_total",
-			"Batches that were read and decided again because the title cache was not up to date."),
+			"Batches read and decided again because the title cache was stale."),
 		grownEvents: growth("novelgate_log_events_total",
 			"Events that this replica has appended to the log for an integration."),
 		grownBytes: growth("novelgate_log_bytes_total",
-			"About how many bytes these events take: data, personal data, and 450 for the rest of a row."),
+			"Approximate bytes of these events: data, personal data, and 450 bytes for the rest of a row."),
 	}
 }
 
@@ -61,9 +61,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// grew counts what a committed attempt has appended, by integration. There are as many of these as staff has
-// registered. An attempt whose answer was lost is not counted.
-func (m *Metrics) grew(st *state) {
+// countAppended counts the events of a committed attempt by integration. The label has few values, because only staff
+// register integrations. An attempt whose answer was lost is not counted.
+func (m *Metrics) countAppended(st *state) {
 	type growth struct{ events, bytes int }
 	grown := map[uuid.UUID]growth{}
 	for i, integration := range st.senders {

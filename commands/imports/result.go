@@ -37,7 +37,7 @@ type Result struct {
 	IdempotencyKey string              `json:"idempotencyKey,omitzero"`
 	Status         Status              `json:"status"`
 	Canonical      bool                `json:"canonical,omitzero"` // of an upsert
-	Mismatch       bool                `json:"mismatch,omitzero"`  // a replay of another command
+	Mismatch       bool                `json:"mismatch,omitzero"`  // a replay whose command differs from the original
 	PostID         uuid.UUID           `json:"postId,omitzero"`
 	ThreadID       uuid.UUID           `json:"threadId,omitzero"`
 	ParentPostID   *uuid.UUID          `json:"parentPostId,omitzero"`
@@ -48,7 +48,7 @@ type Result struct {
 	Problem        jsontext.Value      `json:"problem,omitzero"`
 }
 
-// encode returns a line of NDJSON.
+// encode returns the outcome as a line of NDJSON.
 func (r *Result) encode() ([]byte, error) {
 	encoded, err := json.Marshal(r, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -72,11 +72,11 @@ func failure(number int64, line *Line, requestID string, p *problem.Error) Resul
 	}
 }
 
-// resultOf returns the outcome of a line whose command, with a request id, was executed.
+// resultOf returns the outcome of a line, given the result of its command. requestID is that of the command.
 func resultOf(
 	number int64, line *Line, requestID string, got *committer.Result, addresses httpkit.Addresses,
 ) Result {
-	own := got.Replayed && got.Original.RequestID == requestID // an earlier attempt at this line has stored it
+	own := got.Replayed && got.Original.RequestID == requestID // the original is an earlier attempt at this line
 	r := Result{
 		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, Status: Unchanged,
 		Mismatch: got.Mismatch && !own,

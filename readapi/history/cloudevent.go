@@ -11,16 +11,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// MediaType is that of one event (CloudEvents 1.0, JSON format, structured mode).
+// MediaType is the media type of a single event (CloudEvents 1.0, JSON format, structured mode).
 const MediaType = "application/cloudevents+json"
 
 // timeFormat has the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.999999Z07:00"
 
-// AppendCloudEvent appends an event to a buffer as a CloudEvent 1.0 in JSON, on one line. data are the stored bytes.
+// AppendCloudEvent appends an event to a buffer as a CloudEvent 1.0 in JSON, on one line. Its data are the bytes in
+// the log.
 //
-// Extension attributes are simple values, so what is personal travels as text: the stored JSON in a string. The log
-// index is text too, since integers of CloudEvents have 32 bits.
+// The attribute personal is a string with the stored JSON of the personal data, because extension attributes cannot be
+// objects. The log index is a string too, because integers of CloudEvents have 32 bits.
 func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 	w := attributes{buffer: append(buffer, '{')}
 	w.text("specversion", "1.0")
@@ -45,7 +46,7 @@ func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 		{"traceparent", e.Metadata.TraceParent},
 		{"personal", string(e.Personal)},
 	} {
-		if attribute.value != "" { // CloudEvents knows no empty attributes
+		if attribute.value != "" { // CloudEvents has no empty attributes
 			w.text(attribute.name, attribute.value)
 		}
 	}
@@ -62,7 +63,8 @@ func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 	return append(w.buffer, '}'), nil
 }
 
-// oneLine replaces line ends, which JSON has only between its tokens, by spaces. What this service stores has none.
+// oneLine replaces the line ends of a JSON text by spaces. JSON has line ends only between tokens. The service itself
+// stores none.
 func oneLine(text []byte) []byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
@@ -103,11 +105,11 @@ func (w *attributes) raw(name string, value []byte) {
 	w.buffer = append(w.buffer, value...)
 }
 
-// ParseTime reads a moment as clients write it (RFC 3339).
+// ParseTime parses a time in RFC 3339 form.
 func ParseTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		// Go's own words are about its layout
+		// not the error of Parse, which names Go's layout
 		return time.Time{}, errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z")
 	}
 	return t, nil

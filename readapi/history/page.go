@@ -93,7 +93,7 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 	})
 }
 
-// renderPage renders a page. nextCursor is null at the end of the log; cursor is always the place to continue.
+// renderPage renders a page. cursor is always the place to continue; nextCursor is the same, or null at the end.
 func renderPage(page *Page) ([]byte, error) {
 	body := []byte(`{"items":[`)
 	for i := range page.Events {
@@ -132,7 +132,7 @@ func (a *API) event(w http.ResponseWriter, rd *read) error {
 	})
 }
 
-// send sends the result of render. It records the read concurrently, and sends nothing without an entry.
+// send sends the result of render. Meanwhile it writes the entry of the access log; if that fails, it sends nothing.
 func (a *API) send(
 	w http.ResponseWriter, rd *read, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
 ) error {
@@ -161,7 +161,7 @@ func (a *API) send(
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body)                      // the client closed the connection
+	_, _ = w.Write(body)                      // an error means that the client has gone
 	_ = http.NewResponseController(w).Flush() // before the entry is completed, so that the client does not wait for it
 	a.end(rd, entry, rows)
 	return nil
@@ -175,7 +175,7 @@ func (a *API) end(rd *read, entry, rows int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), endTimeout)
 	defer cancel()
 	if err := a.log().End(ctx, entry, rows); err != nil {
-		a.Logger.WarnContext(ctx, "the rows of a read were not counted", slog.Int64("entry", entry), slog.Int64("rows", rows),
-			slog.Any("error", err))
+		a.Logger.WarnContext(ctx, "cannot record the rows of a read in the access log", slog.Int64("entry", entry),
+			slog.Int64("rows", rows), slog.Any("error", err))
 	}
 }
