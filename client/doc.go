@@ -8,5 +8,5 @@
 // After any other error the command may be on record, because an answer can get lost. To find out, send it again with
 // the same key, which is always safe, or call Deliveries.Missing.
 //
-// The package uses only the standard library. To use it, copy the directory into your module.
+// The package uses only the standard library of Go 1.26. To use it, copy its files without the tests into your module.
 package client

@@ -1,6 +1,11 @@
 package imports
 
-import "io"
+import (
+	"context"
+	"io"
+
+	"github.com/google/uuid"
+)
 
 // Chunks returns the lines of a part in chunks, up to an error.
 func Chunks(unpacked io.Reader) (chunks [][][]byte, err error) {
@@ -16,3 +21,11 @@ func Chunks(unpacked io.Reader) (chunks [][][]byte, err error) {
 
 // Repacked packs lines and unpacks them again.
 func Repacked(lines [][]byte) ([][]byte, error) { return unpackLines(packLines(lines)) }
+
+// Find returns an import of an integration.
+func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+	return s.find(ctx, integration, id)
+}
+
+// SaveSQL saves the outcomes of a chunk.
+var SaveSQL = saveSQL

@@ -22,14 +22,15 @@ UPDATE imports AS i SET created = i.created + $10, updated = i.updated + $11, un
     waiting = i.waiting + (SELECT count(*) FROM come) - (SELECT count(*) FROM gone),
     progress = i.progress + n.settled, worked_at = now(), changed_at = CASE WHEN n.settled > 0 THEN now() ELSE i.changed_at END,
     resume_at = CASE WHEN $20::interval IS NULL THEN i.resume_at ELSE now() + $20::interval END,
-    rate = CASE WHEN n.measure THEN (n.total - i.measured_lines) / extract(epoch FROM now() - i.measured_at) ELSE i.rate END,
-    measured_lines = CASE WHEN n.measure THEN n.total ELSE i.measured_lines END,
-    measured_at = CASE WHEN n.measure THEN now() ELSE i.measured_at END
-FROM c, LATERAL (
-    SELECT $10::bigint + $11 + $12 + $13 + $14 AS settled,
-           i2.created + i2.updated + i2.unchanged + i2.replayed + i2.failed + $10 + $11 + $12 + $13 + $14 AS total,
-           i2.measured_at < now() - interval '3 seconds' AS measure
-    FROM imports AS i2 WHERE i2.import_id = c.import_id
-) AS n
+    rate = CASE WHEN i.measured_at < now() - interval '3 seconds'
+        THEN (i.created + i.updated + i.unchanged + i.replayed + i.failed + n.settled - i.measured_lines)
+            / extract(epoch FROM now() - i.measured_at)
+        ELSE i.rate END,
+    measured_lines = CASE WHEN i.measured_at < now() - interval '3 seconds'
+        THEN i.created + i.updated + i.unchanged + i.replayed + i.failed + n.settled
+        ELSE i.measured_lines END,
+    measured_at = CASE WHEN i.measured_at < now() - interval '3 seconds' THEN now() ELSE i.measured_at END
+-- Only the row that is updated has the counts of a concurrent save. Another reference to imports would read those before it.
+FROM c, LATERAL (SELECT $10::bigint + $11 + $12 + $13 + $14 AS settled) AS n
 WHERE i.import_id = c.import_id
 RETURNING i.state

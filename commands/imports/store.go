@@ -40,7 +40,7 @@ type Import struct {
 	Waiting       int64     `json:"waiting"`
 	Pending       int64     `json:"pending"`
 	ParentMissing int64     `json:"parentMissing"`
-	// LinesPerSecond is the rate as measured last, SecondsLeft an estimate from it; nil without a rate.
+	// LinesPerSecond is the rate of the last seconds, SecondsLeft an estimate from it; nil without a rate.
 	LinesPerSecond float64    `json:"linesPerSecond"`
 	SecondsLeft    *int64     `json:"secondsLeft"`
 	OpenedAt       time.Time  `json:"openedAt"`
@@ -52,8 +52,9 @@ type Import struct {
 // Store is the imports and their spool in the database.
 type Store struct{ Pool *pgxpool.Pool }
 
-const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing, rate,
-opened_at, ended_at, purged_at`
+// An import that rests, because its limit is used up for instance, has no rate.
+const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing,
+CASE WHEN worked_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened_at, ended_at, purged_at`
 
 func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	err = row.Scan(&i.ID, &i.State, &i.Lines, &i.Created, &i.Updated, &i.Unchanged, &i.Replayed, &i.Failed, &i.Waiting,

@@ -3,13 +3,18 @@
 package e2e_test
 
 import (
+	"encoding/base64"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"novelgate/docs"
+	"novelgate/internal/testdb"
 )
 
 // The generators that docs/openapi.yaml is written for. Those of npm are in generators/package.json.
@@ -48,6 +53,14 @@ func (w workshop) run(t *testing.T, name string, args ...string) string {
 	return string(said)
 }
 
+// compileTypeScript generates types and compiles the programs in TypeScript with them.
+func (w workshop) compileTypeScript(t *testing.T) {
+	t.Helper()
+	w.run(t, "npm", "ci")
+	w.run(t, "npx", "--no", "openapi-typescript", "openapi.yaml", "-o", "api.d.ts")
+	w.run(t, "npx", "--no", "tsc")
+}
+
 // TestGeneratedClients generates a client with each generator from docs/openapi.yaml as it is, compiles a program that
 // uses it, and runs the program against the service.
 func TestGeneratedClients(t *testing.T) {
@@ -68,9 +81,7 @@ func TestGeneratedClients(t *testing.T) {
 			return []string{"./program"}
 		},
 		"openapi-typescript": func(t *testing.T, w workshop) []string {
-			w.run(t, "npm", "ci")
-			w.run(t, "npx", "--no", "openapi-typescript", "openapi.yaml", "-o", "api.d.ts")
-			w.run(t, "npx", "--no", "tsc")
+			w.compileTypeScript(t)
 			return []string{"node", "built/partner.js"}
 		},
 	} {
@@ -81,6 +92,55 @@ func TestGeneratedClients(t *testing.T) {
 			p := Shared(t).NewPartner(t)
 			w.run(t, program[0], append(program[1:], p.Service.URL, p.APIKey, Unique("Generated"))...)
 		})
+	}
+}
+
+// TestGeneratedTypesInTheGuide runs the programs in TypeScript of docs/partners.md: send.ts, whose first attempts fail,
+// and webhook.ts, which takes a message of the service and no other.
+func TestGeneratedTypesInTheGuide(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t)
+	w.compileTypeScript(t)
+	s := Start(t, testdb.New(t), "--webhook-allow-cidr", "127.0.0.1/32")
+	p := s.NewPartner(t)
+
+	said := ""
+	for _, address := range []string{s.through(t, cutAfterRequest, refuseWith(503), refuseWith(429)), s.URL} {
+		said += w.run(t, "env", "NOVELGATE="+address, "KEY="+p.APIKey, "node", "built/send.js")
+	}
+	words := strings.Fields(said) // created, postId and url of each answer
+	if len(words) != 6 || words[0] != "false" || words[3] != "false" || words[1] != words[4] {
+		t.Errorf("send.ts said\n%s", said)
+	}
+
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	hook := p.NewWebhook(t, "http://"+address.String())
+	for secret, want := range map[string]string{
+		"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32)): `"status":401`,
+		hook.Secret: `"delivered":true`,
+	} {
+		endpoint := exec.CommandContext(t.Context(), "node", "built/webhook.js")
+		endpoint.Dir = string(w)
+		endpoint.Env = append(os.Environ(), "SECRET="+secret, "PORT="+strconv.Itoa(address.Port))
+		if err := endpoint.Start(); err != nil {
+			t.Fatal(err)
+		}
+		testdb.Eventually(t, "the endpoint answers with "+want, func() bool {
+			return strings.Contains(string(s.Send(t, Request{
+				Method: http.MethodPost, Path: "/api/integrations/webhooks/" + hook.WebhookID + "/test", Bearer: p.APIKey,
+			}).Body), want)
+		})
+		if err := endpoint.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = endpoint.Wait() // it was killed
 	}
 }
 

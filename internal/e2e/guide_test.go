@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,31 @@ func TestGuideForPartners(t *testing.T) {
 	for _, code := range problems.All() {
 		if !strings.Contains(string(text), "\n| `"+string(code)+"` | ") {
 			t.Errorf("the table of errors lacks %s", code)
+		}
+	}
+}
+
+// TestGuideShowsProgramsThatAreTested: each program of the guide is an example of the client, or a file that `make
+// generators` runs.
+func TestGuideShowsProgramsThatAreTested(t *testing.T) {
+	t.Parallel()
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	blocks := regexp.MustCompile("(?s)```(go|ts)\n(.*?)```").FindAllStringSubmatch(read("../../docs/partners.md"), -1)
+	if len(blocks) != 3 {
+		t.Errorf("%d programs", len(blocks))
+	}
+	programs := []string{read("generators/send.ts"), read("generators/webhook.ts")}
+	examples := regexp.MustCompile(`(?m)^\t`).ReplaceAllString(read("../../client/example_test.go"), "")
+	for _, block := range blocks {
+		if block[1] == "go" && !strings.Contains(examples, block[2]) ||
+			block[1] == "ts" && !slices.Contains(programs, block[2]) {
+			t.Errorf("not tested:\n%s", block[2])
 		}
 	}
 }

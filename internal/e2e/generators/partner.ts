@@ -2,7 +2,6 @@
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
-declare const process: { argv: string[] };
 const [baseUrl = "", key = "", title = ""] = process.argv.slice(2);
 const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${key}` } });
 

@@ -1,0 +1,65 @@
+package imports_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/commands/imports"
+	"novelgate/internal/testdb"
+)
+
+// TestRateOfConcurrentSaves: of two workers that save at the same time, the second counts what the first has saved. The
+// rate of an import is never negative, and an import that rests has none.
+func TestRateOfConcurrentSaves(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pool := testdb.Pool(t, testdb.New(t))
+	importID, integration, worker := uuid.New(), uuid.New(), uuid.New()
+	testdb.Exec(t, pool, `INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state, lines, measured_at)
+VALUES ($1, $2, 'k', $3, 'processing', 3000, now() - interval '1 minute')`, importID, integration, uuid.New())
+	testdb.Exec(t, pool, `INSERT INTO import_chunks (import_id, first_line, lines, turn, unsettled, ordered, holder, body)
+SELECT $1, n * 1000, 1000, n * 1000, 1000, false, $2, '' FROM generate_series(0, 1) AS n`, importID, worker)
+	save := func(ctx context.Context, tx pgx.Tx, chunk, created int) error {
+		var state string
+		return tx.QueryRow(ctx, imports.SaveSQL, importID, chunk, worker, []byte{}, []byte{}, 0, 0, nil, "1 minute",
+			created, 0, 0, 0, 0, 0, nil, nil, nil, nil, nil).Scan(&state)
+	}
+
+	first, err := pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Rollback(context.WithoutCancel(ctx)) }()
+	if err := save(ctx, first, 0, 900); err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		second <- pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return save(ctx, tx, 1000, 10) })
+	}()
+	testdb.Eventually(t, "the second save waits for the first", func() bool {
+		return testdb.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock')`)
+	})
+	if err := first.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Fatal(err)
+	}
+
+	store := &imports.Store{Pool: pool}
+	got, err := store.Find(ctx, integration, importID)
+	if err != nil || got.Created != 910 || got.LinesPerSecond <= 0 || got.LinesPerSecond > 900.0/60 ||
+		got.SecondsLeft == nil {
+		t.Errorf("import %+v, %v", got, err)
+	}
+	testdb.Exec(t, pool, `UPDATE imports SET worked_at = now() - interval '1 minute'`)
+	got, err = store.Find(ctx, integration, importID)
+	if err != nil || got.LinesPerSecond != 0 || got.SecondsLeft != nil {
+		t.Errorf("import that rests %+v, %v", got, err)
+	}
+}
