@@ -86,8 +86,8 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, postPath + "/restore", moderatePost((*staff.Staff).RestorePost), "posts/*/restore", nil},
 
 		{http.MethodGet, "/api/admin/webhooks", listWebhooks, "", []string{"integration"}},
-		{http.MethodPost, webhookPath + "/disable", switchWebhook(false), "", nil},
-		{http.MethodPost, webhookPath + "/enable", switchWebhook(true), "", nil},
+		{http.MethodPut, webhookPath + "/disabled", switchWebhook(false), "", nil},
+		{http.MethodPut, webhookPath + "/enabled", switchWebhook(true), "", nil},
 
 		{
 			http.MethodGet, integrationPath + "/authors", listAuthors, "", []string{"linked", "blocked", "limit", "cursor"},

@@ -43,6 +43,7 @@ var routeClasses = map[string]struct {
 	"GET /":                             {forAll, nil},
 	"GET /novels":                       {forAll, nil},
 	"GET /novels/{slug}":                {forAll, nil},
+	"GET /novels/{slug}/cover":          {forAll, nil},
 	"GET /novels/{slug}/discussion":     {forAll, nil},
 	"GET /novels/{slug}/feed.atom":      {forAll, nil},
 	"GET /feed.atom":                    {forAll, nil},
@@ -90,8 +91,8 @@ var routeClasses = map[string]struct {
 		forPartners, func(*desk) Fields { return Fields{"since": "2026-01-01T00:00:00Z"} },
 	},
 	"GET /api/admin/webhooks":                      {forStaff, nil},
-	"POST /api/admin/webhooks/{webhookId}/disable": {forStaff, because},
-	"POST /api/admin/webhooks/{webhookId}/enable":  {forStaff, because},
+	"PUT /api/admin/webhooks/{webhookId}/disabled": {forStaff, because},
+	"PUT /api/admin/webhooks/{webhookId}/enabled":  {forStaff, because},
 
 	"GET /api/integrations/me":                          {forPartners, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {forPartners, nil},

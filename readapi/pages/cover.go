@@ -8,7 +8,6 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
-	"novelgate/readapi"
 	"novelgate/readapi/covers"
 )
 
@@ -41,17 +40,14 @@ func (p *Pages) covers() http.Handler {
 	}), p.refuse)
 }
 
-// coverOf returns the cover of a public novel, which must have one.
+// coverOf returns the cover of a public novel. It fails with covers.ErrNoPicture if there is none to proxy.
 func (p *Pages) coverOf(ctx context.Context, slug string) (covers.Picture, error) {
-	if p.Site.Covers != ProxiedCovers {
-		return covers.Picture{}, readapi.ErrNotFound
-	}
 	n, err := p.Reader.Novel(ctx, slug, nil)
 	switch {
 	case err != nil:
 		return covers.Picture{}, err //nolint:wrapcheck // refuse says what it means
-	case n.CoverURL == "":
-		return covers.Picture{}, readapi.ErrNotFound
+	case n.CoverURL == "" || p.Site.Covers != ProxiedCovers:
+		return covers.Picture{}, covers.ErrNoPicture
 	}
 	return p.Site.Proxy.Cover(ctx, n.CoverURL) //nolint:wrapcheck // says what failed
 }
