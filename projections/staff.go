@@ -58,7 +58,7 @@ WHERE NOT EXISTS (SELECT FROM api_keys WHERE key_id = $1)`
 	keyRevokeSQL = `UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL`
 )
 
-// settings are the columns that an event changes; nil stays.
+// settings are the columns that an event changes; nil: unchanged.
 type settings struct {
 	name                                            *string
 	enabled, novels, posts, imports, review         *bool
@@ -209,7 +209,7 @@ func (AuthorDecisions) Tables() []string { return []string{"author_decisions"} }
 // Streams implements Projection.
 func (AuthorDecisions) Streams() []string { return []string{events.AuthorStream} }
 
-// decision is what one event changes about an author; nil stays.
+// decision is the change of an author by one event; nil: unchanged.
 type decision struct {
 	integrationID uuid.UUID
 	externalUUID  *string // nil when erased
@@ -217,7 +217,7 @@ type decision struct {
 	blocked       *bool
 	hiddenUntil   *time.Time
 	restored      bool // posts are no longer hidden
-	erased        bool // nobody knows who it is
+	erased        bool // the identity of the author was erased
 }
 
 // Apply implements Projection.
@@ -240,16 +240,16 @@ func (AuthorDecisions) Apply(ctx context.Context, tx database.Execer, batch []ev
 }
 
 func decisionOf(event events.Event) (d decision, ok bool) {
-	nobody, yes, no := "", true, false
+	unlinked, yes, no := "", true, false
 	switch e := event.(type) {
 	case events.AuthorLinked:
-		d = decision{integrationID: e.IntegrationID, member: &nobody}
+		d = decision{integrationID: e.IntegrationID, member: &unlinked}
 		if e.Link != nil {
 			d.externalUUID, d.member = &e.Link.ExternalUUID, &e.Link.MemberID
 		}
 	case events.AuthorUnlinked:
 		d = about(e.AuthorRef)
-		d.member = &nobody
+		d.member = &unlinked
 	case events.AuthorBlocked:
 		d = about(e.AuthorRef)
 		d.blocked = &yes
@@ -263,7 +263,7 @@ func decisionOf(event events.Event) (d decision, ok bool) {
 		d = about(e.AuthorRef)
 		d.restored = true
 	case events.AuthorErased:
-		d = decision{integrationID: e.IntegrationID, member: &nobody, restored: true, erased: true}
+		d = decision{integrationID: e.IntegrationID, member: &unlinked, restored: true, erased: true}
 	default: // no event of this stream
 		return d, false
 	}

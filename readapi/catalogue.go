@@ -121,8 +121,9 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	}
 	defer rows.Close()
 	var found CataloguePage
-	var reached, last novelKey // the last novel that was examined, if there are more; the last one of the page
-	further := false           // there are novels that do not fit on the page
+	var reached novelKey // the last novel examined, if others were not examined
+	var last novelKey    // the last novel of the page
+	further := false     // more novels follow than fit on the page
 	for size := 0; rows.Next(); {
 		if further = len(found.Novels) == c.Limit || size >= catalogueBytes; further {
 			break

@@ -50,8 +50,8 @@ func (p *Post) Top() uuid.UUID {
 	return p.ID
 }
 
-// show sets the visible fields of a comment. Missing texts are null. While the read model of authors lacks the name,
-// the one that came with the comment stands in.
+// show sets the visible fields of a comment. Missing texts are null. The name falls back to the username in the comment
+// while the read model of authors has none.
 func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.Text) {
 	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 	p.Erased = !stored.valid
@@ -174,7 +174,7 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 		return f, nil
 	}
 	f.authorID = uuid.NullUUID{UUID: events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID), Valid: true}
-	// After any decision by staff the comment is withheld until the read model has applied the decision.
+	// After any decision by staff the comment is hidden until the read model has applied the decision.
 	hidden := len(history) > 1
 	return f, r.attribute(ctx, &f.Post, e, hidden)
 }

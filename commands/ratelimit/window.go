@@ -8,7 +8,7 @@ import (
 const (
 	leaseShare  = 100                    // a lease is one hundredth of the remaining permits
 	leaseTime   = 200 * time.Millisecond // how long a lease is valid
-	leaseGrace  = 100 * time.Millisecond // how long its rest waits for another call
+	leaseGrace  = 100 * time.Millisecond // after a lease: how long its unused permits wait for a call that returns them
 	refusalTime = 100 * time.Millisecond // how long a refusal is cached
 )
 

@@ -16,9 +16,9 @@ import (
 // Span is a part of the log that was read.
 type Span struct {
 	Identity   Identity        // of the log; unknown when a range or single events were read
-	Start, End events.Position // it is what lies behind Start, up to and including End
-	Read       int             // events in it, those of other kinds of stream included
-	Full       bool            // there may be more right behind End
+	Start, End events.Position // Start is exclusive, End inclusive
+	Read       int             // number of events, including those of other stream types
+	Full       bool            // more events may follow
 	Settled    bool            // no running transaction hides events behind End
 }
 
@@ -26,13 +26,13 @@ type Span struct {
 type Chunk struct {
 	Span
 
-	Events      []events.Recorded   // those of the kinds of stream that were asked for, in log order, without metadata
-	Undecodable []*UndecodableError // those of them that cannot be decoded, in log order
+	Events      []events.Recorded   // of the requested stream types, in log order, without metadata
+	Undecodable []*UndecodableError // of the requested stream types, in log order
 }
 
-// settledSQL and the two parts around the columns read settled events. The statement always returns a row: without
-// events, one that is empty but for "settled", which says that no transaction hides committed events (no older one is
-// running), and the identity of the log. $1, $2: position to start behind, $3: how many.
+// settledSQL reads settled events; rowsSQL reads their metadata too. The last two columns of a row are settled (true if
+// no running transaction hides committed events) and the identity of the log. Without events there is one row, with
+// only these two. $1, $2: position to start behind, $3: maximum number of events.
 const (
 	settledSQL = beforeColumns + columnsWithoutMetadata + behindColumns
 	rowsSQL    = beforeColumns + Columns + behindColumns
@@ -49,8 +49,8 @@ LEFT JOIN LATERAL (
 ) AS e ON true`
 )
 
-// ReadChunk returns a portion of the settled events behind a position, of the named kinds of stream; nil stands for
-// all. A chunk that is not full ends with the last settled event.
+// ReadChunk returns a portion of the settled events behind a position, of the stream types in streams; nil: all. A
+// chunk that is not full ends with the last settled event.
 func ReadChunk(
 	ctx context.Context, q database.Querier, after events.Position, portion *Portion, streams []string,
 ) (Chunk, error) {
@@ -62,8 +62,9 @@ func ReadChunk(
 	return chunk, nil
 }
 
-// ReadRows calls each with a portion of the settled events behind a position of a log, in log order. A row and its
-// bytes are valid until the next one. It fails with ErrOtherLog, before the first of them, if the log is another one.
+// ReadRows calls each with a portion of the settled events behind a position in the log with the identity of, in log
+// order. A row and its bytes are valid until the next call. If the log has another identity, ReadRows fails with
+// ErrOtherLog before the first call.
 func ReadRows(
 	ctx context.Context, q database.Querier, after events.Position, of Identity, portion *Portion, each func(*Row) error,
 ) (Span, error) {
@@ -133,9 +134,9 @@ WHERE (transaction_id, position) > ($1, $2) AND (transaction_id, position) <= ($
     AND ($5::text[] IS NULL OR stream_type = ANY ($5))
 ORDER BY transaction_id, position LIMIT $6`
 
-// ReadFirst returns the first portion of a range of the log, of the named kinds of stream; nil stands for all. Others
-// are not counted. A chunk that is not full ends with the end of the range. What q does not see, or sees though it has
-// not settled, is for the caller to judge.
+// ReadFirst returns the first portion of a range of the log, of the stream types in streams; nil: all. Events of other
+// types do not count. A chunk that is not full ends with the end of the range. ReadFirst does not check that the range
+// is settled: the caller does.
 func ReadFirst(ctx context.Context, q database.Querier, r Range, portion *Portion, streams []string) (Chunk, error) {
 	chunk := Chunk{Span: Span{Start: r.After, End: r.After}}
 	if err := chunk.read(ctx, q, portion, streams, readFirstSQL,
@@ -190,8 +191,8 @@ FROM events
 WHERE (transaction_id, position) IN (SELECT * FROM unnest($1::xid8[], $2::integer[]))
 ORDER BY transaction_id, position`
 
-// ReadAt returns a portion of the events at some positions, which are in the order of the log and not more than the
-// portion asks for. The chunk ends with the last event that was read.
+// ReadAt returns a portion of the events at some positions. These must be in log order, and at most portion.Ask() of
+// them. The chunk ends with the last event that was read.
 func ReadAt(ctx context.Context, q database.Querier, positions []events.Position, portion *Portion) (Chunk, error) {
 	transactions, ordinals := make([]pgtype.Uint64, len(positions)), make([]int32, len(positions))
 	for i, p := range positions {

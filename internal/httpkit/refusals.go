@@ -12,16 +12,16 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Refusals beyond a rate are held back: a flooder repeats a request as soon as it is refused, and a thousand
-// connections of refusals take the processors from all other clients (measured on two: a median of 717 ms for a comment of
-// another partner).
+// Refusals beyond a rate are delayed: a flooder repeats a request as soon as it is refused, and a thousand connections
+// of refusals take the processors from all other clients (measured on two: a median of 717 ms for a comment of another
+// partner).
 const (
 	refusalsPerSecond = 50
 	refusalPause      = time.Second
 )
 
-// Hold throttles a caller that causes too many refusals: if err is one refusal too many, it waits for a second, or until
-// the client leaves, because a refusal without a reader must not hold a connection. Otherwise it returns at once.
+// Hold throttles a caller that causes too many refusals: if err is one refusal too many, it waits for a second, or
+// until the client leaves, because a refusal without a reader must not hold a connection. Otherwise it returns at once.
 // uuid.Nil is the caller of all requests without authentication.
 func (k *Kit) Hold(r *http.Request, caller uuid.UUID, err error) {
 	switch k.Problem(err).Code { //nolint:exhaustive // those that a flooder gets whatever it sends

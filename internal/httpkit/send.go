@@ -13,7 +13,7 @@ func SendJSON(w http.ResponseWriter, status int, body any) error {
 	return SendStorable(w, status, body)
 }
 
-// SendStorable is SendJSON without a word on caches. On an error it has sent nothing.
+// SendStorable is SendJSON without a Cache-Control header. On an error it has sent nothing.
 func SendStorable(w http.ResponseWriter, status int, body any) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {

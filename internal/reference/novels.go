@@ -46,7 +46,7 @@ type threadRow struct {
 	ThreadID uuid.UUID `json:"thread_id"`
 }
 
-// title folds an event of a novel into title_lookup, which knows titles without a novel, too.
+// title folds an event of a novel into title_lookup, which also has titles without a novel.
 func (f *Fold) title(r *events.Recorded) {
 	t := rowOf(f.titles, r.StreamID, titleRow{NovelID: r.StreamID, Details: map[string]any{}})
 	t.StreamVersion = r.StreamVersion
@@ -86,7 +86,7 @@ func (f *Fold) title(r *events.Recorded) {
 		t.State = "approved"
 	case events.NovelRejected:
 		t.State = "rejected"
-	default: // Add sends no others
+	default: // Add passes only events of novels
 	}
 }
 
