@@ -80,6 +80,8 @@ type eventsVerify struct {
 	Key      []string `placeholder:"KEY" help:"Public key that must have signed, as ledger status prints it, or a file of such keys (default: the keys in the history, which proves less)."`
 	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or an older bundle that the history must continue. One that ends before the first event of DIR cannot be compared, which is a fault."`
 
+	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy) with the logs and witnesses that must have signed. Without --key its logs are the keys (default: no witness is demanded)."`
+
 	FirstLogIndex int64 `placeholder:"INDEX" help:"First log index of DIR, for a bundle that continues others. Events before it are not verified; verify them separately (default: 0, everything)."`
 
 	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare the result with all projected tables. This needs permission to create schemas, and disk space for a copy of the largest projection."`
@@ -91,6 +93,9 @@ func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err err
 		First: c.FirstLogIndex, Workers: auditWorkers(), Now: now, Progress: out.progress("verify", "events"),
 	}
 	if config.Keys, err = c.keys(); err != nil {
+		return err
+	}
+	if err := c.policy(&config); err != nil {
 		return err
 	}
 	if err := c.against(ctx, &config); err != nil {
@@ -115,7 +120,7 @@ func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err err
 	}
 	parameters := nonEmpty(map[string]string{
 		"projections": strconv.FormatBool(c.Projections), "key": strings.Join(c.Key, ","),
-		"against": strings.Join(c.Against, ","),
+		"against": strings.Join(c.Against, ","), "policy": c.Policy,
 	})
 	return c.readHistory(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = audit.NewDatabase(pool)
@@ -141,6 +146,24 @@ func (c *eventsVerify) keys() ([]string, error) {
 		return nil, errors.New("--key: there is no key in the file")
 	}
 	return keys, nil
+}
+
+// policy reads the policy, whose logs are the keys without --key.
+func (c *eventsVerify) policy(config *audit.Config) error {
+	if c.Policy == "" {
+		return nil
+	}
+	text, err := os.ReadFile(c.Policy)
+	if err == nil {
+		config.Policy, err = audit.ParsePolicy(text)
+	}
+	if err != nil {
+		return fmt.Errorf("--policy: %w", err)
+	}
+	if len(config.Keys) == 0 {
+		config.Keys = config.Policy.Logs
+	}
+	return nil
 }
 
 // against reads the kept checkpoints.
@@ -264,6 +287,9 @@ func (v *verification) rows() [][]any {
 	add("root", "%v", v.Root)
 	for _, key := range v.Keys {
 		add("signed by", "%s", key)
+	}
+	for _, key := range v.CosignedBy {
+		add("cosigned by", "%s", key)
 	}
 	add("hashed", "%d entries, from log index %d on", v.Entries, v.FirstLogIndex)
 	add("compared", "%s", compared)

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -136,19 +138,27 @@ func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
 
 // LedgerFlags configure how serve signs and publishes checkpoints.
 type LedgerFlags struct {
-	Key           string   `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys that sign checkpoints of the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
-	Memory        string   `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory outside the database that stores the newest signed checkpoint (default: beside the keys, ledger.key.memory). Replicas may share it. Never sign with a copy of it."`
-	Origin        string   `name:"ledger-origin" env:"NOVELGATE_LEDGER_ORIGIN" placeholder:"NAME" help:"Name under which the ledger is signed. Another name starts a new origin (default: the current origin; at the first start the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
-	PublishDir    string   `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory for a copy of every checkpoint. It must not contain checkpoints of another origin or history."`
-	PublishURL    *url.URL `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
-	PublishMethod string   `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
-	Pause         bool     `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish in this process."`
+	Key           string     `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys that sign checkpoints of the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
+	Memory        string     `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory outside the database that stores the newest signed checkpoint (default: beside the keys, ledger.key.memory). Replicas may share it. Never sign with a copy of it."`
+	Origin        string     `name:"ledger-origin" env:"NOVELGATE_LEDGER_ORIGIN" placeholder:"NAME" help:"Name under which the ledger is signed. Another name starts a new origin (default: the current origin; at the first start the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
+	PublishDir    string     `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory for a copy of every checkpoint. It must not contain checkpoints of another origin or history."`
+	PublishURL    *url.URL   `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
+	PublishMethod string     `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
+	Witness       []*url.URL `name:"ledger-witness" env:"NOVELGATE_LEDGER_WITNESS" placeholder:"URL" help:"Witness that cosigns checkpoints (C2SP tlog-witness): its submission prefix. Repeatable. Redirects are not followed."`
+	WitnessKey    []string   `name:"ledger-witness-key" env:"NOVELGATE_LEDGER_WITNESS_KEY" placeholder:"KEY" help:"Public key of the witness, one for each --ledger-witness in the same order."`
+	Quorum        int        `name:"ledger-quorum" env:"NOVELGATE_LEDGER_QUORUM" placeholder:"NUMBER" help:"Cosignatures with which a checkpoint is served in preference to a newer one (default: one of each witness)."`
+	Pause         bool       `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish in this process."`
 }
 
 // validate checks the flags before anything starts.
 func (f *LedgerFlags) validate() error {
-	if u := f.PublishURL; u != nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		return fmt.Errorf("--ledger-publish-url: %q is not an http or https address", u.Redacted())
+	if f.PublishURL != nil {
+		if err := wantHTTP("--ledger-publish-url", f.PublishURL); err != nil {
+			return err
+		}
+	}
+	if err := f.validateWitnesses(); err != nil {
+		return err
 	}
 	if f.Key != "" {
 		// A key is only created in the default place: a wrong path must not become a new identity.
@@ -157,6 +167,35 @@ func (f *LedgerFlags) validate() error {
 		}
 	}
 	return haveParent("--ledger-memory", f.Memory)
+}
+
+// wantHTTP refuses addresses other than http and https.
+func wantHTTP(flag string, u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%s: %q is not an http or https address", flag, u.Redacted())
+	}
+	return nil
+}
+
+func (f *LedgerFlags) validateWitnesses() error {
+	if len(f.WitnessKey) != len(f.Witness) {
+		return fmt.Errorf("--ledger-witness-key: %d keys for %d of --ledger-witness", len(f.WitnessKey), len(f.Witness))
+	}
+	if f.Quorum < 0 || f.Quorum > len(f.Witness) {
+		return fmt.Errorf("--ledger-quorum: %d, and there are %d witnesses", f.Quorum, len(f.Witness))
+	}
+	for i, u := range f.Witness {
+		if err := wantHTTP("--ledger-witness", u); err != nil {
+			return err
+		}
+		if _, err := ledger.NewWitnessVerifier(f.WitnessKey[i]); err != nil {
+			return fmt.Errorf("--ledger-witness-key: %w", err)
+		}
+		if slices.Contains(f.WitnessKey[:i], f.WitnessKey[i]) {
+			return fmt.Errorf("--ledger-witness-key: %q is there twice", f.WitnessKey[i])
+		}
+	}
+	return nil
 }
 
 // workOnLedger adds sealing, signing and publishing to the background work. A replica that cannot sign logs the reason,
@@ -191,18 +230,29 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 	} else {
 		s.logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
 	}
-	var targets []ledger.Target
-	if flags.PublishDir != "" {
-		targets = append(targets, ledger.NewDirectory(pool, flags.PublishDir))
-	}
-	if flags.PublishURL != nil {
-		targets = append(targets, ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL))
-	}
-	for _, target := range targets {
+	publish := func(target ledger.Target, longest time.Duration) {
 		publisher := ledger.NewPublisher(ledger.PublisherConfig{
-			Pool: pool, Origin: id.Origin, Target: target, Metrics: s.ledgerMetrics, Logger: s.logger,
+			Pool: pool, Origin: id.Origin, Target: target, Longest: longest, Metrics: s.ledgerMetrics, Logger: s.logger,
 		})
 		s.background = append(s.background, publisher.Run)
+	}
+	if flags.PublishDir != "" {
+		publish(ledger.NewDirectory(pool, flags.PublishDir), ledger.DefaultLongest)
+	}
+	if flags.PublishURL != nil {
+		publish(ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL), ledger.DefaultLongest)
+	}
+	for i, address := range flags.Witness {
+		witness, err := ledger.NewWitness(ledger.WitnessConfig{
+			Pool: pool, URL: address, VerifierKey: flags.WitnessKey[i], Quorum: cmp.Or(flags.Quorum, len(flags.Witness)),
+			Metrics: s.ledgerMetrics,
+		})
+		if err != nil {
+			return fmt.Errorf("start the ledger: %w", err)
+		}
+		// A checkpoint that waits for its quorum is served for a few seconds in vain.
+		const longest = 4 * time.Second
+		publish(witness, longest)
 	}
 	return nil
 }

@@ -58,10 +58,23 @@ func (c Checkpoint) Body() string {
 
 const checkpointColumns = `origin, tree_size, root_hash, note, signed_at`
 
-// latestSQL finds the newest checkpoint of the origin in use.
-const latestSQL = `SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
-WHERE origin = (SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1)
-ORDER BY tree_size DESC LIMIT 1`
+// servedSQL finds the checkpoint of the origin in use that is served, with its cosignatures: the newest one that has
+// reached the quorum, until a newer one is 10 seconds old; then, and without witnesses, the newest one. At most one a
+// second is signed, so 16 go back further than that.
+const servedSQL = `SELECT c.origin, c.tree_size, c.root_hash, c.note || coalesce(w.signatures, ''), c.signed_at
+FROM (
+    SELECT ` + checkpointColumns + `, lead(signed_at) OVER (ORDER BY tree_size) AS replaced_at
+    FROM (
+        SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
+        WHERE origin = (` + currentOriginSQL + `) ORDER BY tree_size DESC LIMIT 16
+    ) AS newest
+) AS c
+CROSS JOIN LATERAL (
+    SELECT string_agg(signature, '' ORDER BY witness) AS signatures, coalesce(count(*) >= max(quorum), false) AS quorate
+    FROM ledger_cosignatures WHERE origin = c.origin AND tree_size = c.tree_size
+) AS w
+WHERE c.replaced_at IS NULL OR w.quorate AND c.replaced_at > statement_timestamp() - interval '10 seconds'
+ORDER BY w.quorate DESC, c.tree_size DESC LIMIT 1`
 
 // sinceSQL finds checkpoints in their order. $1: origin, $2: size to start behind, $3: how many.
 const sinceSQL = `SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
@@ -89,9 +102,11 @@ func (e *UnsignedError) Error() string {
 // Unwrap makes it an ErrNotFound.
 func (*UnsignedError) Unwrap() error { return ErrNotFound }
 
-// Latest returns the newest checkpoint of the origin in use. It fails with an UnsignedError while nothing was signed.
+// Latest returns the newest checkpoint of the origin in use, with its cosignatures; while witnesses are asked about
+// that one, the newest that has reached the quorum, so that a later call may return an older checkpoint. It fails with
+// an UnsignedError while nothing was signed.
 func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
-	rows, _ := s.db.Query(ctx, latestSQL) // CollectExactlyOneRow returns its error
+	rows, _ := s.db.Query(ctx, servedSQL) // CollectExactlyOneRow returns its error
 	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Checkpoint{}, s.unsigned(ctx)

@@ -3,10 +3,10 @@
 //
 // # Parts
 //
-// The Sealer walks the settled order of the log (see eventlog), gives every event a dense log index, and grows the tree
-// in the layout of C2SP tlog-tiles. The Signer signs checkpoints (C2SP tlog-checkpoint) over sizes that are sealed. The
-// Publisher hands signed checkpoints to places outside the database. Store reads what they have written: tiles, entry
-// bundles, checkpoints, inclusion proofs.
+// The Sealer walks the settled order of the log (see eventlog), gives every event a dense log index, and grows the
+// tree in the layout of C2SP tlog-tiles. The Signer signs checkpoints (C2SP tlog-checkpoint) over sizes that are
+// sealed. The Publisher hands signed checkpoints to places outside the database, and to each Witness, which cosigns
+// them. Store reads what they have written: tiles, entry bundles, checkpoints, inclusion proofs.
 //
 // # Invariants
 //
@@ -21,6 +21,7 @@
 //     the last checkpoint in the database and the one in the memory.
 //   - What was published in a directory is evidence: no checkpoint in it is replaced by another one, and none is added
 //     that does not provably extend the newest one there.
+//   - A cosignature is stored only if it is of the witness's key on exactly that checkpoint.
 //
 // # Failure
 //

@@ -9,7 +9,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// Metrics of a Sealer, a Signer and Publishers: a registry that others may register.
+// Metrics of a Sealer, a Signer, Publishers and Witnesses: a registry that others may register.
 type Metrics struct {
 	*prometheus.Registry
 
@@ -20,6 +20,8 @@ type Metrics struct {
 	signer      prometheus.Gauge
 	refusing    prometheus.Gauge
 	unpublished *prometheus.GaugeVec
+	cosigned    *prometheus.GaugeVec
+	unwitnessed *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics that no registry knows yet.
@@ -54,8 +56,17 @@ func NewMetrics() *Metrics {
 			Name: "novelgate_ledger_publishing_refused",
 			Help: "1 while this process refuses to publish there because something else was published there before.",
 		}, []string{"target"}),
+		cosigned: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "novelgate_ledger_witness_size_entries",
+			Help: "Entries that the newest checkpoint covers that the witness has cosigned.",
+		}, []string{"target"}),
+		unwitnessed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "novelgate_ledger_witness_failures_total",
+			Help: "Attempts of this process to get a cosignature of the witness that failed.",
+		}, []string{"target"}),
 	}
-	m.MustRegister(m.sealSeconds, m.waitSeconds, m.events, m.signatures, m.signer, m.refusing, m.unpublished)
+	m.MustRegister(m.sealSeconds, m.waitSeconds, m.events, m.signatures, m.signer, m.refusing, m.unpublished,
+		m.cosigned, m.unwitnessed)
 	return m
 }
 

@@ -37,6 +37,9 @@ type Target interface {
 	String() string
 }
 
+// DefaultLongest is the longest interval between attempts to publish.
+const DefaultLongest = time.Minute
+
 // PublisherConfig says how a Publisher works.
 type PublisherConfig struct {
 	// Pool has a connection to spare. Required.
@@ -47,6 +50,8 @@ type PublisherConfig struct {
 	Target Target
 	// Interval between looks for new checkpoints. Default: DefaultInterval.
 	Interval time.Duration
+	// Longest is the longest interval after failures. Default: DefaultLongest.
+	Longest time.Duration
 	// Metrics say whether something else was published there. Default: new ones that nobody sees.
 	Metrics *Metrics
 	// Logger gets what goes wrong. Default: slog.Default.
@@ -63,16 +68,16 @@ type Publisher struct {
 // NewPublisher returns a publisher that does nothing before Run.
 func NewPublisher(config PublisherConfig) *Publisher {
 	config.Interval = cmp.Or(config.Interval, DefaultInterval)
+	config.Longest = cmp.Or(config.Longest, DefaultLongest)
 	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Metrics.refuseToPublish(config.Target.String(), false)
 	return &Publisher{config: config, store: NewStore(config.Pool)}
 }
 
-// Run publishes until ctx ends. What goes wrong is logged and tried again, at longer and longer intervals of up to a
-// minute.
+// Run publishes until ctx ends. What goes wrong is logged and tried again, at longer and longer intervals of up to
+// the longest.
 func (p *Publisher) Run(ctx context.Context) {
-	const longest = time.Minute
 	for failures := 0; ctx.Err() == nil; {
 		err := p.Publish(ctx)
 		wait := p.config.Interval
@@ -82,7 +87,7 @@ func (p *Publisher) Run(ctx context.Context) {
 		case err == nil:
 			failures = 0
 		default:
-			wait = min(p.config.Interval<<min(failures, 10), longest)
+			wait = min(p.config.Interval<<min(failures, 10), p.config.Longest)
 			failures++
 			p.report(ctx, wait, err)
 		}
@@ -233,13 +238,20 @@ type Endpoint struct {
 
 // NewEndpoint returns a target that sends with POST or PUT.
 func NewEndpoint(pool *pgxpool.Pool, method string, address *url.URL) *Endpoint {
-	client := &http.Client{
-		Timeout: publishTimeout,
+	return &Endpoint{pool: pool, client: newClient(publishTimeout), method: method, url: address}
+}
+
+// newClient returns a client for requests whose body is a checkpoint.
+func newClient(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
 		// A redirect may turn the request into a GET without the checkpoint, and its 200 would count.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &Endpoint{pool: pool, client: client, method: method, url: address}
 }
+
+// mostAnswer is how many bytes of an answer are read.
+const mostAnswer = 64 << 10
 
 // String implements Target.
 func (e *Endpoint) String() string { return e.url.Redacted() }
@@ -279,8 +291,7 @@ func (e *Endpoint) Take(ctx context.Context, c Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
-	const most = 64 << 10 // of an answer that is read so that the connection can be used again
-	_, _ = io.CopyN(io.Discard, response.Body, most)
+	_, _ = io.CopyN(io.Discard, response.Body, mostAnswer) // so that the connection can be used again
 	if err := response.Body.Close(); err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}

@@ -315,6 +315,7 @@ func oldLedger(t testing.TB) *signed {
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
 	s.grow(10)
 	sign(t, s.signer)
+	last := latest(t, s.pool).Note
 	db := stdlib.OpenDBFromPool(s.pool)
 	defer func() { _ = db.Close() }()
 	steps, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS(filepath.FromSlash("../../migrations")))
@@ -330,7 +331,7 @@ func oldLedger(t testing.TB) *signed {
 	}
 	_, private, _ := strings.Cut(string(key), "\n") // the first line names the memory
 	err = errors.Join(os.WriteFile(s.keyFile, []byte(private), 0o600),
-		os.WriteFile(s.keyFile+".checkpoint", latest(t, s.pool).Note, 0o600), os.RemoveAll(ledger.DefaultMemory(s.keyFile)))
+		os.WriteFile(s.keyFile+".checkpoint", last, 0o600), os.RemoveAll(ledger.DefaultMemory(s.keyFile)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -94,6 +95,70 @@ func TestLedger(t *testing.T) {
 	}
 	s.Refused(t, "serve", "--ledger-key", filepath.Join(published, "none"))
 	s.Refused(t, "serve", "--ledger-publish-url", "ftp://example.com")
+}
+
+// TestLedgerWitnesses: two of three witnesses cosign what is served, and events verify demands the quorum of a policy.
+func TestLedgerWitnesses(t *testing.T) {
+	t.Parallel()
+	const origin = "ledger.example/witnessed"
+	var flags []string
+	var witnesses []*ledgertest.Witness
+	policy := ""
+	for _, name := range []string{"one", "two", "three"} {
+		w := ledgertest.NewWitness(t, name, "ledger.example/another")
+		witnesses = append(witnesses, w)
+		flags = append(flags, "--ledger-witness", w.URL.String(), "--ledger-witness-key", w.VerifierKey)
+		policy += "witness " + name + " " + w.VerifierKey + "\n"
+	}
+	s := Start(t, testdb.New(t), append(flags, "--ledger-origin", origin, "--ledger-quorum", "2")...)
+	awaitSealed(t, s.DatabaseURL)
+	key := ledgerStatus(t, s).VerifierKeys[0]
+	for _, w := range witnesses[:2] {
+		w.Trust(t, origin, key)
+	}
+	s.MustCLI(t, "integration", "create", "an integration")
+	awaitSealed(t, s.DatabaseURL)
+	var text string
+	testdb.Eventually(t, "two witnesses have cosigned", func() bool {
+		_, text = Get(t, s.URL+"/ledger/checkpoint")
+		return strings.Contains(text, "— one ") && strings.Contains(text, "— two ")
+	})
+	if _, proof := Get(t, s.URL+"/ledger/proof?logIndex=0"); !strings.Contains(proof, "— two ") {
+		t.Errorf("the proof is not cosigned:\n%s", proof)
+	}
+	size := fmt.Sprintf(`novelgate_ledger_witness_size_entries{target="%s"} %d`, witnesses[0].URL,
+		witnesses[0].Tree(origin).N)
+	failures := fmt.Sprintf(`novelgate_ledger_witness_failures_total{target="%s"} `, witnesses[2].URL)
+	testdb.Eventually(t, "the metrics say so, and that the third one fails", func() bool {
+		_, metrics := Get(t, s.OpsURL+"/metrics")
+		return strings.Contains(metrics, size) && strings.Contains(metrics, failures) &&
+			!strings.Contains(metrics, failures+"0")
+	})
+	file := filepath.Join(t.TempDir(), "policy")
+	verify := func(quorum string, args ...string) Output {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("log "+key+"\n"+policy+quorum), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s.CLI(t, append([]string{"events", "verify", "--policy", file}, args...)...)
+	}
+	for _, args := range [][]string{{"--url", s.URL}, {"--no-projections"}} {
+		out := verify("group g 2 one two three\nquorum g\n", args...)
+		if out.Code != 0 || !strings.Contains(out.Stdout, witnesses[1].VerifierKey) {
+			t.Errorf("%v: two of three ended with %d\n%s%s", args, out.Code, out.Stdout, out.Stderr)
+		}
+		if out := verify("quorum three\n", args...); out.Code != 1 || !strings.Contains(out.Stderr, "quorum") {
+			t.Errorf("%v: the third one ended with %d\n%s%s", args, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	if out := verify("quorum four\n", "--url", s.URL); out.Code == 0 || !strings.Contains(out.Stderr, "line 5") {
+		t.Errorf("an unknown witness ended with %d: %s", out.Code, out.Stderr)
+	}
+	s.Refused(t, append([]string{"serve", "--ledger-witness", "ftp://example.com"}, flags[2:4]...)...)
+	s.Refused(t, "serve", "--ledger-witness", witnesses[0].URL.String())
+	s.Refused(t, "serve", "--ledger-witness", witnesses[0].URL.String(), "--ledger-witness-key", key)
+	s.Refused(t, append([]string{"serve", "--ledger-quorum", "4"}, flags...)...)
+	s.Refused(t, append([]string{"serve"}, append(flags, flags[:4]...)...)...)
 }
 
 // TestLedgerOfTwoReplicas: the one without the key seals and serves, and says why it does not sign. A new key joins the

@@ -12,6 +12,7 @@ type Part string
 // Parts, and what each means.
 const (
 	Signature  Part = "signature"  // the checkpoint has no signature of the key
+	Quorum     Part = "quorum"     // too few witnesses of the policy have cosigned the checkpoint
 	Root       Part = "root"       // neither entries nor hash tiles have the signed root
 	Rewritten  Part = "rewritten"  // the history is not the one that a kept checkpoint covers
 	Lost       Part = "lost"       // events are missing that a kept checkpoint of an earlier origin covers

@@ -65,6 +65,11 @@ func (v *verification) open(ctx context.Context) error {
 	if len(used) == 0 {
 		v.add(Fault{Part: Signature, Count: 1, Detail: "the checkpoint does not bear a valid signature of the given key"})
 	}
+	if v.Policy != nil {
+		if err := v.applyPolicy(c); err != nil {
+			return err
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(v.Kept)) {
 		kept, err := ledger.ParseCheckpoint(v.Kept[name])
 		if err != nil {

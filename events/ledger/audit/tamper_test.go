@@ -35,7 +35,7 @@ func TestTamperedEvents(t *testing.T) {
 	for _, n := range []int{4100, 300, 100} {
 		l.Append(n)
 	}
-	tables := []string{"events", "ledger_seals", "ledger_tiles", "ledger_checkpoints"}
+	tables := []string{"events", "ledger_seals", "ledger_tiles", "ledger_checkpoints", "ledger_cosignatures"}
 	restore := `TRUNCATE ` + strings.Join(tables, ", ")
 	for _, table := range tables {
 		l.Exec(`CREATE TABLE sound_` + table + ` AS TABLE ` + table)

@@ -22,6 +22,8 @@ type Config struct {
 	// Keys are the auditor's verifier keys. One of them must have signed. Default: the keys of the source, which prove
 	// only that the source is consistent.
 	Keys []string
+	// Policy demands signatures of logs and witnesses. Default: none.
+	Policy *Policy
 	// Kept are checkpoints that the auditor has kept, by a name for the report. The history must agree with them.
 	Kept map[string][]byte
 	// Older is an older bundle with one of these checkpoints. It serves to locate a rewritten entry. Default: not located.
@@ -48,6 +50,7 @@ type Report struct {
 	Root          string   `json:"root"` // signed root, base64
 	Keys          []string `json:"keys"` // keys that signed it
 	KeysGiven     bool     `json:"keysGiven"`
+	CosignedBy    []string `json:"cosignedBy"`    // keys of the witnesses of the policy that cosigned it
 	FirstLogIndex int64    `json:"firstLogIndex"` // entries before it were not verified
 	Unverified    int64    `json:"unverified"`    // number of entries before it
 	Entries       int64    `json:"entries"`       // hashed entries
@@ -93,7 +96,7 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
 		Config: config, seed: maphash.MakeSeed(),
-		report:   &Report{Kept: []Kept{}, Faults: []Fault{}},
+		report:   &Report{CosignedBy: []string{}, Kept: []Kept{}, Faults: []Fault{}},
 		trees:    [trees]*tree{{edge: ledger.NewEdge()}, {edge: ledger.NewEdge()}},
 		versions: map[[16]byte]uint32{}, erasures: newErasures(),
 	}

@@ -1,0 +1,224 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	cosignature "github.com/transparency-dev/formats/note"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// NewWitnessVerifier returns the verifier of the cosignatures of a witness (C2SP tlog-cosignature). It fails with
+// ErrKey for text that is not the key of a witness, such as the key of a log.
+func NewWitnessVerifier(verifierKey string) (note.Verifier, error) {
+	verifier, err := cosignature.NewVerifierForCosignatureV1(verifierKey)
+	if err != nil {
+		return nil, fmt.Errorf("%w of a witness: %q", ErrKey, verifierKey)
+	}
+	// The library does not compare the hash, and takes a key of a log for one of a witness, which has another hash.
+	if hash := strings.SplitN(verifierKey, "+", 3)[1]; hash != fmt.Sprintf("%08x", verifier.KeyHash()) {
+		return nil, fmt.Errorf("%w of a witness: %q has the hash of another key", ErrKey, verifierKey)
+	}
+	return verifier, nil
+}
+
+// WitnessConfig describes a witness.
+type WitnessConfig struct {
+	// Pool has a connection to spare. Required.
+	Pool *pgxpool.Pool
+	// URL is the submission prefix of the witness. Required.
+	URL *url.URL
+	// VerifierKey is its public key. Required.
+	VerifierKey string
+	// Quorum is the number of cosignatures with which a checkpoint is served in preference to a newer one. Required.
+	Quorum int
+	// Metrics say how far the witness has cosigned, and count its failures. Default: new ones that nobody sees.
+	Metrics *Metrics
+}
+
+// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). What it has cosigned is on record in the
+// database.
+type Witness struct {
+	WitnessConfig
+
+	client   *http.Client
+	store    *Store
+	verifier note.Verifier
+}
+
+// witnessTimeout bounds one request.
+const witnessTimeout = 5 * time.Second
+
+// NewWitness returns a target that asks a witness. It fails with ErrKey if the key is not one of a witness.
+func NewWitness(config WitnessConfig) (*Witness, error) {
+	verifier, err := NewWitnessVerifier(config.VerifierKey)
+	if err != nil {
+		return nil, err
+	}
+	if config.Metrics == nil {
+		config.Metrics = NewMetrics()
+	}
+	w := &Witness{
+		WitnessConfig: config, client: newClient(witnessTimeout), store: NewStore(config.Pool), verifier: verifier,
+	}
+	config.Metrics.cosigned.WithLabelValues(w.String())
+	config.Metrics.unwitnessed.WithLabelValues(w.String())
+	return w, nil
+}
+
+// String implements Target.
+func (w *Witness) String() string { return w.URL.Redacted() }
+
+// cosignedSQL finds the sizes of the newest checkpoint of an origin and of the newest one that a witness has cosigned.
+// $1: origin, $2: key of the witness.
+const cosignedSQL = `SELECT coalesce((SELECT max(tree_size) FROM ledger_checkpoints WHERE origin = $1), -1),
+       coalesce((SELECT max(tree_size) FROM ledger_cosignatures WHERE origin = $1 AND witness = $2), -1)`
+
+func (w *Witness) sizes(ctx context.Context, origin string) (newest, cosigned int64, err error) {
+	if err = w.Pool.QueryRow(ctx, cosignedSQL, origin, w.VerifierKey).Scan(&newest, &cosigned); err != nil {
+		return 0, 0, fmt.Errorf("read what was cosigned: %w", err)
+	}
+	w.Metrics.cosigned.WithLabelValues(w.String()).Set(float64(max(cosigned, 0)))
+	return newest, cosigned, nil
+}
+
+// Last implements Target. A witness takes only the newest checkpoint: those before it count as taken.
+func (w *Witness) Last(ctx context.Context, origin string) (int64, error) {
+	newest, cosigned, err := w.sizes(ctx, origin)
+	return max(newest-1, cosigned), err
+}
+
+// Take implements Target. It fails with ErrPublished if the witness has cosigned another history.
+func (w *Witness) Take(ctx context.Context, c Checkpoint) error {
+	lines, err := w.cosign(ctx, c)
+	if err == nil && lines != "" {
+		err = w.keep(ctx, c, lines)
+	}
+	if err != nil {
+		w.Metrics.unwitnessed.WithLabelValues(w.String()).Inc()
+	}
+	return err
+}
+
+var errWitness = errors.New("the witness did not cosign")
+
+// cosign asks for the cosignature lines of a checkpoint. None without an error: the witness has cosigned a newer one.
+func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err error) {
+	_, old, err := w.sizes(ctx, c.Origin)
+	if err != nil {
+		return "", err
+	}
+	old = max(old, 0)
+	// A witness that has another size says so. Another replica may ask it meanwhile.
+	const attempts = 3
+	for range attempts {
+		status, answer, err := w.ask(ctx, c, old)
+		if err != nil {
+			return "", err
+		}
+		switch status {
+		case http.StatusOK:
+			return w.verify(c, answer)
+		case http.StatusConflict:
+			size, err := strconv.ParseInt(strings.TrimSuffix(string(answer), "\n"), 10, 64)
+			switch {
+			case old == c.Tree.N && (err != nil || size == old):
+				return "", fmt.Errorf("%w: the witness has cosigned another root of %d entries", ErrPublished, old)
+			case err != nil || size < 0:
+				return "", fmt.Errorf("%w: 409 without its size", errWitness)
+			case size > c.Tree.N:
+				return "", w.wantNewer(ctx, c, size)
+			}
+			old = size
+		case http.StatusUnprocessableEntity:
+			return "", fmt.Errorf("%w: the witness finds that the %d entries do not extend the %d that it has cosigned",
+				ErrPublished, c.Tree.N, old)
+		default:
+			return "", fmt.Errorf("%w: %d", errWitness, status)
+		}
+	}
+	return "", fmt.Errorf("%w: its size changes with every answer", errWitness)
+}
+
+// wantNewer fails with ErrPublished unless the database has a checkpoint of the size that the witness has cosigned, or
+// a larger one: each is stored before any witness gets it.
+func (w *Witness) wantNewer(ctx context.Context, c Checkpoint, size int64) error {
+	newest, _, err := w.sizes(ctx, c.Origin)
+	if err == nil && newest < size {
+		err = fmt.Errorf("%w: the witness has cosigned %d entries, and the ledger has signed %d", ErrPublished, size, newest)
+	}
+	return err
+}
+
+// ask sends a checkpoint with the proof that it extends the tree of the old size.
+func (w *Witness) ask(ctx context.Context, c Checkpoint, old int64) (status int, answer []byte, err error) {
+	var proof tlog.TreeProof
+	if old > 0 {
+		if proof, err = tlog.ProveTree(c.Tree.N, old, w.store.hashes(ctx, c.Tree)); err != nil {
+			return 0, nil, fmt.Errorf("prove growth from %d to %d entries: %w", old, c.Tree.N, err)
+		}
+	}
+	var body bytes.Buffer
+	fmt.Fprintf(&body, "old %d\n", old)
+	for _, hash := range proof {
+		body.WriteString(base64.StdEncoding.EncodeToString(hash[:]) + "\n")
+	}
+	body.WriteString("\n")
+	body.Write(c.Note)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL.JoinPath("add-checkpoint").String(), &body)
+	if err != nil {
+		return 0, nil, fmt.Errorf("make request: %w", err)
+	}
+	request.Header.Set("Content-Type", "text/plain; charset=utf-8")
+	response, err := w.client.Do(request)
+	if err != nil {
+		return 0, nil, fmt.Errorf("send: %w", err)
+	}
+	answer, err = io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return 0, nil, fmt.Errorf("read answer: %w", err)
+	}
+	return response.StatusCode, answer, nil
+}
+
+// verify returns the lines of an answer that are cosignatures of the witness on the checkpoint. Those of other keys are
+// left out.
+func (w *Witness) verify(c Checkpoint, answer []byte) (lines string, err error) {
+	opened, err := note.Open(append(bytes.Clone(c.Note), answer...), note.VerifierList(w.verifier))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errWitness, err)
+	}
+	// An answer with an empty line would make the checkpoint itself the beginning of another text.
+	if opened.Text != c.Body() {
+		return "", fmt.Errorf("%w: the answer is not lines of signatures", errWitness)
+	}
+	for _, sig := range opened.Sigs {
+		lines += "— " + sig.Name + " " + sig.Base64 + "\n"
+	}
+	return lines, nil
+}
+
+// keepSQL stores a cosignature unless another replica was faster. $1: origin, $2: size, $3: key of the witness, $4:
+// lines, $5: quorum.
+const keepSQL = `INSERT INTO ledger_cosignatures (origin, tree_size, witness, signature, quorum, cosigned_at)
+VALUES ($1, $2, $3, $4, $5, statement_timestamp())
+ON CONFLICT (origin, tree_size, witness) DO NOTHING`
+
+func (w *Witness) keep(ctx context.Context, c Checkpoint, lines string) error {
+	if _, err := w.Pool.Exec(ctx, keepSQL, c.Origin, c.Tree.N, w.VerifierKey, lines, w.Quorum); err != nil {
+		return fmt.Errorf("store cosignature: %w", err)
+	}
+	_, _, err := w.sizes(ctx, c.Origin) // sets the metric
+	return err
+}

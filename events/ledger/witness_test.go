@@ -1,0 +1,228 @@
+package ledger_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/testdb"
+)
+
+// askWitness returns a publisher to a witness.
+func askWitness(t testing.TB, l *ledgertest.Ledger, w *ledgertest.Witness, metrics *ledger.Metrics) *ledger.Publisher {
+	t.Helper()
+	const quorum = 2
+	target, err := ledger.NewWitness(ledger.WitnessConfig{
+		Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: quorum, Metrics: metrics,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ledger.NewPublisher(ledger.PublisherConfig{
+		Pool: l.Pool, Origin: ledgertest.Origin, Target: target, Interval: time.Millisecond, Longest: time.Millisecond,
+		Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func newWitness(t testing.TB, l *ledgertest.Ledger, name string) *ledgertest.Witness {
+	t.Helper()
+	return ledgertest.NewWitness(t, name, ledgertest.Origin, l.Keys...)
+}
+
+// cosigners are the witnesses whose cosignatures the served checkpoint bears, and its size.
+func cosigners(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness) (names string, size int64) {
+	t.Helper()
+	c := l.Latest()
+	if signed, err := c.SignedBy(l.Keys[0]); !signed || err != nil {
+		t.Errorf("the ledger has not signed: %v\n%s", err, c.Note)
+	}
+	for _, w := range witnesses {
+		verifier, err := ledger.NewWitnessVerifier(w.VerifierKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opened, err := note.Open(c.Note, note.VerifierList(verifier)); err == nil {
+			names += opened.Sigs[0].Name + " "
+		}
+	}
+	return strings.TrimSpace(names), c.Tree.N
+}
+
+func wantCosigned(t testing.TB, l *ledgertest.Ledger, want string, size int64, witnesses ...*ledgertest.Witness) {
+	t.Helper()
+	if names, n := cosigners(t, l, witnesses...); names != want || n != size {
+		t.Errorf("the checkpoint of %d entries is cosigned by %q, want %d, %q", n, names, size, want)
+	}
+}
+
+// TestWitnesses: two of three cosign while the third is away. It catches up when it is back.
+func TestWitnesses(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(300)
+	metrics := ledger.NewMetrics()
+	one, two, three := newWitness(t, l, "one"), newWitness(t, l, "two"), newWitness(t, l, "three")
+	three.Away(true)
+	for _, w := range []*ledgertest.Witness{one, two, three} {
+		run(t, askWitness(t, l, w, metrics).Run)
+	}
+	awaitCosigned := func(want string, size int64) {
+		t.Helper()
+		testdb.Eventually(t, want+" cosign", func() bool {
+			names, n := cosigners(t, l, one, two, three)
+			return names == want && n == size
+		})
+	}
+	awaitCosigned("one two", 300)
+	l.Append(1000)
+	awaitCosigned("one two", 1300)
+	three.Away(false)
+	awaitCosigned("one two three", 1300)
+	// It was restored from a backup: its answer says where it stands.
+	three.SetTree(ledgertest.Origin, tlog.Tree{})
+	l.Append(1)
+	awaitCosigned("one two three", 1301)
+	if diff := cmp.Diff([]int64{0, 300, 1300}, one.Olds()); diff != "" {
+		t.Errorf("old sizes (-want +got):\n%s", diff)
+	}
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == three.URL.String() {
+				values[family.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	if values["novelgate_ledger_witness_size_entries"] != 1301 || values["novelgate_ledger_witness_failures_total"] == 0 ||
+		values["novelgate_ledger_publishing_refused"] != 0 {
+		t.Errorf("metrics of the third one: %v", values)
+	}
+}
+
+// TestWitnessRefusesFork: a witness that has cosigned one history cosigns no other one, longer or shorter.
+func TestWitnessRefusesFork(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(5)
+	w := newWitness(t, l, "one")
+	if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	backup := l.Backup()
+	l.Append(7)
+	if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantCosigned(t, l, "one", 12, w)
+	honest := w.Tree(ledgertest.Origin)
+	backup.Tamper(`DELETE FROM ledger_cosignatures; DELETE FROM ledger_checkpoints`)
+	backup.Forget()
+	for _, n := range []int{2, 5, 9} { // a shorter tree, one of the same size, and a longer one
+		backup.Append(n)
+		metrics := ledger.NewMetrics()
+		publisher := askWitness(t, backup, w, metrics)
+		if err := publisher.Publish(t.Context()); !errors.Is(err, ledger.ErrPublished) {
+			t.Errorf("%d entries of another history: %v", backup.Latest().Tree.N, err)
+		}
+		stop := run(t, publisher.Run)
+		testdb.Eventually(t, "the refusal is a metric", func() bool {
+			return gauge(t, metrics, "novelgate_ledger_publishing_refused") == 1
+		})
+		stop()
+		wantCosigned(t, backup, "", backup.Latest().Tree.N, w)
+	}
+	if now := w.Tree(ledgertest.Origin); now != honest {
+		t.Errorf("the witness has cosigned %v, and %v before", now, honest)
+	}
+}
+
+// TestServedCheckpoint: a checkpoint with a quorum is served before a newer one without, for a few seconds.
+func TestServedCheckpoint(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	one, two := newWitness(t, l, "one"), newWitness(t, l, "two")
+	ask := func(w *ledgertest.Witness) {
+		t.Helper()
+		if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Append(3)
+	ask(one)
+	wantCosigned(t, l, "one", 3, one, two)
+	l.Append(1) // the one before it has no quorum
+	wantCosigned(t, l, "", 4, one, two)
+	ask(one)
+	ask(two)
+	wantCosigned(t, l, "one two", 4, one, two)
+	l.Append(1)
+	ask(one)
+	wantCosigned(t, l, "one two", 4, one, two)
+	proof, err := ledger.NewStore(l.Pool).Proof(t.Context(), 2)
+	if err != nil || !strings.Contains(string(proof), "— two ") {
+		t.Errorf("the proof has no cosignature: %v\n%s", err, proof)
+	}
+	l.Tamper(`UPDATE ledger_checkpoints SET signed_at = signed_at - interval '1 minute'`)
+	wantCosigned(t, l, "one", 5, one, two)
+	ask(two)
+	wantCosigned(t, l, "one two", 5, one, two)
+}
+
+// TestWitnessAnswers: nothing is kept but cosignatures of the witness on the checkpoint.
+func TestWitnessAnswers(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(3)
+	w, other := newWitness(t, l, "one"), newWitness(t, l, "two")
+	text := l.Latest().Body()
+	for name, tamper := range map[string]func(string) string{
+		"empty":           func(string) string { return "" },
+		"no lines":        func(string) string { return "thanks\n" },
+		"another witness": func(string) string { return other.Cosign(text) },
+		"another text":    func(string) string { return w.Cosign("something else\n") },
+		// The whole note is the text that is signed.
+		"empty line": func(string) string {
+			longer := string(l.Latest().Note) + "more\n"
+			return "more\n\n" + w.Cosign(longer)
+		},
+	} {
+		w.Tamper(tamper)
+		if err := askWitness(t, l, w, nil).Publish(t.Context()); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if n := count(t, l.Pool, "ledger_cosignatures"); n != 0 {
+			t.Fatalf("%s: %d cosignatures are kept", name, n)
+		}
+	}
+	w.Tamper(func(lines string) string { return other.Cosign(text) + lines })
+	if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantCosigned(t, l, "one", 3, w, other)
+}
+
+func TestWitnessKeys(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	key := newWitness(t, l, "one").VerifierKey
+	if _, err := ledger.NewWitnessVerifier(key); err != nil {
+		t.Error(err)
+	}
+	for _, wrong := range []string{"", "one", l.Keys[0], "another" + key, strings.Replace(key, "+", "+0", 1)} {
+		if _, err := ledger.NewWitnessVerifier(wrong); !errors.Is(err, ledger.ErrKey) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
