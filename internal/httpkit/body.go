@@ -28,11 +28,11 @@ func Bearer(h http.Header, what string) (string, error) {
 	return strings.Trim(key, " "), nil
 }
 
-// ReadJSON reads a body of at most limit bytes whose media type is application/json, with any parameters. A caller
-// whose requests have too many bytes under way, or are awaited in too large a number, is refused with 429, or with 503
-// where that comes of others; uuid.Nil stands for staff, and is refused with 503 only. A body that does not arrive
-// takes little more memory than what has arrived. The error is a *problem.Error. Without one, ReleaseBody must follow
-// when the request is answered.
+// ReadJSON reads a body of at most limit bytes whose media type is application/json, with any parameters. It refuses
+// the body with 429 if the bodies of the caller take too much memory, and with 503 if those of others leave too little.
+// A body that has not arrived yet counts as awaitedBody bytes or more. uuid.Nil is the caller for staff, and gets only
+// 503. An incomplete body takes little more memory than what has arrived of it. The error is a *problem.Error. If it is
+// nil, call ReleaseBody after the answer.
 func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID, limit int64) ([]byte, error) {
 	if sent := r.Header.Get("Content-Type"); !IsMediaType(sent, "application/json") {
 		return nil, problem.UnsupportedMediaType(sent)
@@ -81,7 +81,7 @@ const restTime = 500 * time.Millisecond
 // connection can be used again, and would wait for it as long as a request may take to arrive.
 func leaveBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
-		// What does not support that (a recorder in a test) waits for nobody either.
+		// A writer without this feature, such as a recorder in a test, does not wait either.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) //nolint:forbidigo // the clock of the connection
 	}
 }
@@ -107,7 +107,7 @@ func IsMediaType(sent, want string) bool {
 	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && got == want
 }
 
-// brokenBody tells a body that comes too slowly from one that is not whole.
+// brokenBody returns 408 for a body that arrives too slowly, and 400 for one that ends early.
 func brokenBody(err error) *problem.Error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return problem.RequestTimeout().WithCause(err)

@@ -22,7 +22,7 @@ import (
 	"novelgate/readapi/history"
 )
 
-// Partners admits requests of partners. After nil, leave must be called.
+// Partners admits requests of partners. If err is nil, leave must be called.
 type Partners interface {
 	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
 		leave func(), err error)
@@ -93,7 +93,7 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.Integration = integration
 	if lines {
-		return a.stream(r.Context(), w, r, q, limited, follow) // which has more time than a page
+		return a.stream(r.Context(), w, r, q, limited, follow) // without the time limit of a page
 	}
 	page, err := a.page(ctx, q)
 	if err != nil {
