@@ -30,7 +30,8 @@ build: ## Build bin/novelgate.
 
 .PHONY: test
 test: ## Run all tests. They bring their own PostgreSQL.
-	go test -timeout 20m ./...
+	@# internal/e2e builds the program, so the test cache does not see that its code has changed.
+	go test -count=1 -timeout 20m ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler).

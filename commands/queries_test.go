@@ -202,7 +202,20 @@ type failing struct {
 	error
 }
 
-func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, f.error }
+func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) {
+	return failedRows{err: f.error}, f.error // as a pool does
+}
+
+// failedRows are rows that cannot be read.
+type failedRows struct {
+	pgx.Rows
+
+	err error
+}
+
+func (failedRows) Next() bool   { return false }
+func (failedRows) Close()       {}
+func (f failedRows) Err() error { return f.err }
 
 func (f failing) QueryRow(context.Context, string, ...any) pgx.Row { return failedRow{err: f.error} }
 
