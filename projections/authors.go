@@ -58,8 +58,8 @@ func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	return upsertAuthors(ctx, tx, batch[begin:])
 }
 
-// eraseAuthorSQL leaves one who has begun anew alone: what the row is made of comes later. $1: author; $2, $3: place of
-// the erasure in the log.
+// eraseAuthorSQL keeps the row of an author who returned after the erasure: its events are later. $1: author; $2, $3:
+// position of the erasure.
 const eraseAuthorSQL = `DELETE FROM authors
 WHERE author_id = $1 AND (display_name_transaction_id, display_name_position) < ($2::xid8, $3::integer)`
 
@@ -126,8 +126,8 @@ func foldAuthors(batch []events.Recorded) []*author {
 	return authors
 }
 
-// Whoever erases an author holds an advisory lock of its session, which others may hold, too. The number is that of
-// hashtextextended.
+// The erasure of an author holds a shared advisory lock of its session, so several can run at once. The number is that
+// of hashtextextended.
 const (
 	announceErasureSQL = `SELECT pg_advisory_lock_shared(hashtextextended('novelgate erasure', 0))`
 
@@ -140,8 +140,8 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
 // withdrawTimeout bounds the goodbye to a database that has gone silent.
 const withdrawTimeout = 5 * time.Second
 
-// AnnounceErasure lets everybody know that the log loses words of an author which tables still hold, until withdraw is
-// called or the process dies. It opens a connection of its own: whoever erases may have taken the last one of the pool.
+// AnnounceErasure announces that the log loses personal data of an author that tables still hold, until withdraw is
+// called or the process dies. It opens its own connection: the caller may have taken the last one of the pool.
 func AnnounceErasure(ctx context.Context, pool *pgxpool.Pool) (withdraw func(), err error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
@@ -159,7 +159,7 @@ func AnnounceErasure(ctx context.Context, pool *pgxpool.Pool) (withdraw func(), 
 	return withdraw, nil
 }
 
-// ErasureUnderWay tells whether somebody has announced an erasure and not withdrawn it yet.
+// ErasureUnderWay reports whether an erasure is announced and not withdrawn.
 func ErasureUnderWay(ctx context.Context, pool *pgxpool.Pool) (underWay bool, err error) {
 	if err := pool.QueryRow(ctx, erasureUnderWaySQL).Scan(&underWay); err != nil {
 		return false, fmt.Errorf("look for erasures under way: %w", err)

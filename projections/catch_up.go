@@ -131,7 +131,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 		}
 		turn := turn{before, make(chan struct{})}
 		before = turn.passed
-		// In order, so that none waits for a lock behind somebody who waits for one that comes later.
+		// In order, so that no chunk waits for a lock behind a chunk that comes later: they would wait for each other.
 		conn, err := c.begin(working)
 		group.Go(func() error {
 			defer func() { <-slots }()

@@ -16,9 +16,10 @@ import (
 //go:embed changes.sql
 var changesSQL string
 
-// Changes is the projection changes: which events partners are told of, by partner. Novels concern the partner that
-// created them, whoever owns them by now, comments and authors the partner that sent them. An event of staff does not
-// name the partner; the first event of its stream does, and is read from the log, where it always is before.
+// Changes is the projection changes: the events that concern a partner, by partner. Novels concern the partner that
+// created them, even if another one owns them now; comments and authors concern the partner that sent them. An event of
+// staff does not name the partner; the first event of its stream does, and is read from the log, where it always is
+// before.
 type Changes struct{}
 
 // Name implements Projection.

@@ -89,14 +89,15 @@ const (
 FROM projections WHERE name = $1`
 	unlessLocked = ` FOR NO KEY UPDATE SKIP LOCKED`
 
-	// lockCheckpointSQL returns nothing when somebody else has the lock.
+	// lockCheckpointSQL returns nothing when another session has the lock.
 	lockCheckpointSQL = checkpointSQL + unlessLocked
 
-	// Whoever writes chunks holds an advisory lock from their beginning on, long before the checkpoint: else others would
-	// take it for abandoned, and write the same rows. Several of its transactions hold that side by side.
+	// A catch-up holds a shared advisory lock from the beginning of its first chunk on, long before it locks the
+	// checkpoint: otherwise another replica would take the checkpoint for abandoned, and write the same rows. Several
+	// transactions of a catch-up hold the lock side by side.
 	announceChunkSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
 
-	// lockIdleCheckpointSQL returns nothing while somebody writes chunks, too.
+	// lockIdleCheckpointSQL also returns nothing while a catch-up writes chunks.
 	lockIdleCheckpointSQL = checkpointSQL +
 		` AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))` + unlessLocked
 )

@@ -95,7 +95,7 @@ func (f *follower) load(ctx context.Context) error {
 	f.left = c.generation != f.projection.Generation()
 	switch {
 	case f.left && !left:
-		f.logger.InfoContext(ctx, "The live tables are of another generation than this program; leaving them alone")
+		f.logger.InfoContext(ctx, "The live tables are of another generation than this program; not writing them")
 		return errGeneration
 	case f.left:
 		return errGeneration
@@ -123,7 +123,7 @@ func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 		return fmt.Errorf("stop projection: %w", err)
 	}
 	if tag.RowsAffected() > 0 {
-		f.logger.ErrorContext(ctx, "Projection has diverged from the log and stops until its tables are built anew",
+		f.logger.ErrorContext(ctx, "Projection has diverged from the log and stops until its tables are rebuilt",
 			slog.String("error", cause))
 	}
 	return errStopped

@@ -267,8 +267,8 @@ func parseNumeric(number string) (pgtype.Numeric, error) {
 // Most replies are to recent comments.
 const keepPlaces = 100_000
 
-// place says where a post stands in its discussion: so many steps below the top, which is as far up as is known. What
-// the top replies to, the anchor, is in the table, or was never imported; NULL when the top is a top-level comment.
+// place says where a post stands in its discussion: the number of steps below top, its highest known ancestor. The post
+// that top replies to, the anchor, is in the table, or was never imported; NULL when top is a top-level comment.
 type place struct {
 	top    uuid.UUID
 	anchor pgtype.UUID

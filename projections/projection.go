@@ -2,7 +2,7 @@
 //
 // A projection is a name, its SQL, and Apply: batches of events in log order, deterministic, without reading the clock.
 // The inline ones (see Inline) run in the transaction that appends, because the next command reads them; all others
-// follow asynchronously (see Runner). Both kinds can be rebuilt from the log alone, while they are in use (see package
+// follow asynchronously (see Runner). Both kinds can be rebuilt from the log, while they are in use (see package
 // rebuild).
 package projections
 
@@ -24,10 +24,10 @@ type Projection interface {
 	// Name identifies the projection and its checkpoint: lower-case letters and underscores.
 	Name() string
 	// Generation is 1, and one more after each change of the code by which the same events would lead to other rows: the
-	// tables are then built anew from the log, beside those in use.
+	// tables are then rebuilt from the log, beside those in use.
 	Generation() int
-	// Tables names the tables that this projection alone writes. Migrations create them in schema public; while they are
-	// built anew they lie in another one, so Apply names them without a schema.
+	// Tables names the tables that only this projection writes. Migrations create them in schema public; a rebuild creates
+	// them in another schema, so Apply names them without one.
 	Tables() []string
 	// Streams returns the kinds of stream, as in stream_type, that the projection looks at; nil for all. It is not given
 	// events of others, and does not stop when those cannot be read. A change of it is a change of generation.

@@ -119,7 +119,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		failed: desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.",
 			"projection"),
 		diverged: desc("projection_diverged",
-			"1 when the log does not have the last event that the projection has applied, until its tables are built anew.",
+			"1 when the log does not have the last event that the projection has applied, until its tables are rebuilt.",
 			"projection"),
 		retrying: desc("projection_retrying",
 			"1 while the projection does not go on for a reason that is no event's, and tries again.", "projection"),

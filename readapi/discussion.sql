@@ -1,11 +1,13 @@
 -- One page of a discussion: a row for each comment, and at least one for the novel. The order of the rows does not matter.
--- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: moment after which nothing counts. Nobody says to have
--- written a comment more than minutes after it was received: with a day for clocks that differ, the index leads past later ones. $5: how many
--- top-level comments; $6: how many replies of each; $7: the one whose replies start at $8, $9, $10: recorded_at, depth, post_id; $11: how many
--- bytes of text. Behind those the first comment, and every top-level one, is there without its text: cut. The text of a comment is in its
--- event, as JSON, which takes the database twice as long to decode as the program.
--- :counts is v for one chapter, otherwise w. :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. What stands between the brackets {} is for one chapter alone, $12:
--- written as a range, because an order behind an equation would be read from either index, and the other one holds all chapters.
+-- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: time of the page: later comments
+-- are left out. A comment is written at most minutes after it is received, by its own clock: a limit on written_at, with a day for clocks
+-- that differ, lets the index skip later comments. $5: limit of top-level comments; $6: limit of replies to each; $7: the top-level comment
+-- whose replies start at $8, $9, $10: recorded_at, depth, post_id; $11: limit of bytes of text. The comment that exceeds it, and every later
+-- top-level comment, comes without its text: cut. The text of a comment is in its event, as JSON, which takes the database twice as long to
+-- decode as the program.
+-- :counts is v for one chapter, otherwise w. :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. The SQL within the
+-- braces {} is only for a page of one chapter, $12. It is a range, because for an equation the planner may choose the other index, which
+-- holds all chapters.
 SELECT c.novel_id, c.slug, c.title, c.state, c.language, c.cover_url, c.thread_id, c.posts, c.replies,
        c.last_post_id,
        c.post_id, c.parent_post_id, c.root_post_id, c.depth, c.chapter_number::text, c.written_at, c.recorded_at, c.author_id,

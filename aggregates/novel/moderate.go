@@ -69,7 +69,7 @@ func (e *EditError) Error() string {
 	case Rejected:
 		return "the title is rejected: approve and publish it first"
 	case Free:
-		return "nobody has imported the title: publish it first"
+		return "no partner has imported the title: publish it first"
 	default:
 		return "the novel belongs to a partner: publish it first"
 	}

@@ -1,8 +1,8 @@
--- Which titles have changed since the cache last heard of them. $1: it has heard of all transactions before this one; $2: how many
--- titles are listed at most.
+-- Returns the titles that have changed since the last check of the cache, and the epoch of the cache: title_table and fold_table.
+-- $1: settled, as the last check returned it: the cache reflects all transactions before this one; $2: limit of titles.
 --
--- On the fast path the transaction fails if $3, the titles that it relies on, may have changed, if one of $4, the authors of its comments,
--- is blocked, or if the epoch is not $5, $6. Without titles nothing is checked.
+-- On the fast path the statement fails if one of the cached titles $3 may have changed, if one of the authors $4 is blocked, or if the
+-- epoch is not $5, $6. If $3 is NULL, it checks nothing.
 WITH changed AS MATERIALIZED (
     SELECT t.folded_title FROM events e JOIN title_lookup t ON t.novel_id = e.stream_id
     WHERE e.stream_type = 'novel' AND e.event_type <> 'novel.updated.v1' AND e.transaction_id >= $1::xid8

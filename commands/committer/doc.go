@@ -24,8 +24,8 @@
 //
 // A conflict (another lane or replica was faster) means that nothing was written: the batch is read and decided
 // again, from the second attempt on behind advisory locks on its titles. After three conflicts, or on any other
-// refusal by the database, the batch is cut in halves, each in its own transaction, until a command that fails for
-// its own reason stands alone with its own error and its neighbours have succeeded.
+// refusal by the database, the batch is cut in halves, each in its own transaction, until only the commands that fail
+// for their own reasons return errors and all others have succeeded.
 //
 // A lock that another session holds for longer than lock_timeout is no reason to wait. The upserts of all titles with
 // locked rows are set apart together; for other locks (a creation or a key that another session has not committed) the

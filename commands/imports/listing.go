@@ -15,7 +15,7 @@ const (
 	largestResults  = 10_000
 )
 
-// A page of results ends early when it has so many bytes, or when so many chunks were searched for it.
+// Limits of a page of results: it ends early at this number of bytes, or after a search of this number of chunks.
 const (
 	resultBytes  = 4 << 20
 	resultChunks = 200

@@ -17,7 +17,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// ServiceActor is the actor of events that nobody's command causes.
+// ServiceActor is the actor of events that no command causes.
 const ServiceActor = "service"
 
 const (

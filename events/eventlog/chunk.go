@@ -206,7 +206,7 @@ func ReadAt(ctx context.Context, q database.Querier, positions []events.Position
 }
 
 // PortionBytes limits the stored bytes of the events in one read: the event that reaches the limit is the last one.
-// chunkSize comments of ordinary size have about so many bytes, so only larger events make a read smaller.
+// An ordinary chunk of comments is about this large, so only larger events make a read smaller.
 const PortionBytes = 8 << 20
 
 // largestEvent is about the size in bytes of the largest event that a partner can cause.

@@ -28,7 +28,7 @@ const (
 var (
 	// ErrStandby ends a turn because another replica is active.
 	ErrStandby = errors.New("another replica is active")
-	// ErrBlocked ends a turn that cannot go on until somebody acts: staff, or a replica of another version.
+	// ErrBlocked ends a turn that cannot continue until staff, or a replica of another version, acts.
 	ErrBlocked = errors.New("blocked")
 )
 

@@ -13,8 +13,8 @@ import (
 
 // Identity names the log that a position belongs to. Positions of two identities have nothing to do with each other,
 // even if they are equal: after a failover to a standby that lagged behind, the same transaction id is another event.
-// Whoever remembers a position, or events, remembers the identity with it; what was read under one is written under the
-// same one or not at all.
+// Code that stores a position or events stores their identity too, and writes only under the identity that it read
+// under.
 type Identity struct {
 	System   uint64    // of the cluster; its physical copies have the same
 	Timeline uint32    // changes with each promotion and point-in-time restore

@@ -21,8 +21,8 @@ FROM events WHERE ` + ofKind + ` AND stream_version > $3 ORDER BY stream_version
 const readLatestSQL = `SELECT ` + Columns + `
 FROM events WHERE ` + ofKind + ` ORDER BY stream_version DESC LIMIT $3`
 
-// ofKind looks at the first event alone to tell the kind of a stream, of which the others are: reading those of a long
-// one, to find that they are of another kind, would take long.
+// ofKind reads only the first event to tell the kind of a stream: all its events have the same kind, and a long stream
+// of another kind would take long to read.
 const ofKind = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
 // ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those that

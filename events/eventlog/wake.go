@@ -28,8 +28,8 @@ func NewWake() *Wake {
 	return &Wake{id: uuid.NewString(), local: make(chan struct{}, 1), followers: map[chan struct{}]struct{}{}}
 }
 
-// Signal says that this process has committed an append. It never blocks; signals that nobody has taken yet
-// collapse into one.
+// Signal says that this process has committed an append. It never blocks; signals that the follower has not
+// taken yet collapse into one.
 func (w *Wake) Signal() {
 	signal(w.local)
 	w.broadcast()

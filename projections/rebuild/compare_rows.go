@@ -171,7 +171,8 @@ func (t *table) nameColumns(ctx context.Context, live, replayed pgx.Tx, d *Diffe
 const compareSettingsSQL = `SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL bytea_output = 'hex';
 SET LOCAL extra_float_digits = 1; SET LOCAL enable_seqscan = on; SET LOCAL work_mem = '64MB'`
 
-// compareTables compares the live tables, as a transaction sees them, with the new ones, which nobody else writes.
+// compareTables compares the live tables, as a transaction sees them, with the new ones. Only this process writes the
+// new ones.
 func (c *comparison) compareTables(ctx context.Context, live pgx.Tx) error {
 	c.record.phase = Comparing
 	c.advance(0)

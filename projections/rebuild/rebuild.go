@@ -1,4 +1,4 @@
-// Package rebuild builds the tables of a projection anew from the log, beside those in use, and switches to them.
+// Package rebuild rebuilds the tables of a projection from the log, beside those in use, and switches to them.
 //
 // # Steps
 //
@@ -17,8 +17,8 @@
 //
 // A statement that names a table or a view sees the rows of one generation: before the switch commits it reads the old
 // tables, or waits for the lock; afterwards the same name means the new ones. Views are bound to tables, not to names;
-// they are replaced in the same transaction and keep their owner, grants and comments. The switch waits for locks for a
-// moment only and then lets everybody pass before it tries again, so nobody waits long behind it.
+// they are replaced in the same transaction and keep their owner, grants and comments. The switch waits only
+// briefly for locks and lets all waiting statements pass before it tries again, so no statement waits long behind it.
 //
 // # Who may build
 //
@@ -30,9 +30,9 @@
 // Compare builds tables in the same way and switches nothing: it compares them with the live ones and drops them.
 //
 //	create   a schema of its own (posts_replayed) with tables and indexes; what a crash has left there is dropped before
-//	replay   the log up to where the live tables are, which go on: so a few times, as less and less is left
+//	replay   the log up to the position of the live tables; repeated, because these go on: each time less is left
 //	snapshot a read-only transaction that sees the live tables at one position; the replay goes up to exactly that, as
-//	         the transaction sees the log. Nobody else writes the new tables, so they need not be seen by the same
+//	         the transaction sees the log. No other process writes the new tables, so they need not be seen by the same
 //	         snapshot
 //	compare  both tables row by row, in the order of their keys
 package rebuild
@@ -328,7 +328,7 @@ func (r *rebuild) identifiers(schema string) []string {
 	return list
 }
 
-// advance reports that so many events more are done.
+// advance adds events to the progress.
 func (r *rebuild) advance(events int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

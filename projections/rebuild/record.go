@@ -139,7 +139,7 @@ func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string
 
 // forget drops the new tables and the record.
 func (r *rebuild) forget(ctx context.Context, tx pgx.Tx) error {
-	// The tables first: whoever still writes to them locks them before the record.
+	// The tables first: a builder that still writes to them locks them before the record.
 	if err := dropSchema(ctx, tx, r.Schema()); err != nil {
 		return err
 	}
@@ -210,9 +210,9 @@ type Discarded struct {
 // A process that was killed holds no advisory lock any more, but the server may still be at its last statement.
 const discardSettings = `SET LOCAL lock_timeout = '5s'`
 
-// Discard gives an unfinished rebuild of a projection up, whatever code has begun it: its tables and its record are
-// gone, and the next Run begins anew. The live tables stay as they are. It fails with ErrUnderWay while a process is at
-// it, and with ErrNothingToDiscard.
+// Discard drops the tables and the record of an unfinished rebuild of a projection, of any generation. The next Run
+// starts from the beginning of the log. The live tables stay as they are. It fails with ErrUnderWay while a process
+// runs the rebuild, and with ErrNothingToDiscard.
 func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (Discarded, error) {
 	r, err := newRebuild(ctx, Config{Pool: pool, Projection: projection, Workers: 1})
 	if err != nil {

@@ -252,7 +252,7 @@ func (r *rebuild) Begin(batch *pgx.Batch) { batch.Queue(searchPathSQL, r.searchP
 const lockRecordSQL = `SELECT FROM projection_rebuilds
 WHERE name = $1 AND builder = $2 AND (transaction_id, position) = ($3, $4) FOR NO KEY UPDATE`
 
-// Lock implements projections.Target. Nobody else writes tables that are only compared.
+// Lock implements projections.Target. Only this process writes the tables of a comparison.
 func (r *rebuild) Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.Chunk) error {
 	if r.scratch != "" {
 		return nil
@@ -283,13 +283,13 @@ func (r *rebuild) writeTo(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// When a rebuild yields. A rebuild at full speed takes as much of the processors as it gets; whoever waits for an
-// answer comes first.
+// When a rebuild yields. A rebuild at full speed takes all the processor time that it gets; requests of clients come
+// first.
 const (
 	lookEvery   = 200 * time.Millisecond
-	busyAppends = 100 // events a second from which somebody is taken to wait for answers
+	busyAppends = 100 // events a second from which clients count as waiting for answers
 	slowdown    = 3   // of one worker that works and rests
-	overtaking  = 0.8 // how fast the log may grow, at most, compared with who works it off and rests
+	overtaking  = 0.8 // highest growth of the log, as a share of the speed of a worker that rests
 )
 
 // grownSQL counts what was appended behind ($1, $2), up to $3.

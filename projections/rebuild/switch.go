@@ -16,10 +16,9 @@ import (
 	"novelgate/projections"
 )
 
-// How the switch waits for locks. While it waits for one, readers and writers that come later wait behind it. So it
-// waits for a moment only; where queries of more than a moment never end, that does not do, and it waits longer from
-// attempt to attempt. But always less than PostgreSQL's deadlock_timeout of a second, so that if somebody must give
-// way, it is the switch.
+// How the switch waits for locks. While it waits for one, later readers and writers wait behind it, so it waits only
+// briefly. Under a constant load of longer queries that is not enough, so it waits longer from attempt to attempt, but
+// always less than PostgreSQL's deadlock_timeout of a second: in a deadlock the switch gives way.
 const (
 	firstLockWait = 50 * time.Millisecond // doubling every fourth attempt up to
 	lastLockWait  = 800 * time.Millisecond
@@ -77,7 +76,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
-			attempt-- // nobody had to wait for it
+			attempt-- // no statement had to wait for it
 			if hidden++; hidden == hiddenFor && r.Inline {
 				r.Logger.WarnContext(ctx,
 					"The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides "+
@@ -88,7 +87,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			}
 		case eventlog.IsConflict(err) && !eventlog.BlamesData(err):
 			if attempt%patience == 0 {
-				r.Logger.WarnContext(ctx, "The switch to the new tables waits for somebody who holds a lock on the old ones",
+				r.Logger.WarnContext(ctx, "The switch to the new tables waits for a session that holds a lock on the old ones",
 					slog.Any("error", err))
 			}
 			pause := min(firstPause<<min(attempt-1, 10), lastPause)
@@ -151,8 +150,8 @@ func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 	})
 }
 
-// lockOutVacuum waits for a lock that is in nobody's way but that of what maintains tables. The next lock is waited for
-// so briefly that an autovacuum would not give way: it does for one who has waited for deadlock_timeout.
+// lockOutVacuum waits for a lock that conflicts only with the maintenance of tables, not with readers and writers. The
+// wait for the next lock is too short for an autovacuum to give way: it does so after deadlock_timeout.
 func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, vacuumWait.Milliseconds())); err != nil {
 		return fmt.Errorf("set lock_timeout: %w", err)
@@ -164,7 +163,7 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// readTail holds whoever writes the live tables, and returns what the new ones lack.
+// readTail blocks the writers of the live tables, and returns the events that the new tables lack.
 func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
 	streams := r.Projection.Streams()
 	if !r.Inline {
@@ -184,7 +183,7 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 	if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
 		return eventlog.Chunk{}, fmt.Errorf("hold appends: %w", err)
 	}
-	// Whoever appends has committed or waits, so all that can be seen is settled.
+	// Every append has committed or waits, so every visible event is settled.
 	last, err := eventlog.Last(ctx, tx)
 	if err != nil {
 		return eventlog.Chunk{}, err

@@ -166,7 +166,7 @@ func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 	if err := refuseUnsupported(ctx, tx, tables); err != nil {
 		return err
 	}
-	// Only now nobody adds a view any more.
+	// Read the views under the lock: no session can add one now.
 	_, repoint, err := views(ctx, tx, tables)
 	if err != nil {
 		return err

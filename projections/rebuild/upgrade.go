@@ -52,11 +52,11 @@ func Watch(ctx context.Context, config UpgradeConfig) {
 }
 
 // Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built,
-// and those that have diverged from the log. It returns when there are none, or when ctx ends. One that cannot be
-// rebuilt holds up none of the others; it is tried again with all that are left. Of several replicas one rebuilds; the
-// others wait until it has, or until it has gone away.
+// and those that have diverged from the log. It returns when there are none, or when ctx ends. A projection that cannot
+// be rebuilt does not hold up the others; it is tried again with all that are left. One replica rebuilds; the others
+// wait until it has finished or stopped.
 //
-// Tables of a later generation are left alone: this program is the older one.
+// Upgrade does not touch tables of a later generation: this program is the older one.
 func Upgrade(ctx context.Context, config UpgradeConfig) {
 	if config.Projections == nil {
 		config.Projections = projections.All()
@@ -106,17 +106,17 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 		return nil
 	}
 	if err == nil {
-		logger.InfoContext(ctx, "The tables of a projection are built anew while the old ones are in use",
+		logger.InfoContext(ctx, "Rebuilding the tables of a projection while the old ones are in use",
 			slog.String("reason", reason))
 		var result Result
 		result, err = c.run(ctx, projection)
 		if err == nil {
-			logger.InfoContext(ctx, "A projection was built anew", slog.Int("events", result.Events))
+			logger.InfoContext(ctx, "A projection was rebuilt", slog.Int("events", result.Events))
 			return nil
 		}
 	}
 	if ctx.Err() == nil && !errors.Is(err, ErrUnderWay) {
-		logger.ErrorContext(ctx, "A projection could not be built anew; trying again. Its old tables are still in use",
+		logger.ErrorContext(ctx, "A projection could not be rebuilt; trying again. Its old tables are still in use",
 			slog.Any("error", err))
 	}
 	return err
@@ -136,7 +136,7 @@ func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projecti
 	})
 }
 
-// isDue returns why the live tables are to be built anew, "" if they are not.
+// isDue returns why the live tables are due for a rebuild, "" if they are not.
 func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (string, error) {
 	var live int
 	var state string

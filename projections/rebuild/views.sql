@@ -1,6 +1,6 @@
 -- The views that are bound to tables in schema public, and the statements that bind them to those that have these names then. To be run
 -- with a search_path of pg_catalog, so that the definitions name everything with its schema. $1: names of the tables.
--- Younger ones come first, so views of views before those: readers lock them in this order, and nobody waits in a circle.
+-- The latest view comes first, and so a view of a view before the view that it reads: readers lock them in this order; no deadlock occurs.
 SELECT format('%I.%I', n.nspname, v.relname) AS name,
        format('CREATE OR REPLACE VIEW %I.%I%s AS %s', n.nspname, v.relname,
               coalesce(' WITH (' || array_to_string(v.reloptions, ', ') || ')', ''), pg_get_viewdef(v.oid)) AS statement
