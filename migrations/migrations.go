@@ -75,7 +75,7 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	db := stdlib.OpenDB(*config)
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	// The lock is polled once a second, for at most five minutes; nobody takes it when nothing is pending.
+	// The lock is polled once a second, for at most five minutes; it is not taken when nothing is pending.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return Result{}, fmt.Errorf("create migration lock: %w", err)

@@ -6,7 +6,7 @@
 SELECT m.folded_title, m.posted_at, m.created_at, m.novel_id, n.folded_title, n.posted_at, n.created_at, n.novel_id,
        n.slug, n.title, n.state, coalesce(i.name, ''), n.details, coalesce(v.posts, 0), v.last_post_at
 FROM (SELECT (SELECT o.integration_id FROM integrations o WHERE lower(o.name) = lower($3)) AS owner_id OFFSET 0) AS w
-LEFT JOIN LATERAL ( -- the last novel to examine, if there are so many
+LEFT JOIN LATERAL ( -- the last novel to examine, if the limit is reached
     SELECT s.* FROM :source s WHERE $7::integer IS NOT NULL AND :after ORDER BY :key OFFSET $7 - 1 LIMIT 1
 ) AS m ON true
 LEFT JOIN LATERAL (

@@ -90,7 +90,7 @@ func (c *importCommand) Run(ctx context.Context, out *output, now clock) (err er
 	return nil
 }
 
-// sameFile reports whether two names are of one file.
+// sameFile reports whether two names denote the same file.
 func sameFile(a, b string) bool {
 	first, errFirst := os.Stat(a)
 	second, errSecond := os.Stat(b)
@@ -214,7 +214,7 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, error), err e
 	}, nil
 }
 
-// idempotencyKey is a hash of everything that makes up the lines, so that the same command continues its import.
+// idempotencyKey is a hash of the lines and of the flags that form them, so that the same command continues its import.
 func (c *importCommand) idempotencyKey(ctx context.Context) (string, error) {
 	if c.Again {
 		return uuid.NewString(), nil
@@ -233,7 +233,7 @@ func (c *importCommand) idempotencyKey(ctx context.Context) (string, error) {
 	return "files-" + hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// Sizes of a part, within the limits of the service, and the time between questions for progress.
+// Size of an uploaded part, within the limit of the service, and the interval at which progress is polled.
 const (
 	partBytes    = 8 << 20
 	progressTime = 500 * time.Millisecond
@@ -285,7 +285,7 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 	return done, nil
 }
 
-// errSetBack means that the service has an earlier state of the import than it had, or none, as after a failover.
+// errSetBack means that the service has lost a part of the import, or all of it, as after a failover.
 var errSetBack = errors.New("the import was set back")
 
 // carry opens or continues an import, sends the lines that it lacks, and waits for its end. It fails with errSetBack if
@@ -321,7 +321,7 @@ func (c *importCommand) carry(
 			return nil, fmt.Errorf("show the import: %w", setBack(err))
 		}
 	}
-	if i.State == imports.Open { // again
+	if i.State == imports.Open { // it was completed: a failover has undone that
 		return nil, errSetBack
 	}
 	if show != nil {
@@ -330,7 +330,7 @@ func (c *importCommand) carry(
 	return &i, nil
 }
 
-// setBack adds errSetBack to the refusal of an import that is not there any more, or lacks lines.
+// setBack adds errSetBack to an error that says that the import does not exist any more, or lacks lines.
 func setBack(err error) error {
 	if refused, ok := errors.AsType[*refusedError](err); ok &&
 		(refused.Status == http.StatusNotFound || refused.ExpectedOffset != nil) {
@@ -339,7 +339,7 @@ func setBack(err error) error {
 	return err
 }
 
-// upload sends the lines behind those that the import has, and returns how many it has then.
+// upload sends the lines after the first stored ones, and returns the number that the service has then.
 func (c *importCommand) upload(ctx context.Context, client *importClient, stored int64) (int64, error) {
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {

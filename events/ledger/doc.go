@@ -1,5 +1,5 @@
-// Package ledger makes the event log tamper-evident: a Merkle tree (RFC 6962) over it, which anybody can check
-// without trusting whoever runs the service. docs/ledger.md has every format.
+// Package ledger makes the event log tamper-evident: a Merkle tree (RFC 6962) over it, which anyone can check
+// without trust in the operator of the service. docs/ledger.md has every format.
 //
 // # Parts
 //

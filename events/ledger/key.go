@@ -106,8 +106,8 @@ func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
 	return memory, nil
 }
 
-// AddKey appends a new private key for an origin to a key file. If there is none, it creates it, readable by its owner
-// alone, and makes a memory to sign through, if there is none either. It returns the public key.
+// AddKey appends a new private key for an origin to a key file. If there is none, it creates it, readable only by
+// its owner, and creates a memory, if there is none either. It returns the public key.
 func AddKey(file, memory, origin string) (verifierKey string, err error) {
 	private, verifierKey, err := note.GenerateKey(rand.Reader, origin)
 	if err != nil {

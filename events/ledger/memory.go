@@ -154,7 +154,7 @@ func createFile(file string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// linkOrRename gives a file a new name. A link never takes the place of a file that somebody else has written
+// linkOrRename gives a file a new name. A link never replaces a file that another process has written
 // meanwhile, but not every file system has links.
 func linkOrRename(from, to string) error {
 	err := os.Link(from, to)

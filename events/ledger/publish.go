@@ -52,7 +52,7 @@ type PublisherConfig struct {
 	Interval time.Duration
 	// Longest is the longest interval after failures. Default: DefaultLongest.
 	Longest time.Duration
-	// Metrics say whether something else was published there. Default: new ones that nobody sees.
+	// Metrics say whether something else was published there. Default: new ones, not registered.
 	Metrics *Metrics
 	// Logger gets what goes wrong. Default: slog.Default.
 	Logger *slog.Logger
@@ -91,7 +91,7 @@ func (p *Publisher) Run(ctx context.Context) {
 			failures++
 			p.report(ctx, wait, err)
 		}
-		if refused := errors.Is(err, ErrPublished); refused || err == nil { // else nobody has looked
+		if refused := errors.Is(err, ErrPublished); refused || err == nil { // otherwise the target was not read
 			p.config.Metrics.refuseToPublish(p.config.Target.String(), refused)
 		}
 		eventlog.Sleep(ctx, wait)

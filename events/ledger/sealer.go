@@ -36,7 +36,7 @@ type SealerConfig struct {
 	Limit int
 	// Pace is that of eventlog.Follow. Default: DefaultPace.
 	Pace time.Duration
-	// Metrics count. Default: new ones that nobody sees.
+	// Metrics count. Default: new ones, not registered.
 	Metrics *Metrics
 	// Clock times the seals. Default: none are timed.
 	Clock func() time.Time

@@ -29,7 +29,7 @@ type SignerConfig struct {
 	Identity *Identity
 	// Interval between checkpoints while events arrive. Default: DefaultInterval.
 	Interval time.Duration
-	// Metrics count. Default: new ones that nobody sees.
+	// Metrics count. Default: new ones, not registered.
 	Metrics *Metrics
 	// Logger gets what goes wrong. Default: slog.Default.
 	Logger *slog.Logger
@@ -64,7 +64,7 @@ func (s *Signer) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !errors.Is(err, ErrLocked) { // else nobody has looked
+		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
 			s.config.Metrics.refuse(refused(err))
 			s.config.Metrics.signer.Set(truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
 			s.report(ctx, failed.due(err), err)
@@ -171,7 +171,7 @@ type signature struct {
 	previous *int64 // size of the checkpoint that it follows
 }
 
-// next signs a checkpoint that nobody has seen; nil if there is nothing to sign.
+// next signs a checkpoint that is not public yet; nil if there is nothing to sign.
 func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signature, error) {
 	id := s.config.Identity
 	f := facts{memory: memory, keyMemory: id.keyMemory}

@@ -26,7 +26,7 @@ type state struct {
 const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL +
 	` FROM ledger_state`
 
-// lockStateSQL returns nothing when somebody else seals. What the transaction does can be done again from the log and
+// lockStateSQL returns nothing when another session seals. What the transaction does can be done again from the log and
 // gives the same bytes, so its commit need not wait for the disk.
 const lockStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL + `, set_config('synchronous_commit', 'off', true)
 FROM ledger_state FOR NO KEY UPDATE SKIP LOCKED`

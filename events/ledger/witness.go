@@ -43,7 +43,7 @@ type WitnessConfig struct {
 	VerifierKey string
 	// Quorum is the number of cosignatures with which a checkpoint is served in preference to a newer one. Required.
 	Quorum int
-	// Metrics say how far the witness has cosigned, and count its failures. Default: new ones that nobody sees.
+	// Metrics say how far the witness has cosigned, and count its failures. Default: new ones, not registered.
 	Metrics *Metrics
 }
 

@@ -27,8 +27,8 @@ type loadConfig struct {
 	Path         string // what readers ask for; "" sends comments
 	Connections  int
 	Duration     time.Duration // no request is begun later than this
-	Requests     int           // or after so many, all connections together; 0 for no such limit
-	Titles       int           // comments are about so many novels
+	Requests     int           // limit over all connections; 0: none
+	Titles       int           // number of novels that comments are about
 	Replies      float64       // share of comments that answer an earlier one, 0 to 1
 	Round        uint16        // makes the keys unique
 }

@@ -119,7 +119,7 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		finding("prepared transactions", fmt.Sprint(prepared), prepared > 0, Warn,
 			"commit them or roll them back: they hold back the readers of the log and autovacuum"),
 		finding("replication slots", cmp.Or(slots, "none without a consumer"), slots != "", Warn,
-			"drop those that nobody uses: the server keeps all WAL for them until its disk is full"),
+			"drop unused slots: the server keeps all WAL for them until its disk is full"),
 		finding("jit", jit+", and off in the service's sessions", false, OK, ""),
 		finding("database size", size, false, OK, ""),
 	)

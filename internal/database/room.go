@@ -87,8 +87,8 @@ func (r room) refuse(commands int) error {
 // share is the range of a pool's size: the minimum with which its work continues, and the maximum that it can use.
 type share struct{ least, most int }
 
-// divide returns the sizes of pools that share so many connections: the minimums, and then one more for each in turn,
-// the last of them first, as long as there are any left.
+// divide returns the sizes of pools that share a number of connections: the minimums, and then one more for each in
+// turn, the last pool first, as long as connections are left.
 func divide(shares []share, connections int) []int {
 	sizes := make([]int, len(shares))
 	for i, s := range shares {

@@ -27,12 +27,12 @@ var (
 	errUnknown = errors.New("not checked yet")
 )
 
-// Standbys sends the statements of readers to hot standbys of the primary. It uses a standby only while it knows that
-// the standby has everything that was committed at most a given time ago. It is a Querier: a statement whose context
-// comes from Choose goes to the chosen standby, any other one to the primary.
+// Standbys sends the statements of readers to hot standbys of the primary. It uses a standby only while its
+// measured lag is at most maxLag. It is a Querier: a statement whose context comes from Choose goes to the chosen
+// standby, any other one to the primary.
 //
-// A standby is as old as the newest place in the WAL that it has replayed, of those that Watch has read on the primary.
-// The server's own pg_last_xact_replay_timestamp would grow without bound while nobody writes.
+// Watch samples the primary's place in the WAL. The lag of a standby is the age of the newest sample that it has
+// replayed. A lag by pg_last_xact_replay_timestamp would grow without bound while no client writes.
 type Standbys struct {
 	primary *pgxpool.Pool // for statements of readers
 	watched *pgxpool.Pool // the primary, for Watch: readers may use up their own connections
@@ -48,7 +48,8 @@ type Standbys struct {
 	samples []sample // oldest first
 }
 
-// history is a cluster and its timeline, which each promotion ends: places in the WAL of two timelines do not compare.
+// history is a cluster and its timeline. Each promotion begins a new timeline; places in the WAL of two timelines are
+// not comparable.
 type history struct{ cluster, timeline string }
 
 // standby is one of the servers.
@@ -64,7 +65,7 @@ type standby struct {
 	left error     // why it is not used; nil when it is
 }
 
-// sample is a place in the WAL that everything committed before a moment lies in front of.
+// sample is a place in the WAL, behind everything that was committed before the time at.
 type sample struct {
 	at  time.Time
 	lsn string
@@ -73,8 +74,8 @@ type sample struct {
 // standbyConnections is the number of connections to each standby.
 const standbyConnections = 14
 
-// OpenStandbys returns the Standbys of a URL, which names one host or several, as libpq has it. None of them needs to
-// be there yet.
+// OpenStandbys returns the Standbys of a URL, which names one host or several, as in libpq. The hosts need not
+// answer yet.
 func OpenStandbys(
 	ctx context.Context, url string, pools *Pools, maxLag time.Duration, now func() time.Time,
 	logger *slog.Logger,
@@ -127,7 +128,7 @@ func keepHost(config *pgconn.Config, address string) {
 	config.Host, config.Port, config.TLSConfig, config.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
-// Close closes the connections to the standbys. Like Choose it may be called on nil: there are no standbys.
+// Close closes the connections to the standbys. Like Choose it may be called on nil, which means no standbys.
 func (s *Standbys) Close() {
 	if s == nil {
 		return
@@ -141,7 +142,7 @@ func (s *Standbys) Close() {
 type chosenKey struct{}
 
 // Choose returns a context whose statements go to a standby, and a function to report whether its answer is used. It
-// returns false when there is no standby that may be used.
+// returns false when no standby may be used.
 func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used func(bool), ok bool) {
 	if s == nil {
 		return ctx, nil, false
@@ -181,7 +182,7 @@ func (s *Standbys) pool(ctx context.Context) *pgxpool.Pool {
 	return s.primary
 }
 
-// lag returns how old the answers of a standby may be, and why it must not be used, if so.
+// lag returns the highest age of answers of a standby, and an error when it must not be used.
 func (s *standby) lag(now time.Time, most time.Duration) (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,10 +193,10 @@ func (s *standby) lag(now time.Time, most time.Duration) (time.Duration, error) 
 	return lag, s.left
 }
 
-// standbyInterval is the time between two looks at the standbys, at most; a quarter of the longest lag if that is less.
+// standbyInterval is the longest time between two checks of the standbys; a quarter of maxLag if that is less.
 const standbyInterval = time.Second
 
-// Watch looks at the primary and the standbys until ctx ends.
+// Watch checks the primary and the standbys at intervals until ctx ends.
 func (s *Standbys) Watch(ctx context.Context) {
 	interval := min(standbyInterval, s.maxLag/4)
 	ticker := time.NewTicker(interval)
@@ -212,13 +213,13 @@ func (s *Standbys) Watch(ctx context.Context) {
 
 const placeSQL = `SELECT pg_current_wal_lsn()::text, (SELECT system_identifier::text FROM pg_control_system()), ` + TimelineSQL
 
-// look takes a sample of the primary and finds out how far each standby is, each within a time.
+// look takes a sample of the primary and measures the lag of each standby. Each server has timeout to answer.
 func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
 	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	taken, history := sample{at: s.now()}, history{}
 	err := s.watched.QueryRow(asking, placeSQL).Scan(&taken.lsn, &history.cluster, &history.timeline)
-	if err == nil { // otherwise what is known stays true, and grows old
+	if err == nil { // otherwise the samples stay true, and grow old
 		if history != s.history { // another server was promoted: its WAL goes on from an earlier place
 			s.history, s.samples = history, nil
 		}
@@ -274,7 +275,7 @@ func reason(err error) error {
 	return err
 }
 
-// replayed returns a moment such that the standby has everything that was committed by then.
+// replayed returns the time of the newest sample that the standby has replayed: it has everything committed by then.
 func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error) {
 	places := make([]string, len(s.samples))
 	for i, known := range s.samples {

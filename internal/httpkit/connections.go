@@ -46,7 +46,7 @@ const (
 	sendBuffer    = 64 << 10
 )
 
-// NewConnections returns Connections of which so many may be open.
+// NewConnections returns Connections with a limit on open ones.
 func NewConnections(most int) *Connections {
 	c := &Connections{open: make(chan struct{}, most), waiting: list.New(), places: map[net.Conn]*list.Element{}}
 	c.GaugeFunc = prometheus.NewGaugeFunc(prometheus.GaugeOpts{

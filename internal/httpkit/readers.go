@@ -72,7 +72,7 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 			refuse(w, request, errBusy)
 			return
 		}
-		// Whoever does not take the answer is cut off. What does not support that (a recorder in a test) is not slow either.
+		// Cut off a client that does not take the answer. A writer without deadlines (a recorder in a test) is never slow.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.timeout + takeTime)) //nolint:forbidigo // the clock of the connection
 		next.ServeHTTP(w, request)
 	})

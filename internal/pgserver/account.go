@@ -149,7 +149,7 @@ func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, d
 	return tryOut()
 }
 
-// enterable judges by the mode bits alone, which stay what they were when a list is added, except that
+// enterable judges only by the mode bits, which stay what they were when a list is added, except that
 // those of the group then stand for its mask.
 func enterable(who account, info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)

@@ -93,8 +93,8 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	return inspect(ctx, bin, want)
 }
 
-// checkOwner refuses a cache that somebody else may have filled with programs of theirs: a user without
-// a home has it below /tmp.
+// checkOwner refuses a cache that another user may have filled with other programs: the cache of a user
+// without a home is below /tmp.
 func checkOwner(cacheDir string) error {
 	info, err := os.Stat(cacheDir)
 	if err != nil {

@@ -120,7 +120,7 @@ const (
 )
 
 // awaitPredecessor waits until no server runs on the cluster and leaves nothing behind that would keep
-// the next one from starting. Call it under the lock: whoever still runs then has lost its owner. On
+// the next one from starting. Call it under the lock: a server that still runs then has lost its owner. On
 // Linux it has been told to stop already; a server without an owner is told here.
 func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string) error {
 	var told bool
@@ -155,8 +155,8 @@ func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string
 		case <-time.After(pollInterval):
 		}
 	}
-	// The directory is ours alone, so what a killed server left in it is dead. PostgreSQL would take the
-	// lock file of the socket seriously if its process number has been given to somebody else.
+	// The directory is only for this server, so what a killed server left in it is dead. PostgreSQL would take the
+	// lock file of the socket seriously if another process has its number now.
 	for _, name := range []string{socketName, socketName + ".lock"} {
 		if err := os.Remove(filepath.Join(socketDir, name)); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("remove stale socket: %w", err)
@@ -193,7 +193,7 @@ func isPostmaster(pid int, cluster string) bool {
 }
 
 // disarmPIDFile replaces the process number of a dead server by one that no process has. PostgreSQL
-// refuses to start while the number is in use, whoever uses it now. The file stays otherwise, because
+// refuses to start while any process has the number. The file stays otherwise, because
 // PostgreSQL checks with its shared-memory line that no backend has survived.
 func disarmPIDFile(cluster string, file pidFile) error {
 	const nobodysPID = "2147483647" // above the largest possible pid_max

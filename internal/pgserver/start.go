@@ -133,7 +133,7 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	}
 }
 
-// errOldBackends says that the server was killed alone and some of its children are still busy. They
+// errOldBackends says that the main process of the server was killed and some of its children are still busy. They
 // notice, and end, when they are done with what they are doing.
 var errOldBackends = errors.New("processes of an earlier PostgreSQL are still at work")
 

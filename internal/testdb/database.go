@@ -23,7 +23,7 @@ const (
 	patience            = time.Minute // for one statement; a crowded machine is slow
 )
 
-// New returns the URL of a fresh database with the migrated schema. It belongs to this test alone and is
+// New returns the URL of a fresh database with the migrated schema. It belongs only to this test and is
 // dropped when the test ends, together with connections still open.
 func New(t testing.TB) string {
 	t.Helper()
@@ -43,7 +43,7 @@ func NewEmpty(t testing.TB) string {
 	return create(t, ServerURL(t), emptyTemplate)
 }
 
-// Copy returns the URL of a copy of a database that New has returned: a backup, restored. Nobody may be connected to it
+// Copy returns the URL of a copy of a database that New has returned: a backup, restored. It must have no connections
 // meanwhile.
 func Copy(t testing.TB, database string) string {
 	t.Helper()
@@ -84,7 +84,7 @@ func create(t testing.TB, server, template string) string {
 }
 
 // createStatement copies files instead of replaying every page through the log: the template is small
-// and nobody writes to it.
+// and no session writes to it.
 func createStatement(name, template string) string {
 	statement := `CREATE DATABASE ` + pgx.Identifier{name}.Sanitize() + ` TEMPLATE ` +
 		pgx.Identifier{template}.Sanitize() + ` STRATEGY FILE_COPY`
@@ -158,7 +158,7 @@ type templateCache struct {
 	names map[string]string // by server and hash
 }
 
-// get returns the name of the template for hash, after building it with migrate if nobody has.
+// get returns the name of the template for hash, after building it with migrate if it does not exist.
 func (c *templateCache) get(
 	ctx context.Context, server, hash string, migrate func(ctx context.Context, url string) error,
 ) (string, error) {

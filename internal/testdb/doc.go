@@ -1,4 +1,4 @@
-// Package testdb gives each test a PostgreSQL database of its own, so that `go test ./...` works alone.
+// Package testdb gives each test a PostgreSQL database of its own, so that `go test ./...` needs no other set-up.
 //
 // The first test that asks for a database starts one server for all test processes of this user. Its data lies in
 // memory (/dev/shm) where there is room, and fsync is off: the service refuses such a server, and tests must not. Every

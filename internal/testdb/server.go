@@ -273,7 +273,7 @@ func makeServerDir(prefix string) (string, error) {
 	return dir, nil
 }
 
-// NewServer starts a server that belongs to this test alone, with settings beside those that make it quick to start,
+// NewServer starts a server that belongs only to this test, with settings beside those that make it quick to start,
 // and returns the URL of its empty database. The server stops when the test ends. It is for tests of what the databases
 // of a server share: roles, autovacuum, recovery.
 func NewServer(t testing.TB, settings map[string]string) string {

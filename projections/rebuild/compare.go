@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	// ErrNotComparable means that there is nothing to compare the live tables with: the log cannot be replayed as it is,
-	// or other code has written them.
+	// ErrNotComparable means that the live tables cannot be compared with the log: it has an event that the projection
+	// cannot apply, an erasure is unfinished, another generation has written the tables, or the checkpoint went back.
 	ErrNotComparable = errors.New("the tables cannot be compared")
 	// ErrMayNotCreate means that the database does not let this role create a schema to replay into, or is a standby.
 	ErrMayNotCreate = errors.New("no permission to create a schema")
@@ -38,32 +38,31 @@ var (
 		"record: compare again when `novelgate author erase` has ended", ErrNotComparable)
 )
 
-// Comparison says whether the live tables of a projection are what the log leads to.
+// Comparison is the result of comparing the live tables of a projection with a replay of the log.
 type Comparison struct {
 	Name     string `json:"name"`
-	Position string `json:"position"` // in the log, up to which events are in the live tables and were replayed
-	// that were replayed: those of the kinds of stream that the projection looks at
+	Position string `json:"position"` // of the last event in the live tables and in the replay
+	// replayed events, of the kinds of stream that the projection reads
 	Events int               `json:"events"`
 	Tables []TableComparison `json:"tables"`
 }
 
-// comparison is one run. Its new tables are thrown away.
+// comparison is one run. It drops its tables at the end.
 type comparison struct {
 	*rebuild
-	snapshot string // in which the live tables were looked at last
+	snapshot string // in which the live tables were read last
 	result   Comparison
 }
 
-// approaches is how often the new tables are brought to where the live ones are before the snapshot: each time less is
-// left to do while it is open.
+// approaches is the highest number of replays up to the live tables before the snapshot. Each leaves fewer events to
+// replay while the snapshot is open.
 const approaches = 4
 
-// Compare replays the log with the projection's own code into tables of a schema of its own, and compares them with the
-// live ones, row by row, while those are in use. What they hold is looked at in one read-only snapshot, up to whose
-// position in the log the replay goes, so nothing is missed or ahead. It fails with ErrNotComparable. Of the
-// configuration Workers is of no use.
+// Compare replays the log with the projection's own code into tables of a separate schema, and compares them with the
+// live ones, row by row, while those are in use. It reads the live tables in one read-only snapshot and replays the log
+// exactly up to their position in it. It fails with ErrNotComparable. It ignores config.Workers.
 func Compare(ctx context.Context, config Config) (Comparison, error) {
-	config.Workers = 1 // with the connection of the lock three: one reads and one writes, or both are compared
+	config.Workers = 1 // three connections: one for the lock, and two to read and write, or to compare
 	r, err := newRebuild(ctx, config)
 	if err != nil {
 		return Comparison{}, err
@@ -114,7 +113,7 @@ const (
 	readOnlyTransaction   = "25006"
 )
 
-// create makes empty tables, in the place of what a process that crashed may have left.
+// create creates empty tables. It first drops those that a crashed process may have left.
 func (c *comparison) create(ctx context.Context) error {
 	tables := c.Projection.Tables()
 	c.record.phase = Replaying
@@ -147,7 +146,7 @@ func (c *comparison) drop(ctx context.Context) error {
 	return dropSchema(ctx, c.pool, c.Schema())
 }
 
-// approach replays up to where the live tables are now.
+// approach replays the log up to the present position of the live tables.
 func (c *comparison) approach(ctx context.Context) error {
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
@@ -166,8 +165,8 @@ func (c *comparison) approach(ctx context.Context) error {
 	return c.replayAsSeen(ctx, conn, end)
 }
 
-// replayAsSeen applies the events behind those that the new tables hold, up to a position, as q sees the log. What was
-// skipped is on record by the time at which the live tables are behind it.
+// replayAsSeen applies the events after those in the new tables, up to a position, as q sees the log. It leaves out the
+// same events as the live tables: a skip is on record before the live tables pass the event.
 func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo events.Position) error {
 	portion, streams := eventlog.NewPortion(c.ChunkSize), c.Projection.Streams()
 	return c.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -195,10 +194,9 @@ func (c *comparison) inSnapshot(ctx context.Context) error {
 	return c.wantNoErasureUnderWay(ctx)
 }
 
-// catchUpWith begins the snapshot in which the live tables are looked at, and replays up to exactly where they are in
-// it.
+// catchUpWith begins the snapshot in which the live tables are read, and replays exactly up to their position in it.
 func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
-	// No SELECT before the lock: so the snapshot is a later one, and no rebuild exchanges the tables behind its back.
+	// Lock before the first SELECT, which takes the snapshot: then no rebuild can exchange the tables after it.
 	lock := `LOCK TABLE ` + strings.Join(c.identifiers("public"), ", ") + ` IN ACCESS SHARE MODE`
 	if _, err := live.Exec(ctx, lock); err != nil {
 		return fmt.Errorf("lock tables: %w", err)
@@ -215,8 +213,7 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 	}
 	var end events.Position
 	if c.Inline {
-		// Whoever appends writes these tables in the same transaction: they hold every event that can be seen, settled or
-		// not.
+		// An append writes these tables in the same transaction: they hold every visible event, settled or not.
 		if end, err = eventlog.Last(ctx, live); err != nil {
 			return err
 		}
@@ -242,7 +239,7 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 
 const liveSQL = `SELECT generation, transaction_id, position FROM projections WHERE name = $1`
 
-// checkpoint returns where the live tables are: at the beginning if nothing has ever written them.
+// checkpoint returns the generation and position of the live tables: the beginning if the projection never ran.
 func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation int, at events.Position, err error) {
 	err = db.QueryRow(ctx, liveSQL, c.Projection.Name()).Scan(&generation, &at.TransactionID, &at.Ordinal)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -254,14 +251,14 @@ func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation
 	return generation, at, nil
 }
 
-// A comparison waits for an erasure that a projection has yet to apply, and for one that is under way. Where a service
-// runs, a projection follows in no time.
+// A comparison waits for an erasure that a projection has yet to apply, and for one that is under way. While
+// the service runs, projections apply an erasure within seconds.
 const (
 	erasureWait = 10 * time.Second
 	erasurePoll = 50 * time.Millisecond
 )
 
-// besideErasures compares, and again for a while when an erasure may be the reason for what differs.
+// besideErasures compares, and repeats that for erasureWait when an erasure may be the cause of a difference.
 func (c *comparison) besideErasures(ctx context.Context) error {
 	err := c.inSnapshot(ctx)
 	patience, cancel := context.WithTimeout(ctx, erasureWait)
@@ -275,13 +272,13 @@ func (c *comparison) besideErasures(ctx context.Context) error {
 const (
 	erasedBehindSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
 
-	// erasedSinceSQL finds what was appended by a transaction that a snapshot does not show.
+	// erasedSinceSQL reports whether a transaction that the snapshot does not show has appended an erasure.
 	erasedSinceSQL = `SELECT EXISTS (SELECT FROM events
 WHERE transaction_id >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(transaction_id, $1::text::pg_snapshot) AND event_type = $2)`
 )
 
-// wantErasuresApplied fails with errErased when an author was erased behind a position: the live tables were made of
-// more than the log has now.
+// wantErasuresApplied fails with errErased when an author was erased after a position: the live tables still have
+// personal data that the log has lost.
 func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
 	if !c.forgetsAuthors() {
 		return nil
@@ -297,9 +294,9 @@ func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end e
 	return nil
 }
 
-// wantNoErasureUnderWay fails with errErasing when something differs and an erasure was under way in the snapshot that
-// was compared: it takes words out of the log before it is on record. One that has ended since has been recorded behind
-// the snapshot. So the order of the two looks matters.
+// wantNoErasureUnderWay fails with errErasing when something differs and an erasure was under way in the compared
+// snapshot: it removes personal data from the log before its event is recorded. The order of the two checks matters: an
+// erasure that ends before the first one has recorded its event after the snapshot, where the second one finds it.
 func (c *comparison) wantNoErasureUnderWay(ctx context.Context) error {
 	differs := slices.ContainsFunc(c.result.Tables, func(t TableComparison) bool { return t.DifferenceCount > 0 })
 	if !differs || !c.forgetsAuthors() {
@@ -320,7 +317,7 @@ func (c *comparison) wantNoErasureUnderWay(ctx context.Context) error {
 	return nil
 }
 
-// forgetsAuthors tells whether the projection follows the erasures of authors.
+// forgetsAuthors reports whether the projection follows the erasures of authors.
 func (c *comparison) forgetsAuthors() bool {
 	streams := c.Projection.Streams()
 	return streams == nil || slices.Contains(streams, events.AuthorStream)

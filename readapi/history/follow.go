@@ -20,7 +20,7 @@ const streamPage = 500
 // Stream is a walk along the log that ends at the horizon, or goes on with it.
 type Stream struct {
 	Reader *Reader
-	Limit  int            // ends after so many events; 0: no limit
+	Limit  int            // number of events after which it ends; 0: no limit
 	Follow bool           // goes on when the end is reached
 	Wake   *eventlog.Wake // says that the log may have grown; nil: it is looked at every 400 ms
 }

@@ -191,7 +191,7 @@ type statement struct {
 	sql  string
 	args []any
 
-	// The last row that the page looked at, if it looked at as many as it may; "" when it looks at what it returns alone.
+	// Selects the last row that the page examined, if it reached its limit; "" when it examines only the rows it returns.
 	lastSQL  string
 	lastArgs []any
 

@@ -145,7 +145,7 @@ func (v *verification) hashes(ctx context.Context, c *chunk, count int) ([]*tlog
 	return hashes, nil
 }
 
-// tileAt returns the tile, or for level -1 the entry bundle, that begins with a log index of a tree of so many entries.
+// tileAt returns the tile, or for level -1 the entry bundle, that begins with a log index of a tree of this size.
 func tileAt(level int, start, size int64) tlog.Tile {
 	return tlog.Tile{
 		H: ledger.TileHeight, L: level, N: start / ledger.TileWidth, W: int(min(ledger.TileWidth, size-start)),

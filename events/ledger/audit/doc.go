@@ -1,5 +1,5 @@
-// Package audit lets anybody check the event history without trusting whoever runs the service. It exports the history
-// to bundles, and verifies it against its ledger: in a bundle, in the database, or, entries only, over HTTP.
+// Package audit checks the event history without trust in the operator of the service. It exports the history to
+// bundles, and verifies it against its ledger: in a bundle, in the database, or, entries only, over HTTP.
 // docs/audit.md describes the format of a bundle: events, entries, hash tiles, checkpoint and keys.
 //
 // # Export

@@ -93,7 +93,7 @@ func (v *verification) growOne(number int, c *chunk, offset, width int) error {
 	return nil
 }
 
-// compareTiles compares the computed tiles above the lowest level, with at least so many hashes, with the stored ones.
+// compareTiles compares the computed tiles above the lowest level, with at least width hashes, with the stored ones.
 // Once entries and lowest hash tiles have differed they may not match, which is reported already.
 func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, width int) error {
 	t := v.trees[tileTree]

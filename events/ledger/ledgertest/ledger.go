@@ -66,7 +66,7 @@ func (l *Ledger) SignAs(origin string) {
 // Both have the key and the memory.
 func (l *Ledger) Backup() *Ledger {
 	l.t.Helper()
-	l.Pool.Close() // nobody may be connected with what is copied
+	l.Pool.Close() // PostgreSQL copies only a database without connections
 	backup := &Ledger{t: l.t, URL: testdb.Copy(l.t, l.URL), keyFile: l.keyFile}
 	for _, opened := range []*Ledger{l, backup} {
 		opened.open()
@@ -151,7 +151,7 @@ FROM n, generate_series(0, $1::integer - 1) AS i,
 // the server.
 const perTransaction = 5000
 
-// Append appends so many events, and signs.
+// Append appends a number of events, and signs.
 func (l *Ledger) Append(n int) {
 	l.t.Helper()
 	for ; n > perTransaction; n -= perTransaction {

@@ -1,2 +1,2 @@
-// Package planted is imported by somebody who must not.
+// Package planted is imported by a package that must not import it.
 package planted
