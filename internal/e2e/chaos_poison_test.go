@@ -65,7 +65,7 @@ func TestPoisonEvent(t *testing.T) {
 		},
 		"nobody can decode it": {
 			"post.imported.v1", `{` + body + `,"chapterNumber":1,"parentPostId":"nonsense"}`,
-			[]string{"posts", "authors", "activity"},
+			[]string{"posts", "authors", "activity", "changes"},
 			"post.imported.v1",
 		},
 	} {
