@@ -26,6 +26,7 @@ type Committer interface {
 type Limiter interface {
 	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
 		error)
+	Return(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision, n int) error
 }
 
 // Worker executes the lines of imports. Its fields are set before Run.
@@ -152,11 +153,16 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		group = group[:taken.Granted]
 		leave := pace.turn(ctx)
 		began := w.Now()
-		refused, err := w.execute(ctx, v, group)
+		executed, refused, err := w.execute(ctx, v, group)
 		pace.rest(ctx, w.Now().Sub(began))
 		leave()
 		if err != nil {
 			return err
+		}
+		if unused := len(group) - executed; unused > 0 {
+			if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
+				break
+			}
 		}
 		if refused {
 			eventlog.Sleep(ctx, retryPause)
@@ -188,8 +194,9 @@ type sent struct {
 }
 
 // execute carries out lines in order, up to the second upsert of a title: if the first were refused, it would come
-// behind the second. It is true when a line was refused that may succeed in a moment.
-func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bool, err error) {
+// behind the second. It returns how many lines were executed, and whether another one was refused that may succeed in a
+// moment.
+func (w *Worker) execute(ctx context.Context, v *visit, group []int) (executed int, refused bool, err error) {
 	under := make([]sent, 0, len(group))
 	upserts := map[string]struct{}{}
 	for _, index := range group {
@@ -200,9 +207,10 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 		if err != nil {
 			r := failure(v.number(index), &line, v.requestID(index), problem.From(err))
 			if err := v.settle(index, &r); err != nil {
-				return false, err
+				return executed, false, err
 			}
 			w.Metrics.WithLabelValues(string(Failed)).Inc()
+			executed++
 			continue
 		}
 		if line.Novel != nil {
@@ -218,12 +226,16 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 	}
 	for i := range under {
 		again, err := w.conclude(ctx, v, &under[i])
-		if err != nil {
-			return false, err
+		switch {
+		case err != nil:
+			return executed, false, err
+		case again:
+			refused = true
+		default:
+			executed++
 		}
-		refused = refused || again
 	}
-	return refused, nil
+	return executed, refused, nil
 }
 
 // conclude waits for a line, and records its outcome. It is true when the line is to be tried again.

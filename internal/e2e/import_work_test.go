@@ -164,6 +164,27 @@ func TestRefusedLinesAreTriedAgain(t *testing.T) {
 	}
 }
 
+// TestUpsertsOfOneTitle take one permit a line, although each is executed by itself.
+func TestUpsertsOfOneTitle(t *testing.T) {
+	t.Parallel()
+	const n = 600
+	p := Shared(t).NewImporter(t, Fields{"linesPerMinute": n})
+	title := Unique("Often updated")
+	i := p.OpenImport(t)
+	var lines strings.Builder
+	for k := range n {
+		fmt.Fprintf(&lines, `{"operation":"novels","idempotencyKey":"upsert-%d","body":{"novel":%q,"synopsis":"Version %d."}}`+"\n",
+			k, title, k)
+	}
+	i.Put(t, lines.String())
+	if ended := i.Finish(t); ended.Created != 1 || ended.Updated != n-1 {
+		t.Errorf("import %+v", ended)
+	}
+	if got := p.Service.Novel(t, title); got.Synopsis != fmt.Sprintf("Version %d.", n-1) {
+		t.Errorf("the novel has %q", got.Synopsis)
+	}
+}
+
 func TestCancelledImportStops(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t, Fields{"linesPerMinute": 10})
