@@ -26,7 +26,8 @@ type Committer interface {
 type Limiter interface {
 	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
 		error)
-	Return(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision, n int) error
+	Return(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision,
+		n int) error
 }
 
 // Worker executes the lines of imports. Its fields are set before Run.
