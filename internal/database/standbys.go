@@ -85,9 +85,8 @@ func OpenStandbys(
 	if err != nil {
 		return nil, fmt.Errorf("parse URL of the standbys: %w", err)
 	}
-	hosts := []*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}
-	for _, group := range slices.Concat(hosts, config.Fallbacks) {
-		address := net.JoinHostPort(group.Host, strconv.Itoa(int(group.Port)))
+	for _, host := range hostsOf(&config.Config) {
+		address := addressOf(host)
 		if slices.ContainsFunc(s.all, func(known *standby) bool { return known.host == address }) {
 			continue // the same host without TLS
 		}
@@ -118,13 +117,19 @@ func OpenStandbys(
 	return s, nil
 }
 
+// hostsOf returns the hosts of a configuration in their order, a host with and without TLS as two.
+func hostsOf(config *pgconn.Config) []*pgconn.FallbackConfig {
+	first := &pgconn.FallbackConfig{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}
+	return slices.Concat([]*pgconn.FallbackConfig{first}, config.Fallbacks)
+}
+
+func addressOf(host *pgconn.FallbackConfig) string {
+	return net.JoinHostPort(host.Host, strconv.Itoa(int(host.Port)))
+}
+
 // keepHost leaves only the hosts with this address in a configuration.
 func keepHost(config *pgconn.Config, address string) {
-	all := slices.Concat([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}},
-		config.Fallbacks)
-	all = slices.DeleteFunc(all, func(f *pgconn.FallbackConfig) bool {
-		return net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))) != address
-	})
+	all := slices.DeleteFunc(hostsOf(config), func(host *pgconn.FallbackConfig) bool { return addressOf(host) != address })
 	config.Host, config.Port, config.TLSConfig, config.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
