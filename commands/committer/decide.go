@@ -234,7 +234,7 @@ func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) 
 	return nil
 }
 
-// replayPost answers a retry of a delivery on record with its original identifiers, whatever has happened since.
+// replayPost answers a retry of a delivery on record with its original identifiers, also after later changes.
 func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	imported, err := d.post()
 	if err != nil {

@@ -34,7 +34,7 @@ func TestNoRequestWithin(t *testing.T) {
 				return
 			}
 			accepted.Add(1)
-			c.Close() //nolint:errcheck // it was opened in vain
+			c.Close() //nolint:errcheck // no request is expected
 		}
 	}()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
