@@ -16,6 +16,7 @@ type facts struct {
 	bound      uuid.NullUUID // that signs for the origin, by the database
 	remembered *tlog.Tree    // newest checkpoint of the origin in the memory
 	last       *tlog.Tree    // newest checkpoint of the origin in the database
+	known      *tlog.Tree    // newest checkpoint of the origin that this process has seen
 	tree       tlog.Tree     // that is sealed
 	unsealed   bool          // the log has events behind it
 }
@@ -60,7 +61,7 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 		return false, fmt.Errorf("%w: it knows that %s were signed, and %d were: it is a copy, or was restored from one; "+
 			"use the original, or start a new origin", ErrMemory, known, f.last.N)
 	}
-	for _, older := range []*tlog.Tree{f.remembered, f.last} {
+	for _, older := range []*tlog.Tree{f.known, f.remembered, f.last} {
 		switch {
 		case older == nil:
 		case older.N <= f.tree.N:

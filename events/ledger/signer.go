@@ -41,6 +41,9 @@ type SignerConfig struct {
 type Signer struct {
 	config SignerConfig
 	store  *Store
+	// known is the newest checkpoint that this process has seen in the memory. It shows a memory that was set back
+	// together with the database.
+	known *tlog.Tree
 }
 
 // NewSigner returns a signer that does nothing before Run. It fails if the identity cannot sign.
@@ -174,7 +177,7 @@ type signature struct {
 // next signs a checkpoint that is not public yet; nil if there is nothing to sign.
 func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signature, error) {
 	id := s.config.Identity
-	f := facts{memory: memory, keyMemory: id.keyMemory}
+	f := facts{memory: memory, keyMemory: id.keyMemory, known: s.known}
 	if err := f.readMemory(id.Memory, id.Origin); err != nil {
 		return nil, err
 	}
@@ -183,8 +186,14 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	}
 	hashes := NewStore(conn).hashes(ctx, f.tree)
 	ready, err := f.decide(func(older tlog.Tree) error { return extends(f.tree, older, hashes) })
-	if err != nil || !ready {
+	if err != nil {
 		return nil, err
+	}
+	if r := f.remembered; r != nil && r.N <= f.tree.N && (s.known == nil || r.N > s.known.N) {
+		s.known = r // the tree extends it
+	}
+	if !ready {
+		return nil, nil
 	}
 	// The memory must not know a tree that a failover to a synchronous standby loses.
 	if err := eventlog.AwaitReplicated(ctx, conn); err != nil {
@@ -205,6 +214,7 @@ func (s *Signer) remember(n *signature) error {
 	if err := remember(s.config.Identity.Memory, n.Checkpoint); err != nil {
 		return fmt.Errorf("remember what is signed: %w", err)
 	}
+	s.known = &n.Tree
 	return nil
 }
 

@@ -1,15 +1,18 @@
 package ledger_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -207,6 +210,48 @@ func TestCopyOfMemoryIsRefused(t *testing.T) {
 	other.wantRefused("the same, over another history", ledger.ErrMemory)
 	again := newSigned(t, s.url, copied)
 	again.wantRefused("the same, beside the original", ledger.ErrMemory)
+}
+
+// TestMemoryAndDatabaseSetBackTogether under a process that has signed: it refuses to sign another history, though
+// nothing but the process itself knows the first one.
+func TestMemoryAndDatabaseSetBackTogether(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	s.grow(5)
+	sign(t, s.signer)
+	backup := copyMemory(t, s.keyFile)
+	s.pool.Close()
+	now := &signed{t: t, url: testdb.Copy(t, s.url)}
+	now.pool = openPool(t, now.url)
+
+	current := s.url
+	config, err := pgxpool.ParseConfig(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		c.Database = path.Base(strings.Split(current, "?")[0])
+		return nil
+	}
+	if s.pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.pool.Close)
+	s.signer = newSigner(t, s.pool, ledger.IdentityConfig{KeyFile: s.keyFile})
+	s.grow(3)
+	sign(t, s.signer) // and somebody keeps it
+
+	memory := ledger.DefaultMemory(s.keyFile)
+	if err := errors.Join(os.RemoveAll(memory), os.CopyFS(memory, os.DirFS(ledger.DefaultMemory(backup)))); err != nil {
+		t.Fatal(err)
+	}
+	current = now.url
+	s.pool.Reset()
+	s.wantRefused("a shorter tree", ledger.ErrForked)
+	for _, what := range []string{"another one of the same size", "a longer one"} {
+		now.grow(3)
+		s.wantRefused(what, ledger.ErrForked)
+	}
 }
 
 // TestReplicaWithoutMemory does not sign, though it has the key: also not in a database that does not know of any
