@@ -161,12 +161,12 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	defer cancel()
 	in := &input{request: r, requestID: httpkit.RequestID(ctx), receivedAt: a.Now()}
 	if in.Integration, err = a.authenticate(ctx, r); err != nil {
-		a.Hold(r, uuid.Nil, err)
+		a.DelayRefusal(r, uuid.Nil, err)
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			a.Hold(r, in.IntegrationID, err)
+			a.DelayRefusal(r, in.IntegrationID, err)
 		}
 	}()
 	if rt.command == "" {
@@ -220,13 +220,13 @@ func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	p *access.Integration, leave func(), err error,
 ) {
 	if p, err = a.authenticate(ctx, r); err != nil {
-		a.Hold(r, uuid.Nil, err)
+		a.DelayRefusal(r, uuid.Nil, err)
 		return nil, nil, err
 	}
 	err = a.enter(r, p.IntegrationID)
 	a.setQueryLimits(w.Header(), p)
 	if err != nil {
-		a.Hold(r, p.IntegrationID, err)
+		a.DelayRefusal(r, p.IntegrationID, err)
 		return nil, nil, err
 	}
 	return p, func() { a.guard.turns.Return(p.IntegrationID) }, nil
@@ -254,7 +254,7 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 		leave()
 	}
 	if err != nil {
-		a.Hold(r, id, err)
+		a.DelayRefusal(r, id, err)
 		return uuid.Nil, nil, err
 	}
 	return id, leave, nil

@@ -2,7 +2,7 @@
 
 -- +goose Up
 ALTER TABLE projections ADD COLUMN unknown_type text;
-COMMENT ON COLUMN projections.unknown_type IS 'Event type right behind the checkpoint that the replicas running now do not know: the projection waits for a newer one.';
+COMMENT ON COLUMN projections.unknown_type IS 'Event type right after the checkpoint that the replicas running now do not know: the projection waits for a newer one.';
 
 -- A function, so that it is planned by itself: inside a larger query the planner takes it for expensive enough to compile.
 -- +goose StatementBegin

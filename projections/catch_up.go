@@ -83,7 +83,7 @@ type loadedChunk struct {
 }
 
 // turn is the place of a chunk among those that are written side by side. Its channel passed is closed when it has
-// committed, and stays open when that has failed: the context of the chunks behind it has ended then.
+// committed, and stays open when that has failed: the context of the chunks after it has ended then.
 type turn struct{ before, passed chan struct{} }
 
 // await blocks until the chunk before has committed, or fails because ctx has ended.
@@ -100,7 +100,7 @@ func (t turn) await(ctx context.Context) error {
 }
 
 // Run writes chunks, which follow one another in the log. It returns when the channel is closed, or with the ChunkError
-// of the first chunk that cannot be written: those before it are, and nothing of it or behind it. A transaction that
+// of the first chunk that cannot be written: those before it are, and nothing of it or after it. A transaction that
 // has begun is finished even if ctx ends.
 func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	loading, stop := context.WithCancel(ctx)

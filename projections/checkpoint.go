@@ -176,7 +176,7 @@ type poisonError struct{ error }
 
 func (p poisonError) Unwrap() error { return p.error }
 
-// part is a part of the log that is to be applied: the events behind start, up to end.
+// part is a part of the log that is to be applied: the events after start, up to end.
 type part struct {
 	identity   eventlog.Identity // of the log that it was read from
 	start, end events.Position

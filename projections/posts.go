@@ -248,7 +248,7 @@ func byThread(rows []loadedPost) []int {
 	return order
 }
 
-// parseNumeric reads a JSON number as PostgreSQL does, with as many digits behind the point as it was written with.
+// parseNumeric reads a JSON number as PostgreSQL does, with as many digits after the point as it was written with.
 func parseNumeric(number string) (pgtype.Numeric, error) {
 	mantissa, exponent, scientific := strings.Cut(strings.ReplaceAll(number, "E", "e"), "e")
 	power, err := 0, error(nil)

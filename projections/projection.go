@@ -33,7 +33,7 @@ type Projection interface {
 	// events of others, and does not stop when those cannot be read. A change of it is a change of generation.
 	Streams() []string
 	// Apply writes what the events, given in log order, mean for the read model. Applying a batch a second time
-	// changes nothing. One that begins before what was applied and ends behind it may be refused; the runner makes none.
+	// changes nothing. One that begins before what was applied and ends after it may be refused; the runner makes none.
 	// tx is a transaction, or a queue of statements that are sent together: statements must not depend on the returned
 	// tag, which a queue does not know yet.
 	Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error

@@ -50,7 +50,7 @@ WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_p
 // skipAttempts is how often a skip is decided again after a conflict.
 const skipAttempts = 10
 
-// Skip lets a failed projection go on behind the event at which it stopped. That this happened, who did it and why is
+// Skip lets a failed projection go on after the event at which it stopped. That this happened, who did it and why is
 // appended to the log in the transaction that moves the checkpoint over the event, and over no other; a rebuild skips
 // the same event. It fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
 func Skip(

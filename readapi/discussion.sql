@@ -1,13 +1,22 @@
--- One page of a discussion: a row for each comment, and at least one for the novel. The order of the rows does not matter.
--- $1: slug; $2, $3: written_at and post_id of the top-level comment to start at; $4: time of the page: later comments
--- are left out. A comment is written at most minutes after it is received, by its own clock: a limit on written_at, with a day for clocks
--- that differ, lets the index skip later comments. $5: limit of top-level comments; $6: limit of replies to each; $7: the top-level comment
--- whose replies start at $8, $9, $10: recorded_at, depth, post_id; $11: limit of bytes of text. The comment that exceeds it, and every later
--- top-level comment, comes without its text: cut. The text of a comment is in its event, as JSON, which takes the database twice as long to
--- decode as the program.
--- :counts is v for one chapter, otherwise w. :compare, :opposite and :direction are >=, <= and ASC, or <=, >= and DESC. The SQL within the
--- braces {} is only for a page of one chapter, $12. It is a range, because for an equation the planner may choose the other index, which
--- holds all chapters.
+-- One page of a discussion: one row per comment, in any order; for a novel without comments, one row with only the novel.
+--
+-- $1        slug of the novel
+-- $2, $3    written_at and post_id of the top-level comment to start at
+-- $4        time of the page: comments received later are left out
+-- $5        maximum number of top-level comments
+-- $6        maximum number of replies to each
+-- $7        top-level comment whose replies start at $8, $9, $10: recorded_at, depth, post_id
+-- $11       maximum bytes of text. The comment that exceeds it and all later top-level comments come without text ("cut").
+-- $12       chapter, only on a page of one chapter
+--
+-- Go code completes the statement:
+-- {…}                              SQL only for a page of one chapter
+-- :counts                          the table with the counts: v for one chapter, otherwise w
+-- :compare, :opposite, :direction  >=, <=, ASC for oldest first; <=, >=, DESC for newest first
+--
+-- written_at may exceed recorded_at by minutes. The limit of $4 plus a day on written_at lets the index skip later comments.
+-- The chapter is compared as a range, because with = the planner may choose the index over all chapters.
+-- The program decodes the text from e.personal, because PostgreSQL takes twice as long.
 SELECT c.novel_id, c.slug, c.title, c.state, c.language, c.cover_url, c.thread_id, c.posts, c.replies,
        c.last_post_id,
        c.post_id, c.parent_post_id, c.root_post_id, c.depth, c.chapter_number::text, c.written_at, c.recorded_at, c.author_id,
@@ -17,10 +26,10 @@ FROM (
 SELECT n.*, t.thread_id, coalesce(:counts.posts, 0) AS posts, coalesce(:counts.replies, 0) AS replies, w.last_post_id,
        s.post_id, s.parent_post_id, s.root_post_id, s.depth, s.chapter_number, s.written_at, s.recorded_at, s.author_id,
        s.hidden, s.moderated_at, s.integration_id, coalesce(s.content_bytes, 0) AS size,
-       -- In the order in which the joins yield them: each top-level comment with its replies behind it.
+       -- In the order of the joins: each top-level comment, then its replies.
        sum(coalesce(s.content_bytes, 0)) OVER (ROWS UNBOUNDED PRECEDING) AS through
 FROM (
-    -- OFFSET keeps the details from being unpacked for every row.
+    -- OFFSET 0: evaluate details once, not for every row of the join.
     SELECT l.novel_id, l.slug, l.title, l.state, coalesce(l.details->>'language', '') AS language, coalesce(l.details->>'coverUrl', '') AS cover_url
     FROM title_lookup l WHERE l.slug = $1 AND NOT (l.state = 'rejected' AND l.owner_id IS NULL) OFFSET 0
 ) AS n

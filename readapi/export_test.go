@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Beside returns the time and the identifier right behind a place, or right before it.
+// Beside returns the time and the identifier right after a place, or right before it.
 func Beside(at time.Time, id uuid.UUID, behind bool) (time.Time, uuid.UUID) {
 	p := placeOf(at, 0, id).beside(behind)
 	return p.at.Time, p.id

@@ -48,7 +48,7 @@ func (s *service) offerDemo(ctx context.Context, out streams, commands *staff.St
 	if !s.db.isEmbedded {
 		return false, nil
 	}
-	existing, err := commands.ListIntegrations(ctx, staff.Place{}, 1)
+	existing, err := commands.ListIntegrations(ctx, staff.SortKey{}, 1)
 	if err != nil || len(existing) > 0 {
 		return false, err
 	}

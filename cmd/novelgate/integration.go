@@ -139,7 +139,7 @@ func (c *integrationCreate) Run(ctx context.Context, out *output, s *staff.Staff
 type integrationList struct{ CommonFlags }
 
 func (*integrationList) Run(ctx context.Context, out *output, s *staff.Staff) error {
-	list, err := s.ListIntegrations(ctx, staff.Place{}, 0)
+	list, err := s.ListIntegrations(ctx, staff.SortKey{}, 0)
 	return integrationColumns.printList(out, list, err)
 }
 

@@ -164,7 +164,7 @@ func (c *keyList) Run(ctx context.Context, out *output, s *staff.Staff) error {
 			return err
 		}
 	}
-	list, err := s.ListKeys(ctx, of.ID, staff.Place{}, 0)
+	list, err := s.ListKeys(ctx, of.ID, staff.SortKey{}, 0)
 	return keyColumns.printList(out, list, err)
 }
 

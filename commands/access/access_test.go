@@ -313,7 +313,7 @@ func TestRefusedKeysAreNotUsed(t *testing.T) {
 		t.Fatal("an expired key was accepted")
 	}
 	b.saveUsage(t)
-	keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.Place{}, 0)
+	keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.SortKey{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 				return err
 			},
 			lastUsed: func(t *testing.T) *time.Time {
-				keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.Place{}, 0)
+				keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.SortKey{}, 0)
 				if err != nil || len(keys) != 1 {
 					t.Fatalf("keys %+v, %v", keys, err)
 				}

@@ -41,7 +41,7 @@ type API struct {
 type route struct {
 	method, path string
 	handle       operation
-	// source is the CloudEvents source of a command with an Idempotency-Key, behind the staff user; "*" stands for the id
+	// source is the CloudEvents source of a command with an Idempotency-Key, after the staff user; "*" stands for the id
 	// of the object in the path.
 	source string
 	query  []string // names of the accepted parameters
@@ -170,7 +170,7 @@ func (a *API) authenticate(r *http.Request) (*access.StaffUser, error) {
 		err = problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 	}
 	if err != nil {
-		a.Hold(r, uuid.Nil, err)
+		a.DelayRefusal(r, uuid.Nil, err)
 	}
 	return caller, err
 }

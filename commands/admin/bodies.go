@@ -128,27 +128,27 @@ func (c *call) textCursor(list string) string {
 	return after
 }
 
-// placeCursor returns the place after which a page begins.
-func (c *call) placeCursor(list string) staff.Place {
+// sortKeyCursor returns the sort key after which a page begins.
+func (c *call) sortKeyCursor(list string) staff.SortKey {
 	after := c.query.Cursor(list)
 	if after == "" {
-		return staff.Place{}
+		return staff.SortKey{}
 	}
 	if len(after) != 8+len(uuid.UUID{}) {
 		c.query.RefuseCursor()
-		return staff.Place{}
+		return staff.SortKey{}
 	}
 	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(after[:8])))) //nolint:gosec // the bits of a signed number
 	if at.Year() < 1 || at.Year() > 9999 {
 		c.query.RefuseCursor() // outside the range of timestamps in the database
 	}
-	return staff.Place{At: at, ID: uuid.UUID([]byte(after[8:]))}
+	return staff.SortKey{At: at, ID: uuid.UUID([]byte(after[8:]))}
 }
 
-// byPlace returns the sort key of an item with a place: microseconds since 1970, big-endian, and an id.
-func byPlace[T interface{ Place() staff.Place }](item T) string {
-	place := item.Place()
-	return string(append(binary.BigEndian.AppendUint64(nil, uint64(place.At.UnixMicro())), place.ID[:]...))
+// encodeSortKey encodes the sort key of an item: microseconds since 1970, big-endian, and an id.
+func encodeSortKey[T interface{ SortKey() staff.SortKey }](item T) string {
+	key := item.SortKey()
+	return string(append(binary.BigEndian.AppendUint64(nil, uint64(key.At.UnixMicro())), key.ID[:]...))
 }
 
 // limit returns the requested number of items of a page.

@@ -151,8 +151,8 @@ func createIntegration(ctx context.Context, c *call, body settings) (*output, er
 }
 
 func listIntegrations(ctx context.Context, c *call) (*output, error) {
-	limit, after := c.limit(), c.placeCursor(integrationList)
-	return paginate(c, integrationList, limit, byPlace,
+	limit, after := c.limit(), c.sortKeyCursor(integrationList)
+	return paginate(c, integrationList, limit, encodeSortKey,
 		func() ([]staff.Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
 }
 
@@ -238,8 +238,8 @@ func keyOutput(issued staff.Key, secret apikey.Secret, err error) (*output, issu
 }
 
 func listKeys(ctx context.Context, c *call) (*output, error) {
-	limit, after := c.limit(), c.placeCursor(keyList(c.id))
-	return paginate(c, keyList(c.id), limit, byPlace, func() ([]staff.Key, error) {
+	limit, after := c.limit(), c.sortKeyCursor(keyList(c.id))
+	return paginate(c, keyList(c.id), limit, encodeSortKey, func() ([]staff.Key, error) {
 		if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
 			return nil, err
 		}

@@ -80,7 +80,7 @@ func TestCursorsOfOtherLists(t *testing.T) {
 	}
 }
 
-// TestPagesOfLargeItems: a page takes no more than half a megabyte and one item more, and the next goes on behind it. A
+// TestPagesOfLargeItems: a page takes no more than half a megabyte and one item more, and the next goes on after it. A
 // novel's history is as long.
 func TestPagesOfLargeItems(t *testing.T) {
 	t.Parallel()

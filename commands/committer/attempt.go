@@ -67,7 +67,7 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path)
 
 // fastPath takes a batch of comments on cached titles in one round trip, an optimistic insert: keys are not looked
 // up, since the append fails if one is on record, and the cache is checked inside of the transaction. The check is
-// behind the append, because the switch of an inline rebuild locks the log before its tables.
+// after the append, because the switch of an inline rebuild locks the log before its tables.
 func (b *batch) fastPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
 	if err := b.cache.lookUp(st, jobs); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, j
 }
 
 // Writers that retry on one contended title queue up for its advisory lock, and each holds it for less than the queue
-// timeout. The statements behind it wait for row locks as long as those of the other paths. TO DEFAULT would wait
+// timeout. The statements after it wait for row locks as long as those of the other paths. TO DEFAULT would wait
 // without a bound: the default of the server counts in a transaction, not what the session has set.
 const (
 	queueTimeoutSQL = `SET LOCAL lock_timeout = '500ms'`

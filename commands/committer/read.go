@@ -107,7 +107,7 @@ func (st *state) parent(key deliveryKey) (post.Parent, error) {
 func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job) error {
 	statements := &pgx.Batch{}
 	authors := authorsOf(jobs)
-	if len(authors) > 0 { // first: a title that is read behind it is as new, so it may be cached
+	if len(authors) > 0 { // first: a title that is read after it is as new, so it may be cached
 		b.cache.check(statements, st, nil)
 		b.queueBlocked(statements, st, authors)
 	}

@@ -24,7 +24,7 @@
 // A reply whose parent is not on record waits: the committer refuses it, and the save adds it to import_waiting. Round
 // 0 executes all chunks. Each later round visits the chunks that have waiting lines and executes those whose parent
 // is on record by then; odd rounds go from the last chunk to the first, since the parent of a waiting line is mostly
-// behind it. When a round brings no progress after the import is complete, the next one is final: replies whose parent
+// after it. When a round brings no progress after the import is complete, the next one is final: replies whose parent
 // does not wait itself are stored top-level. If that brings no progress either, the replies left answer one another in
 // circles, and the first line of a circle is stored top-level.
 //

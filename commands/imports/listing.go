@@ -36,8 +36,8 @@ func (a *API) failed(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, true, "after", "limit")
 }
 
-// lines sends a page of NDJSON behind the parameter after: outcomes with a status, or, with failed, the lines that
-// failed. Next-After is where the next page begins, absent on the last one.
+// lines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status, or, with
+// failed, the failed lines. Next-After is where the next page begins, absent on the last one.
 func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {

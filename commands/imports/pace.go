@@ -23,7 +23,7 @@ const (
 	mostGrowth  = 10_000      // events that a look counts
 )
 
-// grownSQL counts the events behind ($1, $2), up to $3, that no line of an import has caused.
+// grownSQL counts the events after ($1, $2), up to $3, that no line of an import has caused.
 const grownSQL = `SELECT count(*) FILTER (WHERE request_id IS NULL OR NOT starts_with(request_id, '` + requestPrefix + `')) FROM (
     SELECT request_id FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`

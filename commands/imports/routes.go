@@ -92,7 +92,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.
 		err = handle(ctx, c)
 	}
 	if err != nil {
-		a.Hold(r, principal.IntegrationID, err)
+		a.DelayRefusal(r, principal.IntegrationID, err)
 	}
 	return err
 }

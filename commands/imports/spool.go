@@ -92,7 +92,7 @@ type chunk struct {
 	last    bool // of its part
 }
 
-// next returns the next chunk; io.EOF behind the last one. A part without lines has none.
+// next returns the next chunk; io.EOF after the last one. A part without lines has none.
 func (p *part) next() (chunk, error) {
 	c := chunk{first: p.before + p.count}
 	size := 0

@@ -233,7 +233,7 @@ const pageSQL = `SELECT first_line, lines, CASE WHEN $3 THEN body ELSE '' END, r
 WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $5 AND (NOT $4 OR failed > 0)
 ORDER BY first_line LIMIT 1`
 
-// page returns the first chunk, from one on, that has lines behind after; with failed, one with failed lines.
+// page returns the first chunk at or after from with lines beyond after; with failed, only a chunk with failed lines.
 func (s *Store) page(ctx context.Context, id uuid.UUID, after, from int64, body, failed bool) (
 	p page, ok bool, err error,
 ) {

@@ -168,7 +168,7 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		if refused {
 			eventlog.Sleep(ctx, retryPause)
 		}
-		due = v.due() // also replies to what was stored, and what was refused, before the lines behind it
+		due = v.due() // also replies to what was stored, and what was refused, before the lines after it
 		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval && len(due) > 0 {
 			state, err := w.Store.save(ctx, v, id, now, false, 0)
 			if err != nil {
@@ -195,7 +195,7 @@ type sent struct {
 }
 
 // execute carries out lines in order, up to the second upsert of a title: if the first were refused, it would come
-// behind the second. It returns how many lines were executed, and whether another one was refused that may succeed in a
+// after the second. It returns how many lines were executed, and whether another one was refused that may succeed in a
 // moment.
 func (w *Worker) execute(ctx context.Context, v *visit, group []int) (executed int, refused bool, err error) {
 	under := make([]sent, 0, len(group))

@@ -38,7 +38,7 @@ func parseTimestamp(s string) (t time.Time, wrong string) {
 	if i := strings.IndexAny(clock, "Zz+-"); i >= 0 {
 		clock, zone = clock[:i], clock[i:]
 	}
-	end := strings.IndexAny(clock, ".,") // time.Parse reads a fraction behind the seconds
+	end := strings.IndexAny(clock, ".,") // time.Parse reads a fraction after the seconds
 	if end < 0 {
 		end = len(clock)
 	}

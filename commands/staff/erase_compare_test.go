@@ -244,7 +244,7 @@ func TestInterruptedErasureMoves(t *testing.T) {
 	}
 }
 
-// TestRebasedErasureSparesLaterComments: what came behind an erasure that has moved is a new beginning all the same.
+// TestRebasedErasureSparesLaterComments: what came after an erasure that has moved is a new beginning all the same.
 func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)

@@ -31,8 +31,8 @@ type Integration struct {
 	CreatedAt             time.Time `json:"createdAt"`
 }
 
-// Place returns the integration's place in the list.
-func (i Integration) Place() Place { return Place{i.CreatedAt, i.ID} }
+// SortKey returns the key by which ListIntegrations sorts.
+func (i Integration) SortKey() SortKey { return SortKey{i.CreatedAt, i.ID} }
 
 // CreateIntegration registers an integration with the settings in change. It ignores change.Name.
 func (s *Staff) CreateIntegration(ctx context.Context, name string, change principal.Change) (Integration, error) {
@@ -81,7 +81,7 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 }
 
 // ListIntegrations lists up to limit integrations after a place, oldest first. A limit of 0 lists all.
-func (s *Staff) ListIntegrations(ctx context.Context, after Place, limit int) ([]Integration, error) {
+func (s *Staff) ListIntegrations(ctx context.Context, after SortKey, limit int) ([]Integration, error) {
 	return database.Collect(ctx, s.Pool, "integrations", pgx.RowToStructByPos[Integration],
 		integrationColumns+` WHERE (registered_at, integration_id) > ($1, $2)
 ORDER BY registered_at, integration_id LIMIT nullif($3::int, 0)`, after.At, after.ID, limit)

@@ -26,8 +26,8 @@ type Key struct {
 	LastUsedAt    *time.Time `json:"lastUsedAt"`
 }
 
-// Place returns the key's place in the list.
-func (k Key) Place() Place { return Place{k.CreatedAt, k.ID} }
+// SortKey returns the key by which ListKeys sorts.
+func (k Key) SortKey() SortKey { return SortKey{k.CreatedAt, k.ID} }
 
 // IssueKey gives an integration one more key. A key with a lifetime of 0 never expires. The secret is returned and
 // never stored.
@@ -113,7 +113,7 @@ func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 
 // ListKeys lists up to limit keys after a place, of one integration or, with uuid.Nil, of all, oldest first. A limit of
 // 0 lists all.
-func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after Place, limit int) ([]Key, error) {
+func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after SortKey, limit int) ([]Key, error) {
 	return database.Collect(ctx, s.Pool, "keys", pgx.RowToStructByPos[Key], keyColumns+`
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1)
     AND (k.issued_at, k.key_id) > ($2, $3)

@@ -222,9 +222,9 @@ func namesIntegration(recorded events.Recorded) bool {
 	}
 }
 
-// Place is the place of a row in a list sorted by time and id. Neither changes, so new rows do not move it. The zero
-// Place is before every row.
-type Place struct {
+// SortKey orders the rows of a list by time and id. Neither changes, so it serves as a cursor. The zero SortKey is
+// before every row.
+type SortKey struct {
 	At time.Time // whole microseconds, like the column
 	ID uuid.UUID
 }

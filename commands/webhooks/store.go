@@ -132,7 +132,7 @@ func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed,
 	return found, nil
 }
 
-// createSQL adds a webhook behind all that has settled. $6: the most of an integration.
+// createSQL adds a webhook after all that has settled. $6: the most of an integration.
 const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, transaction_id, position, event_recorded_at)
 SELECT $1, $2, $3, $4, $5, coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.recorded_at
 FROM (SELECT) AS one LEFT JOIN LATERAL (

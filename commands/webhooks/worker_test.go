@@ -326,7 +326,7 @@ func TestADisabledIntegration(t *testing.T) {
 		StreamType: events.IntegrationStream, StreamID: other, StreamVersion: 2, ID: "import", Source: "service/imports",
 		Event: events.ImportCompleted{},
 	})
-	elsewhere.wantAttempts(t, 1) // behind those of the other one
+	elsewhere.wantAttempts(t, 1) // after those of the other one
 	if n := e.attempts(); n > 0 {
 		t.Errorf("%d requests for a disabled integration", n)
 	}

@@ -19,7 +19,7 @@ type Span struct {
 	Start, End events.Position // Start is exclusive, End inclusive
 	Read       int             // number of events, including those of other stream types
 	Full       bool            // more events may follow
-	Settled    bool            // no running transaction hides events behind End
+	Settled    bool            // no running transaction hides events after End
 }
 
 // Chunk is a part of the log with its events.
@@ -32,50 +32,49 @@ type Chunk struct {
 
 // settledSQL reads settled events; rowsSQL reads their metadata too. The last two columns of a row are settled (true if
 // no running transaction hides committed events) and the identity of the log. Without events there is one row, with
-// only these two. $1, $2: position to start behind, $3: maximum number of events.
+// only these two. $1, $2: position to start after, $3: maximum number of events.
 const (
-	settledSQL = beforeColumns + columnsWithoutMetadata + behindColumns
-	rowsSQL    = beforeColumns + Columns + behindColumns
+	settledSQL = beforeColumns + columnsWithoutMetadata + afterColumns
+	rowsSQL    = beforeColumns + Columns + afterColumns
 
 	beforeColumns = `SELECT e.*, s.settled, ` + IdentitySQL + `
 FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled
     FROM pg_current_snapshot() AS c) AS s
 LEFT JOIN LATERAL (
     SELECT `
-	behindColumns = `
+	afterColumns = `
     FROM events
     WHERE (transaction_id, position) > ($1, $2) AND transaction_id < s.xmin
     ORDER BY transaction_id, position LIMIT $3
 ) AS e ON true`
 )
 
-// ReadChunk returns a portion of the settled events behind a position, of the stream types in streams; nil: all. A
-// chunk that is not full ends with the last settled event.
+// ReadChunk returns the first settled events after a position, of the stream types in streams; nil: all. A chunk that
+// is not full ends with the last settled event.
 func ReadChunk(
-	ctx context.Context, q database.Querier, after events.Position, portion *Portion, streams []string,
+	ctx context.Context, q database.Querier, after events.Position, fetch *FetchSize, streams []string,
 ) (Chunk, error) {
 	chunk := Chunk{Span: Span{Start: after, End: after}}
-	if err := chunk.read(ctx, q, portion, streams, settledSQL, after.TransactionID, after.Ordinal,
-		portion.Ask()); err != nil {
+	if err := chunk.read(ctx, q, fetch, streams, settledSQL, after.TransactionID, after.Ordinal,
+		fetch.Limit()); err != nil {
 		return Chunk{}, fmt.Errorf("read log after %s: %w", after, err)
 	}
 	return chunk, nil
 }
 
-// ReadRows calls each with a portion of the settled events behind a position in the log with the identity of, in log
-// order. A row and its bytes are valid until the next call. If the log has another identity, ReadRows fails with
-// ErrOtherLog before the first call.
+// ReadRows calls each with the first settled events after a position, in log order. A row and its bytes are valid
+// until the next call. If the identity of the log is not log, ReadRows fails with ErrOtherLog before the first call.
 func ReadRows(
-	ctx context.Context, q database.Querier, after events.Position, of Identity, portion *Portion, each func(*Row) error,
+	ctx context.Context, q database.Querier, after events.Position, log Identity, fetch *FetchSize, each func(*Row) error,
 ) (Span, error) {
 	span := Span{Start: after, End: after}
-	err := span.read(ctx, q, portion, func(row *Row) error {
-		if span.Identity != of {
+	err := span.read(ctx, q, fetch, func(row *Row) error {
+		if span.Identity != log {
 			return ErrOtherLog
 		}
 		return each(row)
-	}, rowsSQL, after.TransactionID, after.Ordinal, portion.Ask())
-	if err == nil && span.Identity != of {
+	}, rowsSQL, after.TransactionID, after.Ordinal, fetch.Limit())
+	if err == nil && span.Identity != log {
 		err = ErrOtherLog
 	}
 	if err != nil {
@@ -87,16 +86,16 @@ func ReadRows(
 var errDisorder = errors.New("events are out of order")
 
 // read calls each with the rows of a statement that selects Columns, and maybe the last two columns of settledSQL. It
-// ends with the row that reaches the bytes of the portion.
+// ends with the row that reaches the bytes of the fetch.
 func (s *Span) read(
-	ctx context.Context, q database.Querier, portion *Portion, each func(*Row) error, sql string, args ...any,
+	ctx context.Context, q database.Querier, fetch *FetchSize, each func(*Row) error, sql string, args ...any,
 ) error {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	asked, bytes := portion.Ask(), 0
+	limit, bytes := fetch.Limit(), 0
 	var row Row
 	for !enoughBytes(bytes) && rows.Next() {
 		values := rows.RawValues()
@@ -122,25 +121,25 @@ func (s *Span) read(
 		bytes += row.size()
 	}
 	rows.Close()
-	s.Full = portion.took(asked, s.Read, bytes)
+	s.Full = fetch.adjust(limit, s.Read, bytes)
 	return rows.Err()
 }
 
-// readFirstSQL reads a range. $1, $2: position to start after, $3, $4: position to end with, $5: kinds of
-// stream, NULL for all, $6: how many.
+// readFirstSQL reads a range. $1, $2: position to start after, $3, $4: position to end with, $5: stream types, NULL for
+// all, $6: maximum number of events.
 const readFirstSQL = `SELECT ` + columnsWithoutMetadata + `
 FROM events
 WHERE (transaction_id, position) > ($1, $2) AND (transaction_id, position) <= ($3, $4)
     AND ($5::text[] IS NULL OR stream_type = ANY ($5))
 ORDER BY transaction_id, position LIMIT $6`
 
-// ReadFirst returns the first portion of a range of the log, of the stream types in streams; nil: all. Events of other
-// types do not count. A chunk that is not full ends with the end of the range. ReadFirst does not check that the range
-// is settled: the caller does.
-func ReadFirst(ctx context.Context, q database.Querier, r Range, portion *Portion, streams []string) (Chunk, error) {
+// ReadFirst returns the first events of a range of the log, of the stream types in streams; nil: all. Events of other
+// types do not count. A chunk that is not full ends with the end of the range. The caller checks that the range is
+// settled.
+func ReadFirst(ctx context.Context, q database.Querier, r Range, fetch *FetchSize, streams []string) (Chunk, error) {
 	chunk := Chunk{Span: Span{Start: r.After, End: r.After}}
-	if err := chunk.read(ctx, q, portion, streams, readFirstSQL,
-		r.After.TransactionID, r.After.Ordinal, r.UpTo.TransactionID, r.UpTo.Ordinal, streams, portion.Ask()); err != nil {
+	if err := chunk.read(ctx, q, fetch, streams, readFirstSQL,
+		r.After.TransactionID, r.After.Ordinal, r.UpTo.TransactionID, r.UpTo.Ordinal, streams, fetch.Limit()); err != nil {
 		return Chunk{}, fmt.Errorf("read log from %s to %s: %w", r.After, r.UpTo, err)
 	}
 	if !chunk.Full {
@@ -151,15 +150,15 @@ func ReadFirst(ctx context.Context, q database.Querier, r Range, portion *Portio
 
 // read decodes the rows of a statement that selects Columns.
 func (c *Chunk) read(
-	ctx context.Context, q database.Querier, portion *Portion, streams []string, sql string, args ...any,
+	ctx context.Context, q database.Querier, fetch *FetchSize, streams []string, sql string, args ...any,
 ) error {
 	c.Events = []events.Recorded{}
-	return c.Span.read(ctx, q, portion, func(row *Row) error {
+	return c.Span.read(ctx, q, fetch, func(row *Row) error {
 		if !follows(streams, row.StreamType) {
 			return nil
 		}
 		if len(c.Events) == 0 {
-			c.Events = make([]events.Recorded, 0, portion.lastCount+1)
+			c.Events = make([]events.Recorded, 0, fetch.lastCount+1)
 		}
 		return c.add(row)
 	}, sql, args...)
@@ -191,61 +190,64 @@ FROM events
 WHERE (transaction_id, position) IN (SELECT * FROM unnest($1::xid8[], $2::integer[]))
 ORDER BY transaction_id, position`
 
-// ReadAt returns a portion of the events at some positions. These must be in log order, and at most portion.Ask() of
-// them. The chunk ends with the last event that was read.
-func ReadAt(ctx context.Context, q database.Querier, positions []events.Position, portion *Portion) (Chunk, error) {
+// ReadAt returns the events at positions, which must be in log order and at most fetch.Limit(). If the events are
+// large, it returns only the first ones. The chunk ends with the last event that was read.
+func ReadAt(ctx context.Context, q database.Querier, positions []events.Position, fetch *FetchSize) (Chunk, error) {
 	transactions, ordinals := make([]pgtype.Uint64, len(positions)), make([]int32, len(positions))
 	for i, p := range positions {
 		transactions[i], ordinals[i] = pgtype.Uint64{Uint64: p.TransactionID, Valid: true}, p.Ordinal
 	}
 	var chunk Chunk
-	if err := chunk.read(ctx, q, portion, nil, readAtSQL, transactions, ordinals); err != nil {
+	if err := chunk.read(ctx, q, fetch, nil, readAtSQL, transactions, ordinals); err != nil {
 		return Chunk{}, fmt.Errorf("read %d events: %w", len(positions), err)
 	}
 	return chunk, nil
 }
 
-// PortionBytes limits the stored bytes of the events in one read: the event that reaches the limit is the last one.
-// An ordinary chunk of comments is about this large, so only larger events make a read smaller.
-const PortionBytes = 8 << 20
+// MaxFetchBytes limits the stored bytes of the events in one read: the event that reaches the limit is the last one.
+// A full chunk of typical comments is about this large, so only larger events reduce their number.
+const MaxFetchBytes = 8 << 20
 
 // largestEvent is about the size in bytes of the largest event that a partner can cause.
 const largestEvent = 32 << 10
 
-// Portion is an adaptive fetch size: it limits each read of the log by events and by bytes. The sizes of events are not
-// known before they are read, so a reader asks for as many events as would fit at the size of the latest ones. Events
-// that do not fit are left for the next read. Create a Portion with NewPortion; one goroutine uses it at a time.
-type Portion struct {
+// FetchSize is an adaptive fetch size: it limits each read of the log by events and by bytes. The sizes of events are
+// not known before they are read, so a reader asks for as many events as would fit at the size of the latest ones.
+// Events that do not fit are left for the next read. A FetchSize is not safe for concurrent use.
+type FetchSize struct {
 	maxEvents int
-	size      int // estimated bytes of an event
+	eventSize int // estimated bytes of an event
 	lastCount int // number of events in the last read
 }
 
-// NewPortion returns a portion of at most maxEvents events. The first read assumes large events.
-func NewPortion(maxEvents int) *Portion { return &Portion{maxEvents: maxEvents, size: largestEvent} }
+// NewFetchSize limits reads to maxEvents events. The first read assumes large events.
+func NewFetchSize(maxEvents int) *FetchSize {
+	return &FetchSize{maxEvents: maxEvents, eventSize: largestEvent}
+}
 
-// Ask returns how many events to ask the database for.
-func (p *Portion) Ask() int { return max(1, min(p.maxEvents, PortionBytes/p.size)) }
+// Limit returns how many events to ask the database for.
+func (f *FetchSize) Limit() int { return max(1, min(f.maxEvents, MaxFetchBytes/f.eventSize)) }
 
 // enoughBytes reports whether a read has reached its limit of bytes.
-func enoughBytes(bytes int) bool { return bytes >= PortionBytes }
+func enoughBytes(bytes int) bool { return bytes >= MaxFetchBytes }
 
-// took records the size of a read. It reports whether more events may follow: the read reached one of its limits.
-func (p *Portion) took(asked, events, bytes int) (full bool) {
+// adjust learns from a read of some events with their bytes. It reports whether more events may follow: the read
+// reached one of its limits.
+func (f *FetchSize) adjust(limit, events, bytes int) (full bool) {
 	if events == 0 {
 		return false
 	}
-	p.lastCount = events
+	f.lastCount = events
 	average := max(1, bytes/events)
-	if full = events == asked || enoughBytes(bytes); full {
-		p.size = average
+	if full = events == limit || enoughBytes(bytes); full {
+		f.eventSize = average
 	} else {
-		p.size = max(1, (p.size+average)/2) // the average of a few events is a poor estimate
+		f.eventSize = max(1, (f.eventSize+average)/2) // the average of a few events is a poor estimate
 	}
 	return full
 }
 
-// Range is a part of the log: what lies behind After, up to and including UpTo.
+// Range is a part of the log: the events after After, up to and including UpTo.
 type Range struct{ After, UpTo events.Position }
 
 const settledEndSQL = `SELECT transaction_id, position FROM events
@@ -259,7 +261,7 @@ func Settled(ctx context.Context, q database.Querier) (events.Position, error) {
 
 const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
-// Last returns the position of the last event that can be seen, settled or not; the zero position when there is none.
+// Last returns the position of the last committed event, settled or not; the zero position when there is none.
 func Last(ctx context.Context, q database.Querier) (events.Position, error) {
 	return position(ctx, q, lastSQL)
 }
@@ -275,9 +277,9 @@ func position(ctx context.Context, q database.Querier, sql string) (events.Posit
 
 // AheadConfig says how to read a large part of the log.
 type AheadConfig struct {
-	Size    int      // events in a chunk; fewer when they are large, see Portion
-	Chunks  int      // chunks that are kept ready
-	Streams []string // kinds of stream that are delivered; nil: all
+	Size    int      // events in a chunk; fewer when they are large, see FetchSize
+	Chunks  int      // chunks to read ahead
+	Streams []string // stream types of the delivered events; nil: all
 }
 
 // Connect opens a connection for reading the log.
@@ -292,8 +294,8 @@ func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// SetUpReader fits a connection for reading the log. A plan that was made while the log was empty would sort all of it
-// once it has grown.
+// SetUpReader prepares a connection for reading the log: only index scans, because a plan that was made while the log
+// was empty would later sort the whole log.
 func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, `SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off`); err != nil {
 		return fmt.Errorf("set up connection to read the log: %w", err)
@@ -301,9 +303,9 @@ func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// ReadAhead reads the log behind a position, over a connection of its own, while the receiver still works on what came
-// before. The channel is closed behind the first chunk that is not full, when ctx ends, or when reading fails; the
-// function, to be called after that or after ctx was ended, waits for the reader and returns its error.
+// ReadAhead reads the log after a position, over its own connection, while the receiver still works on earlier chunks.
+// The channel closes after the first chunk that is not full, when ctx ends, or when reading fails. Then call the
+// function: it waits for the reader and returns its error.
 func ReadAhead(
 	ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig,
 ) (<-chan Chunk, func() error) {
@@ -324,9 +326,9 @@ func readAhead(
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
-	portion := NewPortion(ahead.Size)
+	fetch := NewFetchSize(ahead.Size)
 	for {
-		chunk, err := ReadChunk(ctx, conn, after, portion, ahead.Streams)
+		chunk, err := ReadChunk(ctx, conn, after, fetch, ahead.Streams)
 		if err != nil {
 			return err
 		}

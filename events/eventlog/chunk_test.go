@@ -46,7 +46,7 @@ func TestChunksAndRanges(t *testing.T) {
 		var r eventlog.Range
 		for held := range slices.Chunk(want, size) {
 			r.After, r.UpTo = r.UpTo, held[len(held)-1].Position
-			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, eventlog.NewPortion(size), nil)
+			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, eventlog.NewFetchSize(size), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,13 +69,13 @@ func TestChunksAndRanges(t *testing.T) {
 		check("read ahead", chunks)
 	}
 
-	chunk, err := eventlog.ReadChunk(t.Context(), log.pool, events.Position{}, eventlog.NewPortion(1000),
+	chunk, err := eventlog.ReadChunk(t.Context(), log.pool, events.Position{}, eventlog.NewFetchSize(1000),
 		[]string{events.PostStream})
 	if err != nil || len(chunk.Events) != 0 || chunk.Read != n || chunk.End != end {
 		t.Errorf("streams that are not there: %d events of %d, %v", len(chunk.Events), chunk.Read, err)
 	}
 	chunk, err = eventlog.ReadAt(t.Context(), log.pool, []events.Position{want[3].Position, want[40].Position},
-		eventlog.NewPortion(2))
+		eventlog.NewFetchSize(2))
 	if diff := cmp.Diff([]events.Recorded{want[3], want[40]}, chunk.Events); diff != "" || err != nil {
 		t.Errorf("single events, %v (-want +got):\n%s", err, diff)
 	}

@@ -5,7 +5,7 @@
 //
 // Events are ordered by (transaction_id, position): the transaction that appended them, then the ordinal inside
 // it. A reader only sees transactions below pg_snapshot_xmin(pg_current_snapshot()): every transaction with a
-// smaller id has ended by then, so nothing can appear behind a position that was already passed. Ordering by a
+// smaller id has ended by then, so nothing can appear after a position that was already passed. Ordering by a
 // sequence would lose events that commit late.
 //
 // After a move to another cluster (see events/rebase) all events of before have the transaction id events.Frozen.
@@ -29,7 +29,7 @@
 //   - Start. A turn begins with what the follower has stored: a position and the identity of the log beside it. Only
 //     what is in the database counts, so a turn that fails is simply followed by another one.
 //   - Reading. ReadRows and ReadChunk read settled events with one statement, which also tells the identity of the log
-//     and whether a running transaction hides events. A Portion bounds what is held, by events and by bytes.
+//     and whether a running transaction hides events. A FetchSize limits each read by events and by bytes.
 //     Projections and the sealer read through a Tail, which reads and decodes the newest rows once for all of them. A
 //     follower that is far behind reads by itself: a projection with ReadAhead, the sealer with ReadRows.
 //   - Pacing. After a full read the next one comes at once. After n events it comes n × 2 ms later, up to Pace, so that

@@ -16,11 +16,11 @@ const (
 	DefaultPace  = 250 * time.Millisecond
 	DefaultPoll  = time.Second
 	pacePerEvent = 2 * time.Millisecond   // of a read that was not full
-	firstRepeat  = time.Millisecond       // after a read behind which a running transaction may hide events; doubles
-	mostDeaf     = 16 * time.Millisecond  // for which signals are left aside when such reads go on
-	firstRetry   = 50 * time.Millisecond  // after a turn that failed, …
-	lastRetry    = 5 * time.Second        // … doubling up to this
-	standbyWait  = 250 * time.Millisecond // between two looks at the position of the active replica
+	firstRepeat  = time.Millisecond       // first wait while a running transaction hides events; doubles
+	mostDeaf     = 16 * time.Millisecond  // longest such wait that ignores signals
+	firstRetry   = 50 * time.Millisecond  // first wait after a failed turn; doubles …
+	lastRetry    = 5 * time.Second        // … up to this
+	standbyWait  = 250 * time.Millisecond // between two checks of the active replica's position
 	blockedWait  = time.Second
 	quietRetries = 2 // failures in a row before one is logged as a warning
 )

@@ -60,11 +60,11 @@ func readStream(
 	return recorded, nil
 }
 
-// ReadAfter returns up to limit settled events behind a position, in log order, without their metadata.
+// ReadAfter returns up to limit settled events after a position, in log order, without their metadata.
 func ReadAfter(ctx context.Context, q database.Querier, after events.Position, limit int) ([]events.Recorded, error) {
 	recorded := []events.Recorded{}
 	for full := true; full && len(recorded) < limit; {
-		chunk, err := ReadChunk(ctx, q, after, NewPortion(limit-len(recorded)), nil)
+		chunk, err := ReadChunk(ctx, q, after, NewFetchSize(limit-len(recorded)), nil)
 		if err != nil {
 			return nil, err
 		}

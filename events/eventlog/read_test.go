@@ -103,7 +103,7 @@ func TestReadStreamInPart(t *testing.T) {
 	}
 }
 
-// TestReadAfterWaitsForOlderTransactions: an event that commits late must not appear behind one that was read.
+// TestReadAfterWaitsForOlderTransactions: an event that commits late must not appear after one that was read.
 func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)

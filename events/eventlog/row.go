@@ -82,7 +82,7 @@ const postgresEpoch = 946_684_800_000_000
 
 var errRow = errors.New("row of the log has an unexpected form")
 
-// Scan reads the current row of a result: Columns into r, and the columns behind them into more. It takes the bytes as
+// Scan reads the current row of a result: Columns into r, and the columns after them into more. It takes the bytes as
 // they came, which for the types of these columns is the binary format. Data, Personal and PersonalDigest are in the
 // buffer of the connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held
 // before are not copied.
@@ -180,7 +180,7 @@ func (r *Row) Clone() Row {
 	return kept
 }
 
-// size is how many bytes of a portion the event takes.
+// size is the number of stored bytes of the event.
 func (r *Row) size() int { return len(r.Data) + len(r.Personal) }
 
 // Decode returns the event in the form that this version of the program works with, with its metadata if that was read.

@@ -27,10 +27,10 @@ const (
 // stays the same: settled events do not change, except for erasures, and no event appears between two of them.
 //
 // One follower reads at a time. The next one waits and finds the result in the cache. A slow follower gets all cached
-// events behind its position in one chunk.
+// events after its position in one chunk.
 type Tail struct {
-	config  *pgx.ConnConfig
-	portion *Portion
+	config *pgx.ConnConfig
+	fetch  *FetchSize
 
 	mu   sync.Mutex // held while reading
 	conn *pgx.Conn
@@ -39,7 +39,7 @@ type Tail struct {
 
 // NewTail returns an empty Tail that connects with config. A read returns at most limit events; 0: DefaultLimit.
 func NewTail(config *pgx.ConnConfig, limit int) *Tail {
-	return &Tail{config: config, portion: NewPortion(cmp.Or(limit, DefaultLimit))}
+	return &Tail{config: config, fetch: NewFetchSize(cmp.Or(limit, DefaultLimit))}
 }
 
 // Close closes the connection.
@@ -66,13 +66,13 @@ func (t *Tail) Forget() {
 	t.kept = nil
 }
 
-// Read returns the settled events behind a position in the log with the identity of. streams names their stream types;
-// nil: all. The chunk ends before the first event that cannot be decoded, which is then in Undecodable. Read fails with
-// ErrOtherLog if the log has another identity now.
-func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, streams []string) (Chunk, error) {
+// Read returns the settled events after a position, of the stream types in streams; nil: all. The chunk ends before the
+// first event that cannot be decoded, which is then in Undecodable. Read fails with ErrOtherLog if the identity of the
+// log is not log.
+func (t *Tail) Read(ctx context.Context, after events.Position, log Identity, streams []string) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.behind(ctx, after, of)
+	w, err := t.after(ctx, after, log)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -82,12 +82,12 @@ func (t *Tail) Read(ctx context.Context, after events.Position, of Identity, str
 	return w.from(after, streams), nil
 }
 
-// ReadRows returns the rows of the settled events behind a position in the log with the identity of, with their
-// metadata. It fails with ErrOtherLog if the log has another identity now.
-func (t *Tail) ReadRows(ctx context.Context, after events.Position, of Identity) (Span, []Row, error) {
+// ReadRows returns the rows of the settled events after a position, with their metadata. It fails with ErrOtherLog if
+// the identity of the log is not log.
+func (t *Tail) ReadRows(ctx context.Context, after events.Position, log Identity) (Span, []Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.behind(ctx, after, of)
+	w, err := t.after(ctx, after, log)
 	if err != nil {
 		return Span{}, nil, err
 	}
@@ -97,28 +97,28 @@ func (t *Tail) ReadRows(ctx context.Context, after events.Position, of Identity)
 	return span, rows[:len(rows):len(rows)], nil
 }
 
-// behind returns a window that contains the rows behind a position: the cached one, or else one that it reads.
-func (t *Tail) behind(ctx context.Context, after events.Position, of Identity) (*window, error) {
+// after returns a window that contains the rows after a position: the cached one, or else one that it reads.
+func (t *Tail) after(ctx context.Context, after events.Position, log Identity) (*window, error) {
 	w := t.kept
-	if w != nil && w.Identity == of && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
+	if w != nil && w.Identity == log && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
 		w.Settled = false // unknown: later appends may be missing, and their wake-up may have been consumed
 		return w, nil
 	}
-	read, err := t.read(ctx, after, of)
+	read, err := t.read(ctx, after, log)
 	switch {
 	case err != nil:
 		t.disconnect(ctx)
 		return nil, err
-	case w != nil && w.Identity == of && after == w.End:
-		w.append(read, t.portion.maxEvents)
+	case w != nil && w.Identity == log && after == w.End:
+		w.append(read, t.fetch.maxEvents)
 		return w, nil
-	case read.Read > 0 && (w == nil || w.Identity != of || read.End.Compare(w.End) > 0):
+	case read.Read > 0 && (w == nil || w.Identity != log || read.End.Compare(w.End) > 0):
 		t.kept = read
 	}
 	return read, nil
 }
 
-func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (w *window, err error) {
+func (t *Tail) read(ctx context.Context, after events.Position, log Identity) (w *window, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if t.conn == nil || t.conn.IsClosed() {
@@ -127,8 +127,8 @@ func (t *Tail) read(ctx context.Context, after events.Position, of Identity) (w 
 		}
 	}
 	w = &window{}
-	w.rows = make([]Row, 0, t.portion.lastCount+1)
-	w.Span, err = ReadRows(ctx, t.conn, after, of, t.portion, func(row *Row) error {
+	w.rows = make([]Row, 0, t.fetch.lastCount+1)
+	w.Span, err = ReadRows(ctx, t.conn, after, log, t.fetch, func(row *Row) error {
 		w.bytes += row.size()
 		w.rows = append(w.rows, row.Clone())
 		return nil
@@ -162,7 +162,7 @@ func (w *window) append(next *window, maxEvents int) {
 	}
 	w.Start = w.rows[excess-1].Position
 	w.rows, w.decoded = w.rows[excess:], max(0, w.decoded-excess)
-	w.Events = w.Events[after(w.Events, w.Start):]
+	w.Events = w.Events[indexAfter(w.Events, w.Start):]
 	w.Undecodable = slices.DeleteFunc(slices.Clone(w.Undecodable),
 		func(e *UndecodableError) bool { return e.Recorded.Position.Compare(w.Start) <= 0 })
 }
@@ -180,23 +180,23 @@ func (w *window) decode() error {
 	return nil
 }
 
-// after returns the index of the first event behind a position.
-func after(list []events.Recorded, p events.Position) int {
+// indexAfter returns the index of the first event after a position.
+func indexAfter(list []events.Recorded, p events.Position) int {
 	return sort.Search(len(list), func(i int) bool { return list[i].Position.Compare(p) > 0 })
 }
 
-// from returns the part of a chunk behind start, up to the first event that cannot be decoded. It has only events of
+// from returns the part of a chunk after start, up to the first event that cannot be decoded. It has only events of
 // the stream types in streams; nil: all.
 func (c *Chunk) from(start events.Position, streams []string) Chunk {
 	part := *c
 	part.Start, part.Undecodable = start, nil
-	part.Events = c.Events[after(c.Events, start):]
+	part.Events = c.Events[indexAfter(c.Events, start):]
 	for _, bad := range c.Undecodable {
 		at := bad.Recorded.Position
 		if at.Compare(start) <= 0 || !follows(streams, bad.Recorded.StreamType) {
 			continue
 		}
-		part.cut(after(part.Events, at))
+		part.cut(indexAfter(part.Events, at))
 		part.Undecodable = []*UndecodableError{bad}
 		break
 	}

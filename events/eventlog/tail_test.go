@@ -145,7 +145,7 @@ func TestTailOfAnotherLog(t *testing.T) {
 		}
 	}
 	for _, after := range []events.Position{{}, end} {
-		_, err := eventlog.ReadRows(t.Context(), log.pool, after, before, eventlog.NewPortion(9),
+		_, err := eventlog.ReadRows(t.Context(), log.pool, after, before, eventlog.NewFetchSize(9),
 			func(row *eventlog.Row) error {
 				t.Errorf("event %s of another log", row.ID)
 				return nil

@@ -76,7 +76,7 @@ CROSS JOIN LATERAL (
 WHERE c.replaced_at IS NULL OR w.quorate AND c.replaced_at > statement_timestamp() - interval '10 seconds'
 ORDER BY w.quorate DESC, c.tree_size DESC LIMIT 1`
 
-// sinceSQL finds checkpoints in their order. $1: origin, $2: size to start behind, $3: how many.
+// sinceSQL finds checkpoints in their order. $1: origin, $2: size to start after, $3: how many.
 const sinceSQL = `SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
 WHERE origin = $1 AND tree_size > $2 ORDER BY tree_size LIMIT $3`
 

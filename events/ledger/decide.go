@@ -18,7 +18,7 @@ type facts struct {
 	last       *tlog.Tree    // newest checkpoint of the origin in the database
 	known      *tlog.Tree    // newest checkpoint of the origin that this process has seen
 	tree       tlog.Tree     // that is sealed
-	unsealed   bool          // the log has events behind it
+	unsealed   bool          // the log has events after it
 }
 
 // mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or nothing is and it

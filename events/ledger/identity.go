@@ -36,7 +36,7 @@ type IdentityConfig struct {
 	// DefaultOrigin.
 	Origin string
 	// DefaultOrigin is what an empty database takes, with a slash and the first 8 hexadecimal digits of the log's
-	// id behind it. Required.
+	// id after it. Required.
 	DefaultOrigin string
 	// KeyFile has the private keys. If it does not exist and no key was ever used, one is made, and a memory with
 	// it. Required.

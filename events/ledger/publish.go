@@ -202,7 +202,7 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 		return err
 	}
 	const fileMode, dirMode = 0o644, 0o755
-	// The path of a tile of height 1, level 0, has the number behind "tile/1/0/".
+	// The path of a tile of height 1, level 0, has the number after "tile/1/0/".
 	number := tlog.Tile{H: 1, N: c.Tree.N, W: 2}.Path()[len("tile/1/0/"):]
 	file := filepath.Join(d.path, "checkpoints", filepath.FromSlash(number))
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {

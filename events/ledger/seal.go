@@ -156,7 +156,7 @@ func (b *batch) add(t *tree, e *eventlog.Row) error {
 // lastPositionSQL finds the end of a transaction. $1: the transaction.
 const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
 
-// close completes the batch with what the tree has grown by. full: the last transaction may go on behind it; what is
+// close completes the batch with what the tree has grown by. full: the last transaction may go on after it; what is
 // settled does not change, so its end is known.
 func (b *batch) close(ctx context.Context, db database.Querier, t *tree, full bool) error {
 	if last := len(b.counts) - 1; full && last >= 0 {

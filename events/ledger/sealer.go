@@ -32,7 +32,7 @@ type SealerConfig struct {
 	// Wake tells of appends. Without one the log is polled once a second.
 	Wake *eventlog.Wake
 	// Limit is the most events in one seal while the sealer is far behind; fewer when they are large, see
-	// eventlog.Portion. Default: DefaultLimit.
+	// eventlog.FetchSize. Default: DefaultLimit.
 	Limit int
 	// Pace is that of eventlog.Follow. Default: DefaultPace.
 	Pace time.Duration
@@ -140,7 +140,7 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	leaf := tlog.Hash(tile[len(tile)-tlog.HashSize:])
 	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
 	found := false
-	_, err = eventlog.ReadRows(ctx, s.config.Pool, before, at.log, eventlog.NewPortion(1), func(row *eventlog.Row) error {
+	_, err = eventlog.ReadRows(ctx, s.config.Pool, before, at.log, eventlog.NewFetchSize(1), func(row *eventlog.Row) error {
 		entry, err := AppendEntry(nil, row)
 		found = err == nil && row.Position == at.position && tlog.RecordHash(entry) == leaf
 		return nil
@@ -151,16 +151,16 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	return err
 }
 
-// read makes batches of what the log has behind a state, as it grows.
+// read makes batches of what the log has after a state, as it grows.
 func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *batch) error {
-	portion := eventlog.NewPortion(s.config.Limit)
+	fetch := eventlog.NewFetchSize(s.config.Limit)
 	// Other followers of the tail do not wait for reads of an old part of the log.
 	behind := false
 	return s.follow.Each(ctx, func(ctx context.Context) (span eventlog.Span, err error) {
 		b := &batch{start: at, end: at}
 		add := func(row *eventlog.Row) error { return b.add(t, row) }
 		if behind {
-			span, err = eventlog.ReadRows(ctx, s.config.Pool, at.position, at.log, portion, add)
+			span, err = eventlog.ReadRows(ctx, s.config.Pool, at.position, at.log, fetch, add)
 		} else {
 			span, err = s.readTail(ctx, at, add)
 		}

@@ -109,7 +109,7 @@ func (t *tree) cut(level int, first int64) {
 	}
 }
 
-// take returns all that is new. Growing on appends behind it, and changes none of it.
+// take returns all that is new. Growing on appends after it, and changes none of it.
 func (t *tree) take() []piece {
 	for level := range t.tiles {
 		t.cut(level, t.Size()>>(TileHeight*level)&^(TileWidth-1))

@@ -134,7 +134,7 @@ func (l *restored) wantGuarded() {
 	}
 }
 
-// wantGrowing wants the ledger to go on behind so many events: with the next log index, and with a history that covers
+// wantGrowing wants the ledger to go on after so many events: with the next log index, and with a history that covers
 // every checkpoint of before.
 func (l *restored) wantGrowing(kept map[string][]byte, events int) {
 	l.t.Helper()

@@ -65,7 +65,7 @@ type standby struct {
 	left error     // why it is not used; nil when it is
 }
 
-// sample is a place in the WAL, behind everything that was committed before the time at.
+// sample is a place in the WAL, after everything that was committed before the time at.
 type sample struct {
 	at  time.Time
 	lsn string

@@ -256,7 +256,7 @@ func TestMemoryOfOpenConnections(t *testing.T) {
 }
 
 // TestMemoryOfUnfinishedHeaders opens more connections than may be open by default, each of which sends most of a
-// header behind a complete request.
+// header after a complete request.
 func TestMemoryOfUnfinishedHeaders(t *testing.T) {
 	t.Parallel()
 	const connections, allowed, most = 3000, 2000, 300 // MB

@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestHalfClosedConnections: clients that close their side of the connection behind a request get their answers, as
+// TestHalfClosedConnections: clients that close their side of the connection after a request get their answers, as
 // those of `nc -N` do, and what clients do that leave altogether says nothing about the service.
 func TestHalfClosedConnections(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// stalled is a body of which nothing more arrives behind a beginning, until it is closed.
+// stalled is a body of which nothing more arrives after a beginning, until it is closed.
 type stalled struct {
 	beginning io.Reader
 	closed    chan struct{}

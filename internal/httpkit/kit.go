@@ -102,7 +102,7 @@ func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 }
 
 // WithTimeout limits a request to the time that the service has for an answer. The end of ctx does not end it: a client
-// may close its side of the connection behind the request, which ends ctx, and still gets its answer. One that leaves
+// may close its side of the connection after the request, which ends ctx, and still gets its answer. One that leaves
 // altogether costs no more than one that stays.
 func (k *Kit) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)

@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// takeTime is how long a reader may take for an answer, behind the time in which the service makes it. Half a megabyte
+// takeTime is how long a reader may take for an answer, after the time in which the service makes it. Half a megabyte
 // in that time is a connection of 400 kbit/s.
 const takeTime = 10 * time.Second
 

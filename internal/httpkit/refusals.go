@@ -12,25 +12,23 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Refusals beyond a rate are delayed: a flooder repeats a request as soon as it is refused, and a thousand connections
-// of refusals take the processors from all other clients (measured on two: a median of 717 ms for a comment of another
-// partner).
+// Refusals beyond a rate are delayed. Otherwise a flooder repeats each refused request at once. With a thousand such
+// connections on two cores, a comment of another partner took 717 ms (median).
 const (
 	refusalsPerSecond = 50
-	refusalPause      = time.Second
+	refusalDelay      = time.Second
 )
 
-// Hold throttles a caller that causes too many refusals: if err is one refusal too many, it waits for a second, or
-// until the client leaves, because a refusal without a reader must not hold a connection. Otherwise it returns at once.
-// uuid.Nil is the caller of all requests without authentication.
-func (k *Kit) Hold(r *http.Request, caller uuid.UUID, err error) {
-	switch k.Problem(err).Code { //nolint:exhaustive // those that a flooder gets whatever it sends
+// DelayRefusal waits for refusalDelay, or until the client disconnects, if err is a refusal beyond the rate of its
+// caller. Otherwise it returns at once. Callers that are not authenticated share the rate of uuid.Nil.
+func (k *Kit) DelayRefusal(r *http.Request, caller uuid.UUID, err error) {
+	switch k.Problem(err).Code { //nolint:exhaustive // only errors that do not depend on the body of the request
 	case problem.CodeUnauthorized, problem.CodeCapabilityDisabled, problem.CodeRateLimited:
 	default:
 		return
 	}
 	if !k.refusals.Of(caller, refusalsPerSecond, 2*refusalsPerSecond).AllowN(k.Now(), 1) {
-		eventlog.Sleep(r.Context(), refusalPause)
+		eventlog.Sleep(r.Context(), refusalDelay)
 	}
 }
 
@@ -40,7 +38,7 @@ type Rates struct {
 	buckets map[uuid.UUID]*rate.Limiter
 }
 
-// Of returns the bucket of a caller: of burst tokens, full at first, which fills up at a rate.
+// Of returns the bucket of a caller. It holds burst tokens, starts full and refills at limit.
 func (r *Rates) Of(caller uuid.UUID, limit rate.Limit, burst int) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()

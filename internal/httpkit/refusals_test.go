@@ -14,8 +14,8 @@ import (
 	"novelgate/internal/problem"
 )
 
-// TestHold: beyond a rate, refusals are held back for a second, but not for a client that has left.
-func TestHold(t *testing.T) {
+// TestDelayRefusal: refusals beyond the rate are delayed by a second, unless the client has disconnected.
+func TestDelayRefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := &httpkit.Kit{Now: time.Now}
@@ -24,7 +24,7 @@ func TestHold(t *testing.T) {
 		leave()
 		held := func(ctx context.Context) time.Duration {
 			begun := time.Now()
-			k.Hold(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), uuid.Nil, refused)
+			k.DelayRefusal(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), uuid.Nil, refused)
 			return time.Since(begun)
 		}
 		for range 100 {

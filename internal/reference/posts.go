@@ -84,7 +84,7 @@ func (f *Fold) author(r *events.Recorded, e events.PostImported) {
 	}
 }
 
-// numeric is a JSON number as PostgreSQL keeps it: 1.50e1 is 15.0, with as many digits behind the point as it was
+// numeric is a JSON number as PostgreSQL keeps it: 1.50e1 is 15.0, with as many digits after the point as it was
 // written with.
 func numeric(number jsontext.Value) jsontext.Value {
 	if number == nil {

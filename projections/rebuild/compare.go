@@ -17,50 +17,51 @@ import (
 	"novelgate/projections"
 )
 
-// Phases of a comparison, as Progress tells them. Its Total is always that of Done.
+// Phases of a comparison in Progress. Total is always the total of Done.
 const (
 	Replaying = "replaying"
 	Comparing = "comparing"
 )
 
 var (
-	// ErrNotComparable means that the live tables cannot be compared with the log: it has an event that the projection
-	// cannot apply, an erasure is unfinished, another generation has written the tables, or the checkpoint went back.
+	// ErrNotComparable means that the live tables cannot be compared with the log. Reasons: the projection cannot apply
+	// an event, an erasure is unfinished, code of another generation wrote the tables, the checkpoint went back, or a
+	// table has no primary key.
 	ErrNotComparable = errors.New("the tables cannot be compared")
-	// ErrMayNotCreate means that the database does not let this role create a schema to replay into, or is a standby.
+	// ErrMayNotCreate means that this role may not create a schema to replay into, or that the database is a standby.
 	ErrMayNotCreate = errors.New("no permission to create a schema")
 
-	errCompared  = errors.New("another process compares this projection")
-	errStructure = errors.New("the structure of the tables has changed meanwhile: compare again")
-	errErased    = fmt.Errorf("%w: the log has lost the words of an author, and the projection has yet to apply that "+
-		"erasure: compare again when `novelgate serve` has run", ErrNotComparable)
-	errErasing = fmt.Errorf("%w: an author is being erased, and the log has lost some of their words before that is on "+
-		"record: compare again when `novelgate author erase` has ended", ErrNotComparable)
+	errCompared  = errors.New("another process is comparing this projection")
+	errStructure = errors.New("the structure of the tables has changed during the comparison: compare again")
+	errErased    = fmt.Errorf("%w: an author was erased, and the projection has not applied the erasure yet: compare "+
+		"again when `novelgate serve` has run", ErrNotComparable)
+	errErasing = fmt.Errorf("%w: an author is being erased: compare again when `novelgate author erase` has ended",
+		ErrNotComparable)
 )
 
 // Comparison is the result of comparing the live tables of a projection with a replay of the log.
 type Comparison struct {
 	Name     string `json:"name"`
 	Position string `json:"position"` // of the last event in the live tables and in the replay
-	// replayed events, of the kinds of stream that the projection reads
-	Events int               `json:"events"`
+	Events   int    `json:"events"`   // replayed events, of the stream types that the projection reads
+
 	Tables []TableComparison `json:"tables"`
 }
 
-// comparison is one run. It drops its tables at the end.
+// comparison is one run of Compare.
 type comparison struct {
 	*rebuild
-	snapshot string // in which the live tables were read last
+	snapshot string // pg_snapshot in which the live tables were last read
 	result   Comparison
 }
 
-// approaches is the highest number of replays up to the live tables before the snapshot. Each leaves fewer events to
-// replay while the snapshot is open.
-const approaches = 4
+// maxApproaches limits the replays up to the live tables before the snapshot. Each leaves fewer events to replay while
+// the snapshot is open.
+const maxApproaches = 4
 
-// Compare replays the log with the projection's own code into tables of a separate schema, and compares them with the
-// live ones, row by row, while those are in use. It reads the live tables in one read-only snapshot and replays the log
-// exactly up to their position in it. It fails with ErrNotComparable. It ignores config.Workers.
+// Compare replays the log with the code of the projection into tables of a separate schema and compares these with the
+// live ones, row by row, while the live ones are in use. It reads the live tables in one read-only snapshot and replays
+// the log exactly up to their position in that snapshot. It fails with ErrNotComparable. It ignores config.Workers.
 func Compare(ctx context.Context, config Config) (Comparison, error) {
 	config.Workers = 1 // three connections: one for the lock, and two to read and write, or to compare
 	r, err := newRebuild(ctx, config)
@@ -95,7 +96,7 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 }
 
 func (c *comparison) run(ctx context.Context) error {
-	for range approaches {
+	for range maxApproaches {
 		before := c.read
 		if err := c.approach(ctx); err != nil {
 			return err
@@ -104,7 +105,7 @@ func (c *comparison) run(ctx context.Context) error {
 			break
 		}
 	}
-	return c.besideErasures(ctx)
+	return c.awaitErasures(ctx)
 }
 
 // SQLSTATEs.
@@ -113,7 +114,7 @@ const (
 	readOnlyTransaction   = "25006"
 )
 
-// create creates empty tables. It first drops those that a crashed process may have left.
+// create creates empty tables. It first drops those of a crashed process.
 func (c *comparison) create(ctx context.Context) error {
 	tables := c.Projection.Tables()
 	c.record.phase = Replaying
@@ -136,7 +137,7 @@ func (c *comparison) create(ctx context.Context) error {
 	})
 }
 
-// dropTimeout bounds the removal of the replayed tables: several gigabytes, on a disk that others may keep busy.
+// dropTimeout limits the removal of the replayed tables: several gigabytes, maybe on a busy disk.
 const dropTimeout = 2 * time.Minute
 
 // drop removes the replayed tables, also after ctx has ended.
@@ -146,7 +147,7 @@ func (c *comparison) drop(ctx context.Context) error {
 	return dropSchema(ctx, c.pool, c.Schema())
 }
 
-// approach replays the log up to the present position of the live tables.
+// approach replays the log up to the current position of the live tables.
 func (c *comparison) approach(ctx context.Context) error {
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
@@ -165,17 +166,18 @@ func (c *comparison) approach(ctx context.Context) error {
 	return c.replayAsSeen(ctx, conn, end)
 }
 
-// replayAsSeen applies the events after those in the new tables, up to a position, as q sees the log. It leaves out the
-// same events as the live tables: a skip is on record before the live tables pass the event.
+// replayAsSeen applies the events after those in the new tables, up to a position, as q sees the log. It leaves out
+// events that staff have skipped: a skip is recorded before the live tables pass the event.
 func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo events.Position) error {
-	portion, streams := eventlog.NewPortion(c.ChunkSize), c.Projection.Streams()
+	fetch, streams := eventlog.NewFetchSize(c.ChunkSize), c.Projection.Streams()
 	return c.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
-		return eventlog.ReadFirst(ctx, q, eventlog.Range{After: after, UpTo: upTo}, portion, streams)
+		return eventlog.ReadFirst(ctx, q, eventlog.Range{After: after, UpTo: upTo}, fetch, streams)
 	})
 }
 
 const snapshotSQL = `SELECT pg_current_snapshot()::text`
 
+// inSnapshot replays the last events and compares the tables in one snapshot.
 func (c *comparison) inSnapshot(ctx context.Context) error {
 	c.result.Tables = []TableComparison{}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
@@ -213,7 +215,7 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 	}
 	var end events.Position
 	if c.Inline {
-		// An append writes these tables in the same transaction: they hold every visible event, settled or not.
+		// An append writes these tables in the same transaction, so they reflect every visible event, settled or not.
 		if end, err = eventlog.Last(ctx, live); err != nil {
 			return err
 		}
@@ -223,11 +225,11 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 			return err
 		}
 		if generation != c.Projection.Generation() {
-			return fmt.Errorf("%w: code of generation %d has written the tables, and this program has generation %d",
+			return fmt.Errorf("%w: code of generation %d wrote the tables, and this program has generation %d",
 				ErrNotComparable, generation, c.Projection.Generation())
 		}
 		if end.Compare(c.record.position) < 0 {
-			return fmt.Errorf("%w: the checkpoint went back from %s to %s meanwhile", ErrNotComparable, c.record.position, end)
+			return fmt.Errorf("%w: the checkpoint went back from %s to %s", ErrNotComparable, c.record.position, end)
 		}
 		if err := c.wantErasuresApplied(ctx, live, end); err != nil {
 			return err
@@ -251,26 +253,26 @@ func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation
 	return generation, at, nil
 }
 
-// A comparison waits for an erasure that a projection has yet to apply, and for one that is under way. While
-// the service runs, projections apply an erasure within seconds.
+// A comparison waits for erasures that are under way or that the projection has not applied yet. While the service
+// runs, this takes seconds.
 const (
 	erasureWait = 10 * time.Second
 	erasurePoll = 50 * time.Millisecond
 )
 
-// besideErasures compares, and repeats that for erasureWait when an erasure may be the cause of a difference.
-func (c *comparison) besideErasures(ctx context.Context) error {
+// awaitErasures compares, and repeats this for up to erasureWait while an erasure may be the cause of a difference.
+func (c *comparison) awaitErasures(ctx context.Context) error {
 	err := c.inSnapshot(ctx)
-	patience, cancel := context.WithTimeout(ctx, erasureWait)
+	waiting, cancel := context.WithTimeout(ctx, erasureWait)
 	defer cancel()
-	for (errors.Is(err, errErased) || errors.Is(err, errErasing)) && eventlog.Sleep(patience, erasurePoll) {
+	for (errors.Is(err, errErased) || errors.Is(err, errErasing)) && eventlog.Sleep(waiting, erasurePoll) {
 		err = c.inSnapshot(ctx)
 	}
 	return err
 }
 
 const (
-	erasedBehindSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
+	erasedAfterSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
 
 	// erasedSinceSQL reports whether a transaction that the snapshot does not show has appended an erasure.
 	erasedSinceSQL = `SELECT EXISTS (SELECT FROM events
@@ -278,25 +280,26 @@ WHERE transaction_id >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visib
 )
 
 // wantErasuresApplied fails with errErased when an author was erased after a position: the live tables still have
-// personal data that the log has lost.
+// personal data that is no longer in the log.
 func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
 	if !c.forgetsAuthors() {
 		return nil
 	}
-	var behind bool
-	err := live.QueryRow(ctx, erasedBehindSQL, end.TransactionID, end.Ordinal, events.AuthorErased{}.Type()).Scan(&behind)
+	var erased bool
+	err := live.QueryRow(ctx, erasedAfterSQL, end.TransactionID, end.Ordinal, events.AuthorErased{}.Type()).Scan(&erased)
 	if err != nil {
 		return fmt.Errorf("look for erasures: %w", err)
 	}
-	if behind {
+	if erased {
 		return errErased
 	}
 	return nil
 }
 
-// wantNoErasureUnderWay fails with errErasing when something differs and an erasure was under way in the compared
-// snapshot: it removes personal data from the log before its event is recorded. The order of the two checks matters: an
-// erasure that ends before the first one has recorded its event after the snapshot, where the second one finds it.
+// wantNoErasureUnderWay fails with errErasing when tables differ and an erasure was under way in the compared snapshot:
+// an erasure removes personal data from the log before it records its event. The first check finds an erasure that is
+// still under way; the second finds the event of one that has ended since the snapshot. In the other order, an erasure
+// that ends between the checks would be missed.
 func (c *comparison) wantNoErasureUnderWay(ctx context.Context) error {
 	differs := slices.ContainsFunc(c.result.Tables, func(t TableComparison) bool { return t.DifferenceCount > 0 })
 	if !differs || !c.forgetsAuthors() {

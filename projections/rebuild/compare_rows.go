@@ -63,7 +63,7 @@ func (d *Difference) String() string {
 // side is one of the two tables, row by row.
 type side struct {
 	rows     pgx.Rows
-	key, sum []byte // of the present row; key is nil behind the last one
+	key, sum []byte // of the present row; key is nil after the last one
 	digest   hash.Hash
 	count    int64
 }

@@ -1,7 +1,7 @@
 -- The indexes of the live tables, $2, that are not (valid) on the new ones, in schema $1; constraints that are made from an index, or
--- that need one, come behind. To be run with a search_path of pg_catalog.
+-- that need one, come after. To be run with a search_path of pg_catalog.
 SELECT t.relname, x.relname AS index,
-       -- The definition names the table with its schema, right behind the name of the index.
+       -- The definition names the table with its schema, right after the name of the index.
        replace(pg_get_indexdef(i.indexrelid), format(' ON public.%I USING ', t.relname), format(' ON %I.%I USING ', $1::text, t.relname)) AS definition,
        EXISTS (SELECT FROM pg_class AS built WHERE built.relnamespace = to_regnamespace(quote_ident($1)) AND built.relname = x.relname) AS remains,
        EXISTS (

@@ -122,9 +122,9 @@ type rebuild struct {
 	record  record
 	resumed bool
 	skipped map[projections.Delivery]bool
-	appends atomic.Int64      // by others, events a second
-	tail    *eventlog.Portion // that the switch itself applies at most
-	scratch string            // schema of tables that are only compared; empty in a rebuild
+	appends atomic.Int64        // by others, events a second
+	tail    *eventlog.FetchSize // that the switch itself applies at most
+	scratch string              // schema of tables that are only compared; empty in a rebuild
 
 	logMu    sync.Mutex        // apart from mu: new connections must not wait for Progress
 	identity eventlog.Identity // of the log that it reads
@@ -231,7 +231,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	settings.MaxConns = int32(cmp.Or(config.Connections, config.Workers+3)) //nolint:gosec // a handful
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
 	prepare := settings.AfterConnect
-	r := &rebuild{Config: config, builder: uuid.New(), tail: eventlog.NewPortion(tailSize)}
+	r := &rebuild{Config: config, builder: uuid.New(), tail: eventlog.NewFetchSize(tailSize)}
 	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if prepare != nil {
 			if err := prepare(ctx, conn); err != nil {

@@ -92,7 +92,7 @@ func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (boo
 	slices.SortFunc(positions, events.Position.Compare)
 	positions = slices.DeleteFunc(slices.Compact(positions),
 		func(p events.Position) bool { return p == events.Position{} })
-	found, err := eventlog.ReadAt(ctx, r.pool, positions, eventlog.NewPortion(max(1, len(positions))))
+	found, err := eventlog.ReadAt(ctx, r.pool, positions, eventlog.NewFetchSize(max(1, len(positions))))
 	return found.Read == len(positions), err
 }
 

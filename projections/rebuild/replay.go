@@ -50,15 +50,15 @@ var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxI
 // follow applies the settled events behind those that the new tables hold, until few are left, or up to a position and
 // some further.
 func (r *rebuild) follow(ctx context.Context, upTo events.Position) error {
-	portion := eventlog.NewPortion(r.ChunkSize)
+	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return r.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
-		chunk, err := eventlog.ReadChunk(ctx, r.pool, after, portion, r.Projection.Streams())
+		chunk, err := eventlog.ReadChunk(ctx, r.pool, after, fetch, r.Projection.Streams())
 		chunk.Full = chunk.Full && chunk.End.Compare(upTo) < 0
 		return chunk, err
 	})
 }
 
-// replay applies what a source has behind the events that the new tables hold, up to a chunk that is not full. What is
+// replay applies what a source has after the events that the new tables hold, up to a chunk that is not full. What is
 // skipped on record is left out. It fails with a PoisonError when an event cannot be applied, and with ErrTakenOver.
 func (r *rebuild) replay(ctx context.Context, read source) error {
 	c := &projections.CatchUp{
@@ -109,10 +109,10 @@ func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 
 // deferred is the source of the events that were deferred. They have been counted.
 func (r *rebuild) deferred() source {
-	portion := eventlog.NewPortion(r.ChunkSize)
+	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
 		// CollectRows returns its error
-		rows, _ := r.pool.Query(ctx, deferredSQL, r.Projection.Name(), after.TransactionID, after.Ordinal, portion.Ask())
+		rows, _ := r.pool.Query(ctx, deferredSQL, r.Projection.Name(), after.TransactionID, after.Ordinal, fetch.Limit())
 		positions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p events.Position, err error) {
 			return p, row.Scan(&p.TransactionID, &p.Ordinal)
 		})
@@ -122,7 +122,7 @@ func (r *rebuild) deferred() source {
 		if len(positions) == 0 {
 			return eventlog.Chunk{Span: eventlog.Span{Start: after, End: after}}, nil
 		}
-		chunk, err := eventlog.ReadAt(ctx, r.pool, positions, portion)
+		chunk, err := eventlog.ReadAt(ctx, r.pool, positions, fetch)
 		chunk.Start, chunk.Read, chunk.Full = after, 0, true
 		return chunk, err
 	}
@@ -292,7 +292,7 @@ const (
 	overtaking  = 0.8 // highest growth of the log, as a share of the speed of a worker that rests
 )
 
-// grownSQL counts what was appended behind ($1, $2), up to $3.
+// grownSQL counts what was appended after ($1, $2), up to $3.
 const grownSQL = `SELECT count(*) FROM (
     SELECT FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`

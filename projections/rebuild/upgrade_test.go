@@ -62,7 +62,7 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	}
 }
 
-// A projection that cannot be rebuilt holds up none of those behind it, and is tried again.
+// A projection that cannot be rebuilt holds up none of those after it, and is tried again.
 func TestUpgradePastOneThatFails(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

@@ -64,7 +64,7 @@ func Problem(err error) *problem.Error {
 	return nil
 }
 
-// Elsewhere refuses a cursor behind a change that the service has lost, by the name of its parameter.
+// Elsewhere refuses a cursor after a change that the service has lost, by the name of its parameter.
 func Elsewhere(parameter string) error {
 	return problem.InvalidField(parameter, "is behind a change that this service no longer has, because its database was "+
 		"set back: read the feed from its beginning, without a cursor, and pass over the ids that you know")

@@ -356,7 +356,7 @@ func TestNothingIsMissedOrRepeated(t *testing.T) {
 	}
 }
 
-// TestALogThatIsSetBack: a cursor behind a lost event is refused. A row of the table whose event
+// TestALogThatIsSetBack: a cursor after a lost event is refused. A row of the table whose event
 // was lost is never shown as the event that has its position now.
 func TestALogThatIsSetBack(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ type Change struct {
 	ID         string         `json:"id"`
 	Type       string         `json:"type"`
 	OccurredAt time.Time      `json:"occurredAt"`
-	Cursor     string         `json:"cursor"` // the place behind it in the feed
+	Cursor     string         `json:"cursor"` // the place after it in the feed
 	Data       any            `json:"data"`
 	Place      history.Cursor `json:"-"`
 }
@@ -110,7 +110,7 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 	return page, nil
 }
 
-// Now is the cursor behind everything that has happened so far.
+// Now is the cursor after everything that has happened so far.
 func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
 	reader, err := history.NewReader(ctx, f.DB, history.Filter{})
 	if err != nil {

@@ -93,7 +93,7 @@ func (a *API) authenticate(r *http.Request, route string, parameters []string) (
 	defer cancel()
 	user, err := a.Authenticate(ctx, r.Header)
 	if err != nil {
-		a.Hold(r, uuid.Nil, err)
+		a.DelayRefusal(r, uuid.Nil, err)
 		return nil, err
 	}
 	query, err := httpkit.ReadStrictQuery(r.URL, parameters...)

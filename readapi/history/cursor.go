@@ -19,7 +19,7 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// Cursor is a place in the log; reading goes on behind it. The zero Cursor is before the first event.
+// Cursor is a place in the log; reading goes on after it. The zero Cursor is before the first event.
 //
 // A cursor is the position of an event, a digest of that event, and how many events the log had up to there.
 // Transaction ids come again after a failover or a restore that has lost events, and another log has them too, so the
@@ -127,7 +127,7 @@ func ParseCursor(text string) (Cursor, error) {
 var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, coalesce(` +
 	countSQL("e.transaction_id", "e.position") + `, 0)`
 
-// Fields are the destinations of a row with CursorSQL, which makes this the cursor behind the event.
+// Fields are the destinations of a row with CursorSQL, which makes this the cursor after the event.
 func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.digest, &c.count} }
 
 // Event tells the event that the cursor is behind from every other one, in any log: 16 hexadecimal digits.
@@ -142,7 +142,7 @@ func (c Cursor) QueueCheck(batch *pgx.Batch) {
 	})
 }
 
-// Cursor is the place behind the event.
+// Cursor is the place after the event.
 func (e *Event) Cursor() Cursor {
 	return Cursor{Position: e.Position, digest: e.digest, count: e.count}
 }
@@ -151,10 +151,10 @@ func (e *Event) Cursor() Cursor {
 type Horizon struct {
 	xmin    uint64 // every transaction below it has ended
 	settled bool   // and no other one had begun
-	end     Cursor // behind the last event below it
+	end     Cursor // after the last event below it
 }
 
-// Cursor is the place behind everything that has settled.
+// Cursor is the place after everything that has settled.
 func (h Horizon) Cursor() Cursor { return h.end }
 
 // checkSQL looks at what stands at a place, and at the horizon. $1, $2: transaction and ordinal.
@@ -202,7 +202,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 	case c.digest != digest{}:
 		sound = bytes.Equal(found, c.digest[:]) && (c.count == 0 || count == nil || *count == c.count)
 	case c.TransactionID > events.Frozen && c.moved != moved:
-	case c.Ordinal == math.MaxInt32: // behind all that had settled, whatever that was
+	case c.Ordinal == math.MaxInt32: // after all that had settled, whatever that was
 		sound = true
 	default:
 		sound = found != nil
@@ -213,7 +213,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 	return count, nil
 }
 
-// Point is a moment of the history: behind the event with a log index, or behind what was recorded at a time.
+// Point is a moment of the history: after the event with a log index, or after what was recorded at a time.
 type Point struct {
 	position *events.Position
 	time     time.Time
@@ -244,7 +244,7 @@ func (p Point) After(other Point) bool {
 	return p.position == nil && other.position == nil && p.time.After(other.time)
 }
 
-// Until returns those of events in log order that are not behind the point. What is kept of a stream is always its
+// Until returns those of events in log order that are not after the point. What is kept of a stream is always its
 // beginning, also when the clock of the database was set back.
 func (p Point) Until(list []events.Recorded) []events.Recorded {
 	var kept []events.Recorded

@@ -28,7 +28,7 @@ func move(t testing.TB, pool *pgxpool.Pool) {
 		WHERE e.stream_id = m.stream_id AND e.stream_version = m.stream_version`)
 }
 
-// readBehind reads a page behind a cursor, once everything has settled.
+// readBehind reads a page after a cursor, once everything has settled.
 func readBehind(t testing.TB, pool *pgxpool.Pool, cursor string, limit int) (history.Page, error) {
 	t.Helper()
 	settle(t, pool)
@@ -93,7 +93,7 @@ func TestCursorsAndMoves(t *testing.T) {
 	}
 }
 
-// TestCursorsKnowWhatIsInFrontOfThem: an event that was committed behind another one, and has the earlier position, is
+// TestCursorsKnowWhatIsInFrontOfThem: an event that was committed after another one, and has the earlier position, is
 // lost in a failover to a standby that has the other one only. Whoever has read both is not let go on as if nothing was
 // missing, whether the ledger had sealed them or not.
 func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
@@ -278,7 +278,7 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	wantElsewhere(t, restored, "d, old form", withoutDigest(t, kept["d"], 0))
 }
 
-// lastLookedAt is the cursor of a page that has looked at one event behind a cursor, in vain.
+// lastLookedAt is the cursor of a page that has looked at one event after a cursor, in vain.
 func lastLookedAt(t testing.TB, pool *pgxpool.Pool, cursor string) string {
 	t.Helper()
 	page, err := pageOf(t.Context(), pool, history.Filter{Type: "none"}, cursor, 1, 1)

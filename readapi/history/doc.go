@@ -5,7 +5,7 @@
 // # Order and cursors
 //
 // Events come in the order of the log, (transaction_id, position), and only settled ones: those below a horizon under
-// which every transaction has ended. So nothing ever appears behind a place that a reader has passed, and a reader that
+// which every transaction has ended. So nothing ever appears after a place that a reader has passed, and a reader that
 // goes on from its last place misses nothing and gets nothing twice, however many transactions append at the same time.
 // A Cursor is such a place. An event gets its log index later, when the ledger has sealed it.
 //

@@ -11,7 +11,7 @@ import (
 
 // Filter says which events are wanted: those that every field set says. The zero Filter wants all.
 type Filter struct {
-	After       *int64        // behind the event with this log index
+	After       *int64        // after the event with this log index
 	Before      *int64        // in front of the event with this log index
 	Stream      uuid.NullUUID // of this aggregate
 	StreamType  string        // of aggregates of this kind

@@ -252,7 +252,7 @@ func TestPageOfLargeEvents(t *testing.T) {
 	}
 }
 
-// A page whose filter lets nothing through has looked at the events behind its cursor all the same.
+// A page whose filter lets nothing through has looked at the events after its cursor all the same.
 func TestHowManyEventsAPageLooksAt(t *testing.T) {
 	t.Parallel()
 	pool := open(t)

@@ -121,7 +121,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	}
 }
 
-// TestHeldBack: what is committed behind a transaction that is still running is not shown, and is once it has ended.
+// TestHeldBack: what is committed after a transaction that is still running is not shown, and is once it has ended.
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -189,7 +189,7 @@ func TestStreamsEnd(t *testing.T) {
 }
 
 // TestStreamsOfALogThatIsSetBack: a stream ends when its log loses the event that it has come to, rather than going on
-// behind what has come instead.
+// after what has come instead.
 func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	pool := open(t)

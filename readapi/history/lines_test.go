@@ -213,7 +213,7 @@ func TestWhoGetsLines(t *testing.T) {
 	}
 }
 
-// TestSetBack: a cursor behind an event that the log has lost is refused, by pages and streams, and a stream that has
+// TestSetBack: a cursor after an event that the log has lost is refused, by pages and streams, and a stream that has
 // sent it breaks off.
 func TestSetBack(t *testing.T) {
 	t.Parallel()

@@ -139,7 +139,7 @@ func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 	return list, cut, rows.Err()
 }
 
-// Page returns up to limit events behind a cursor and below the horizon, fewer when they are large. It fails with
+// Page returns up to limit events after a cursor and below the horizon, fewer when they are large. It fails with
 // ErrElsewhere when cursor or horizon are of another log, or of this one before it was set back. All of it is one
 // batch, which one server answers.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
@@ -195,7 +195,7 @@ type statement struct {
 	lastSQL  string
 	lastArgs []any
 
-	// Counts in its rows are those behind start. A stream has counts of the log in its rows.
+	// Counts in its rows are those after start. A stream has counts of the log in its rows.
 	start    Cursor
 	relative bool
 	base     *int64 // count of start; nil: not known

@@ -119,7 +119,7 @@ func settle(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// pageOf reads the page behind a cursor, which travels as text. It looks at scanRows events at most; 0: at as many as
+// pageOf reads the page after a cursor, which travels as text. It looks at scanRows events at most; 0: at as many as
 // the service does.
 func pageOf(
 	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, cursor string, limit, scanRows int,

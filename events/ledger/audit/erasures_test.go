@@ -45,13 +45,13 @@ func wantUnrecorded(t *testing.T, what string, r *audit.Report, count, first int
 	}
 }
 
-// TestErasedWithoutRecord: what is erased needs an erasure on record behind it, of the same integration, and a decision
+// TestErasedWithoutRecord: what is erased needs an erasure on record after it, of the same integration, and a decision
 // about an author one of this author.
 func TestErasedWithoutRecord(t *testing.T) {
 	t.Parallel()
 	const recorded, decided = "author.erased.v1", "author.blocked.v1"
 	for name, test := range map[string]struct {
-		fill         func(l *ledgertest.Ledger) // behind 20 comments, at the log index 20
+		fill         func(l *ledgertest.Ledger) // after 20 comments, at the log index 20
 		erase        string
 		count, first int64
 	}{

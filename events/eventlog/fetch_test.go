@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// long returns a comment with a text of so many bytes.
+// long returns a comment with a text of size bytes.
 func long(i, size int) events.Recorded {
 	integration, key := uuid.UUID{1}, fmt.Sprintf("long-%d", i)
 	return events.Recorded{
@@ -52,7 +52,7 @@ func setupLongLog(t *testing.T) (storedLog, []string) {
 	return log, all
 }
 
-// held checks that events are not more than a reader may hold at a time, and returns their identifiers.
+// held checks that the events of one read do not exceed MaxFetchBytes, and returns their identifiers.
 func held(t *testing.T, batch []events.Recorded) []string {
 	t.Helper()
 	var all []string
@@ -65,8 +65,8 @@ func held(t *testing.T, batch []events.Recorded) []string {
 		}
 		size += len(e.Comment.Content)
 	}
-	if most := eventlog.PortionBytes + longText; size > most {
-		t.Errorf("%d events say %d bytes, and no more than %d are to be held at a time", len(batch), size, most)
+	if most := eventlog.MaxFetchBytes + longText; size > most {
+		t.Errorf("a read returned %d events of %d bytes, want at most %d bytes", len(batch), size, most)
 	}
 	return all
 }
@@ -78,9 +78,8 @@ func wantAll(t *testing.T, got, want []string) {
 	}
 }
 
-// However large events are, nobody who reads the log holds more of them at a time than a portion, and everybody gets
-// all.
-func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
+// However large the events are, no read of the log returns more than MaxFetchBytes of them, and none is lost.
+func TestReadersHoldOneFetch(t *testing.T) {
 	t.Parallel()
 	log, want := setupLongLog(t)
 	pool := log.pool
@@ -108,14 +107,14 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		portion := eventlog.NewPortion(10_000)
+		fetch := eventlog.NewFetchSize(10_000)
 		for span := (eventlog.Span{Full: true}); span.Full; {
 			size := 0
-			span, err = eventlog.ReadRows(t.Context(), pool, span.End, log, portion, func(row *eventlog.Row) error {
+			span, err = eventlog.ReadRows(t.Context(), pool, span.End, log, fetch, func(row *eventlog.Row) error {
 				got, size = append(got, row.ID), size+len(row.Personal)
 				return nil
 			})
-			if most := eventlog.PortionBytes + longText + 1000; err != nil || size > most {
+			if most := eventlog.MaxFetchBytes + longText + 1000; err != nil || size > most {
 				t.Fatalf("%d bytes at a time, want %d at most; %v", size, most, err)
 			}
 		}
@@ -124,9 +123,9 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 	t.Run("a range", func(t *testing.T) {
 		t.Parallel()
 		var got []string
-		portion := eventlog.NewPortion(10_000)
+		fetch := eventlog.NewFetchSize(10_000)
 		for r := (eventlog.Range{UpTo: end}); r.After != r.UpTo; {
-			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, portion, []string{events.PostStream})
+			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, fetch, []string{events.PostStream})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,12 +144,12 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for portion := eventlog.NewPortion(10_000); len(got) < len(all); {
+		for fetch := eventlog.NewFetchSize(10_000); len(got) < len(all); {
 			var positions []events.Position
-			for i := len(got); i < min(len(got)+portion.Ask(), len(all)); i++ {
+			for i := len(got); i < min(len(got)+fetch.Limit(), len(all)); i++ {
 				positions = append(positions, all[i].Position)
 			}
-			chunk, err := eventlog.ReadAt(t.Context(), log.pool, positions, portion)
+			chunk, err := eventlog.ReadAt(t.Context(), log.pool, positions, fetch)
 			if err != nil || len(chunk.Events) == 0 {
 				t.Fatalf("%d events, %v", len(chunk.Events), err)
 			}
@@ -181,8 +180,8 @@ func TestReadersHoldNoMoreThanAPortion(t *testing.T) {
 	})
 }
 
-// Events of ordinary size are read in as large portions as the reader wants, once it has seen some.
-func TestPortionOfOrdinaryEvents(t *testing.T) {
+// After the first read, reads of small events reach maxEvents.
+func TestFetchSizeOfOrdinaryEvents(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	const n, size = 3000, 1200
