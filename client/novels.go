@@ -20,8 +20,8 @@ type Novel struct {
 // integration, and nothing has changed.
 type UpsertedNovel struct {
 	Created   bool   `json:"created"`   // the novel is new, and yours
-	Updated   bool   `json:"updated"`   // the novel is yours, and took the fields
-	Canonical bool   `json:"canonical"` // the novel is the host platform's, and has not changed
+	Updated   bool   `json:"updated"`   // the novel is yours, and the fields were stored
+	Canonical bool   `json:"canonical"` // the host platform published the novel, and nothing has changed
 	NovelID   string `json:"novelId"`
 	Slug      string `json:"slug"`
 	URL       string `json:"url"`

@@ -11,7 +11,7 @@ type Posts struct{ sender *sender }
 
 // Post is a comment as you send it.
 type Post struct {
-	UUID          string      `json:"uuid"`                    // your ID of the author; never that of another one
+	UUID          string      `json:"uuid"`                    // your ID of the author; never reuse it for another author
 	Username      string      `json:"username"`                // the author's name at the time of the comment
 	Novel         string      `json:"novel"`                   // title
 	Content       string      `json:"content"`                 // plain text
@@ -22,7 +22,7 @@ type Post struct {
 
 // CreatedPost is the answer to a comment.
 type CreatedPost struct {
-	Created      bool    `json:"created"` // by this request; false if it repeats an earlier one
+	Created      bool    `json:"created"` // by this request; false if the request is a retry
 	PostID       string  `json:"postId"`
 	ThreadID     string  `json:"threadId"`
 	ParentPostID *string `json:"parentPostId"` // nil for a top-level comment

@@ -14,21 +14,21 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// class is who a route is for. docs/security.md: "Who may do what".
+// class says which principals may call a route, as the table "Who may do what" of docs/security.md has it.
 type class string
 
 const (
-	forAll      class = "public"  // no key is asked for
-	forPartners class = "partner" // a disabled one excepted
+	forAll      class = "public" // without a key
+	forPartners class = "partner"
 	forStaff    class = "staff"
-	forAuditors class = "audit" // of auditors, and of staff
+	forAuditors class = "audit" // auditors and staff
 )
 
-// routeClasses says of every route of docs/openapi.yaml who it is for, and gives it a valid body. A route that is
-// missing fails TestEveryRouteHasAClass.
+// routeClasses has the class of every route of docs/openapi.yaml, and a valid body for it. A missing route fails
+// TestEveryRouteHasAClass.
 var routeClasses = map[string]struct {
 	class class
-	body  func(*desk) Fields // nil for none
+	body  func(*fixture) Fields // nil: no body
 }{
 	"GET /healthz":      {forAll, nil},
 	"GET /readyz":       {forAll, nil},
@@ -56,13 +56,9 @@ var routeClasses = map[string]struct {
 	"GET /ledger/proof":                 {forAll, nil},
 	"GET /ledger/tile/{tile}":           {forAll, nil},
 
-	"POST /api/integrations/novels": {
-		forPartners, func(*desk) Fields { return Fields{"novel": Unique("Any")} },
-	},
-	"POST /api/integrations/posts": {forPartners, func(d *desk) Fields { return Comment(d.hosted) }},
-	"POST /api/integrations/resolve": {
-		forPartners, func(d *desk) Fields { return Fields{"novel": d.title} },
-	},
+	"POST /api/integrations/novels":  {forPartners, func(*fixture) Fields { return Fields{"novel": Unique("Any")} }},
+	"POST /api/integrations/posts":   {forPartners, func(f *fixture) Fields { return Comment(f.hostTitle) }},
+	"POST /api/integrations/resolve": {forPartners, func(f *fixture) Fields { return Fields{"novel": f.title} }},
 
 	"POST /api/integrations/imports":                     {forPartners, nil},
 	"GET /api/integrations/imports":                      {forPartners, nil},
@@ -71,33 +67,27 @@ var routeClasses = map[string]struct {
 	"POST /api/integrations/imports/{importId}/complete": {forPartners, nil},
 	"GET /api/integrations/imports/{importId}/results":   {forPartners, nil},
 	"GET /api/integrations/imports/{importId}/failed":    {forPartners, nil},
-	"PUT /api/integrations/imports/{importId}/lines":     {forPartners, func(*desk) Fields { return Fields{} }},
+	"PUT /api/integrations/imports/{importId}/lines":     {forPartners, constant(Fields{})},
 
 	"GET /api/integrations/changes": {forPartners, nil},
 
-	"POST /api/integrations/webhooks": {
-		forPartners, func(*desk) Fields { return Fields{"url": nowhere + Key()} },
-	},
-	"GET /api/integrations/webhooks":             {forPartners, nil},
-	"GET /api/integrations/webhooks/{webhookId}": {forPartners, nil},
-	"PATCH /api/integrations/webhooks/{webhookId}": {
-		forPartners, func(*desk) Fields { return Fields{"enabled": true} },
-	},
+	"POST /api/integrations/webhooks":                     {forPartners, func(*fixture) Fields { return Fields{"url": nowhere + Key()} }},
+	"GET /api/integrations/webhooks":                      {forPartners, nil},
+	"GET /api/integrations/webhooks/{webhookId}":          {forPartners, nil},
+	"PATCH /api/integrations/webhooks/{webhookId}":        {forPartners, constant(Fields{"enabled": true})},
 	"DELETE /api/integrations/webhooks/{webhookId}":       {forPartners, nil},
-	"POST /api/integrations/webhooks/{webhookId}/rotate":  {forPartners, func(*desk) Fields { return Fields{} }},
+	"POST /api/integrations/webhooks/{webhookId}/rotate":  {forPartners, constant(Fields{})},
 	"POST /api/integrations/webhooks/{webhookId}/test":    {forPartners, nil},
 	"GET /api/integrations/webhooks/{webhookId}/attempts": {forPartners, nil},
-	"POST /api/integrations/webhooks/{webhookId}/replay": {
-		forPartners, func(*desk) Fields { return Fields{"since": "2026-01-01T00:00:00Z"} },
-	},
-	"GET /api/admin/webhooks":                      {forStaff, nil},
-	"PUT /api/admin/webhooks/{webhookId}/disabled": {forStaff, because},
-	"PUT /api/admin/webhooks/{webhookId}/enabled":  {forStaff, because},
+	"POST /api/integrations/webhooks/{webhookId}/replay":  {forPartners, constant(Fields{"since": "2026-01-01T00:00:00Z"})},
+	"GET /api/admin/webhooks":                             {forStaff, nil},
+	"PUT /api/admin/webhooks/{webhookId}/disabled":        {forStaff, withReason},
+	"PUT /api/admin/webhooks/{webhookId}/enabled":         {forStaff, withReason},
 
 	"GET /api/integrations/me":                          {forPartners, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {forPartners, nil},
-	"POST /api/integrations/deliveries/reconcile": {forPartners, func(d *desk) Fields {
-		return Fields{"operation": "novels", "idempotencyKeys": []string{d.delivered}}
+	"POST /api/integrations/deliveries/reconcile": {forPartners, func(f *fixture) Fields {
+		return Fields{"operation": "novels", "idempotencyKeys": []string{f.delivered}}
 	}},
 
 	"GET /api/events":                          {forAuditors, nil},
@@ -105,79 +95,68 @@ var routeClasses = map[string]struct {
 	"GET /api/streams/{streamType}/{streamId}": {forAuditors, nil},
 	"GET /api/access-log":                      {forAuditors, nil},
 
-	"GET /api/admin/integrations": {forStaff, nil},
-	"POST /api/admin/integrations": {
-		forStaff, func(d *desk) Fields { return Fields{"name": d.freeName} },
-	},
-	"GET /api/admin/integrations/{integrationId}": {forStaff, nil},
-	"PATCH /api/admin/integrations/{integrationId}": {
-		forStaff, func(*desk) Fields { return Fields{"postsPerMinute": 7} },
-	},
-	"GET /api/admin/integrations/{integrationId}/keys": {forStaff, nil},
-	"POST /api/admin/integrations/{integrationId}/keys": {
-		forStaff, func(*desk) Fields { return Fields{"expiresInSeconds": 3600} },
-	},
-	"DELETE /api/admin/keys/{keyId}": {forStaff, nil},
-	"POST /api/admin/keys/{keyId}/rotate": {
-		forStaff, func(*desk) Fields { return Fields{"overlapSeconds": 3600} },
-	},
-	"GET /api/admin/novels": {forStaff, nil},
-	"POST /api/admin/novels": {
-		forStaff, func(d *desk) Fields { return Fields{"novel": d.freeTitle} },
-	},
-	"POST /api/admin/novels/reject": {
-		forStaff, func(d *desk) Fields { return Fields{"novel": d.freeTitle, "reason": "test"} },
-	},
-	"PATCH /api/admin/novels/{novelId}": {
-		forStaff, func(*desk) Fields { return Fields{"author": "Test"} },
-	},
+	"GET /api/admin/integrations":                       {forStaff, nil},
+	"POST /api/admin/integrations":                      {forStaff, func(f *fixture) Fields { return Fields{"name": f.freeName} }},
+	"GET /api/admin/integrations/{integrationId}":       {forStaff, nil},
+	"PATCH /api/admin/integrations/{integrationId}":     {forStaff, constant(Fields{"postsPerMinute": 7})},
+	"GET /api/admin/integrations/{integrationId}/keys":  {forStaff, nil},
+	"POST /api/admin/integrations/{integrationId}/keys": {forStaff, constant(Fields{"expiresInSeconds": 3600})},
+	"DELETE /api/admin/keys/{keyId}":                    {forStaff, nil},
+	"POST /api/admin/keys/{keyId}/rotate":               {forStaff, constant(Fields{"overlapSeconds": 3600})},
+	"GET /api/admin/novels":                             {forStaff, nil},
+	"POST /api/admin/novels":                            {forStaff, func(f *fixture) Fields { return Fields{"novel": f.freeTitle} }},
+	"POST /api/admin/novels/reject": {forStaff, func(f *fixture) Fields {
+		return Fields{"novel": f.freeTitle, "reason": "test"}
+	}},
+	"PATCH /api/admin/novels/{novelId}":                             {forStaff, constant(Fields{"author": "Test"})},
 	"GET /api/admin/novels/{novelId}":                               {forStaff, nil},
-	"POST /api/admin/novels/{novelId}/approve":                      {forStaff, because},
-	"POST /api/admin/novels/{novelId}/reject":                       {forStaff, because},
-	"POST /api/admin/novels/{novelId}/publish":                      {forStaff, because},
+	"POST /api/admin/novels/{novelId}/approve":                      {forStaff, withReason},
+	"POST /api/admin/novels/{novelId}/reject":                       {forStaff, withReason},
+	"POST /api/admin/novels/{novelId}/publish":                      {forStaff, withReason},
 	"GET /api/admin/posts/{postId}":                                 {forStaff, nil},
-	"POST /api/admin/posts/{postId}/hide":                           {forStaff, because},
-	"POST /api/admin/posts/{postId}/restore":                        {forStaff, because},
+	"POST /api/admin/posts/{postId}/hide":                           {forStaff, withReason},
+	"POST /api/admin/posts/{postId}/restore":                        {forStaff, withReason},
 	"GET /api/admin/integrations/{integrationId}/authors":           {forStaff, nil},
 	"GET /api/admin/integrations/{integrationId}/authors/{uuid}":    {forStaff, nil},
 	"DELETE /api/admin/integrations/{integrationId}/authors/{uuid}": {forStaff, nil},
 	"PUT /api/admin/integrations/{integrationId}/authors/{uuid}/member": {
-		forStaff, func(*desk) Fields { return Fields{"memberId": "member-1"} },
+		forStaff, constant(Fields{"memberId": "member-1"}),
 	},
 	"DELETE /api/admin/integrations/{integrationId}/authors/{uuid}/member":      {forStaff, nil},
-	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/block":         {forStaff, because},
-	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock":       {forStaff, because},
-	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/hide-posts":    {forStaff, because},
-	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/restore-posts": {forStaff, because},
+	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/block":         {forStaff, withReason},
+	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock":       {forStaff, withReason},
+	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/hide-posts":    {forStaff, withReason},
+	"POST /api/admin/integrations/{integrationId}/authors/{uuid}/restore-posts": {forStaff, withReason},
 }
 
-func because(*desk) Fields { return Fields{"reason": "test"} }
+// constant returns a body that is the same for every fixture.
+func constant(body Fields) func(*fixture) Fields { return func(*fixture) Fields { return body } }
 
-// refusal is an error's status and code; none when the request is let through.
+var withReason = constant(Fields{"reason": "test"})
+
+// refusal is the status and code of an error; zero: the request is allowed.
 type refusal struct {
 	status int
 	code   string
 }
 
 var (
-	welcome      = refusal{}
+	allowed      = refusal{}
 	unauthorized = refusal{http.StatusUnauthorized, "unauthorized"}
 	forbidden    = refusal{http.StatusForbidden, "forbidden"}
-	incapable    = refusal{http.StatusForbidden, "capability_disabled"}
+	disabled     = refusal{http.StatusForbidden, "capability_disabled"}
 )
 
-// valid is what the routes of a class answer to keys that open something.
-var valid = map[class]struct{ partner, disabled, staff, auditor refusal }{
-	forAll:      {welcome, welcome, welcome, welcome},
-	forPartners: {welcome, incapable, unauthorized, unauthorized},
-	forStaff:    {forbidden, forbidden, welcome, forbidden},
-	forAuditors: {forbidden, forbidden, welcome, welcome},
+// answers are those of the routes of a class to valid keys of each kind of principal.
+var answers = map[class]struct{ partner, disabled, staff, auditor refusal }{
+	forAll:      {allowed, allowed, allowed, allowed},
+	forPartners: {allowed, disabled, unauthorized, unauthorized},
+	forStaff:    {forbidden, forbidden, allowed, forbidden},
+	forAuditors: {forbidden, forbidden, allowed, allowed},
 }
 
-// strangers are what a key that opens nothing may look like, by name.
-type strangers map[string]string
-
-func newStrangers(t *testing.T, ada *Person) strangers {
+// invalidKeys returns one key of each invalid kind, by a description of the kind.
+func invalidKeys(t *testing.T, ada *Person) map[string]string {
 	t.Helper()
 	s := ada.Service
 	revokedStaff, revokedAuditor := s.NewStaff(t), s.NewAuditor(t)
@@ -192,8 +171,8 @@ func newStrangers(t *testing.T, ada *Person) strangers {
 	} {
 		expired(t, key.ExpiresAt)
 	}
-	return strangers{
-		"no key": "", "no key's form": "swordfish", "wrong checksum": tamper(ada.APIKey),
+	return map[string]string{
+		"no key": "", "malformed": "swordfish", "wrong checksum": tamper(ada.APIKey),
 		"unknown partner": newKey(t, apikey.Partner), "unknown staff": newKey(t, apikey.Staff),
 		"unknown auditor": newKey(t, apikey.Auditor),
 		"revoked partner": revokedPartner.APIKey, "revoked staff": revokedStaff.APIKey,
@@ -222,15 +201,15 @@ func TestEveryRouteHasAClass(t *testing.T) {
 	}
 }
 
-// TestPrincipals sends every route with every kind of key, first with those that are refused, which must change
-// nothing.
+// TestPrincipals calls every route with every kind of key: first the requests that must be refused and change nothing,
+// then the allowed ones.
 func TestPrincipals(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
 	ada, auditor := s.NewStaff(t), s.NewAuditor(t)
-	disabled := newDesk(t, ada)
-	s.Integration(t, "disable", disabled.partner.IntegrationID)
-	nobody := newStrangers(t, ada)
+	ofDisabled := newFixture(t, ada)
+	s.Integration(t, "disable", ofDisabled.partner.IntegrationID)
+	invalid := invalidKeys(t, ada)
 	for _, route := range Routes(t) {
 		known, ok := routeClasses[route.String()]
 		if !ok {
@@ -238,33 +217,33 @@ func TestPrincipals(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(route.String(), "/", "·"), func(t *testing.T) {
 			t.Parallel()
-			d := newDesk(t, ada)
-			mine, theirs := d.request(t, route, known.body), disabled.request(t, route, known.body)
-			want := valid[known.class]
+			f := newFixture(t, ada)
+			request, theirs := f.request(t, route, known.body), ofDisabled.request(t, route, known.body)
+			want := answers[known.class]
 			attempts := []attempt{
-				{"auditor", mine, auditor.APIKey, want.auditor},
-				{"disabled partner", theirs, disabled.partner.APIKey, want.disabled},
-				{"partner", mine, d.partner.APIKey, want.partner},
-				{"staff", mine, ada.APIKey, want.staff},
+				{"auditor", request, auditor.APIKey, want.auditor},
+				{"disabled partner", theirs, ofDisabled.partner.APIKey, want.disabled},
+				{"partner", request, f.partner.APIKey, want.partner},
+				{"staff", request, ada.APIKey, want.staff},
 			}
-			for name, key := range nobody {
+			for name, key := range invalid {
 				refused := unauthorized
 				if known.class == forAll {
-					refused = welcome
+					refused = allowed
 				}
-				attempts = append(attempts, attempt{name, mine, key, refused})
+				attempts = append(attempts, attempt{name, request, key, refused})
 			}
-			before := d.standing(t)
+			before := f.state(t)
 			for _, a := range attempts {
-				if a.want != welcome {
+				if a.want != allowed {
 					a.send(t, s)
 				}
 			}
-			if diff := cmp.Diff(before, d.standing(t)); diff != "" {
-				t.Errorf("refused requests have changed something (-before +after)\n%s", diff)
+			if diff := cmp.Diff(before, f.state(t)); diff != "" {
+				t.Errorf("refused requests have changed the state (-before +after)\n%s", diff)
 			}
 			for _, a := range attempts {
-				if a.want == welcome {
+				if a.want == allowed {
 					a.send(t, s)
 				}
 			}
@@ -272,9 +251,9 @@ func TestPrincipals(t *testing.T) {
 	}
 }
 
-// attempt is a request of a principal.
+// attempt is a request with a key.
 type attempt struct {
-	who     string
+	name    string // of the kind of key
 	request Request
 	key     string
 	want    refusal
@@ -284,15 +263,15 @@ func (a attempt) send(t *testing.T, s *Service) {
 	t.Helper()
 	a.request.Bearer = a.key
 	response := s.Send(t, a.request)
-	if a.want == welcome {
-		testdb.Eventually(t, a.who+" is answered", func() bool { // erasures wait for the ledger
+	if a.want == allowed {
+		testdb.Eventually(t, a.name+" is not answered with 503", func() bool { // an erasure waits for the ledger
 			if response.Status == http.StatusServiceUnavailable {
 				response = s.Send(t, a.request)
 			}
 			return response.Status != http.StatusServiceUnavailable
 		})
 		if response.Status >= http.StatusMultipleChoices {
-			t.Errorf("%s: status %d, want success\n%s", a.who, response.Status, response.Body)
+			t.Errorf("%s: status %d, want success\n%s", a.name, response.Status, response.Body)
 		}
 		response.WantReplayed(t, false, false)
 		return
@@ -300,80 +279,73 @@ func (a attempt) send(t *testing.T, s *Service) {
 	var problem Problem
 	response.WantJSON(t, response.Status, &problem)
 	if got := (refusal{response.Status, problem.Code}); got != a.want {
-		t.Errorf("%s: %+v, want %+v\n%s", a.who, got, a.want, response.Body)
+		t.Errorf("%s: %+v, want %+v\n%s", a.name, got, a.want, response.Body)
 	}
 	if a.key != "" && strings.Contains(string(response.Body), a.key) {
-		t.Errorf("%s: the answer repeats the key", a.who)
+		t.Errorf("%s: the answer repeats the key", a.name)
 	}
 }
 
-// desk is what a request of any route can be about: an integration under review with a key and a pending novel, a novel
-// of the host's with a comment and a hidden one, an author whom staff have linked and one whom they have blocked with
-// all comments hidden, and two names that nothing has yet.
-type desk struct {
-	ada       *Person
-	partner   *Partner
-	novelID   string
-	importID  string
-	webhookID string
-	title     string // of the novel
-	hosted    string // title of the host's
-	hostID    string // of the host's
-	slug      string // of the host's
+// fixture has the objects that requests name: an integration under review with a pending novel, an import and a
+// webhook, and a novel of the host platform with two comments. The author of the first comment is linked to a member.
+// The author of the second one is blocked, with all comments hidden, and the comment itself is hidden too.
+type fixture struct {
+	ada     *Person
+	partner *Partner
 
-	post, hiddenPost string // ids of comments on the host's novel, by …
-	linked, blocked  string // … these authors
+	novelID, title, delivered string // of the pending novel; delivered is its Idempotency-Key
+	importID, webhookID       string
+	hostID, hostTitle, slug   string // of the novel of the host platform
 
-	freeName, freeTitle string
-	delivered           string // Idempotency-Key of the novel
+	post, linked        string // first comment, and its author
+	hiddenPost, blocked string // second comment, and its author
+
+	freeName, freeTitle string // not used by any integration or novel
 }
 
-// newDesk sets a desk up.
-func newDesk(t testing.TB, ada *Person) *desk {
+func newFixture(t testing.TB, ada *Person) *fixture {
 	t.Helper()
-	d := &desk{
-		ada: ada, title: Unique("Pending"), hosted: Unique("Hosted"), freeName: Unique("free"),
+	f := &fixture{
+		ada: ada, title: Unique("Pending"), hostTitle: Unique("Hosted"), freeName: Unique("free"),
 		freeTitle: Unique("Free"), delivered: "delivered/" + Key(),
 	}
-	d.partner = ada.Service.NewImporter(t, Fields{"review": true})
-	d.importID = d.partner.OpenImport(t).ImportID
-	d.webhookID = d.partner.NewWebhook(t, nowhere).WebhookID
-	d.novelID = d.partner.Upsert(t, d.delivered, Fields{"novel": d.title}).WantNovel(t, 201).NovelID
+	f.partner = ada.Service.NewImporter(t, Fields{"review": true})
+	f.importID = f.partner.OpenImport(t).ImportID
+	f.webhookID = f.partner.NewWebhook(t, nowhere).WebhookID
+	f.novelID = f.partner.Upsert(t, f.delivered, Fields{"novel": f.title}).WantNovel(t, 201).NovelID
 	var hosted struct {
 		NovelID string `json:"novelId"`
 		Slug    string `json:"slug"`
 	}
-	ada.Post(t, "/api/admin/novels", Key(), Fields{"novel": d.hosted}).WantJSON(t, 201, &hosted)
-	d.hostID, d.slug = hosted.NovelID, hosted.Slug
-	d.linked, d.blocked = Unique("linked"), Unique("blocked")
-	d.post, d.hiddenPost = d.comment(t, d.linked), d.comment(t, d.blocked)
-	authors := "/api/admin/integrations/" + d.partner.IntegrationID + "/authors/"
-	ada.Put(t, authors+d.linked+"/member", Fields{"memberId": "member"}).WantJSON(t, 200, &struct{}{})
+	ada.Post(t, "/api/admin/novels", Key(), Fields{"novel": f.hostTitle}).WantJSON(t, 201, &hosted)
+	f.hostID, f.slug = hosted.NovelID, hosted.Slug
+	f.linked, f.blocked = Unique("linked"), Unique("blocked")
+	f.post, f.hiddenPost = f.comment(t, f.linked), f.comment(t, f.blocked)
+	authors := "/api/admin/integrations/" + f.partner.IntegrationID + "/authors/"
+	ada.Put(t, authors+f.linked+"/member", Fields{"memberId": "member"}).WantJSON(t, 200, &struct{}{})
 	for _, path := range []string{
-		authors + d.blocked + "/block", authors + d.blocked + "/hide-posts", "/api/admin/posts/" + d.hiddenPost + "/hide",
+		authors + f.blocked + "/block", authors + f.blocked + "/hide-posts", "/api/admin/posts/" + f.hiddenPost + "/hide",
 	} {
-		ada.Post(t, path, Key(), because(d)).WantJSON(t, 200, &struct{}{})
+		ada.Post(t, path, Key(), withReason(f)).WantJSON(t, 200, &struct{}{})
 	}
-	return d
+	return f
 }
 
-// comment imports a comment of an author on the host's novel and returns its id.
-func (d *desk) comment(t testing.TB, author string) string {
+// comment imports a comment on the novel of the host platform and returns its id.
+func (f *fixture) comment(t testing.TB, author string) string {
 	t.Helper()
-	return d.partner.Import(t, Key(), Comment(d.hosted).With(Fields{"uuid": author})).WantPost(
-		t, 201).PostID
+	return f.partner.Import(t, Key(), Comment(f.hostTitle).With(Fields{"uuid": author})).WantPost(t, 201).PostID
 }
 
-// path fills the parameters of a documented path in. A parameter that it does not know fails the test: a new one needs
-// a line here.
-func (d *desk) path(t testing.TB, documented string) string {
+// path replaces the parameters of a documented path. An unknown parameter fails the test: add it here.
+func (f *fixture) path(t testing.TB, documented string) string {
 	t.Helper()
 	filled := strings.NewReplacer(
-		"{integrationId}", d.partner.IntegrationID, "{keyId}", d.partner.KeyID, "{novelId}", d.novelID, "{postId}", d.post,
-		"{uuid}", d.linked, "{importId}", d.importID, "{webhookId}", d.webhookID,
-		"{streamType}", "integration", "{streamId}", d.partner.IntegrationID, "{logIndex}", "0",
-		"{slug}", d.slug, "{tile}", "entries/000.p/1", "{part}", "7",
-		"{idempotencyKey}", url.PathEscape(d.delivered)+"?operation=novels",
+		"{integrationId}", f.partner.IntegrationID, "{keyId}", f.partner.KeyID, "{novelId}", f.novelID, "{postId}", f.post,
+		"{uuid}", f.linked, "{importId}", f.importID, "{webhookId}", f.webhookID,
+		"{streamType}", "integration", "{streamId}", f.partner.IntegrationID, "{logIndex}", "0",
+		"{slug}", f.slug, "{tile}", "entries/000.p/1", "{part}", "7",
+		"{idempotencyKey}", url.PathEscape(f.delivered)+"?operation=novels",
 	).Replace(documented)
 	if strings.Contains(filled, "{") {
 		t.Fatalf("%s has a parameter that the test has no value for", documented)
@@ -381,33 +353,33 @@ func (d *desk) path(t testing.TB, documented string) string {
 	return filled
 }
 
-// fitting names what a route demands to be in another state than the rest of the desk.
-func (d *desk) fitting(route Route) string {
+// template returns the path of a route, with query parameters and other objects where the route requires them.
+func (f *fixture) template(route Route) string {
 	switch route.String() {
-	case "PATCH /api/admin/novels/{novelId}": // only the host's own novels can be edited
-		return strings.Replace(route.Path, "{novelId}", d.hostID, 1)
+	case "PATCH /api/admin/novels/{novelId}": // staff edit only novels of the host platform
+		return strings.Replace(route.Path, "{novelId}", f.hostID, 1)
 	case "PUT /api/integrations/imports/{importId}/lines":
 		return route.Path + "?offset=0"
 	case "GET /ledger/proof":
 		return route.Path + "?logIndex=0"
-	case "DELETE /api/admin/integrations/{integrationId}/authors/{uuid}": // a reason is a must
+	case "DELETE /api/admin/integrations/{integrationId}/authors/{uuid}":
 		return route.Path + "?reason=test"
 	case "POST /api/admin/posts/{postId}/restore":
-		return strings.Replace(route.Path, "{postId}", d.hiddenPost, 1)
+		return strings.Replace(route.Path, "{postId}", f.hiddenPost, 1)
 	case "POST /api/admin/integrations/{integrationId}/authors/{uuid}/unblock",
 		"POST /api/admin/integrations/{integrationId}/authors/{uuid}/restore-posts":
-		return strings.Replace(route.Path, "{uuid}", d.blocked, 1)
+		return strings.Replace(route.Path, "{uuid}", f.blocked, 1)
 	default:
 		return route.Path
 	}
 }
 
-// request is a valid request to the route about what is on the desk, without an API key.
-func (d *desk) request(t testing.TB, route Route, body func(*desk) Fields) Request {
+// request returns a valid request to the route, without an API key.
+func (f *fixture) request(t testing.TB, route Route, body func(*fixture) Fields) Request {
 	t.Helper()
-	r := Request{Method: route.Method, Path: d.path(t, d.fitting(route))}
+	r := Request{Method: route.Method, Path: f.path(t, f.template(route))}
 	if body != nil {
-		r.Body, r.ContentType = body(d).JSON(t), "application/json"
+		r.Body, r.ContentType = body(f).JSON(t), "application/json"
 		if route.Method == http.MethodPut && strings.HasSuffix(route.Path, "/lines") {
 			r.ContentType = "application/x-ndjson"
 		}
@@ -418,60 +390,61 @@ func (d *desk) request(t testing.TB, route Route, body func(*desk) Fields) Reque
 	return r
 }
 
-// standing is what commands of staff can change, as staff sees it.
-type standing struct {
+// state is what the requests of TestPrincipals can change, as the routes show it.
+type state struct {
 	Integration, Novel map[string]any
-	Keys               []map[string]any // of the integration, without their last use
-	Integrated         int              // integrations that have the free name
-	Published          int              // novels that have the free title
-	Posts, Authors     []map[string]any // moderated ones and others
+	Keys               []map[string]any
+	Integrations       int // with freeName
+	Novels             int // with freeTitle
+	Posts, Authors     []map[string]any
 	Import             map[string]any
 	Webhooks           struct{ Items []map[string]any }
 }
 
-// followed are the members of an author that come from a table which follows the log.
-var followed = []string{"displayName", "firstSeenAt"}
+// projectedMembers are the members of an author that an asynchronous projection provides.
+var projectedMembers = []string{"displayName", "firstSeenAt"}
 
-func (d *desk) standing(t testing.TB) standing {
+// state reads the state, without the members that change in the background.
+func (f *fixture) state(t testing.TB) state {
 	t.Helper()
-	var s standing
-	d.partner.Inquire(t, ImportsPath+"/"+d.importID).WantJSON(t, 200, &s.Import)
-	d.ada.Get(t, "/api/admin/webhooks?integration="+d.partner.IntegrationID).WantJSON(t, 200, &s.Webhooks)
+	var s state
+	f.partner.Inquire(t, ImportsPath+"/"+f.importID).WantJSON(t, 200, &s.Import)
+	f.ada.Get(t, "/api/admin/webhooks?integration="+f.partner.IntegrationID).WantJSON(t, 200, &s.Webhooks)
 	for _, webhook := range s.Webhooks.Items {
-		for _, member := range []string{"waiting", "retrying", "failingSince"} { // the service is at work
+		for _, member := range []string{"waiting", "retrying", "failingSince"} {
 			delete(webhook, member)
 		}
 	}
-	d.ada.Get(t, "/api/admin/integrations/"+d.partner.IntegrationID).WantJSON(t, 200, &s.Integration)
-	d.ada.Get(t, "/api/admin/novels/"+d.novelID).WantJSON(t, 200, &s.Novel)
-	s.Keys = page(t, d.ada, "/api/admin/integrations/"+d.partner.IntegrationID+"/keys")
+	f.ada.Get(t, "/api/admin/integrations/"+f.partner.IntegrationID).WantJSON(t, 200, &s.Integration)
+	f.ada.Get(t, "/api/admin/novels/"+f.novelID).WantJSON(t, 200, &s.Novel)
+	s.Keys = allItems(t, f.ada, "/api/admin/integrations/"+f.partner.IntegrationID+"/keys")
 	for _, key := range s.Keys {
 		delete(key, "lastUsedAt")
 	}
-	for _, integration := range page(t, d.ada, "/api/admin/integrations") {
-		if integration["name"] == d.freeName {
-			s.Integrated++
+	for _, integration := range allItems(t, f.ada, "/api/admin/integrations") {
+		if integration["name"] == f.freeName {
+			s.Integrations++
 		}
 	}
-	for _, post := range []string{d.post, d.hiddenPost} {
-		var state map[string]any
-		d.ada.Get(t, "/api/admin/posts/"+post).WantJSON(t, 200, &state)
-		s.Posts = append(s.Posts, state)
+	for _, post := range []string{f.post, f.hiddenPost} {
+		var found map[string]any
+		f.ada.Get(t, "/api/admin/posts/"+post).WantJSON(t, 200, &found)
+		s.Posts = append(s.Posts, found)
 	}
-	for _, author := range []string{d.linked, d.blocked} {
-		var state map[string]any
-		d.ada.Get(t, "/api/admin/integrations/"+d.partner.IntegrationID+"/authors/"+author).WantJSON(t, 200, &state)
-		for _, projected := range followed {
-			delete(state, projected)
+	for _, author := range []string{f.linked, f.blocked} {
+		var found map[string]any
+		f.ada.Get(t, "/api/admin/integrations/"+f.partner.IntegrationID+"/authors/"+author).WantJSON(t, 200, &found)
+		for _, projected := range projectedMembers {
+			delete(found, projected)
 		}
-		s.Authors = append(s.Authors, state)
+		s.Authors = append(s.Authors, found)
 	}
-	s.Published = len(page(t, d.ada, "/api/admin/novels?text="+url.QueryEscape(d.freeTitle)))
+	s.Novels = len(allItems(t, f.ada, "/api/admin/novels?text="+url.QueryEscape(f.freeTitle)))
 	return s
 }
 
-// page returns what a list of staff holds, over all of its pages.
-func page(t testing.TB, ada *Person, path string) []map[string]any {
+// allItems returns the items of all pages of a list.
+func allItems(t testing.TB, ada *Person, path string) []map[string]any {
 	t.Helper()
 	separator := "?"
 	if strings.Contains(path, "?") {
@@ -492,7 +465,7 @@ func page(t testing.TB, ada *Person, path string) []map[string]any {
 	}
 }
 
-// expired waits until a key of a moment's life, as `create` or `issue` printed it, is over.
+// expired waits until a key has expired.
 func expired(t testing.TB, expiresAt *time.Time) {
 	t.Helper()
 	if expiresAt == nil {

@@ -24,10 +24,8 @@ func staffPosts(t *testing.T) []Route {
 	return posts
 }
 
-// eachStaffPost tests every POST for staff by itself.
-func eachStaffPost(
-	t *testing.T, test func(t *testing.T, s *Service, ada *Person, route Route),
-) {
+// eachStaffPost runs test for every POST of staff, in a subtest.
+func eachStaffPost(t *testing.T, test func(t *testing.T, s *Service, ada *Person, route Route)) {
 	t.Helper()
 	s := Shared(t)
 	ada := s.NewStaff(t)
@@ -42,14 +40,14 @@ func eachStaffPost(
 func TestEveryCommandOfStaffNeedsAKey(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
-	d := newDesk(t, s.NewStaff(t))
-	before := d.standing(t)
+	f := newFixture(t, s.NewStaff(t))
+	before := f.state(t)
 	for _, route := range staffPosts(t) {
 		if !route.NeedsKey() {
 			t.Errorf("docs/openapi.yaml does not require an Idempotency-Key of %s", route)
 		}
-		request := d.request(t, route, routeClasses[route.String()].body)
-		request.Bearer, request.Key = d.ada.APIKey, ""
+		request := f.request(t, route, routeClasses[route.String()].body)
+		request.Bearer, request.Key = f.ada.APIKey, ""
 		for _, header := range []http.Header{
 			nil, {"Idempotency-Key": {""}}, {"Idempotency-Key": {"a", "b"}}, {"Idempotency-Key": {strings.Repeat("k", 256)}},
 		} {
@@ -57,7 +55,7 @@ func TestEveryCommandOfStaffNeedsAKey(t *testing.T) {
 			s.Send(t, request).WantProblem(t, 400, "invalid_idempotency_key")
 		}
 	}
-	if diff := cmp.Diff(before, d.standing(t)); diff != "" {
+	if diff := cmp.Diff(before, f.state(t)); diff != "" {
 		t.Errorf("a command without a key was carried out (-before +after)\n%s", diff)
 	}
 }
@@ -65,31 +63,31 @@ func TestEveryCommandOfStaffNeedsAKey(t *testing.T) {
 func TestRepeatedCommandOfStaff(t *testing.T) {
 	t.Parallel()
 	eachStaffPost(t, func(t *testing.T, s *Service, ada *Person, route Route) {
-		d := newDesk(t, ada)
-		request := d.request(t, route, routeClasses[route.String()].body)
+		f := newFixture(t, ada)
+		request := f.request(t, route, routeClasses[route.String()].body)
 		request.Bearer = ada.APIKey
 		first := s.Send(t, request)
 		first.WantReplayed(t, false, false)
 		answer := wantDone(t, route, first)
-		after, recorded := d.standing(t), recordedUnder(t, s, request.Key)
+		after, recorded := f.state(t), recordedUnder(t, s, request.Key)
 		if recorded == 0 {
-			t.Error("nothing is on record under the key")
+			t.Error("no event has the key")
 		}
 		for range 2 {
 			again := s.Send(t, request)
 			again.WantReplayed(t, true, false)
 			wantRepeated(t, answer, again)
 		}
-		if diff := cmp.Diff(after, d.standing(t)); diff != "" {
-			t.Errorf("the repetition has changed something (-once +again)\n%s", diff)
+		if diff := cmp.Diff(after, f.state(t)); diff != "" {
+			t.Errorf("the repetition has changed the state (-once +again)\n%s", diff)
 		}
 		if got := recordedUnder(t, s, request.Key); got != recorded {
 			t.Errorf("%d events after the repetition, want %d", got, recorded)
 		}
 
-		// Keys are scoped to the address and to the person: elsewhere, and to another one, this key is new.
+		// A key is scoped to the path and to the person: with another path or person it is new.
 		if strings.Contains(route.Path, "{") {
-			elsewhere := newDesk(t, ada).request(t, route, routeClasses[route.String()].body)
+			elsewhere := newFixture(t, ada).request(t, route, routeClasses[route.String()].body)
 			elsewhere.Bearer, elsewhere.Key = ada.APIKey, request.Key
 			response := s.Send(t, elsewhere)
 			response.WantReplayed(t, false, false)
@@ -104,12 +102,12 @@ func TestConcurrentCommandsOfStaff(t *testing.T) {
 	t.Parallel()
 	eachStaffPost(t, func(t *testing.T, s *Service, ada *Person, route Route) {
 		body := routeClasses[route.String()].body
-		alone, crowded := newDesk(t, ada), newDesk(t, ada)
-		once := alone.request(t, route, body)
+		single, repeated := newFixture(t, ada), newFixture(t, ada)
+		once := single.request(t, route, body)
 		once.Bearer = ada.APIKey
 		s.Send(t, once)
 
-		request := crowded.request(t, route, body)
+		request := repeated.request(t, route, body)
 		request.Bearer = ada.APIKey
 		first := 0
 		answers := together(12, func(int) Response { return s.Send(t, request) })
@@ -120,27 +118,27 @@ func TestConcurrentCommandsOfStaff(t *testing.T) {
 			}
 		}
 		if first != 1 {
-			t.Errorf("%d answers are no replays, want 1", first)
+			t.Errorf("%d answers are not replays, want 1", first)
 		}
 		for _, answer := range answers {
 			wantRepeated(t, wantJSON(t, answers[0]), answer)
 		}
 		if want, got := recordedUnder(t, s, once.Key), recordedUnder(t, s, request.Key); got != want {
-			t.Errorf("%d events of 12 at once, want the %d of one", got, want)
+			t.Errorf("%d events of 12 concurrent requests, want %d as of one", got, want)
 		}
-		if want, got := counts(alone.standing(t)), counts(crowded.standing(t)); got != want {
-			t.Errorf("%v after 12 at once, want %v as after one", got, want)
+		if want, got := counts(single.state(t)), counts(repeated.state(t)); got != want {
+			t.Errorf("%v after 12 concurrent requests, want %v as after one", got, want)
 		}
 	})
 }
 
-// counts is how many keys, integrations and novels there are, and events of the novel.
-func counts(s standing) [4]int {
+// counts returns the numbers of keys, integrations, novels, and events of the pending novel.
+func counts(s state) [4]int {
 	history, _ := s.Novel["history"].([]any)
-	return [4]int{len(s.Keys), s.Integrated, s.Published, len(history)}
+	return [4]int{len(s.Keys), s.Integrations, s.Novels, len(history)}
 }
 
-// wantDone wants the status of a first answer: 201 where that is documented, else 200.
+// wantDone checks the status of a first answer: 201 where that is documented, otherwise 200.
 func wantDone(t *testing.T, route Route, response Response) map[string]any {
 	t.Helper()
 	want := http.StatusOK
@@ -160,7 +158,7 @@ func wantJSON(t *testing.T, response Response) map[string]any {
 	return body
 }
 
-// wantRepeated wants a repetition's answer to be the first one, but for the API key: that is shown to the first alone.
+// wantRepeated checks that the answer to a repetition equals the first one, except for the API key, which is shown once.
 func wantRepeated(t *testing.T, first map[string]any, again Response) {
 	t.Helper()
 	body := wantJSON(t, again)
@@ -169,48 +167,48 @@ func wantRepeated(t *testing.T, first map[string]any, again Response) {
 	} else if key, shown := body["apiKey"]; shown && (key == nil) != replayed {
 		t.Errorf("the API key is %v, in a replay: %v", key != nil, replayed)
 	}
-	ignored := func(name string, _ any) bool { return name == "apiKey" || slices.Contains(followed, name) }
+	ignored := func(name string, _ any) bool { return name == "apiKey" || slices.Contains(projectedMembers, name) }
 	if diff := cmp.Diff(first, body, cmpopts.IgnoreMapEntries(ignored)); diff != "" {
 		t.Errorf("another answer (-first +again)\n%s", diff)
 	}
 }
 
-// recordedUnder counts what is on record under an Idempotency-Key, which is the id of the events that the command has
-// caused.
+// recordedUnder counts the events of an Idempotency-Key, which is their event_id.
 func recordedUnder(t *testing.T, s *Service, key string) int {
 	t.Helper()
 	return value[int](t, s.DatabaseURL, `SELECT count(*) FROM events WHERE event_id = $1`, key)
 }
 
-// moved is what a move of a novel answers with.
-type moved struct{ NovelID, State string }
+// novelState is the answer to a change of a novel's state.
+type novelState struct{ NovelID, State string }
 
-// TestRepetitionReportsToday repeats a move after others: it moves nothing back, and says how the novel stands.
-func TestRepetitionReportsToday(t *testing.T) {
+// TestRepetitionReportsCurrentState repeats an approval after a rejection: it changes nothing, and answers with the
+// current state.
+func TestRepetitionReportsCurrentState(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
-	d := newDesk(t, s.NewStaff(t))
-	novel, reason := "/api/admin/novels/"+d.novelID, Fields{"reason": "test"}
-	d.ada.Post(t, novel+"/approve", "first", reason).WantJSON(t, 200, &moved{})
-	d.ada.Post(t, novel+"/reject", "second", reason).WantJSON(t, 200, &moved{})
+	f := newFixture(t, s.NewStaff(t))
+	novel, reason := "/api/admin/novels/"+f.novelID, Fields{"reason": "test"}
+	f.ada.Post(t, novel+"/approve", "first", reason).WantJSON(t, 200, &novelState{})
+	f.ada.Post(t, novel+"/reject", "second", reason).WantJSON(t, 200, &novelState{})
 	second := &Person{Service: s} // another key of the same person
-	if err := json.Unmarshal([]byte(s.CLI(t, "staff", "create", d.ada.Name, "--json").Stdout), second); err != nil {
+	if err := json.Unmarshal([]byte(s.CLI(t, "staff", "create", f.ada.Name, "--json").Stdout), second); err != nil {
 		t.Fatal(err)
 	}
-	for _, ada := range []*Person{d.ada, second} {
+	for _, ada := range []*Person{f.ada, second} {
 		again := ada.Post(t, novel+"/approve", "first", reason)
 		again.WantReplayed(t, true, false)
-		var now moved
-		if again.WantJSON(t, 200, &now); now.State != "rejected" || now.NovelID != d.novelID {
-			t.Errorf("the repetition says %+v, want %s rejected", now, d.novelID)
+		var now novelState
+		if again.WantJSON(t, 200, &now); now.State != "rejected" || now.NovelID != f.novelID {
+			t.Errorf("the repetition says %+v, want %s rejected", now, f.novelID)
 		}
 	}
-	if stored := s.Novel(t, d.title); stored.State != "rejected" {
+	if stored := s.Novel(t, f.title); stored.State != "rejected" {
 		t.Errorf("state %s, want rejected", stored.State)
 	}
 }
 
-// together calls send n times at once and returns all answers.
+// together calls send n times concurrently and returns all answers.
 func together(n int, send func(i int) Response) []Response {
 	answers := make([]Response, n)
 	start := make(chan struct{})
