@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Deliveries tells what the service has on record of your commands.
+// Deliveries reports which of your commands the service has executed.
 type Deliveries struct{ sender *sender }
 
 // Operation is the kind of a command. The same key on two operations counts as two keys.
@@ -20,7 +20,7 @@ const (
 	OperationPosts  Operation = "posts"
 )
 
-// Delivery is a command on record, with today's state of what it made.
+// Delivery is an executed command, with the current state of its novel or comment.
 type Delivery struct {
 	Operation      Operation `json:"operation"`
 	IdempotencyKey string    `json:"idempotencyKey"`
@@ -31,7 +31,7 @@ type Delivery struct {
 	State          string    `json:"state"`  // of the novel: pending, approved, published or rejected
 	Reason         *string   `json:"reason"` // why staff rejected the novel, or hid the comment
 
-	// Of comments only.
+	// For comments only.
 	PostID       string  `json:"postId"`
 	ThreadID     string  `json:"threadId"`
 	ParentPostID *string `json:"parentPostId"`
@@ -49,14 +49,14 @@ func (d Deliveries) Get(ctx context.Context, operation Operation, key string) (D
 	return answer, err
 }
 
-// most is the number of keys that one request may name.
-const most = 1000
+// maxKeys is the number of keys that one request may name.
+const maxKeys = 1000
 
-// Missing returns the keys that are not on record, each once: send their commands again, with the same keys. Commands
-// that failed, and upserts of novels that are not yours, are never on record.
+// Missing returns the keys without an executed command, each once: send their commands again, with the same keys.
+// Failed commands, and upserts of novels that are not yours, are always missing.
 func (d Deliveries) Missing(ctx context.Context, operation Operation, keys []string) ([]string, error) {
 	var missing []string
-	for chunk := range slices.Chunk(keys, most) {
+	for chunk := range slices.Chunk(keys, maxKeys) {
 		body, err := encode(map[string]any{"operation": operation, "idempotencyKeys": chunk})
 		if err != nil {
 			return nil, err

@@ -59,7 +59,7 @@ func newError(response *http.Response, body []byte) *Error {
 		e.Code, e.Detail, e.Fields, e.Retryable = problem.Code, problem.Detail, problem.Errors, problem.Retryable
 		return e
 	}
-	switch response.StatusCode { // of a proxy
+	switch response.StatusCode { // a proxy's status
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.Retryable = true
 	}

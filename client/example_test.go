@@ -46,6 +46,10 @@ func ExamplePosts_Create() {
 		UUID: "member-4711", Username: "Marlow", Novel: "The Clockmaker's Apprentice", Content: "I did not see that coming.",
 		ChapterNumber: "12.5", Timestamp: time.Date(2025, time.March, 1, 17, 30, 0, 0, time.UTC),
 	})
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		fmt.Println(refused.Code, refused.Fields, refused.RequestID)
+		return
+	}
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Repetition tells whether a command repeats an earlier one.
+// Repetition says whether a command was a retry.
 type Repetition struct {
-	Replayed bool `json:"-"` // the key was used before, so that nothing was applied again
+	Replayed bool `json:"-"` // the key was used before, and this request changed nothing
 	Mismatch bool `json:"-"` // the body differs from that of the earlier command, which stays in effect
 }
 
@@ -80,7 +80,7 @@ func (s *sender) send(ctx context.Context, r request, answer any) (http.Header, 
 	}
 }
 
-// again reports whether a request that failed with err is worth another attempt.
+// again reports whether to retry a request that failed with err.
 func again(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.Retryable
@@ -91,11 +91,11 @@ func again(err error) bool {
 	return !errors.Is(err, errAnswer)
 }
 
-// errAnswer means that an answer of success is not that of the service.
+// errAnswer means that a successful answer does not come from the service.
 var errAnswer = errors.New("not an answer of Novelgate")
 
-// mostAnswer is the size, in bytes, of the largest answer that is read.
-const mostAnswer = 4 << 20
+// maxAnswer limits the bytes of an answer.
+const maxAnswer = 4 << 20
 
 // attempt sends a request once.
 func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Header, error) {
@@ -117,14 +117,14 @@ func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Heade
 		return nil, fmt.Errorf("send: %w", err)
 	}
 	defer response.Body.Close() //nolint:errcheck // it is read
-	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return nil, newError(response, body)
 	}
-	if answer == nil { // there is none
+	if answer == nil { // the answer has no body
 		return response.Header, nil
 	}
 	if err := json.Unmarshal(body, answer); err != nil {

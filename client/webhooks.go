@@ -9,7 +9,7 @@ import (
 // Webhooks manages the endpoints to which the service sends your changes.
 type Webhooks struct{ sender *sender }
 
-// Webhook is an endpoint of yours.
+// Webhook is one of your endpoints.
 type Webhook struct {
 	WebhookID      string     `json:"webhookId"`
 	URL            string     `json:"url"`
@@ -28,8 +28,9 @@ type Webhook struct {
 
 const webhooksPath = "/api/integrations/webhooks"
 
-// Create sends your changes to an endpoint, from now on: those of the given types, or all. Repeated after a lost
-// answer, it fails with the code conflict: delete the webhook then, and create it again, to get a secret.
+// Create sends your changes of the given types, or of all types, to an endpoint, from now on. If the answer gets lost,
+// the retry fails with the code conflict. Then delete the webhook and create it again, because only the answer has the
+// secret.
 func (w Webhooks) Create(ctx context.Context, url string, types ...string) (Webhook, error) {
 	body, err := encode(struct {
 		URL   string   `json:"url"`
@@ -52,13 +53,13 @@ func (w Webhooks) List(ctx context.Context) ([]Webhook, error) {
 	return list.Items, err
 }
 
-// Delete ends a webhook.
+// Delete deletes a webhook and its pending changes.
 func (w Webhooks) Delete(ctx context.Context, webhookID string) error {
 	_, err := w.sender.send(ctx, request{method: http.MethodDelete, path: webhooksPath + "/" + webhookID}, nil)
 	return err
 }
 
-// Enable switches a webhook on again, for instance after a repair of its endpoint. What it has missed is sent.
+// Enable enables a disabled webhook, for instance after its endpoint was repaired. The changes since then are sent.
 func (w Webhooks) Enable(ctx context.Context, webhookID string) (Webhook, error) {
 	var changed Webhook
 	_, err := w.sender.send(ctx, request{

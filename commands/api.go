@@ -207,7 +207,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	return rt.handle(ctx, in)
 }
 
-// enter waits for the turn of a query, until its client leaves.
+// enter waits until the query may run or the client disconnects.
 func (a *API) enter(r *http.Request, integration uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
 	defer cancel()
@@ -232,7 +232,7 @@ func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	return p, func() { a.guard.turns.Return(p.IntegrationID) }, nil
 }
 
-// AdmitPartner is Admit for requests that need no capability. A stream does not count as a query once it is admitted.
+// AdmitPartner is Admit for requests that need no capability. An admitted stream does not count as a query.
 func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (
 	integration uuid.UUID, leave func(), err error,
 ) {

@@ -51,7 +51,7 @@ type postDelivery struct {
 	Reason         *string             `json:"reason"` // of staff for hiding the post; nil when it is visible
 }
 
-// noDelivery explains why a successful delivery may have no record.
+// noDelivery explains why a successful command may have no recorded delivery.
 const noDelivery = "No such delivery is on record. Canonical and foreign outcomes and failed requests leave no record."
 
 var (
@@ -219,7 +219,7 @@ const (
 	maxReconcileKeys = 1_000
 )
 
-// reconcileResponse lists the deliveries that have to be sent again.
+// reconcileResponse lists the deliveries to send again.
 type reconcileResponse struct {
 	Missing []string `json:"missing"` // as sent, in the order sent, each once
 	Present int      `json:"present"` // number of distinct keys that are on record
@@ -270,7 +270,7 @@ func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// reconciliation is a validated body: distinct keys, each with the form in which it was first sent.
+// reconciliation is a validated body: distinct keys, each with the spelling in which it was first sent.
 type reconciliation struct {
 	operation  ratelimit.Operation
 	keys, sent []string

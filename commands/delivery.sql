@@ -1,5 +1,5 @@
--- The event that a delivery left. $1: the comment's id, which derives from its key, or NULL; $2, $3: key and integration of a novel's
--- upsert otherwise.
+-- The event of a delivery. $1: id of the comment, which derives from its key, or NULL for an upsert; then $2, $3: key and integration
+-- of the upsert.
 SELECT stream_id, event_type, data, recorded_at FROM events
 WHERE stream_id = $1 AND stream_version = 1
 UNION ALL

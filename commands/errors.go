@@ -83,7 +83,7 @@ func (r *readiness) note(now time.Time, err error, code problem.Code) {
 	}
 }
 
-// ErrFailing means that commands fail at present. The log has the causes.
+// ErrFailing means that commands fail at present. The server log has the causes.
 var ErrFailing = errors.New("commands fail, and none has succeeded since the first failure")
 
 // Failing returns ErrFailing, or nil.

@@ -22,8 +22,8 @@ const (
 	queriesPerWindow  = 200
 	queryWindow       = 10 * time.Second
 	concurrentQueries = 8  // concurrent
-	waitingQueries    = 64 // for their turn
-	concurrentStreams = 4  // answers that take as long as the client likes
+	waitingQueries    = 64 // waiting to run
+	concurrentStreams = 4  // a streamed answer may take as long as the client reads
 )
 
 // guard limits the queries of each integration, so that one does not slow the others. Create it with newGuard.

@@ -1,7 +1,6 @@
--- Public titles that stand near given ones in the order of an index: the nearer, the longer the beginning that they share,
--- or the end. $1: folded titles, the one that was asked for first; $2: the first characters that are shared at least,
--- pairwise; $3: how many on each side. The limits are inside, so that no more rows than those are ever read. The last 64
--- characters, read backwards, are what title_lookup_reversed holds.
+-- Public titles near given titles in the order of an index, which share the longest beginnings or ends. $1: folded titles, the
+-- requested one first; $2: for each, the minimum number of shared characters; $3: maximum number of titles on each side. The LIMITs
+-- are inside, so that no more rows are read. The index title_lookup_reversed has the last 64 characters of each title in reverse.
 SELECT DISTINCT n.folded_title, n.title
 FROM (
     SELECT near_start.folded_title, near_start.title, near_start.state

@@ -1,5 +1,5 @@
--- How a novel stands, with its latest rejection if it is rejected. $1: novel. Few events follow a rejection in the stream, because only
--- staff can change a rejected novel.
+-- The slug and the state of a novel, with its latest rejection if it is rejected. $1: novel. Few events follow a rejection in the
+-- stream, because only staff can change a rejected novel.
 SELECT t.slug, t.state, r.event_type, r.data
 FROM title_lookup t
 LEFT JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Which novel upserts of an integration are on record. $1: keys, $2: integration. One index probe for each key, whatever the planner
--- knows of the table.
+-- The recorded upserts of an integration. $1: keys, $2: integration. The form of the query forces one index probe per key, whatever
+-- the statistics of the table say.
 SELECT k.event_id
 FROM unnest($1::text[]) AS k (event_id)
 CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Which comments of an integration are on record. $1: keys, $2: the comments' ids, which derive from them. One index probe for
--- each, whatever the planner knows of the table.
+-- The recorded comments of an integration. $1: keys, $2: ids of the comments, which derive from the keys. The form of the query forces
+-- one index probe per comment, whatever the statistics of the table say.
 SELECT k.event_id
 FROM unnest($1::text[], $2::uuid[]) AS k (event_id, post_id)
 CROSS JOIN LATERAL (

@@ -101,7 +101,7 @@ func ruleFor(n novel.Novel, cmd novel.Upsert) (string, error) {
 	}
 }
 
-// Bounds of the search for near titles.
+// Limits of the search for near titles.
 const (
 	maxNearTitles = 5
 	nearOnASide   = 25 // candidates before and after each of three spellings and one ending: at most 200

@@ -14,9 +14,9 @@ import (
 // State is the state of a novel in moderation and publication.
 type State string
 
-// States. Moves: pending → approved | rejected, approved ↔ rejected, any but rejected → published. A title without a
-// novel moves from none or free to rejected, and from there to free. An import or a publication of a free title creates
-// its novel.
+// States and their transitions: pending → approved | rejected, approved ↔ rejected, any but rejected → published. A
+// title without a novel: none | free → rejected (barred) → free. An import or a publication of a free title creates its
+// novel.
 const (
 	Pending   State = "pending"   // waits for staff; only from integrations under review
 	Approved  State = "approved"  // a partner's, from creation

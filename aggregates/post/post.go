@@ -31,8 +31,8 @@ type Parent struct {
 	ThreadID uuid.UUID
 }
 
-// Into decides an import into the thread of a novel. The first comment opens the thread: threadID is uuid.Nil, and
-// opens is true. A comment whose parent is not in this thread is stored as a top-level comment (SPEC 3, rule 5).
+// Into decides an import into the thread of a novel. If threadID is uuid.Nil, the comment opens the thread, and opens
+// is true. A comment whose parent is not in this thread is stored as a top-level comment (SPEC 3, rule 5).
 func (cmd Import) Into(
 	n novel.Novel, threadID uuid.UUID, parent Parent,
 ) (imported events.PostImported, opens bool, err error) {

@@ -31,7 +31,7 @@ const (
 	lines        Capability = "lines" // of bulk imports
 )
 
-// Default limits per minute (SPEC section 8; the creation limit is ours).
+// Default limits per minute (SPEC section 8, which leaves the creation limit open).
 const (
 	DefaultPostsPerMinute  = 60
 	DefaultNovelsPerMinute = 60
@@ -41,7 +41,7 @@ const (
 // MaxPerMinute is the greatest limit. It fits into every integer type of the code and of the tables.
 const MaxPerMinute = 1_000_000_000
 
-// hostName is the host platform's name where novels are listed by owner.
+// hostName names the host platform in lists of novels by owner.
 const hostName = "host"
 
 // Refusals.
@@ -150,7 +150,7 @@ func Register(name string, at time.Time) ([]events.Event, error) {
 	return []events.Event{events.IntegrationRegistered{Name: name, RegisteredAt: at}}, nil
 }
 
-// isReserved reports whether a name means the host platform.
+// isReserved reports whether a name is reserved for the host platform.
 func isReserved(name string) bool { return strings.EqualFold(name, hostName) }
 
 // Change is a change of settings by staff. nil leaves a setting unchanged.

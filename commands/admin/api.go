@@ -124,7 +124,7 @@ type call struct {
 	query   *httpkit.Query
 	staff   *staff.Staff
 	caller  *access.StaffUser
-	id      uuid.UUID        // of the object in the path, for an author the integration's
+	id      uuid.UUID        // id of the object in the path; for an author, of the integration
 	author  staff.AuthorName // in the path
 	body    []byte
 	bodyErr error // body could not be read
@@ -141,9 +141,9 @@ type output struct {
 // operation executes a request.
 type operation func(ctx context.Context, c *call) (*output, error)
 
-// handler serves a route. The checks run in this order: key (401, 403), query, path, idempotency key, and then, in the
-// operation, the body. The body is read before all checks, so that a slow one does not take the place of another
-// request.
+// handler serves a route. It reads the body first, so that a slow body does not take the place of another request. The
+// checks run in this order: key (401, 403), query, path, idempotency key, and then, in the operation, the content of
+// the body.
 func (a *API) handler(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := a.authenticate(r)
@@ -220,7 +220,7 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 		if out, err = rt.handle(ctx, c); err == nil {
 			encoded, err = json.Marshal(out.body)
 		}
-		return err //nolint:wrapcheck // operations say what they did
+		return err //nolint:wrapcheck // the operation has wrapped it
 	}); err != nil {
 		a.Fail(w, c.Request, err)
 		return

@@ -24,7 +24,7 @@ type body interface {
 	read(o *httpkit.Object)
 }
 
-// normalised is implemented by bodies that have several forms of the same command.
+// normalised is implemented by bodies that can write one command in several forms.
 type normalised interface {
 	// canonical returns an equal value for all of these forms.
 	canonical() any
@@ -109,8 +109,8 @@ type page struct {
 	NextCursor *string          `json:"nextCursor"`
 }
 
-// The names of lists in cursors: a letter and, for a list of one integration, its id. The place in a cursor is the sort
-// key of the page's last item.
+// Names of lists in cursors: a letter and, for a list of one integration, its id. A cursor also has the sort key of the
+// page's last item.
 const (
 	novelList       = "t" // by title
 	integrationList = "i"
@@ -138,7 +138,8 @@ func (c *call) sortKeyCursor(list string) staff.SortKey {
 		c.query.RefuseCursor()
 		return staff.SortKey{}
 	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(after[:8])))) //nolint:gosec // the bits of a signed number
+	// reverses the conversion to uint64
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(after[:8])))) //nolint:gosec
 	if at.Year() < 1 || at.Year() > 9999 {
 		c.query.RefuseCursor() // outside the range of timestamps in the database
 	}

@@ -19,22 +19,22 @@ import (
 	"novelgate/projections"
 )
 
-// result is what became of an attempt. Nothing was written unless it is committed or lost.
+// result is the result of an attempt. Only a committed or lost attempt may have written anything.
 type result int
 
 const (
 	committed  result = iota
 	conflicted        // another writer was faster
-	locked            // another session held a lock for longer than lock_timeout
-	away              // the database could not be asked
+	locked            // another session held a lock longer than lock_timeout
+	away              // the connection to the database failed
 	lost              // the transaction was sent and its outcome is unknown
-	failed            // it cannot be carried out as it is
+	failed            // the database or this program refused it; a repetition fails too
 )
 
-// path carries out one attempt at committing jobs.
+// path executes one attempt to commit jobs.
 type path func(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error
 
-// attempt is one try at committing jobs in one transaction.
+// attempt tries once to commit jobs in one transaction.
 func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path) (r result, err error) {
 	conn, err := b.config.Pool.Acquire(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path)
 	st.server = database.ServerOf(session)
 	b.cache.begin(b.connectionEpoch(session), st.server)
 	defer func() {
-		// One command that trips over a mistake in this program must not take all others down with it.
+		// A panic on one command must not end the lane.
 		if cause := recover(); cause != nil {
 			r, err = failed, fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
 			if st.sent {
@@ -54,20 +54,20 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path)
 		}
 	}()
 	err = along(ctx, conn, st, jobs)
-	if err == nil && !st.sent { // the deliveries that replays answer from may not have been acknowledged before
+	if err == nil && !st.sent { // the transaction of an earlier delivery may not be acknowledged by the standby yet
 		err = eventlog.AwaitReplicated(ctx, conn)
 	}
 	if r = classify(ctx, conn.Conn(), st, err); r == away || r == lost {
-		// The server behind the connection is gone, shuts down, is full or has become a standby. The pool would keep
-		// the place of a silent connection taken for 15 seconds, so it is closed outside of the pool.
+		// The server has closed the connection, shuts down, is full or has become a standby. The pool would wait 15 seconds
+		// for a silent connection, so close it outside of the pool.
 		_ = conn.Hijack().Close(ctx)
 	}
 	return r, err
 }
 
-// fastPath takes a batch of comments on cached titles in one round trip, an optimistic insert: keys are not looked
-// up, since the append fails if one is on record, and the cache is checked inside of the transaction. The check is
-// after the append, because the switch of an inline rebuild locks the log before its tables.
+// fastPath commits a batch of comments on cached titles in one round trip, as an optimistic insert: it looks up no
+// keys, because the append fails if one is on record. The transaction checks the cache. The check comes after the
+// append, because the switch of an inline rebuild locks the log before its tables.
 func (b *batch) fastPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
 	if err := b.cache.lookUp(st, jobs); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (b *batch) fastPath(ctx context.Context, conn *pgxpool.Conn, st *state, job
 		return err
 	}
 	for _, j := range jobs {
-		if j.err != nil { // its key may be on record, and then it is not refused
+		if j.err != nil { // its key may be on record: the plain path then answers with a replay instead
 			return j.err
 		}
 	}
@@ -88,7 +88,7 @@ func (b *batch) fastPath(ctx context.Context, conn *pgxpool.Conn, st *state, job
 	return b.send(ctx, conn, st, statements)
 }
 
-// plainPath reads everything, decides, and sends the append, the inline projections and the commit together.
+// plainPath reads everything, decides, and sends the append, the inline projections and the commit in one round trip.
 func (b *batch) plainPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
 	statements, err := b.prepare(ctx, conn, st, jobs)
 	if err != nil || statements == nil {
@@ -97,14 +97,14 @@ func (b *batch) plainPath(ctx context.Context, conn *pgxpool.Conn, st *state, jo
 	return b.send(ctx, conn, st, statements)
 }
 
-// lockedPath does the same inside of an explicit transaction that first takes advisory locks on the titles. These
-// take no transaction id, so the append is still the first write.
+// lockedPath is plainPath in an explicit transaction that first takes advisory locks on the titles. These locks assign
+// no transaction id, so the append is still the first write.
 func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	// Within ctx: a server that does not answer must not hold up the lane for longer.
+	// Within ctx, because a server that does not answer must not block the lane for longer.
 	defer tx.Rollback(ctx) //nolint:errcheck // after a commit there is nothing to roll back
 	if err := lockTitles(ctx, tx, jobs); err != nil {
 		return err
@@ -125,23 +125,22 @@ func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, j
 	return nil
 }
 
-// Writers that retry on one contended title queue up for its advisory lock, and each holds it for less than the queue
-// timeout. The statements after it wait for row locks as long as those of the other paths. TO DEFAULT would wait
-// without a bound: the default of the server counts in a transaction, not what the session has set.
+// Writers that retry on one contended title queue for its advisory lock. Each holds it for less than queueTimeout. The
+// later statements wait for row locks as long as those of the other paths. SET … TO DEFAULT would restore the unlimited
+// default of the server, not the value of the session.
 const (
 	queueTimeoutSQL = `SET LOCAL lock_timeout = '500ms'`
 	rowTimeoutSQL   = `SET LOCAL lock_timeout = '` + database.AppendLockTimeout + `'`
 	lockTitlesSQL   = `SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) AS n`
 )
 
-// lockTitles makes the transaction wait for others that retry on the same titles. The locks are taken in one order,
-// so that two batches do not deadlock.
+// lockTitles takes advisory locks on the titles of jobs, always in the same order, so that two batches do not deadlock.
 func lockTitles(ctx context.Context, tx pgx.Tx, jobs []*job) error {
 	numbers := make([]int64, 0, len(jobs))
 	for _, j := range jobs {
 		hash := fnv.New64a()
 		hash.Write([]byte(j.FoldedTitle))
-		numbers = append(numbers, int64(hash.Sum64())) //nolint:gosec // any 64 bits will do
+		numbers = append(numbers, int64(hash.Sum64())) //nolint:gosec // any 64 bits are a valid lock number
 	}
 	slices.Sort(numbers)
 	statements := &pgx.Batch{}
@@ -166,16 +165,16 @@ func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*
 		return nil, err
 	}
 	if len(st.decided) == 0 {
-		return nil, nil //nolint:nilnil // said above
+		return nil, nil //nolint:nilnil // nothing to write, as documented above
 	}
 	return st.writes(ctx)
 }
 
-// hurrySQL shortens database.AppendLockTimeout once a batch has met a lock, so that a batch with any number of locks is
-// cut before the time of its other commands is up.
+// hurrySQL shortens database.AppendLockTimeout once a batch has met a lock. A batch with many locks is then split
+// before the time of its other commands is up.
 const hurrySQL = `SELECT set_config('lock_timeout', '1ms', true)`
 
-// writes returns the statements that append what was decided and update the inline projections. The append is the
+// writes returns the statements that append the decided events and update the inline projections. The append comes
 // first.
 func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	statements := &pgx.Batch{}
@@ -192,7 +191,7 @@ func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	return statements, nil
 }
 
-// send carries out a transaction in one round trip.
+// send executes a transaction in one round trip.
 func (b *batch) send(ctx context.Context, conn *pgxpool.Conn, st *state, statements *pgx.Batch) error {
 	st.sent = true
 	start := time.Now() //nolint:forbidigo // a duration for a metric
@@ -203,14 +202,14 @@ func (b *batch) send(ctx context.Context, conn *pgxpool.Conn, st *state, stateme
 	return nil
 }
 
-// classify says what err means for an attempt.
+// classify returns the result of an attempt that failed with err.
 func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) result {
 	var refused *pgconn.PgError
 	switch {
 	case err == nil:
 		return committed
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
-		// The server lives and has rolled back.
+		// The server answered and has rolled back.
 		switch {
 		case eventlog.IsLocked(err):
 			return locked
@@ -224,13 +223,13 @@ func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) result 
 	case st.sent:
 		return lost
 	case refused == nil && !conn.IsClosed() && ctx.Err() == nil:
-		return failed // nothing but this program is at fault, such as an event that cannot be decoded
+		return failed // an error of this program, such as an event that cannot be decoded
 	default:
 		return away
 	}
 }
 
-// isStaleCache reports whether the check of the cache has refused a transaction.
+// isStaleCache reports whether the check of the cache refused a transaction.
 func isStaleCache(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == staleCache

@@ -18,32 +18,31 @@ import (
 	"novelgate/internal/database"
 )
 
-// How often commands are decided again after a conflict: as a batch, before it is cut, and one by itself, before it
-// is given up.
+// Maximum numbers of attempts with conflicts: of a batch before it is split, and of a single command before it fails.
 const (
 	conflictsBeforeBisect = 3
 	conflictsAlone        = 12
 )
 
 var (
-	// errNotCached sends a batch from the fast path to the plain one.
+	// errNotCached sends a batch from the fast path to the plain path.
 	errNotCached = errors.New("not all that the batch needs is cached")
-	// errLocked ends the attempts at commands of which one met a lock that another session holds.
+	// errLocked means that another session holds a lock that one of the commands needs.
 	errLocked = errors.New("another session holds a lock on the title")
 )
 
-// batch is commands that a lane has taken up together, on their way into the log.
+// batch is the commands that a lane executes together.
 type batch struct {
 	*lane
 	jobs    []*job
-	permits *permits // creations and updates of novels that the batch may make
-	hurried bool     // it has met a lock: see hurrySQL
-	// lost are the attempts whose answer was lost, by the batch id of their events, and the permits that each used; nil
-	// once these are charged. At most one attempt at a command is ever committed.
+	permits *permits // for the novels that the batch creates or updates
+	hurried bool     // the batch has met a lock: see hurrySQL
+	// lost has the attempts whose answer was lost: the batch id of their events, and the permits that each used, nil once
+	// these are charged. At most one attempt at a command is ever committed.
 	lost map[uuid.UUID]map[window]int
 }
 
-// commitFast tries the fast path, and reports whether it has answered the jobs. When it has not, the plain path reads
+// commitFast tries the fast path and reports whether it has answered the jobs. Otherwise the plain path must read
 // everything.
 func (b *batch) commitFast(ctx context.Context, jobs []*job) bool {
 	if b.plain > 0 {
@@ -67,7 +66,7 @@ func (b *batch) commitFast(ctx context.Context, jobs []*job) bool {
 	return false
 }
 
-// settle commits jobs together if it can, in parts if it must, and answers them or sets them apart.
+// settle commits jobs together or, after failures, in smaller parts. It answers each job or sets it apart.
 func (b *batch) settle(ctx context.Context, jobs []*job) {
 	err := b.commit(ctx, jobs)
 	half := len(jobs) / 2
@@ -93,7 +92,7 @@ func (b *batch) settle(ctx context.Context, jobs []*job) {
 		b.config.Logger.WarnContext(ctx, "batch not committed", slog.Int("commands", len(jobs)), slog.Any("error", err))
 		b.answer(jobs, err)
 		return
-	case half == 0: // the submitter reports it
+	case half == 0: // the caller gets it as the result
 		b.answer(jobs, err)
 		return
 	}
@@ -102,19 +101,19 @@ func (b *batch) settle(ctx context.Context, jobs []*job) {
 	b.settle(ctx, jobs[half:])
 }
 
-// leave sets jobs apart from the batch.
+// leave removes jobs from the batch.
 func (b *batch) leave(jobs []*job) {
-	// Another job of the batch with one of their keys may be committed before them; see own.
+	// Another job of the batch with the same key may now be committed first; see own.
 	b.jobs = slices.DeleteFunc(slices.Clone(b.jobs), func(j *job) bool { return slices.Contains(jobs, j) })
 	b.setApart(jobs)
 }
 
-// lockedRowsSQL lists those of the titles $1 whose row another session locks. It waits for none of them.
+// lockedRowsSQL lists those titles of $1 whose rows other sessions lock. It does not wait for these locks.
 const lockedRowsSQL = `SELECT folded_title FROM title_lookup WHERE folded_title = ANY($1) AND folded_title NOT IN (
 	SELECT folded_title FROM title_lookup WHERE folded_title = ANY($1) FOR NO KEY UPDATE SKIP LOCKED)`
 
 // setApartLockedRows sets apart the upserts of titles whose rows are locked, all in one round trip, and returns the
-// other jobs. Without that, cutting a batch of which half the titles are locked takes longer than its commands have.
+// other jobs. Without it, splitting a batch with many locked titles takes longer than its commands may wait.
 func (b *batch) setApartLockedRows(ctx context.Context, jobs []*job) []*job {
 	upserts := map[string][]*job{}
 	for _, j := range jobs {
@@ -125,7 +124,7 @@ func (b *batch) setApartLockedRows(ctx context.Context, jobs []*job) []*job {
 	locked, err := database.Collect(ctx, b.config.Pool, "locked titles", pgx.RowTo[string], lockedRowsSQL,
 		slices.Collect(maps.Keys(upserts)))
 	if err != nil {
-		return jobs // they are cut
+		return jobs // they will be split
 	}
 	for _, title := range locked {
 		b.leave(upserts[title])
@@ -135,8 +134,8 @@ func (b *batch) setApartLockedRows(ctx context.Context, jobs []*job) []*job {
 	})
 }
 
-// cutBetweenLocks sorts jobs by title, upserts first, and returns where a cut between lock groups is nearest to the
-// middle; 0 when there is only one group.
+// cutBetweenLocks sorts jobs by title, upserts first, and returns the boundary between two lock groups that is nearest
+// to the middle; 0 when there is only one group.
 func cutBetweenLocks(jobs []*job) (at int) {
 	slices.SortStableFunc(jobs, func(a, b *job) int { return cmp.Compare(a.titleGroup(), b.titleGroup()) })
 	for i := 1; i < len(jobs); i++ {
@@ -149,8 +148,8 @@ func cutBetweenLocks(jobs []*job) (at int) {
 
 func abs(n int) int { return max(n, -n) }
 
-// answer lets the submitters go on: with the result that was decided, or with err. Only now does the integration get
-// its share back: a command stays in its lane when its submitter has gone away.
+// answer completes jobs with the decided result, or with err. Only then does it return the share of the integration: a
+// command uses its share even if its submitter no longer waits.
 func (c *Committer) answer(jobs []*job, err error) {
 	for _, j := range jobs {
 		if err != nil {
@@ -161,7 +160,7 @@ func (c *Committer) answer(jobs []*job, err error) {
 	}
 }
 
-// commit takes jobs along the plain path in one transaction, again after each conflict and each lost answer.
+// commit commits jobs on the plain path in one transaction. It tries again after a conflict or a lost answer.
 func (b *batch) commit(ctx context.Context, jobs []*job) error {
 	limit := conflictsBeforeBisect
 	if len(jobs) == 1 {
@@ -184,7 +183,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 		switch result {
 		case locked, conflicted:
 			b.config.Metrics.conflicts.Inc()
-			if result == locked && len(b.lost) == 0 { // else its jobs must stay together, and in their order
+			if result == locked && len(b.lost) == 0 { // otherwise its jobs must stay together, in their order
 				return fmt.Errorf("%w: %w", errLocked, err)
 			}
 			if conflicts++; conflicts >= limit {
@@ -210,7 +209,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 	}
 }
 
-// conclude notes what a committed attempt means for the batch, the cache and the metrics.
+// conclude updates the batch, the cache and the metrics after a committed attempt.
 func (b *batch) conclude(st *state) {
 	b.cache.addComments(st)
 	if st.retried {
@@ -222,8 +221,8 @@ func (b *batch) conclude(st *state) {
 	b.config.Metrics.countAppended(st)
 }
 
-// recognise finds out which attempts whose answers were lost have been committed, and charges their permits before
-// anything else is decided.
+// recognise finds the committed attempts among those whose answer was lost, and charges their permits before the next
+// decision.
 func (b *batch) recognise(st *state, jobs []*job) {
 	if len(b.lost) == 0 {
 		return
@@ -242,8 +241,8 @@ func (b *batch) charge(id uuid.UUID) {
 	b.lost[id] = nil
 }
 
-// giveUp returns the answer when the database stays away. Permits of a transaction that may have been committed stay
-// charged: too few may be granted, never too many.
+// giveUp returns the error for a database that stays unreachable. Permits of a transaction that may have been committed
+// stay charged: the limit may grant too few, never too many.
 func (b *batch) giveUp(err error) error {
 	if len(b.lost) == 0 {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -21,35 +21,35 @@ var checkCacheSQL string
 // staleCache is the SQLSTATE with which check_cache.sql fails.
 const staleCache = "NG001"
 
-// Capacities of the caches of a lane; each keeps up to twice as many entries. They take a few megabytes, or tens of
-// megabytes with the longest titles.
+// Limits of the caches of a lane; each keeps up to twice as many entries. Together they take a few megabytes, or tens
+// of megabytes with the longest titles.
 const (
 	cachedTitles   = 4096
 	cachedComments = 32768
 	cachedBlocked  = 4096
 )
 
-// listedChanges is the maximum number of changed titles that a check lists. A check that reaches it clears all titles.
-// While a transaction stays open, every check lists all changes since it began.
+// listedChanges limits the changed titles that a check lists. A check that reaches the limit clears the cache of
+// titles. While a transaction stays open, every check lists all changes since it began.
 const listedChanges = 32
 
-// titleCache is the cache of a lane, with which the fast path reads nothing: titles that accept comments, and the
-// threads of the latest comments. A comment never moves. Every change of a title is an event, and
-// check_cache.sql finds those since the last check. See docs/decisions/0013-fast-path.md.
+// titleCache is the cache of a lane, which lets the fast path read nothing: titles that accept comments, and the
+// threads of the latest comments. A comment never moves to another thread. Every change of a title is an event, and
+// check_cache.sql finds the changes since the last check. See docs/decisions/0013-fast-path.md.
 type titleCache struct {
 	connections int64           // the connection epoch
-	server      database.Server // of the connection that the lane has used last
-	settled     uint64          // the cache has the changes of all transactions before this one
+	server      database.Server // of the connection that the lane used last
+	settled     uint64          // the cache reflects all transactions before this one
 	version     tableVersion
-	titles      lru[string, title]        // by folded title; without Title and Details, which comments do not need
-	threads     lru[uuid.UUID, uuid.UUID] // by comment
-	blocked     lru[uuid.UUID, struct{}]  // authors that were found blocked; their comments take the plain path
+	titles      lru[string, title]        // by folded title; without Title and Details
+	threads     lru[uuid.UUID, uuid.UUID] // of comments, by comment
+	blocked     lru[uuid.UUID, struct{}]  // blocked authors; their comments take the plain path
 }
 
 // tableVersion changes when the rows of title_lookup may have changed without an event.
 type tableVersion struct {
-	oid       uint32      // of title_lookup: a rebuild exchanges the table
-	foldTable pgtype.Text // hash of the table that titles were folded with
+	oid       uint32      // of the table title_lookup, which a rebuild replaces
+	foldTable pgtype.Text // hash of the Unicode table by which titles were folded
 }
 
 func newTitleCache() *titleCache {
@@ -62,9 +62,9 @@ func newTitleCache() *titleCache {
 // usedMark marks a connection that a lane has used.
 const usedMark = "novelgate committer"
 
-// connectionEpoch counts the connections that lanes have used. A crash drops all connections, so a new connection
-// clears the caches of all lanes: what they read may be lost, and after a crash the ids of transactions that left
-// nothing on disk are used again.
+// connectionEpoch counts the connections that lanes have used. A crash of the database ends all connections. After it,
+// data that lanes have read may be lost, and ids of transactions that wrote nothing to disk are used again. So a new
+// connection clears the caches of all lanes.
 func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
 	if _, used := conn.CustomData()[usedMark]; !used {
 		conn.CustomData()[usedMark] = true
@@ -73,8 +73,8 @@ func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
 	return c.connections.Load()
 }
 
-// begin clears the cache if there is a new connection, or if the next batch goes to another server than the last one:
-// while a replaced primary lives on, a lane may use open connections to either.
+// begin clears the cache if there is a new connection, or if the next batch uses another server than the last one:
+// after a failover a lane may still have connections to the old primary.
 func (c *titleCache) begin(connections int64, server database.Server) {
 	if c.connections != connections || c.server != server {
 		c.clear()
@@ -87,8 +87,8 @@ func (c *titleCache) clear() {
 	c.threads.clear()
 }
 
-// check queues the statement that invalidates the cache. With st.relied it makes the transaction fail when one of
-// these titles may have changed, or one of the authors is blocked.
+// check queues the statement that invalidates the cache. If st.relied lists titles, the statement also fails the
+// transaction when one of them may have changed or one of the authors is blocked.
 func (c *titleCache) check(statements *pgx.Batch, st *state, authors []uuid.UUID) {
 	settled := pgtype.Uint64{Uint64: c.settled, Valid: true}
 	statements.Queue(checkCacheSQL, settled, listedChanges, st.relied, authors, c.version.oid,
@@ -115,8 +115,8 @@ func (c *titleCache) invalidate(settled uint64, version tableVersion, changed []
 	c.settled, c.version = settled, version
 }
 
-// lookUp fills a state from the cache. It fails with errNotCached unless all jobs are comments on cached titles, by
-// authors that are not known to be blocked, whose parents are cached or come before them in the batch.
+// lookUp fills a state from the cache. It fails with errNotCached unless every job is a comment on a cached title by an
+// author not known to be blocked, and its parent is cached or precedes it in the batch.
 func (c *titleCache) lookUp(st *state, jobs []*job) error {
 	before := make(map[deliveryKey]struct{}, len(jobs))
 	for _, j := range jobs {
@@ -147,8 +147,8 @@ func (c *titleCache) lookUp(st *state, jobs []*job) error {
 	return nil
 }
 
-// addTitle caches a title that comments need no other event for: its novel is open and has a thread. It skips a title
-// that the check has listed, because every check lists it again until its transaction is settled.
+// addTitle caches a title if its novel is open and has a thread, so that a comment needs no other event. It skips a
+// title that the check has listed, because every check lists it again until its transaction is settled.
 func (c *titleCache) addTitle(st *state, folded string, t title) {
 	if !t.novel.Open() || t.threadID == uuid.Nil || len(st.changed) >= listedChanges ||
 		slices.Contains(st.changed, folded) {
@@ -158,25 +158,24 @@ func (c *titleCache) addTitle(st *state, folded string, t title) {
 	c.titles.put(folded, t)
 }
 
-// addComments caches the threads of committed comments, and of their parents.
+// addComments caches the threads of committed comments and of their parents.
 func (c *titleCache) addComments(st *state) {
 	for _, comment := range st.parents {
 		c.threads.put(comment.PostID, comment.ThreadID)
 	}
 }
 
-// lru is an approximate LRU cache: it keeps at least the limit entries that were put or found last, and at most twice
-// as many.
+// lru is an approximate LRU cache: it keeps at least the limit most recently used entries, and at most twice as many.
 type lru[K comparable, V any] struct {
 	limit      int
-	young, old map[K]V // when young is full it becomes old, and old is dropped
+	young, old map[K]V // when young is full, it replaces old
 }
 
 func newLRU[K comparable, V any](limit int) lru[K, V] {
 	return lru[K, V]{limit: limit, young: map[K]V{}}
 }
 
-// get returns an entry, and makes it young.
+// get returns an entry and marks it as recently used.
 func (r *lru[K, V]) get(key K) (V, bool) {
 	if value, ok := r.young[key]; ok {
 		return value, true

@@ -1,14 +1,14 @@
--- Returns the titles that have changed since the last check of the cache, and the epoch of the cache: title_table and fold_table.
--- $1: settled, as the last check returned it: the cache reflects all transactions before this one; $2: limit of titles.
+-- Returns the titles that have changed since the last check of the cache, and the versions of the cache: title_table and fold_table.
+-- $1: settled, as the last check returned it: the cache reflects all transactions before this one; $2: maximum number of titles.
 --
 -- On the fast path the statement fails if one of the cached titles $3 may have changed, if one of the authors $4 is blocked, or if the
--- epoch is not $5, $6. If $3 is NULL, it checks nothing.
+-- versions are not $5 and $6. If $3 is NULL, it checks nothing.
 WITH changed AS MATERIALIZED (
     SELECT t.folded_title FROM events e JOIN title_lookup t ON t.novel_id = e.stream_id
     WHERE e.stream_type = 'novel' AND e.event_type <> 'novel.updated.v1' AND e.transaction_id >= $1::xid8
     ORDER BY e.transaction_id LIMIT $2::integer
 ), news AS MATERIALIZED (
-    -- Titles also change without an event: when the table is rebuilt or folded again.
+    -- Titles also change without an event: when the table is rebuilt, or folded with another Unicode table.
     SELECT pg_snapshot_xmin(pg_current_snapshot()) AS settled, to_regclass('title_lookup')::oid AS title_table,
            (SELECT s.value FROM settings s WHERE s.name = 'fold_table') AS fold_table,
            ARRAY(SELECT c.folded_title FROM changed c) AS titles

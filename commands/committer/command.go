@@ -18,11 +18,11 @@ import (
 
 // Refusals that do not come from an aggregate.
 var (
-	// ErrKeyMisused refuses a novel whose idempotency key was used for another title.
+	// ErrKeyMisused refuses an upsert whose idempotency key was used for another title.
 	ErrKeyMisused = errors.New("the idempotency key was used for another title")
-	// ErrParentUnknown refuses a reply that awaits its parent.
+	// ErrParentUnknown refuses a reply with AwaitParent whose parent is not on record.
 	ErrParentUnknown = errors.New("the parent of the reply is not on record")
-	// ErrOtherServer refuses a command that belongs to another Server. Nothing was written.
+	// ErrOtherServer refuses a command for another Server. Nothing was written.
 	ErrOtherServer = errors.New("the command relies on another database server")
 	// ErrQueueFull is returned at once when too many commands wait. Nothing was written.
 	ErrQueueFull = errors.New("too many commands are waiting")
@@ -31,8 +31,8 @@ var (
 	// ErrUnavailable is returned when the database could not be reached, or when another session kept the title
 	// locked. Nothing was written.
 	ErrUnavailable = errors.New("the database is not available")
-	// ErrOutcomeUnknown is returned when the answer to a commit was lost or did not come in time. The command may have
-	// been executed. A retry with the same key tells.
+	// ErrOutcomeUnknown is returned when the answer to a commit was lost or late. The command may have been executed. A
+	// retry with the same key returns the result.
 	ErrOutcomeUnknown = errors.New("the outcome of the commit is unknown")
 )
 
@@ -51,19 +51,19 @@ func (e *RateLimitedError) Error() string {
 	return fmt.Sprintf("the limit of %d novel %s per minute is used up", e.Limit, what)
 }
 
-// Caller is who sent a command, and what they may do.
+// Caller is the integration that sent a command, with its rights and limits.
 type Caller struct {
 	IntegrationID   uuid.UUID
 	KeyID           uuid.UUID
 	MayCreateNovels bool // the integration has the Create novels capability
-	UnderReview     bool // what the integration creates waits for staff
+	UnderReview     bool // new novels of the integration wait for staff
 	NovelsPerMinute int  // creation limit
-	// NovelUpdatesPerMinute is the limit of updates, nil when there is none.
+	// NovelUpdatesPerMinute is the limit of updates; nil: no limit.
 	NovelUpdatesPerMinute *int
-	// Unlimited means that neither limit applies: the lines of bulk imports have a limit of their own.
+	// Unlimited: neither limit applies, because lines of bulk imports have their own limit.
 	Unlimited   bool
 	RequestID   string
-	TraceParent string // W3C trace context, "" when there is none
+	TraceParent string // W3C trace context; "" for none
 }
 
 // Command is the upsert of a novel or the import of a comment: exactly one of Fields and Comment is set.
@@ -72,24 +72,24 @@ type Command struct {
 	Key         string // idempotency key
 	Title       string // of the novel, cleaned
 	FoldedTitle string
-	Canonical   []byte // the normalised command, for telling a retry from a misuse
+	Canonical   []byte // the normalised command, to distinguish a retry from a reuse of its key
 
 	// Server is the database server that the caller read before this command; zero for any. On another server, such as
 	// after a failover, the command is refused, because the data that the caller read may be missing there.
 	Server database.Server
 
-	Fields  *novel.Fields // of an upsert, which creates a novel or updates the caller's own
+	Fields  *novel.Fields // of an upsert
 	Comment *Comment
 }
 
-// Comment is what a command adds to the discussion of a novel.
+// Comment is the comment of a command.
 type Comment struct {
 	post.Import
 	ParentKey   *string // idempotency key of the parent; nil for a top-level comment
-	AwaitParent bool    // refuse a reply whose parent is not on record, instead of storing it top-level
+	AwaitParent bool    // refuse a reply whose parent is not on record instead of storing it as a top-level comment
 }
 
-// NewUpsertNovel returns the command of a body.
+// NewUpsertNovel returns the command of a validated body.
 func NewUpsertNovel(caller Caller, key string, body *request.Novel) *Command {
 	return &Command{
 		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle, Canonical: body.Canonical(),
@@ -100,7 +100,7 @@ func NewUpsertNovel(caller Caller, key string, body *request.Novel) *Command {
 	}
 }
 
-// NewImportPost returns the command of a body.
+// NewImportPost returns the command of a validated body.
 func NewImportPost(caller Caller, key string, body *request.Post) *Command {
 	comment := &Comment{ParentKey: body.ParentKey, Import: post.Import{
 		IntegrationID: caller.IntegrationID,
@@ -118,32 +118,32 @@ func NewImportPost(caller Caller, key string, body *request.Post) *Command {
 
 // Result is the result of a command.
 type Result struct {
-	Outcome      novel.Outcome // of an upsert, like NovelID
+	Outcome      novel.Outcome // of an upsert, as is NovelID
 	NovelID      uuid.UUID
 	Slug         string    // of the novel
-	PostID       uuid.UUID // of a comment, like ThreadID and ParentPostID
+	PostID       uuid.UUID // of a comment, as are ThreadID and ParentPostID
 	ThreadID     uuid.UUID
 	ParentPostID *uuid.UUID
-	Replayed     bool // the key was used before; nothing was applied now (also set with novel.ErrRejected)
+	Replayed     bool // the key was used before; this command changed nothing (also set with novel.ErrRejected)
 	Mismatch     bool // … and the command differs from the original
 	Original     Original
 }
 
-// Original is the delivery on record that a command repeats. It is zero when that delivery is in the same batch.
+// Original is the recorded delivery that a command repeats. It is zero when that delivery is in the same batch.
 type Original struct {
 	RequestID string
 	EventType string
 }
 
-// deliveryKey is what makes an event unique: CloudEvents source and id.
+// deliveryKey identifies a delivery: CloudEvents source and id.
 type deliveryKey struct{ id, source string }
 
-// job is a command on its way through a lane.
+// job is a command in a lane.
 type job struct {
 	*Command
 	key       deliveryKey
-	author    uuid.UUID // who wrote the comment
-	deadline  time.Time // until then it may wait for a lock
+	author    uuid.UUID // of a comment
+	deadline  time.Time // end of the time that it may wait for a lock
 	hasThread bool      // the title had a thread at the last attempt
 
 	result Result

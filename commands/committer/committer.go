@@ -18,7 +18,7 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// Permits is the limiter of novel creations: a *ratelimit.Limiter.
+// Permits limits the creations and updates of novels: a *ratelimit.Limiter.
 type Permits interface {
 	Take(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
 		error)
@@ -36,7 +36,7 @@ type Config struct {
 	Lanes       int // batches in flight at a time; default: see DefaultLanes
 	MaxBatch    int // commands in one transaction; default 256
 	QueueLength int // commands that may wait in each lane; default 1024
-	// commands of one integration in the lanes; default 256: other integrations wait for one batch of it at most
+	// commands of one integration in the lanes; default 256: other integrations then wait for at most one batch of it
 	Share      int
 	ShareQueue int           // commands of one integration that wait to enter a lane; default 1024
 	Timeout    time.Duration // limit for the attempts at a command; default 1.5 s
@@ -66,7 +66,7 @@ func (c *Config) setDefaults() {
 type Committer struct {
 	config Config
 	// connectionAttempts is the number of consecutive connection failures before the database counts as down: one more
-	// than the connections of the pool, because a restart of the database ends all of them.
+	// than the connections of the pool, because a restart of the database breaks all of them.
 	connectionAttempts int
 
 	shares *ratelimit.Shares // of the lanes
@@ -95,9 +95,9 @@ func New(config Config) *Committer {
 	return c
 }
 
-// Execute executes a command. It fails with *RateLimitedError, ratelimit.ErrShareExceeded or an error of this package,
+// Execute executes a command. It fails with *RateLimitedError, ratelimit.ErrShareExceeded or an error of this package;
 // an upsert also with novel.ErrRejected, a comment with post.ErrNovelNotFound or author.ErrBlocked. When ctx ends
-// first, the command may still be executed: ErrOutcomeUnknown.
+// first, it fails with ErrOutcomeUnknown, because the command may still be executed.
 func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 	submitted, err := c.Submit(ctx, cmd)
 	if err != nil {
@@ -106,9 +106,9 @@ func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 	return submitted.Wait(ctx)
 }
 
-// Submit passes a command to its lane, and waits until the integration has a free place there. Commands on one title
-// that are submitted one after another are executed in this order. If Submit fails, the command is not executed; the
-// errors are those of Execute.
+// Submit passes a command to its lane. It waits until the share of the integration allows this. Commands on one title
+// execute in the order of their Submit calls. If Submit fails, the command is not executed; the errors are those of
+// Execute.
 func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error) {
 	if ctx.Err() != nil {
 		return Submitted{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
@@ -174,12 +174,12 @@ func (c *Committer) Close() {
 	c.wg.Wait()
 }
 
-// lockPause is how long a lane without other work waits before it tries commands on a locked title again.
+// lockPause is how long an idle lane waits before it retries commands on a locked title.
 const lockPause = 20 * time.Millisecond
 
-// plainBatches is how many batches take the plain path after a retried comment. Partners retry in bursts, after an
-// outage, and on the fast path each batch with a retry fails first: with one retry in ten commands at 64 connections,
-// that took 1.7 times the processor time. See docs/decisions/0013-fast-path.md.
+// plainBatches is the number of batches that take the plain path after a retried comment. Partners retry in bursts
+// after an outage, and on the fast path each batch with a retry fails first: with one retry in ten commands and 64
+// connections, this took 1.7 times the processor time. See docs/decisions/0013-fast-path.md.
 const plainBatches = 64
 
 // lane executes the commands on its titles, one batch at a time.
@@ -187,7 +187,7 @@ type lane struct {
 	*Committer
 	queue  chan *job
 	cache  *titleCache
-	plain  int      // number of next batches that take the plain path, see plainBatches
+	plain  int      // number of next batches that take the plain path: see plainBatches
 	locked [][]*job // commands that were set apart because their title is locked, by job.lockGroup
 }
 
@@ -208,8 +208,8 @@ func (l *lane) serve() {
 	}
 }
 
-// gather waits for a command, and returns it with all other commands in the queue, up to MaxBatch. It returns without
-// any when locked commands are due for a retry. open is false when the queue is closed and empty.
+// gather waits for a command and returns it with all other queued commands, up to MaxBatch. It returns none when locked
+// commands are due for a retry. open is false when the queue is closed and empty.
 func (l *lane) gather(jobs []*job) (_ []*job, open bool) {
 	var pause <-chan time.Time
 	if len(l.locked) > 0 {
@@ -223,9 +223,9 @@ func (l *lane) gather(jobs []*job) (_ []*job, open bool) {
 			}
 			return nil, false
 		}
-		deadline := time.Now().Add(l.config.Timeout) //nolint:forbidigo // how long the commands may wait for a lock
+		deadline := time.Now().Add(l.config.Timeout) //nolint:forbidigo // deadline for locks
 		jobs = l.take(jobs, first, deadline)
-		// Requests that are about to submit do so first. When there are none, this returns at once.
+		// Let requests that are about to submit do so first.
 		runtime.Gosched()
 		for len(jobs) < l.config.MaxBatch {
 			select {
@@ -243,7 +243,7 @@ func (l *lane) gather(jobs []*job) (_ []*job, open bool) {
 	return jobs, true
 }
 
-// take adds a command to the batch. If others wait for the same lock, it adds the command to these, to keep the order.
+// take adds a command to the batch, or to its lock group if that is set apart, to keep the order.
 func (l *lane) take(jobs []*job, j *job, deadline time.Time) []*job {
 	if j.deadline = deadline; l.addToLocked(j) {
 		return jobs
@@ -254,11 +254,11 @@ func (l *lane) take(jobs []*job, j *job, deadline time.Time) []*job {
 // setApart keeps commands of one lock group for a later attempt.
 func (l *lane) setApart(jobs []*job) {
 	if !l.addToLocked(jobs...) {
-		l.locked = append(l.locked, slices.Clone(jobs)) // the lane reuses its batch
+		l.locked = append(l.locked, slices.Clone(jobs)) // the lane reuses the array of its batch
 	}
 }
 
-// addToLocked adds commands to their lock group and returns true, if the lane has set that group apart.
+// addToLocked adds commands to their lock group if it is set apart, and reports whether it is.
 func (l *lane) addToLocked(jobs ...*job) bool {
 	for i, group := range l.locked {
 		if group[0].lockGroup() == jobs[0].lockGroup() {
@@ -270,7 +270,7 @@ func (l *lane) addToLocked(jobs ...*job) bool {
 }
 
 // retryLocked retries one group of locked commands, after it has refused those whose deadline has passed. If the lock
-// is still held, the group is set apart again. This blocks the lane for at most one lock_timeout.
+// is still held, the group stays set apart. This blocks the lane for at most one lock_timeout.
 func (l *lane) retryLocked() {
 	if len(l.locked) == 0 {
 		return
@@ -296,7 +296,7 @@ func (l *lane) retryLocked() {
 	}
 }
 
-// run executes a batch: on the fast path, or else on the plain one.
+// run executes a batch on the fast path or, if that fails, on the plain path.
 func (l *lane) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()

@@ -18,8 +18,8 @@ import (
 	titles "novelgate/internal/title"
 )
 
-// decide decides jobs one after another. Each one sees the effects of those before it on the state. A refusal is the
-// err of its job; an error of decide ends the attempt.
+// decide decides jobs one after another. Each sees the effects of the earlier ones on the state. A refusal is stored in
+// the err of its job; an error of decide ends the attempt.
 func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
 	b.recognise(st, jobs)
 	for _, j := range jobs {
@@ -40,7 +40,7 @@ func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
 	return nil
 }
 
-// isRefusal reports whether err is an answer to a command; every other error ends the attempt.
+// isRefusal reports whether err answers a single command; any other error ends the attempt.
 func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
@@ -48,7 +48,7 @@ func isRefusal(err error) bool {
 		errors.Is(err, ErrOtherServer) || errors.As(err, &limited) || errors.Is(err, ErrUnavailable) // from the limiter
 }
 
-// claimTitle gives a new novel its identifier and a free slug. A barred title that is free again keeps both.
+// claimTitle gives a new novel its identifier and a free slug. A free title, which was barred before, keeps both.
 func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	if n.Slug != "" {
 		return n.Slug
@@ -72,14 +72,14 @@ func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation 
 	return nil
 }
 
-// own reports whether the delivery on record is that of the job: an earlier attempt at this batch has written it, but
-// the answer to its commit was lost. The first job with the key is the delivery; the others are retries.
+// own reports whether the recorded delivery is the job itself: an earlier attempt has written it, but the answer to its
+// commit was lost. The first job with the key is the delivery; the others are retries.
 func (b *batch) own(j *job, d *delivery) bool {
 	_, ours := b.lost[d.batch]
 	return ours && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
 }
 
-// append adds the event of a job to those that the attempt will append.
+// append adds the event of a job to the events of the attempt.
 func (b *batch) append(
 	st *state, j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event,
 ) {
@@ -134,8 +134,8 @@ func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, err
 	return Result{Outcome: outcome, NovelID: n.ID, Slug: n.Slug}, nil
 }
 
-// replayNovel answers a retry of a delivery on record with the current state of the novel. It applies nothing, so that
-// a late retry never reverts newer data.
+// replayNovel answers a retry of a recorded delivery with the current state of the novel. It changes nothing, so a late
+// retry never reverts newer data.
 func (b *batch) replayNovel(st *state, j *job, d *delivery) (Result, error) {
 	n := st.titles[j.FoldedTitle].novel
 	if !n.Exists() || n.ID != d.streamID {
@@ -177,7 +177,7 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 		result.Replayed, result.Mismatch = true, !bytes.Equal(j.Canonical, first.Canonical)
 		return result, nil
 	}
-	// Checked before the novel, because a blocked author creates nothing.
+	// Before the novel, because the comment of a blocked author must not create one.
 	if err := (author.Author{Blocked: st.blocked[j.author]}).Comment(); err != nil {
 		return Result{}, err
 	}
@@ -234,7 +234,7 @@ func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) 
 	return nil
 }
 
-// replayPost answers a retry of a delivery on record with its original identifiers, also after later changes.
+// replayPost answers a retry of a recorded delivery with its original identifiers, also after later changes.
 func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	imported, err := d.post()
 	if err != nil {
@@ -251,7 +251,7 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	return result, nil
 }
 
-// parentKey returns the key of the parent that the job names. It is false without one, and for a text that cannot be an
+// parentKey returns the key of the job's parent. It returns false without a parent, and for a text that cannot be an
 // idempotency key.
 func (j *job) parentKey() (deliveryKey, bool) {
 	if j.Comment == nil || j.Comment.ParentKey == nil {

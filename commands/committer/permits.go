@@ -11,22 +11,22 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// permits are the creations and updates of novels that a batch was granted. They are kept over its retries, so that a
-// conflict does not charge an integration twice.
+// permits are the permits of a batch to create and update novels. They are kept over its attempts, so that a conflict
+// does not charge an integration twice.
 type permits struct {
 	source   Permits
 	logger   *slog.Logger
-	patience time.Duration // how long the batch may still wait for the limiter
+	patience time.Duration // the time left to wait for the limiter
 	holding  map[window]*holding
 }
 
-// window is what permits are counted in.
+// window identifies a limit.
 type window struct {
 	integration uuid.UUID
 	operation   ratelimit.Operation
 }
 
-// limited returns a window of the caller and its limit; false when it has none.
+// limited returns the window and the limit of an operation of the caller; false when it has none.
 func (c *Caller) limited(operation ratelimit.Operation) (w window, limit int, ok bool) {
 	w = window{c.IntegrationID, operation}
 	switch {
@@ -43,18 +43,18 @@ func (c *Caller) limited(operation ratelimit.Operation) (w window, limit int, ok
 
 type holding struct {
 	unused     int
-	grants     []ratelimit.Decision // where the permits came from
-	exhausted  bool                 // the limiter granted less than was asked for
+	grants     []ratelimit.Decision // of the limiter
+	exhausted  bool                 // the limiter granted less than requested
 	retryAfter time.Duration
-	err        error // the limiter could not be asked
+	err        error // of the limiter
 }
 
 func newPermits(source Permits, logger *slog.Logger, patience time.Duration) *permits {
 	return &permits{source: source, logger: logger, patience: patience, holding: map[window]*holding{}}
 }
 
-// reserve makes sure, as far as the limit allows, that n permits are at hand. A limiter that fails or does not answer
-// fails the commands that need a permit, not their neighbours.
+// reserve takes permits until n are available, as far as the limit allows. If the limiter fails, only the commands that
+// need a permit fail.
 func (p *permits) reserve(ctx context.Context, w window, limit, n int) {
 	h, ok := p.holding[w]
 	if !ok {
@@ -95,21 +95,21 @@ func (p *permits) spend(ctx context.Context, w window, limit int) error {
 	return nil
 }
 
-// unspend takes back the permits of an attempt that came to nothing.
+// unspend releases the permits of a failed attempt.
 func (p *permits) unspend(spent map[window]int) {
 	for w, n := range spent {
 		p.holding[w].unused += n
 	}
 }
 
-// charge uses permits that were taken back too early, as far as they are still at hand.
+// charge uses permits again that unspend released too early, as far as they are still available.
 func (p *permits) charge(spent map[window]int) {
 	for w, n := range spent {
 		p.holding[w].unused -= min(n, p.holding[w].unused)
 	}
 }
 
-// returnUnused gives back what the batch did not need.
+// returnUnused returns the permits that the batch did not use.
 func (p *permits) returnUnused() {
 	for w, h := range p.holding {
 		for _, grant := range h.grants {
@@ -117,7 +117,7 @@ func (p *permits) returnUnused() {
 			if n == 0 {
 				continue
 			}
-			// Not the batch's context: it may have run out, and the permits are still owed.
+			// Not the batch's context: it may have ended, and the permits must be returned.
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			if err := p.source.Return(ctx, w.integration, w.operation, grant, n); err != nil {
 				p.logger.WarnContext(ctx, "could not return permits", slog.Any("error", err))

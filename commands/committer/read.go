@@ -30,28 +30,28 @@ var (
 	readBlockedSQL string
 )
 
-// state is one attempt at a batch: what was read, and what its own commands have added.
+// state is the state of one attempt: what was read, and what its own commands have changed.
 type state struct {
 	id      uuid.UUID       // in the metadata of every event
 	server  database.Server // of the attempt's connection
-	spent   map[window]int  // permits that it uses
+	spent   map[window]int  // permits that the attempt uses
 	sent    bool            // the commit was sent
-	retried bool            // a comment is on record already
+	retried bool            // a comment is already on record
 	hurried bool            // see hurrySQL
 
-	relied  []string // titles from the cache
-	changed []string // titles that the check of the cache has listed
+	relied  []string // cached titles that the attempt uses
+	changed []string // titles that the check of the cache listed
 
-	// by folded title; an unknown title has a zero novel, a free one has an identifier and a slug
+	// by folded title; an unknown title has a zero novel; a free one has an identifier and a slug
 	titles     map[string]*title
-	deliveries map[deliveryKey]*delivery   // on record, of commands and of parents
+	deliveries map[deliveryKey]*delivery   // recorded deliveries of commands and of parents
 	first      map[deliveryKey]*job        // accepted commands of this batch
 	blocked    map[uuid.UUID]bool          // blocked authors of comments of this batch
 	parents    map[deliveryKey]post.Parent // posts of this batch, and known parents
 	slugs      map[string]struct{}         // taken slugs among the candidates
 	decided    []events.Recorded           // in decision order
-	senders    []uuid.UUID                 // the integration of each of them
-	bytes      []int                       // the size of each of them
+	senders    []uuid.UUID                 // their integrations
+	bytes      []int                       // their sizes
 }
 
 func newState(jobs int) *state {
@@ -69,7 +69,7 @@ type title struct {
 	threadID uuid.UUID // uuid.Nil: not open yet
 }
 
-// delivery is a command that is on record.
+// delivery is a recorded command.
 type delivery struct {
 	streamID    uuid.UUID
 	stored      events.Stored
@@ -84,7 +84,7 @@ func (d *delivery) post() (events.PostImported, error) {
 	return events.DecodeAs[events.PostImported](d.stored)
 }
 
-// parent returns the post that was delivered under a key, the zero Parent when there is none.
+// parent returns the post with a delivery key; the zero Parent when there is none.
 func (st *state) parent(key deliveryKey) (post.Parent, error) {
 	if parent, ok := st.parents[key]; ok {
 		return parent, nil
@@ -101,17 +101,17 @@ func (st *state) parent(key deliveryKey) (post.Parent, error) {
 	return st.parents[key], nil
 }
 
-// read loads everything that jobs are decided on in one round trip, and in one more when novels are going to be
-// created. The statements may see different moments. That does no harm: whatever changes after it was read and
-// matters is a unique violation when it is written.
+// read loads the data for the decisions on jobs in one round trip, with one more when novels will be created. The
+// statements may see different snapshots. This is safe: any relevant change after a read leads to a unique violation in
+// the write.
 func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job) error {
 	statements := &pgx.Batch{}
 	authors := authorsOf(jobs)
-	if len(authors) > 0 { // first: a title that is read after it is as new, so it may be cached
+	if len(authors) > 0 { // first: a title that is read later is at least as new, so it may be cached
 		b.cache.check(statements, st, nil)
 		b.queueBlocked(statements, st, authors)
 	}
-	// Keys before titles: the title of a delivery that is on record by then is seen by the later statement.
+	// Keys before titles: the later statement sees the title of every recorded delivery.
 	queueKeys(statements, st, jobs)
 	b.queueTitles(statements, st, jobs)
 	if err := db.SendBatch(ctx, statements).Close(); err != nil {
@@ -131,11 +131,11 @@ func (b *batch) queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 		folded, details = append(folded, f), append(details, withDetails)
 	}
 	statements.Queue(readTitlesSQL, folded, details).Query(func(rows pgx.Rows) error {
-		// Outside of the loop, since each would be allocated again for every row.
+		// Outside of the loop: one allocation instead of one per row.
 		var (
 			key string
 			n   novel.Novel
-			// Not uuid.UUID: pgx would scan that through text.
+			// Not uuid.UUID, which pgx would scan as text.
 			id, owner, threadID pgtype.UUID
 			encoded             []byte
 			into                = []any{&key, &id, &n.Slug, &n.Title, &n.State, &owner, &n.Version, &encoded, &threadID}
@@ -214,7 +214,7 @@ func (b *batch) queueBlocked(statements *pgx.Batch, st *state, authors []uuid.UU
 	})
 }
 
-// authorsOf returns who wrote the comments.
+// authorsOf returns the authors of the comments.
 func authorsOf(jobs []*job) []uuid.UUID {
 	authors := make([]uuid.UUID, 0, len(jobs))
 	for _, j := range jobs {
@@ -225,7 +225,7 @@ func authorsOf(jobs []*job) []uuid.UUID {
 	return authors
 }
 
-// prepareCreations reserves permits for those novels that the batch may create or update, and reads which slugs are
+// prepareCreations reserves permits for the novels that the batch may create or update, and reads which slugs are
 // taken.
 func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state, jobs []*job) error {
 	needed, limits := map[window]int{}, map[window]int{}
@@ -250,7 +250,7 @@ func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state,
 		case j.mayCreate() && !st.blocked[j.author] && !slices.Contains(created, j.FoldedTitle):
 			created = append(created, j.FoldedTitle)
 			need(&j.Caller, ratelimit.Novels)
-			if n.Slug == "" { // a title that is free again has kept its slug
+			if n.Slug == "" { // a free title has kept its slug
 				candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.Title), events.NovelID(j.FoldedTitle))...)
 			}
 		}

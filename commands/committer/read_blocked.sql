@@ -1,2 +1,2 @@
--- Which authors are blocked. $1: authors.
+-- Blocked authors. $1: authors.
 SELECT author_id FROM author_decisions WHERE blocked AND author_id = ANY ($1::uuid[])

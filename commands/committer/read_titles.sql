@@ -1,4 +1,4 @@
--- What is known of titles. $1: folded titles; $2: whether the details are wanted too.
+-- Novels and threads of titles. $1: folded titles; $2: whether to return the details.
 SELECT t.folded_title, t.novel_id, t.slug, t.title, t.state, t.owner_id, t.stream_version,
        CASE WHEN k.details THEN t.details END, th.thread_id
 FROM unnest($1::text[], $2::boolean[]) AS k (folded_title, details)

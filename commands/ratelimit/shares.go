@@ -14,8 +14,8 @@ import (
 var ErrShareExceeded = errors.New("too many requests of this integration are under way")
 
 // Shares limits the concurrent requests of each integration in this replica: some run, a bounded number waits in order
-// of arrival, and the rest is refused at once. So one integration does not take what all of them share. Create it with
-// NewShares. It is safe for concurrent use.
+// of arrival, and all others are refused at once. So no integration takes the whole capacity. Create it with NewShares.
+// It is safe for concurrent use.
 type Shares struct {
 	running int64
 	most    int // running and waiting
@@ -30,13 +30,13 @@ type share struct {
 	requests int // running and waiting
 }
 
-// NewShares returns Shares that let each integration run a number of requests at a time, while waiting more wait.
+// NewShares returns Shares that let each integration run and queue the given numbers of requests.
 func NewShares(running, waiting int) *Shares {
 	return &Shares{running: int64(running), most: running + waiting, shares: map[uuid.UUID]*share{}}
 }
 
-// Take waits for the turn of a request. It fails with ErrShareExceeded when too many wait already, or when ctx ends
-// first. After nil the caller must call Return when the request is over.
+// Take waits until a request may run. It fails with ErrShareExceeded when too many requests are waiting already, or
+// when ctx ends first. After nil the caller must call Return when the request is over.
 func (s *Shares) Take(ctx context.Context, integration uuid.UUID) error {
 	s.mu.Lock()
 	own := s.shares[integration]
@@ -57,7 +57,7 @@ func (s *Shares) Take(ctx context.Context, integration uuid.UUID) error {
 	return nil
 }
 
-// Return ends the turn of a request.
+// Return ends a request.
 func (s *Shares) Return(integration uuid.UUID) {
 	s.mu.Lock()
 	own := s.shares[integration]

@@ -8,7 +8,7 @@ import (
 const (
 	leaseShare  = 100                    // a lease is one hundredth of the remaining permits
 	leaseTime   = 200 * time.Millisecond // how long a lease is valid
-	leaseGrace  = 100 * time.Millisecond // after a lease: how long its unused permits wait for a call that returns them
+	leaseGrace  = 100 * time.Millisecond // after a lease: how long its unused permits wait for the next call
 	refusalTime = 100 * time.Millisecond // how long a refusal is cached
 )
 
@@ -27,7 +27,7 @@ type window struct {
 	returns []charge // to return with the next call
 
 	used        int       // permits in use after the latest call, and those granted from the lease since
-	resetAt     time.Time // when all of them are free
+	resetAt     time.Time // when all permits are free
 	freeAt      time.Time // when one more permit is free
 	refuseUntil time.Time // end of a cached refusal
 }
@@ -51,7 +51,7 @@ type request struct {
 	charged       time.Time // … and their charge
 
 	deadline  time.Time
-	bounded   bool // it has a deadline
+	bounded   bool // its context has a deadline
 	abandoned bool
 
 	answered chan struct{}

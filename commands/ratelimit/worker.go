@@ -34,7 +34,7 @@ func (l *Limiter) rouse(k key, w *window) {
 	l.workers.Go(func() { l.work(k, w) })
 }
 
-// work makes calls for one window until no request waits and no permits have to be returned.
+// work makes calls for one window until no request waits and no permits are left to return.
 func (l *Limiter) work(k key, w *window) {
 	for {
 		g, wait := w.next(l.now())
@@ -113,7 +113,7 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 		g.limit = r.limit
 		g.wanted += r.wanted
 	}
-	// A lease pays only if calls come faster than leases end.
+	// A lease saves calls only if they come faster than leases end.
 	g.lease = g.wanted > 0 && !w.closing && now.Sub(w.calledAt) < leaseTime
 	return g, 0
 }

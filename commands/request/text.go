@@ -12,7 +12,7 @@ import (
 // object is a body with the text rules that all commands share.
 type object struct{ httpkit.Object }
 
-// required reads a text, cleaned. check returns what is wrong with it, "" for nothing.
+// required reads and cleans a text. check returns the error text, "" for a valid one.
 func (o *object) required(name string, clean, check func(string) string) string {
 	s, ok := o.Text(name, true)
 	if ok {
@@ -22,7 +22,7 @@ func (o *object) required(name string, clean, check func(string) string) string 
 	return s
 }
 
-// optional does the same for a text that may be left out: then it returns nil.
+// optional is required for a text that may be omitted: then it returns nil.
 func (o *object) optional(name string, clean, check func(string) string) *string {
 	s, ok := o.Text(name, false)
 	if !ok {
@@ -33,7 +33,7 @@ func (o *object) optional(name string, clean, check func(string) string) *string
 	return &s
 }
 
-// refuse records what is wrong with a field, unless it is "".
+// refuse records the error text of a field, unless it is "".
 func (o *object) refuse(field, wrong string) {
 	if wrong != "" {
 		o.Fail(field, "%s", wrong)

@@ -22,11 +22,11 @@ const ServiceActor = "service"
 
 const (
 	announceEvery = 2 * time.Second
-	// expiryNotice is how long before its expiry a key's integration is told.
+	// expiryNotice is how long before the expiry of a key its integration is notified.
 	expiryNotice = 7 * 24 * time.Hour
 )
 
-// Sources of announcements. With the id they are unique, so replicas that announce the same append it once.
+// Sources of announcements. Source and id are unique, so concurrent replicas append an announcement once.
 const (
 	importsSource = "service/imports"
 	keysSource    = "service/keys"
@@ -42,7 +42,7 @@ FROM imports AS i
 WHERE ended_at IS NOT NULL AND purged_at IS NULL AND state = 'completed' AND NOT ` +
 		fmt.Sprintf(announcedSQL, "i.import_id::text", importsSource) + ` ORDER BY ended_at LIMIT 100`
 
-	// $1: now; $2: until then.
+	// $1: now; $2: end of the notice period.
 	expiringSQL = `SELECT integration_id, key_id, expires_at FROM api_keys AS k
 WHERE revoked_at IS NULL AND expires_at > $1 AND expires_at <= $2 AND NOT ` +
 		fmt.Sprintf(announcedSQL, "k.key_id || '/' || (extract(epoch FROM k.expires_at) * 1000000)::bigint", keysSource) +
@@ -102,7 +102,7 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		by.Delivery = &a.delivery
 		var replayed *ReplayedError
 		_, err := by.decideIntegration(ctx, a.integration, a.decide)
-		if err != nil && !errors.As(err, &replayed) { // one does not keep the others
+		if err != nil && !errors.As(err, &replayed) { // an error of one does not stop the others
 			failed = errors.Join(failed, fmt.Errorf("announce %s: %w", a.delivery.Key, err))
 		}
 	}

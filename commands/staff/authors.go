@@ -71,7 +71,7 @@ func (s *Staff) UnblockAuthor(ctx context.Context, name AuthorName, reason strin
 // HideAuthorPosts hides all posts of an author received up to now, with one event.
 func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
 	return s.decideAuthor(ctx, name, requireReason(reason), func(a author.Author) ([]events.Event, error) {
-		// It is compared with recorded_at, which is by the same clock.
+		// By the clock of the database, as recorded_at is.
 		var now time.Time
 		if err := s.Pool.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
 			return nil, fmt.Errorf("read the clock of the database: %w", err)

@@ -1,6 +1,6 @@
--- A page of the authors of an integration, by the partner's identifier: those who have commented, and those of whom staff have
--- decided something before. $1: integration; $2: identifier of the last author of the page before; $3, $4: linked, blocked, NULL
--- for either; $5: how many. The limits are inside, so that no more rows than those are ever sorted.
+-- A page of the authors of an integration with comments or staff decisions, by the partner's identifier. $1: integration; $2:
+-- identifier of the previous page's last author; $3, $4: linked, blocked, NULL for either; $5: page size. The LIMITs are inside, so
+-- that no more rows are sorted.
 SELECT author_id, integration_id, external_uuid, display_name, member_id, blocked, posts_hidden_until IS NOT NULL, posts_hidden_until,
        first_seen_at
 FROM (

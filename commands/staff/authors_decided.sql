@@ -1,5 +1,5 @@
--- A page of those authors of an integration of whom staff have decided something. $1: integration; $2: identifier of the last
--- author of the page before; $3, $4: linked, blocked, NULL for either; $5: how many. The rows that the page has are found first.
+-- A page of the authors of an integration with staff decisions. $1: integration; $2: identifier of the previous page's last author;
+-- $3, $4: linked, blocked, NULL for either; $5: page size. The inner query selects the rows of the page before the joins.
 SELECT d.author_id, d.integration_id, d.external_uuid, a.display_name, d.member_id, d.blocked, d.posts_hidden_until IS NOT NULL,
        d.posts_hidden_until, a.first_seen_at
 FROM (

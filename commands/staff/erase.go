@@ -53,19 +53,19 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Erasure{}, err
 	}
-	// Lines of imports come first: what they have stored by then is in the log, and the rest is never stored.
+	// Erase the lines of imports first: lines that are already stored are in the log, and the others are never stored.
 	lines, err := imports.EraseAuthor(ctx, s.Pool, name.IntegrationID, name.ExternalUUID)
 	if err != nil {
 		return Erasure{}, err //nolint:wrapcheck // the error names the operation
 	}
-	// The log loses content before it has AuthorErased. A comparison of tables with the log must not run meanwhile.
+	// The log loses content before it has AuthorErased. Meanwhile the tables must not be compared with the log.
 	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)
 	if err != nil {
 		return Erasure{}, err
 	}
 	defer withdraw()
 	e := eraser{s, name}
-	// Complete interrupted erasures first: their events have counted the comments that they have left.
+	// Complete interrupted erasures first: their events already count the comments that are left.
 	done, err := e.complete(ctx)
 	done.Lines = lines
 	unknown := errors.Is(err, ErrNoSuchAuthor)

@@ -1,5 +1,5 @@
--- Those of some projections that have yet to come to the last erasure of an author, and whether they have stopped. One that has never run
--- has nothing to forget. $1: names; $2: author.
+-- Projections among $1 that have not applied the last erasure of the author $2, and whether they have stopped. A projection without a
+-- checkpoint has no data to erase.
 SELECT p.name, p.state = 'failed'
 FROM projections p
 WHERE p.name = ANY ($1::text[]) AND (p.transaction_id, p.position) < (

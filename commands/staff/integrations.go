@@ -80,7 +80,7 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 		idOrName)
 }
 
-// ListIntegrations lists up to limit integrations after a place, oldest first. A limit of 0 lists all.
+// ListIntegrations lists up to limit integrations after a sort key, oldest first. A limit of 0 lists all.
 func (s *Staff) ListIntegrations(ctx context.Context, after SortKey, limit int) ([]Integration, error) {
 	return database.Collect(ctx, s.Pool, "integrations", pgx.RowToStructByPos[Integration],
 		integrationColumns+` WHERE (registered_at, integration_id) > ($1, $2)

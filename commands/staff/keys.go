@@ -29,7 +29,7 @@ type Key struct {
 // SortKey returns the key by which ListKeys sorts.
 func (k Key) SortKey() SortKey { return SortKey{k.CreatedAt, k.ID} }
 
-// IssueKey gives an integration one more key. A key with a lifetime of 0 never expires. The secret is returned and
+// IssueKey issues another key to an integration. A key with a lifetime of 0 never expires. The secret is returned and
 // never stored.
 func (s *Staff) IssueKey(
 	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
@@ -67,7 +67,7 @@ func (s *Staff) issueKey(
 	return key, secret, err
 }
 
-// newKey returns a new key, which is not issued yet.
+// newKey generates a key without issuing it.
 func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
 	secret, err := apikey.New(kind)
 	if err != nil {
@@ -111,8 +111,8 @@ func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 		keyID)
 }
 
-// ListKeys lists up to limit keys after a place, of one integration or, with uuid.Nil, of all, oldest first. A limit of
-// 0 lists all.
+// ListKeys lists up to limit keys after a sort key, oldest first, of one integration or, with uuid.Nil, of all. A limit
+// of 0 lists all.
 func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after SortKey, limit int) ([]Key, error) {
 	return database.Collect(ctx, s.Pool, "keys", pgx.RowToStructByPos[Key], keyColumns+`
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1)

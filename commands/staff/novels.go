@@ -57,7 +57,8 @@ func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (No
 	return s.moderateID(ctx, id, requireReason(reason), s.reject(ctx, reason))
 }
 
-// EditNovel changes fields of a canonical novel. The fields are valid. It fails with a *novel.EditError on any other.
+// EditNovel changes fields of a canonical novel. The fields must be valid. It fails with a *novel.EditError on a novel
+// that is not canonical.
 func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (Novel, error) {
 	return s.moderateID(ctx, id, checkReason(reason),
 		func(n novel.Novel, _ string) ([]events.Event, error) { return one(n.Edit(fields, reason)) })
@@ -98,7 +99,7 @@ func (s *Staff) reject(ctx context.Context, reason string) novelDecision {
 	}
 }
 
-// one returns a decision of at most one event as a list.
+// one converts a decision of at most one event to a list.
 func one(event events.Event, err error) ([]events.Event, error) {
 	if event == nil || err != nil {
 		return nil, err

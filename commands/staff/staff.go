@@ -189,7 +189,7 @@ const notifyAccessSQL = `SELECT pg_notify($1, '')`
 // assigns no transaction id, so the append is still the first write.
 const lockNamesSQL = `SELECT pg_advisory_xact_lock(5282390713694157)`
 
-// append appends events. It fails with ErrNameTaken when they name an integration as another one is named.
+// append appends events. It fails with ErrNameTaken when the name of an integration is taken.
 func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 	batch := &pgx.Batch{}
 	if slices.ContainsFunc(recorded, namesIntegration) {
