@@ -259,12 +259,6 @@ func (a *API) test(ctx context.Context, c *call) error {
 // testAnswer is the time to send the answer to a test.
 const testAnswer = 5 * time.Second
 
-// Sizes of a page of attempts.
-const (
-	standardPage = 50
-	largestPage  = 200
-)
-
 const attemptList = "webhook attempts/"
 
 // attempts handles GET /api/integrations/webhooks/{webhookId}/attempts.
@@ -273,13 +267,12 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 	if err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	state, limit := q.OneOf("state", Delivered, Retrying, Failed), q.Limit(standardPage, largestPage)
+	state := q.OneOf("state", Delivered, Retrying, Failed)
 	before := events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
-	if place := q.Cursor(attemptList); place != "" {
-		if before, err = events.ParsePosition(place); err != nil {
-			q.RefuseCursor()
-		}
-	}
+	limit := q.Page(attemptList, func(place string) (err error) {
+		before, err = events.ParsePosition(place)
+		return err
+	})
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
@@ -290,13 +283,6 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	page := struct {
-		Items      []Attempt `json:"items"`
-		NextCursor *string   `json:"nextCursor"`
-	}{Items: found}
-	if len(found) > limit {
-		page.Items = found[:limit]
-		page.NextCursor = new(httpkit.EncodeCursor(attemptList, found[limit-1].place.String()))
-	}
+	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string { return a.place.String() })
 	return c.answer(http.StatusOK, page, nil)
 }

@@ -5,6 +5,22 @@ import (
 	"strings"
 )
 
+// Page is one page of a list. NextCursor is null on the last page.
+type Page[T any] struct {
+	Items      []T     `json:"items"`
+	NextCursor *string `json:"nextCursor"`
+}
+
+// NewPage returns a page of up to limit of the items. There are more than limit if the page is not the last one. place
+// returns where an item stands in the list.
+func NewPage[T any](list string, items []T, limit int, place func(*T) string) Page[T] {
+	page := Page[T]{Items: items}
+	if len(items) > limit {
+		page.Items, page.NextCursor = items[:limit], new(EncodeCursor(list, place(&items[limit-1])))
+	}
+	return page
+}
+
 // EncodeCursor returns the cursor that clients see: the name of a list, so that a place in one list is not taken for
 // one in another, and a place in it, in base64url.
 func EncodeCursor(list, place string) string {

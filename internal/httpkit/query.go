@@ -187,3 +187,18 @@ func (q *Query) Cursor(list string) string {
 
 // RefuseCursor records that the parameter cursor was not given by a page of this list.
 func (q *Query) RefuseCursor() { q.Refuse("cursor", "is not the nextCursor of a page of this list") }
+
+// Sizes of a page of a list of partners.
+const (
+	standardPage = 50
+	largestPage  = 200
+)
+
+// Page reads the parameters limit and cursor of a list of partners. parse reads the place in the cursor; it is not
+// called for the first page.
+func (q *Query) Page(list string, parse func(place string) error) (limit int) {
+	if place := q.Cursor(list); place != "" && parse(place) != nil {
+		q.RefuseCursor()
+	}
+	return q.Limit(standardPage, largestPage)
+}

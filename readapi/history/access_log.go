@@ -106,12 +106,6 @@ func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]Access
 
 func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
 
-// accessPage is a page of the access log. NextCursor is null on the last page.
-type accessPage struct {
-	Items      []AccessEntry `json:"items"`
-	NextCursor *string       `json:"nextCursor"`
-}
-
 // accessLog handles GET /api/access-log, newest entries first.
 func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
 	before, limit := int64(math.MaxInt64), rd.query.Limit(defaultPage, maxPage)
@@ -129,12 +123,7 @@ func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
 		if err != nil {
 			return nil, 0, err
 		}
-		page := accessPage{Items: entries}
-		if len(entries) > limit {
-			page.Items = entries[:limit]
-			next := httpkit.EncodeCursor("", strconv.FormatInt(entries[limit-1].ID, 10))
-			page.NextCursor = &next
-		}
+		page := httpkit.NewPage("", entries, limit, func(e *AccessEntry) string { return strconv.FormatInt(e.ID, 10) })
 		body, err := json.Marshal(page)
 		if err != nil {
 			return nil, 0, fmt.Errorf("render access log: %w", err)
