@@ -63,7 +63,9 @@ func (s *service) publicHandler(
 	}
 	for _, api := range []interface{ Register(router *mux.Router) }{
 		s.partners,
-		&imports.API{Kit: kit, Partners: s.partners, Store: s.imports.Store, Wake: s.imports.Wake},
+		&imports.API{
+			Kit: kit, Partners: s.partners, Limits: s.limiter, Store: s.imports.Store, Wake: s.imports.Wake,
+		},
 		&webhooks.API{Kit: kit, Partners: s.partners, Store: s.webhooks.Store, Sender: s.webhooks.Sender},
 		&admin.API{Kit: kit, Keys: s.keys, Pool: pools.General},
 		&history.API{

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/google/uuid"
+
+	"novelgate/commands/ratelimit"
 )
 
 // Chunks returns the lines of a part in chunks, up to an error.
@@ -26,6 +28,12 @@ func Repacked(lines [][]byte) ([][]byte, error) { return unpackLines(packLines(l
 func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Import, error) {
 	return s.find(ctx, integration, id)
 }
+
+// Estimate sets SecondsLeft.
+func (i *Import) Estimate(limit ratelimit.Decision) { i.estimate(limit) }
+
+// Rest makes an import rest for permits.
+func (i *Import) Rest() { i.resting = true }
 
 // SaveSQL saves the outcomes of a chunk.
 var SaveSQL = saveSQL

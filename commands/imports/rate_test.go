@@ -4,10 +4,12 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/imports"
+	"novelgate/commands/ratelimit"
 	"novelgate/internal/testdb"
 )
 
@@ -52,14 +54,47 @@ WHERE datname = current_database() AND wait_event_type = 'Lock')`)
 	}
 
 	store := &imports.Store{Pool: pool}
+	limit := ratelimit.Decision{Limit: 3000, Remaining: 3000}
 	got, err := store.Find(ctx, integration, importID)
+	got.Estimate(limit)
 	if err != nil || got.Created != 910 || got.LinesPerSecond <= 0 || got.LinesPerSecond > 900.0/60 ||
 		got.SecondsLeft == nil {
 		t.Errorf("import %+v, %v", got, err)
 	}
 	testdb.Exec(t, pool, `UPDATE imports SET worked_at = now() - interval '1 minute'`)
 	got, err = store.Find(ctx, integration, importID)
+	got.Estimate(limit)
 	if err != nil || got.LinesPerSecond != 0 || got.SecondsLeft != nil {
 		t.Errorf("import that rests %+v, %v", got, err)
+	}
+}
+
+// TestSecondsLeft are those of the rate, or those until there are permits for all lines if that is longer.
+func TestSecondsLeft(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		rate                      float64
+		pending, waiting, permits int64
+		resting                   bool
+		want                      *int64
+	}{
+		"fast enough":               {1000, 20_000, 0, 60_000, false, new(int64(21))},
+		"without permits":           {1000, 120_000, 0, 0, false, new(int64(121))},
+		"a higher rate changes":     {9000, 120_000, 0, 0, false, new(int64(121))},
+		"the next window":           {9000, 75_000, 0, 60_000, false, new(int64(16))},
+		"replies that wait":         {9000, 0, 75_000, 60_000, false, new(int64(16))},
+		"rests":                     {0, 120_000, 0, 0, true, new(int64(121))},
+		"nothing works":             {0, 120_000, 0, 0, false, nil},
+		"rests, but may soon go on": {0, 100, 0, 60_000, true, nil},
+		"done":                      {1000, 0, 0, 0, false, nil},
+	} {
+		i := imports.Import{Pending: tc.pending, Waiting: tc.waiting, LinesPerSecond: tc.rate}
+		if tc.resting {
+			i.Rest()
+		}
+		i.Estimate(ratelimit.Decision{Limit: 60_000, Remaining: int(tc.permits)})
+		if diff := cmp.Diff(tc.want, i.SecondsLeft); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
 	}
 }

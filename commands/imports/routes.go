@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/commands/access"
+	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -31,8 +32,19 @@ type API struct {
 	*httpkit.Kit
 
 	Partners Partners
+	Limits   Limits
 	Store    *Store
 	Wake     func() // called when there may be work; must not block
+}
+
+// Limits tells what is left of limits: a *ratelimit.Limiter.
+type Limits interface {
+	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
+}
+
+// linesLeft returns what is left of the integration's limit of lines.
+func (a *API) linesLeft(c *call) ratelimit.Decision {
+	return a.Limits.Status(c.IntegrationID, ratelimit.Lines, c.LinesPerMinute)
 }
 
 // Register adds the routes to router.
@@ -121,6 +133,7 @@ func (a *API) open(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	opened.estimate(a.linesLeft(c))
 	httpkit.SetReplayed(c.w.Header(), replayed, false)
 	if replayed {
 		return httpkit.SendJSON(c.w, http.StatusOK, opened)
@@ -128,18 +141,6 @@ func (a *API) open(ctx context.Context, c *call) error {
 	c.w.Header().Set("Location", c.r.URL.Path+"/"+opened.ID.String())
 	return httpkit.SendJSON(c.w, http.StatusCreated, opened)
 }
-
-// importPage is the response with a page of imports.
-type importPage struct {
-	Items      []Import `json:"items"`
-	NextCursor *string  `json:"nextCursor"`
-}
-
-// Sizes of a page of imports.
-const (
-	standardPage = 50
-	largestPage  = 200
-)
 
 const importList = "imports/"
 
@@ -150,17 +151,16 @@ func (a *API) list(ctx context.Context, c *call) error {
 		return err //nolint:wrapcheck // already a problem
 	}
 	state := q.OneOf("state", string(Open), string(Processing), string(Completed), string(Cancelled), string(Abandoned))
-	limit, place := q.Limit(standardPage, largestPage), q.Cursor(importList)
 	before, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
-	if place != "" {
+	limit := q.Page(importList, func(place string) error {
 		at, last, _ := strings.Cut(place, "/")
-		micros, atErr := strconv.ParseInt(at, 10, 64)
-		lastID, idErr := uuid.Parse(last)
-		if atErr != nil || idErr != nil {
-			q.RefuseCursor()
+		micros, err := strconv.ParseInt(at, 10, 64)
+		if err == nil {
+			before = time.UnixMicro(micros)
+			id, err = uuid.Parse(last)
 		}
-		before, id = time.UnixMicro(micros), lastID
-	}
+		return err //nolint:wrapcheck // it only says that there is one
+	})
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
@@ -168,17 +168,16 @@ func (a *API) list(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	page := importPage{Items: found}
-	if len(found) > limit {
-		page.Items = found[:limit]
-		last := found[limit-1]
-		page.NextCursor = new(httpkit.EncodeCursor(importList, fmt.Sprintf("%d/%s", last.OpenedAt.UnixMicro(), last.ID)))
+	for n := range found {
+		found[n].estimate(a.linesLeft(c))
 	}
-	return httpkit.SendJSON(c.w, http.StatusOK, page)
+	return httpkit.SendJSON(c.w, http.StatusOK, httpkit.NewPage(importList, found, limit, func(i *Import) string {
+		return fmt.Sprintf("%d/%s", i.OpenedAt.UnixMicro(), i.ID)
+	}))
 }
 
 // show handles GET /api/integrations/imports/{importId}.
-func (a *API) show(ctx context.Context, c *call) error { return c.withImport(ctx, a.Store.find) }
+func (a *API) show(ctx context.Context, c *call) error { return a.withImport(ctx, c, a.Store.find) }
 
 // complete handles POST /api/integrations/imports/{importId}/complete.
 func (a *API) complete(ctx context.Context, c *call) error {
@@ -194,23 +193,24 @@ func (a *API) complete(ctx context.Context, c *call) error {
 		return err //nolint:wrapcheck // already a problem
 	}
 	defer a.Wake()
-	return c.withImport(ctx, func(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+	return a.withImport(ctx, c, func(ctx context.Context, integration, id uuid.UUID) (Import, error) {
 		return a.Store.complete(ctx, integration, id, lines)
 	})
 }
 
 // cancel handles DELETE /api/integrations/imports/{importId}.
-func (a *API) cancel(ctx context.Context, c *call) error { return c.withImport(ctx, a.Store.cancel) }
+func (a *API) cancel(ctx context.Context, c *call) error { return a.withImport(ctx, c, a.Store.cancel) }
 
 // action finds or changes an import of an integration.
 type action func(ctx context.Context, integration, id uuid.UUID) (Import, error)
 
 // withImport answers with what an action returns for the import in the path.
-func (c *call) withImport(ctx context.Context, do action) error {
+func (a *API) withImport(ctx context.Context, c *call, do action) error {
 	found, err := c.onImport(ctx, do)
 	if err != nil {
 		return err
 	}
+	found.estimate(a.linesLeft(c))
 	return httpkit.SendJSON(c.w, http.StatusOK, found)
 }
 

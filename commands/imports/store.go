@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/commands/ratelimit"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
@@ -40,13 +41,36 @@ type Import struct {
 	Waiting       int64     `json:"waiting"`
 	Pending       int64     `json:"pending"`
 	ParentMissing int64     `json:"parentMissing"`
-	// LinesPerSecond is the rate of the last seconds, SecondsLeft an estimate from it; nil without a rate.
+	// LinesPerSecond is the rate of the last seconds, SecondsLeft an estimate from it and from the limit of the
+	// integration (see estimate); nil while nothing is executed.
 	LinesPerSecond float64    `json:"linesPerSecond"`
 	SecondsLeft    *int64     `json:"secondsLeft"`
 	OpenedAt       time.Time  `json:"openedAt"`
 	EndedAt        *time.Time `json:"endedAt"`
 	// PurgedAt is when its lines and results were deleted.
 	PurgedAt *time.Time `json:"purgedAt"`
+
+	resting bool // until there are permits again
+}
+
+// estimate sets SecondsLeft: the time that the remaining lines take at the present rate or, if that is longer, until
+// there are permits for all of them.
+func (i *Import) estimate(limit ratelimit.Decision) {
+	remaining := i.Pending + i.Waiting
+	if i.EndedAt != nil || remaining == 0 {
+		i.LinesPerSecond = 0
+		return
+	}
+	var seconds float64
+	if i.LinesPerSecond > 0 {
+		seconds = float64(remaining) / i.LinesPerSecond
+	}
+	if lacking := remaining - int64(limit.Remaining); lacking > 0 && limit.Limit > 0 && (i.resting || seconds > 0) {
+		seconds = max(seconds, float64(lacking)*ratelimit.Window.Seconds()/float64(limit.Limit))
+	}
+	if seconds > 0 {
+		i.SecondsLeft = new(int64(seconds) + 1)
+	}
 }
 
 // Store is the imports and their spool in the database.
@@ -54,24 +78,17 @@ type Store struct{ Pool *pgxpool.Pool }
 
 // An import that rests, because its limit is used up for instance, has no rate.
 const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing,
-CASE WHEN worked_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened_at, ended_at, purged_at`
+CASE WHEN worked_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened_at, ended_at, purged_at, resume_at > now()`
 
 func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	err = row.Scan(&i.ID, &i.State, &i.Lines, &i.Created, &i.Updated, &i.Unchanged, &i.Replayed, &i.Failed, &i.Waiting,
-		&i.ParentMissing, &i.LinesPerSecond, &i.OpenedAt, &i.EndedAt, &i.PurgedAt)
+		&i.ParentMissing, &i.LinesPerSecond, &i.OpenedAt, &i.EndedAt, &i.PurgedAt, &i.resting)
 	i.Pending = i.Lines - i.Created - i.Updated - i.Unchanged - i.Replayed - i.Failed - i.Waiting
 	i.OpenedAt = i.OpenedAt.UTC()
 	for _, t := range []*time.Time{i.EndedAt, i.PurgedAt} {
 		if t != nil {
 			*t = t.UTC()
 		}
-	}
-	switch {
-	case i.EndedAt != nil || i.Pending == 0:
-		i.LinesPerSecond = 0
-	case i.LinesPerSecond > 0:
-		left := int64(float64(i.Pending)/i.LinesPerSecond) + 1
-		i.SecondsLeft = &left
 	}
 	return i, err
 }

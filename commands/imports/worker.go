@@ -153,17 +153,19 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		}
 		group = group[:taken.Granted]
 		leave := pace.turn(ctx)
-		began := w.Now()
-		executed, refused, err := w.execute(ctx, v, group)
+		began, settled := w.Now(), len(v.results)
+		refused, err := w.execute(ctx, v, group)
 		pace.rest(ctx, w.Now().Sub(began))
 		leave()
 		if err != nil {
 			return err
 		}
-		if unused := len(group) - executed; unused > 0 {
+		// A line takes a permit when it gets its outcome, so none for a line that waits or is tried again.
+		if unused := len(group) - (len(v.results) - settled); unused > 0 {
 			if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
 				break
 			}
+			rest = 0
 		}
 		if refused {
 			eventlog.Sleep(ctx, retryPause)
@@ -195,9 +197,8 @@ type sent struct {
 }
 
 // execute carries out lines in order, up to the second upsert of a title: if the first were refused, it would come
-// after the second. It returns how many lines were executed, and whether another one was refused that may succeed in a
-// moment.
-func (w *Worker) execute(ctx context.Context, v *visit, group []int) (executed int, refused bool, err error) {
+// after the second. It reports whether a line was refused that may succeed in a moment.
+func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bool, err error) {
 	under := make([]sent, 0, len(group))
 	upserts := map[string]struct{}{}
 	for _, index := range group {
@@ -208,10 +209,9 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (executed i
 		if err != nil {
 			r := failure(v.number(index), &line, v.requestID(index), problem.From(err))
 			if err := v.settle(index, &r); err != nil {
-				return executed, false, err
+				return false, err
 			}
 			w.Metrics.WithLabelValues(string(Failed)).Inc()
-			executed++
 			continue
 		}
 		if line.Novel != nil {
@@ -227,16 +227,12 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (executed i
 	}
 	for i := range under {
 		again, err := w.conclude(ctx, v, &under[i])
-		switch {
-		case err != nil:
-			return executed, false, err
-		case again:
-			refused = true
-		default:
-			executed++
+		if err != nil {
+			return false, err
 		}
+		refused = refused || again
 	}
-	return executed, refused, nil
+	return refused, nil
 }
 
 // conclude waits for a line, and records its outcome. It is true when the line is to be tried again.

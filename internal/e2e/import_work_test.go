@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +186,29 @@ func TestUpsertsOfOneTitle(t *testing.T) {
 	}
 }
 
+// TestRepliesBeforeTheirParents take one permit a line, although they are executed a second time, and do not rest while
+// there are permits.
+func TestRepliesBeforeTheirParents(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	const n, limit = 400, 430
+	p := Start(t, databaseURL).NewImporter(t, Fields{"linesPerMinute": limit})
+	lines, _ := thread(t, Unique("Backwards"), n)
+	slices.Reverse(lines)
+	i := p.OpenImport(t)
+	i.Put(t, strings.Join(lines, ""))
+	if ended := i.Finish(t); ended.Created != n || ended.ParentMissing != 0 {
+		t.Errorf("import %+v", ended)
+	}
+	testdb.Eventually(t, "unused permits are returned", func() bool {
+		return value[int](t, databaseURL, `SELECT coalesce(sum(c), 0) FROM rate_limits, unnest(charged) AS c
+			WHERE operation = 'lines'`) <= n
+	})
+	if rested := value[bool](t, databaseURL, `SELECT resume_at > opened_at FROM imports`); rested {
+		t.Error("the import rested")
+	}
+}
+
 func TestCancelledImportStops(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t, Fields{"linesPerMinute": 10})
@@ -217,7 +241,7 @@ func TestErasureReachesTheSpool(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
 	s := Start(t, databaseURL)
-	p := s.NewImporter(t, Fields{"linesPerMinute": 5})
+	p := s.NewImporter(t, Fields{"linesPerMinute": 4})
 	title := Unique("Erased")
 	const word = "swordfish-of-the-erased-author"
 	by := func(author, key string, more Fields) string {
@@ -241,6 +265,7 @@ func TestErasureReachesTheSpool(t *testing.T) {
 		t.Errorf("the spool has\n%s", spool)
 	}
 	s.Integration(t, "limit", p.IntegrationID, "--lines-per-minute", "1000")
+	execute(t, databaseURL, `UPDATE imports SET resume_at = '-infinity'`)
 	ended := i.Finish(t)
 	if ended.Created != 3 || ended.Failed != 4 {
 		t.Errorf("import %+v", ended)
