@@ -16,6 +16,8 @@ type Client struct {
 	Deliveries Deliveries
 	Changes    Changes
 	Webhooks   Webhooks
+
+	sender *sender
 }
 
 // sender sends requests with the API key of an integration.
@@ -57,6 +59,7 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 	}
 	return &Client{
 		Novels: Novels{s}, Posts: Posts{s}, Deliveries: Deliveries{s}, Changes: Changes{s}, Webhooks: Webhooks{s},
+		sender: s,
 	}, nil
 }
 

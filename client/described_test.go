@@ -125,6 +125,10 @@ var calls = map[string]call{
 			UUID: "u", Username: "n", Novel: "A", Content: "c", ChapterNumber: "0", ParentKey: "evt-1",
 		})
 	},
+	"/api/integrations/resolve": func(ctx context.Context, c *client.Client) (any, error) {
+		return c.Novels.Resolve(ctx, full)
+	},
+	"/api/integrations/me": func(ctx context.Context, c *client.Client) (any, error) { return c.Me(ctx) },
 	"/api/integrations/changes": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Changes.Page(ctx, "NzQ1LzI", "novel.rejected", "comment.hidden")
 	},

@@ -1,6 +1,9 @@
 package client
 
-import "context"
+import (
+	"context"
+	"net/http"
+)
 
 // Novels sends novels.
 type Novels struct{ sender *sender }
@@ -34,5 +37,26 @@ func (n Novels) Upsert(ctx context.Context, key string, novel Novel) (UpsertedNo
 	var answer UpsertedNovel
 	repetition, err := n.sender.command(ctx, "/api/integrations/novels", key, novel, &answer)
 	answer.Repetition = repetition
+	return answer, err
+}
+
+// Resolution is what an upsert would do now.
+type Resolution struct {
+	Rule        string   `json:"rule"`        // create, update, canonical, foreign, rejected or pending
+	FoldedTitle string   `json:"foldedTitle"` // the form in which titles are compared
+	NovelID     *string  `json:"novelId"`     // nil, like Slug and URL, if the title is unknown
+	Slug        *string  `json:"slug"`
+	URL         *string  `json:"url"`
+	NearTitles  []string `json:"nearTitles"` // known titles with a similar spelling, if the title is unknown
+}
+
+// Resolve tells what Upsert would do with a novel now. It checks the novel as Upsert does, and changes nothing.
+func (n Novels) Resolve(ctx context.Context, novel Novel) (Resolution, error) {
+	body, err := encode(novel)
+	if err != nil {
+		return Resolution{}, err
+	}
+	var answer Resolution
+	_, err = n.sender.send(ctx, request{method: http.MethodPost, path: "/api/integrations/resolve", body: body}, &answer)
 	return answer, err
 }

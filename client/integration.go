@@ -1,0 +1,35 @@
+package client
+
+import (
+	"context"
+	"net/http"
+)
+
+// Integration is your integration, with its limits.
+type Integration struct {
+	IntegrationID string   `json:"integrationId"`
+	Name          string   `json:"name"`
+	Enabled       bool     `json:"enabled"`      // always true: the service refuses a disabled integration
+	Capabilities  []string `json:"capabilities"` // novels, posts, import
+	Review        bool     `json:"review"`       // your new novels wait for approval by staff
+	Limits        struct {
+		Posts        Limit  `json:"posts"`
+		Novels       Limit  `json:"novels"`       // new ones
+		NovelUpdates *Limit `json:"novelUpdates"` // nil: no limit
+		Lines        Limit  `json:"lines"`        // of bulk imports
+	} `json:"limits"`
+}
+
+// Limit is a limit in any 60 seconds, and what is left of it.
+type Limit struct {
+	PerMinute    int `json:"perMinute"`
+	Remaining    int `json:"remaining"`
+	ResetSeconds int `json:"resetSeconds"` // until all of it is left again
+}
+
+// Me returns your integration.
+func (c *Client) Me(ctx context.Context) (Integration, error) {
+	var me Integration
+	_, err := c.sender.send(ctx, request{method: http.MethodGet, path: "/api/integrations/me"}, &me)
+	return me, err
+}
