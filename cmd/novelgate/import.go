@@ -215,10 +215,8 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, error), err e
 }
 
 // idempotencyKey is a hash of the lines and of the flags that form them, so that the same command continues its import.
-func (c *importCommand) idempotencyKey(ctx context.Context) (string, error) {
-	if c.Again {
-		return uuid.NewString(), nil
-	}
+// It also returns the number of lines.
+func (c *importCommand) idempotencyKey(ctx context.Context) (key string, lines int64, err error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q\n", c.Format, c.Operation)
 	for _, column := range slices.Sorted(maps.Keys(c.Map)) {
@@ -226,11 +224,15 @@ func (c *importCommand) idempotencyKey(ctx context.Context) (string, error) {
 	}
 	for line, err := range c.lines() {
 		if err = errors.Join(err, ctx.Err()); err != nil {
-			return "", err
+			return "", 0, err
 		}
 		hash.Write(append(line, '\n'))
+		lines++
 	}
-	return "files-" + hex.EncodeToString(hash.Sum(nil)), nil
+	if c.Again {
+		return uuid.NewString(), lines, nil
+	}
+	return "files-" + hex.EncodeToString(hash.Sum(nil)), lines, nil
 }
 
 // Size of an uploaded part, within the limit of the service, and the interval at which progress is polled.
@@ -241,15 +243,17 @@ const (
 
 // send opens or continues an import and waits for its end.
 func (c *importCommand) send(ctx context.Context, out *output, now clock, report io.Writer) (*imported, error) {
-	key, err := c.idempotencyKey(ctx)
+	key, total, err := c.idempotencyKey(ctx)
 	if err != nil {
 		return nil, err
 	}
 	client := &importClient{base: strings.TrimRight(c.URL, "/"), key: c.Key, now: now, stderr: out.stderr}
-	i, err := c.carry(ctx, out, client, key)
+	progress := &phases{streams: out.streams, now: now, unit: "lines"}
+	defer progress.end()
+	i, err := c.carry(ctx, progress, client, key, total)
 	for errors.Is(err, errSetBack) {
 		fmt.Fprintln(out.stderr, "the service has lost a part of the import, which is sent again")
-		i, err = c.carry(ctx, out, client, key)
+		i, err = c.carry(ctx, progress, client, key, total)
 	}
 	if err != nil {
 		return nil, err
@@ -291,7 +295,7 @@ var errSetBack = errors.New("the import was set back")
 // carry opens or continues an import, sends the lines that it lacks, and waits for its end. It fails with errSetBack if
 // the service loses a part of it meanwhile.
 func (c *importCommand) carry(
-	ctx context.Context, out *output, client *importClient, key string,
+	ctx context.Context, progress *phases, client *importClient, key string, total int64,
 ) (*imports.Import, error) {
 	var i imports.Import
 	client.path = ""
@@ -299,9 +303,9 @@ func (c *importCommand) carry(
 		return nil, fmt.Errorf("open the import: %w", err)
 	}
 	client.path = "/" + i.ID.String()
-	fmt.Fprintf(out.stderr, "import %s: %s, %d lines uploaded\n", i.ID, i.State, i.Lines)
+	fmt.Fprintf(client.stderr, "import %s: %s, %d lines uploaded\n", i.ID, i.State, i.Lines)
 	if i.State == imports.Open {
-		sent, err := c.upload(ctx, client, i.Lines)
+		sent, err := c.upload(ctx, client, i.Lines, func(stored int64) { progress.show("uploaded", stored, total) })
 		if err != nil {
 			return nil, err
 		}
@@ -309,11 +313,8 @@ func (c *importCommand) carry(
 			return nil, fmt.Errorf("complete the import: %w", setBack(err))
 		}
 	}
-	show := out.progress("lines", "lines")
 	for i.State == imports.Processing {
-		if show != nil {
-			show(i.Lines-i.Pending-i.Waiting, i.Lines)
-		}
+		progress.show("processed", i.Lines-i.Pending-i.Waiting, i.Lines)
 		if !eventlog.Sleep(ctx, progressTime) {
 			return nil, fmt.Errorf("%w: the service continues the import; repeat the command to see its end", ctx.Err())
 		}
@@ -323,9 +324,6 @@ func (c *importCommand) carry(
 	}
 	if i.State == imports.Open { // it was completed: a failover has undone that
 		return nil, errSetBack
-	}
-	if show != nil {
-		show(i.Lines, i.Lines)
 	}
 	return &i, nil
 }
@@ -339,8 +337,11 @@ func setBack(err error) error {
 	return err
 }
 
-// upload sends the lines after the first stored ones, and returns the number that the service has then.
-func (c *importCommand) upload(ctx context.Context, client *importClient, stored int64) (int64, error) {
+// upload sends the lines after the first stored ones, and returns the number that the service has then. It shows how
+// many there are after each part.
+func (c *importCommand) upload(
+	ctx context.Context, client *importClient, stored int64, show func(stored int64),
+) (int64, error) {
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return 0, fmt.Errorf("pack lines: %w", err)
@@ -361,6 +362,7 @@ func (c *importCommand) upload(ctx context.Context, client *importClient, stored
 				return fmt.Errorf("the import has %d lines, but %d were sent: is another program uploading?", next, stored)
 			}
 			lines, stored = lines[next-stored:], next
+			show(stored)
 		}
 		size = 0
 		return nil

@@ -137,7 +137,7 @@ func (s streams) progress(what, unit string) func(done, total int64) {
 }
 
 // lineInterval is the time between lines of progress without a terminal.
-const lineInterval = 5 * time.Second
+const lineInterval = 10 * time.Second
 
 // phases shows the progress of long work in phases: on a terminal a bar for each phase, otherwise a line every few
 // seconds.

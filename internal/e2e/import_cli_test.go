@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -120,6 +121,11 @@ func TestImportCommandResumes(t *testing.T) {
 	out := p.importFiles(t, file, "--json")
 	if out.Code != 0 || !strings.Contains(out.Stdout, i.ImportID) || !strings.Contains(out.Stdout, fmt.Sprintf(`"created": %d`, n)) {
 		t.Errorf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
+	}
+	for _, line := range []string{"uploaded: [0-9]+ of 30000 lines", "processed: [0-9]+ of 30000 lines"} {
+		if !regexp.MustCompile("(?m)^" + line).MatchString(out.Stderr) {
+			t.Errorf("there is no %q in the progress\n%s", line, out.Stderr)
+		}
 	}
 	p.Inquire(t, ImportsPath).WantJSON(t, http.StatusOK, &all)
 	if diff := cmp.Diff(1, len(all.Items)); diff != "" {
