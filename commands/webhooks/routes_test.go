@@ -77,6 +77,60 @@ func TestNoRequestWithin(t *testing.T) {
 	}
 }
 
+// TestAddressesThatAreRefused when a webhook is created or changed, and that nothing is sent to later: those within,
+// unless the operator allows them.
+func TestAddressesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.api.Sender = webhooks.NewSender([]netip.Prefix{
+		netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/16"),
+	}, time.Now)
+	made := d.hook(t, "https://hooks.example.com", "")
+	for url, allowed := range map[string]bool{
+		"https://10.0.0.1/": false, "https://[::1]/": false, "https://169.254.169.254/": false,
+		"https://127.0.0.1:8443":     false,
+		"https://[::ffff:10.0.0.1]/": false, "https://[fe80::1%25eth0]/": false, "https://0.0.0.0": false,
+		"https://[64:ff9b::a00:1]": false, "http://10.0.0.1": false, "http://93.184.215.14": false, "https://10.1.2.3": true,
+		"https://[::ffff:10.1.2.3]": true, "http://10.1.2.3": true, "http://[fd00::1]": true, "https://[fd01::1]": false,
+		"https://93.184.215.14": true, "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]": true, "https://localhost": true,
+	} {
+		for _, try := range []struct {
+			method, path string
+			status       int
+		}{{http.MethodPatch, "/" + made.ID.String(), http.StatusOK}, {http.MethodPost, "", http.StatusCreated}} {
+			var refused struct {
+				Field  string `json:"field"`
+				Detail string `json:"detail"`
+			}
+			status := d.send(t, acme, try.method, try.path, fmt.Sprintf(`{"url":%q}`, url), &refused)
+			if !allowed && (status != http.StatusBadRequest || refused.Field != "url" ||
+				!strings.Contains(refused.Detail, "must be a public address, or ")) || allowed && status != try.status {
+				t.Errorf("%s %q: status %d, %+v", try.method, url, status, refused)
+			}
+			d.execute(t, `DELETE FROM webhooks WHERE webhook_id <> $1`, made.ID)
+			d.execute(t, `UPDATE webhooks SET url = 'https://hooks.example.com'`)
+		}
+	}
+}
+
+// TestOneWebhookForAnAddress of an integration, however it comes by it.
+func TestOneWebhookForAnAddress(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.hook(t, "https://a.example", "")
+	second := d.hook(t, "https://b.example", "")
+	body := `{"url":"https://a.example"}`
+	if status := d.send(t, acme, http.MethodPost, "", body, nil); status != http.StatusConflict {
+		t.Errorf("a second one: status %d", status)
+	}
+	if status := d.send(t, acme, http.MethodPatch, "/"+second.ID.String(), body, nil); status != http.StatusConflict {
+		t.Errorf("a changed one: status %d", status)
+	}
+	if status := d.send(t, other, http.MethodPost, "", body, nil); status != http.StatusCreated {
+		t.Errorf("of another partner: status %d", status)
+	}
+}
+
 // TestRotation: both secrets sign until the overlap ends. Secrets are not shown again.
 func TestRotation(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -21,28 +23,43 @@ import (
 
 // Limits of a request.
 const (
-	attemptTime    = 15 * time.Second
-	maxHeader      = 16 << 10
-	idleTime       = 30 * time.Second
-	maxIdle        = 64
-	drained        = 4 << 10 // bytes of an answer that are read so that the connection can be used again
-	longestRetry   = 24 * time.Hour
-	maxURL         = 2000
-	userAgent      = "Novelgate"
-	jsonMedia      = "application/json"
-	hostAllowed    = "must be an https address with a host, without user information and fragment"
-	hostAllowedToo = ", or an http address within the host platform"
+	attemptTime   = 15 * time.Second
+	maxHeader     = 16 << 10
+	idleTime      = 30 * time.Second
+	maxIdle       = 64
+	drained       = 4 << 10 // bytes of an answer that are read so that the connection can be used again
+	longestRetry  = 24 * time.Hour
+	maxURL        = 2000
+	userAgent     = "Novelgate"
+	jsonMedia     = "application/json"
+	hostAllowed   = "must be an https address with a host, without user information and fragment"
+	publicAllowed = "must be a public address"
+	withinAllowed = ", or an address that the host platform allows within its network"
 )
 
 // Sender sends messages to endpoints. Create it with NewSender.
 type Sender struct {
 	client *http.Client
-	http   bool // addresses with the scheme http are possible
+	rules  map[string]rule // by scheme
+	http   bool            // addresses with the scheme http are possible
 	now    func() time.Time
+}
+
+// rule fails for an address to which nothing is sent. It decides about an address in a URL and about every connection.
+type rule func(netip.Addr) error
+
+// network is how a Sender finds and verifies endpoints. Zero fields are those of the system.
+type network struct {
+	resolver *net.Resolver
+	roots    *x509.CertPool
 }
 
 // NewSender returns a Sender to public addresses and to those in allowed, to which http may be used, too.
 func NewSender(allowed []netip.Prefix, now func() time.Time) *Sender {
+	return newSender(allowed, now, network{})
+}
+
+func newSender(allowed []netip.Prefix, now func() time.Time, through network) *Sender {
 	var v4, v6 []netip.Prefix
 	for _, prefix := range allowed {
 		if prefix.Addr().Is4() {
@@ -51,31 +68,28 @@ func NewSender(allowed []netip.Prefix, now func() time.Time) *Sender {
 			v6 = append(v6, prefix)
 		}
 	}
-	guard := ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))
-	within := func(_, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
-		for _, prefix := range allowed {
-			if err == nil && prefix.Contains(at.Addr()) {
-				return nil
-			}
+	within := func(address netip.Addr) error {
+		if slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(address) }) {
+			return nil
 		}
 		return ssrf.ErrProhibitedIP
 	}
-	public := transport(guard.Safe)
-	private := transport(within)
-	return &Sender{
-		http: len(allowed) > 0, now: now,
-		client: &http.Client{
-			Timeout: attemptTime,
-			Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-				if r.URL.Scheme == "http" {
-					return private.RoundTrip(r)
-				}
-				return public.RoundTrip(r)
-			}),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+	s := &Sender{http: len(allowed) > 0, now: now, rules: map[string]rule{
+		"https": ssrf.New(ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)).SafeAddr,
+		"http":  within,
+	}}
+	transports := map[string]*http.Transport{}
+	for scheme, permits := range s.rules {
+		transports[scheme] = transport(permits, through)
 	}
+	s.client = &http.Client{
+		Timeout: attemptTime,
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			return transports[r.URL.Scheme].RoundTrip(r)
+		}),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -83,11 +97,18 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// transport returns a transport whose connections control allows, without a proxy.
-func transport(control func(network, address string, c syscall.RawConn) error) *http.Transport {
+// transport returns a transport to the addresses that a rule permits, without a proxy.
+func transport(permits rule, through network) *http.Transport {
+	control := func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return ssrf.ErrProhibitedIP
+		}
+		return permits(at.Addr().Unmap())
+	}
 	return &http.Transport{
-		DialContext:            (&net.Dialer{Control: control, Timeout: attemptTime}).DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		DialContext:            (&net.Dialer{Control: control, Timeout: attemptTime, Resolver: through.resolver}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: through.roots},
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        idleTime,
@@ -96,20 +117,26 @@ func transport(control func(network, address string, c syscall.RawConn) error) *
 	}
 }
 
-// checkURL says what is wrong with the address of an endpoint; "" for nothing.
+// checkURL says what is wrong with the address of an endpoint; "" for nothing. Where a name leads is checked when a
+// connection is made.
 func (s *Sender) checkURL(text string) string {
 	u, err := url.Parse(text)
+	wrong := ""
 	switch {
 	case len(text) > maxURL:
 		return fmt.Sprintf("must have at most %d characters", maxURL)
-	case err == nil && (u.Scheme == "https" || u.Scheme == "http" && s.http) && u.Hostname() != "" && u.User == nil &&
-		u.Fragment == "":
-		return ""
-	case s.http:
-		return hostAllowed + hostAllowedToo
+	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.http) || u.Hostname() == "" || u.User != nil ||
+		u.Fragment != "":
+		wrong = hostAllowed
 	default:
-		return hostAllowed
+		if address, err := netip.ParseAddr(u.Hostname()); err == nil && s.rules[u.Scheme](address.Unmap()) != nil {
+			wrong = publicAllowed
+		}
 	}
+	if wrong != "" && s.http {
+		wrong += withinAllowed
+	}
+	return wrong
 }
 
 // Outcome is how an attempt ended, as its partner sees it.
@@ -188,7 +215,7 @@ func failure(status int, err error) string {
 		return "redirects are not followed"
 	case err == nil:
 		return cmp.Or(http.StatusText(status), "unknown status")
-	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedNetwork):
+	case errors.Is(err, ssrf.ErrProhibitedIP):
 		return "the address is not public"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("no answer within %d seconds", int(attemptTime.Seconds()))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
@@ -181,6 +182,9 @@ const changeSQL = `WITH w AS (
 )
 SELECT ` + columns + ` FROM w`
 
+// uniqueViolation is PostgreSQL's error for an address that another webhook of the integration has.
+const uniqueViolation = "23505"
+
 // change changes a webhook of an integration.
 func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change) (Webhook, error) {
 	found, err := s.Find(ctx, integration, id)
@@ -191,6 +195,9 @@ func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change)
 		return Webhook{}, errByStaff
 	}
 	changed, err := s.one(ctx, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes, c.enabled)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == uniqueViolation {
+		err = errTaken
+	}
 	return changed.Webhook, err
 }
 

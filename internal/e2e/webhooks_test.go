@@ -20,7 +20,7 @@ import (
 )
 
 // nowhere begins addresses to which nothing is sent.
-const nowhere = "https://127.0.0.1/"
+const nowhere = "https://nowhere.invalid/"
 
 // NewWebhook creates a webhook of a partner.
 func (p *Partner) NewWebhook(t testing.TB, url string) (made client.Webhook) {
@@ -130,7 +130,14 @@ func TestWebhooksReachABadEndpoint(t *testing.T) {
 	e.mu.Lock()
 	e.secret = hook.Secret
 	e.mu.Unlock()
-	private := p.NewWebhook(t, "http://"+listener.Addr().String())
+	p.Service.Send(t, Request{
+		Method: http.MethodPost, Path: "/api/integrations/webhooks", Bearer: p.APIKey, ContentType: "application/json",
+		Body: Fields{"url": "http://" + listener.Addr().String()}.JSON(t),
+	}).WantInvalid(t, "url")
+	private := p.NewWebhook(t, "http://127.0.0.1/private")
+	// As if the operator had allowed another net then.
+	execute(t, databaseURL, fmt.Sprintf(`UPDATE webhooks SET url = 'http://%s' WHERE webhook_id = '%s'`, listener.Addr(),
+		private.WebhookID))
 	unresolved := p.NewWebhook(t, "https://localhost:1")
 	novel := p.Upsert(t, "n", Fields{"novel": Unique("Hooked")}).WantNovel(t, 201)
 	const changes = 60

@@ -1,0 +1,229 @@
+package webhooks_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"novelgate/commands/webhooks"
+	"novelgate/internal/testdb"
+)
+
+// names is a DNS server on loopback.
+type names struct {
+	*net.Resolver
+	mu        sync.Mutex
+	addresses []netip.Addr // of each name
+	asked     int          // queries for addresses
+}
+
+// newNames starts a server that answers every query with addresses.
+func newNames(t *testing.T, addresses ...string) *names {
+	t.Helper()
+	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &names{}
+	n.resolve(addresses...)
+	n.Resolver = &net.Resolver{
+		PreferGo: true,
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
+		},
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		buffer := make([]byte, 512)
+		for {
+			size, from, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			if answer := n.answer(buffer[:size]); answer != nil {
+				_, _ = conn.WriteTo(answer, from)
+			}
+		}
+	})
+	t.Cleanup(func() { _ = conn.Close(); serving.Wait() })
+	return n
+}
+
+func (n *names) resolve(addresses ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.addresses = nil
+	for _, text := range addresses {
+		n.addresses = append(n.addresses, netip.MustParseAddr(text))
+	}
+}
+
+func (n *names) answer(query []byte) []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var message dnsmessage.Message
+	if message.Unpack(query) != nil {
+		return nil
+	}
+	message.Response, message.RecursionAvailable, message.Additionals = true, true, nil
+	for _, question := range message.Questions {
+		header := dnsmessage.ResourceHeader{Name: question.Name, Type: question.Type, Class: question.Class}
+		for _, address := range n.addresses {
+			switch {
+			case question.Type == dnsmessage.TypeA && address.Is4():
+				n.asked++
+				message.Answers = append(message.Answers, dnsmessage.Resource{
+					Header: header, Body: &dnsmessage.AResource{A: address.As4()},
+				})
+			case question.Type == dnsmessage.TypeAAAA && address.Is6():
+				n.asked++
+				message.Answers = append(message.Answers, dnsmessage.Resource{
+					Header: header, Body: &dnsmessage.AAAAResource{AAAA: address.As16()},
+				})
+			}
+		}
+	}
+	packed, err := message.Pack()
+	if err != nil {
+		return nil
+	}
+	return packed
+}
+
+// secure starts an endpoint with https, and returns its port and the roots that trust its certificate.
+func secure(t *testing.T, handler http.Handler, config *tls.Config) (port string, roots *x509.CertPool) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = config
+	server.Config.SetKeepAlivesEnabled(false) // every request needs a connection
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots = x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	return port, roots
+}
+
+// TestHTTPS: changes go to an endpoint with a valid certificate for its name, and to no other.
+func TestHTTPS(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, nil)
+	port, roots := secure(t, e, nil)
+	old, oldRoots := secure(t, http.NotFoundHandler(), &tls.Config{MaxVersion: tls.VersionTLS11})
+	resolver := newNames(t, "127.0.0.1").Resolver
+	d.api.Sender = webhooks.NewSenderThrough(loopback, time.Now, resolver, roots)
+	made := d.hook(t, "https://example.com:"+port+"/hook", "") // the certificate of httptest is for example.com
+	e.trust(made.Secret)
+	want := d.happen(t, 5)
+	d.worker(t, time.Hour)
+	e.wantTaken(t, want)
+
+	taken := e.attempts()
+	for name, tc := range map[string]struct {
+		url    string
+		sender *webhooks.Sender
+		want   string
+	}{
+		"system roots": {
+			"https://example.com:" + port, webhooks.NewSenderThrough(loopback, time.Now, resolver, nil),
+			"the certificate is not valid",
+		},
+		"another name": {"https://example.org:" + port, d.api.Sender, "the certificate is not valid"},
+		"as NewSender makes it": {
+			"https://127.0.0.1:" + port, webhooks.NewSender(loopback, time.Now), "the certificate is not valid",
+		},
+		"an old version of TLS": {
+			"https://example.com:" + old, webhooks.NewSenderThrough(loopback, time.Now, resolver, oldRoots),
+			"the connection failed",
+		},
+		"no TLS": {"https://" + e.Listener.Addr().String(), d.api.Sender, "the connection failed"},
+	} {
+		d.execute(t, `UPDATE webhooks SET url = $1`, tc.url)
+		d.api.Sender = tc.sender
+		var o webhooks.Outcome
+		d.send(t, acme, http.MethodPost, "/"+made.ID.String()+"/test", "", &o)
+		if o.Delivered || o.Error == nil || *o.Error != tc.want {
+			t.Errorf("%s: %+v %s", name, o, *o.Error)
+		}
+	}
+	if n := e.attempts(); n != taken {
+		t.Errorf("%d requests reached the endpoint", n-taken)
+	}
+}
+
+// TestRebinding: a name that led to an allowed address at first leads to others later, one of them beside an allowed
+// one. No request goes there. What was not delivered is when the name leads back.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, nil)
+	port, roots := secure(t, e, nil)
+	var within atomic.Int32
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:"+port)
+	if err != nil {
+		t.Skip("another address of loopback cannot be had")
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			within.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	dns := newNames(t, "127.0.0.1")
+	d.api.Sender = webhooks.NewSenderThrough([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, time.Now,
+		dns.Resolver, roots)
+	made := d.hook(t, "https://example.com:"+port, "")
+	e.trust(made.Secret)
+	want := d.happen(t, 2)
+	d.worker(t, 10*time.Millisecond)
+	e.wantTaken(t, want)
+
+	for _, addresses := range [][]string{
+		{"127.0.0.2"}, {"::ffff:127.0.0.2"}, {"127.0.0.2", "::1"}, {"10.0.0.1", "169.254.169.254"},
+	} {
+		dns.resolve(addresses...)
+		d.execute(t, `UPDATE webhooks SET rest_until = '-infinity', failures = 0`)
+		want = append(want, d.happen(t, 2)...)
+		testdb.Eventually(t, "it fails at "+strings.Join(addresses, ", "), func() bool {
+			var page attempts
+			d.send(t, acme, http.MethodGet, "/"+made.ID.String()+"/attempts?state=retrying", "", &page)
+			return len(page.Items) > 0 && *page.Items[0].Error == "the address is not public" && page.Items[0].Attempts > 1
+		})
+	}
+	if n := within.Load(); n > 0 {
+		t.Errorf("%d connections to the address within", n)
+	}
+	dns.resolve("127.0.0.2", "127.0.0.1") // the dialer tries each, and may have to pass the first
+	d.execute(t, `UPDATE webhooks SET rest_until = '-infinity'`)
+	e.wantTaken(t, want)
+	if n := within.Load(); n > 0 {
+		t.Errorf("%d connections to the address within", n)
+	}
+	dns.mu.Lock()
+	defer dns.mu.Unlock()
+	if dns.asked == 0 {
+		t.Error("another resolver was used")
+	}
+}
