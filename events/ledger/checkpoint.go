@@ -189,7 +189,7 @@ func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) err
 	if before.Origin != grown.Origin {
 		return fmt.Errorf("%w: it is of origin %s, and what was signed of %s", ErrForked, grown.Origin, before.Origin)
 	}
-	return extends(grown.Tree, before.Tree, s.hashes(ctx, grown.Tree))
+	return Extends(grown.Tree, before.Tree, s.Hashes(ctx, grown.Tree))
 }
 
 // Tree returns the tree as it is sealed.
@@ -205,11 +205,11 @@ func (s *Store) continues(ctx context.Context, c Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	return extends(grown, c.Tree, s.hashes(ctx, grown))
+	return Extends(grown, c.Tree, s.Hashes(ctx, grown))
 }
 
-// extends fails with ErrForked unless the tree whose hashes these are is the older one grown on.
-func extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
+// Extends fails with ErrForked unless the tree whose hashes these are is the older one grown on.
+func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 	switch {
 	case older.N > grown.N:
 		return fmt.Errorf("%w: it has %d entries, and %d were signed", ErrForked, grown.N, older.N)

@@ -184,8 +184,8 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	if err := f.readDatabase(ctx, conn, id.Origin); err != nil {
 		return nil, err
 	}
-	hashes := NewStore(conn).hashes(ctx, f.tree)
-	ready, err := f.decide(func(older tlog.Tree) error { return extends(f.tree, older, hashes) })
+	hashes := NewStore(conn).Hashes(ctx, f.tree)
+	ready, err := f.decide(func(older tlog.Tree) error { return Extends(f.tree, older, hashes) })
 	if err != nil {
 		return nil, err
 	}

@@ -117,8 +117,8 @@ func (s *Store) loadTree(ctx context.Context, at state) (*tree, error) {
 	return newTree(at.size, at.root, edge, data)
 }
 
-// hashes returns a reader of the hashes of a tree. It verifies every hash against the root.
-func (s *Store) hashes(ctx context.Context, root tlog.Tree) tlog.HashReader {
+// Hashes returns a reader of the hashes of a tree. It verifies every hash against the root.
+func (s *Store) Hashes(ctx context.Context, root tlog.Tree) tlog.HashReader {
 	return tlog.TileHashReader(root, tileReader{ctx: ctx, store: s})
 }
 
@@ -149,7 +149,7 @@ func (s *Store) Proof(ctx context.Context, logIndex int64) ([]byte, error) {
 	if logIndex < 0 || logIndex >= c.Tree.N {
 		return nil, fmt.Errorf("log index %d of %d: %w", logIndex, c.Tree.N, ErrNotFound)
 	}
-	hashes, err := tlog.ProveRecord(c.Tree.N, logIndex, s.hashes(ctx, c.Tree))
+	hashes, err := tlog.ProveRecord(c.Tree.N, logIndex, s.Hashes(ctx, c.Tree))
 	if err != nil {
 		return nil, fmt.Errorf("prove entry %d of %d: %w", logIndex, c.Tree.N, err)
 	}

@@ -165,7 +165,7 @@ func (w *Witness) wantNewer(ctx context.Context, c Checkpoint, size int64) error
 func (w *Witness) ask(ctx context.Context, c Checkpoint, old int64) (status int, answer []byte, err error) {
 	var proof tlog.TreeProof
 	if old > 0 {
-		if proof, err = tlog.ProveTree(c.Tree.N, old, w.store.hashes(ctx, c.Tree)); err != nil {
+		if proof, err = tlog.ProveTree(c.Tree.N, old, w.store.Hashes(ctx, c.Tree)); err != nil {
 			return 0, nil, fmt.Errorf("prove growth from %d to %d entries: %w", old, c.Tree.N, err)
 		}
 	}

@@ -39,7 +39,7 @@ type API struct {
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
 	filters := []string{
-		"after", "before", "type", "integration", "novel", "correlation", "from", "to", "cursor", "limit", "follow",
+		"after", "before", "type", "integration", "novel", "correlation", "from", "to", "cursor", "limit", "follow", "form",
 	}
 	for _, route := range []struct {
 		path       string
@@ -137,6 +137,7 @@ type options struct {
 	limit  int  // 0: not given
 	lines  bool
 	follow bool
+	stored bool // lines of bundles instead of CloudEvents
 }
 
 // parse parses the parameters of a request for events.
@@ -163,6 +164,11 @@ func parse(rd *read) (*options, error) {
 		o.limit, err = strconv.Atoi(q.Text("limit"))
 		if err != nil || o.limit < 1 || !o.lines && o.limit > maxPage {
 			q.Refuse("limit", fmt.Sprintf("must be a number from 1 to %d, or from 1 on for NDJSON", maxPage))
+		}
+	}
+	if q.Given("form") {
+		if o.stored = q.Text("form") == "stored"; !o.stored || !o.lines {
+			q.Refuse("form", "must be stored, with Accept: application/x-ndjson")
 		}
 	}
 	switch {

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
 	"novelgate/internal/httpkit"
 )
 
@@ -40,7 +42,12 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 		out.Draining = a.Draining
 	}
 	emit := func(list []Event) error {
-		return out.Write(len(list), func(buffer []byte, i int) ([]byte, error) { return AppendCloudEvent(buffer, &list[i]) })
+		return out.Write(len(list), func(buffer []byte, i int) ([]byte, error) {
+			if o.stored {
+				return appendStored(buffer, &list[i])
+			}
+			return AppendCloudEvent(buffer, &list[i])
+		})
 	}
 	err = out.Unlimited()
 	if err == nil {
@@ -51,4 +58,13 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 		a.Logger.WarnContext(rd.Context(), "a stream of the history broke off", slog.String("requestId", rd.entry.RequestID),
 			slog.Any("error", err))
 	})
+}
+
+// appendStored appends an event as a line of a bundle, which has all that its entry in the ledger is made of.
+func appendStored(buffer []byte, e *Event) ([]byte, error) {
+	stored := ledger.Event{Row: e.Row, LogIndex: ledger.NoLogIndex}
+	if e.LogIndex != nil {
+		stored.LogIndex = *e.LogIndex
+	}
+	return audit.AppendEvent(buffer, &stored)
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 )
 
@@ -177,8 +178,8 @@ type slot struct {
 func (s *slot) make(madeOfEvents bool) {
 	if s.event != nil && s.event.Broken == nil {
 		row := &s.event.Row
-		if s.entry != nil && s.entry.PersonalForm != ledger.PersonalNone && row.Personal == nil && !row.Salt.Valid {
-			row.PersonalDigest = append([]byte{byte(s.entry.PersonalForm)}, s.entry.Personal...)
+		if s.entry != nil && row.Personal == nil && !row.Salt.Valid {
+			addDigest(row, s.entry)
 		}
 		s.made, _ = ledger.AppendEntry(nil, row) // it fails for an event that was never sealed
 	}
@@ -190,6 +191,13 @@ func (s *slot) make(madeOfEvents bool) {
 	}
 	if s.stored != nil {
 		s.leaf = tlog.RecordHash(s.stored)
+	}
+}
+
+// addDigest adds to an erased event what its entry says about the personal part.
+func addDigest(row *eventlog.Row, e *ledger.Entry) {
+	if e.PersonalForm != ledger.PersonalNone {
+		row.PersonalDigest = append([]byte{byte(e.PersonalForm)}, e.Personal...)
 	}
 }
 

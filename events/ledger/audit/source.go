@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -90,7 +91,12 @@ type Service struct {
 
 var errStatus = errors.New("unexpected answer")
 
+// getTimeout limits one request for a file of the ledger.
+const getTimeout = time.Minute
+
 func (s *Service) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, getTimeout)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.URL, "/")+"/"+path, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", path, err)

@@ -131,10 +131,10 @@ func (w *chunkWriter) events(ctx context.Context, path string, first int64, coun
 		return w.put(tlog.Tile{L: -1, N: n, W: int(next - n*ledger.TileWidth)}, entries)
 	}
 	err = ledger.EachEvent(ctx, w.db, first, count, w.size, func(e *ledger.Event) (err error) {
-		if w.line, err = appendLine(w.line[:0], e); err != nil {
+		if w.line, err = AppendEvent(w.line[:0], e); err != nil {
 			return fmt.Errorf("event %s of %s: %w", e.ID, e.Source, err)
 		}
-		if _, err := w.out.Write(w.line); err != nil {
+		if _, err := w.out.Write(append(w.line, '\n')); err != nil {
 			return fmt.Errorf("write file: %w", err)
 		}
 		if e.LogIndex < next {

@@ -1,0 +1,193 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+)
+
+// Live is a running service with its events, a Source: they come in one stream, which stays open from one call of
+// Events to the next. It is for one goroutine.
+type Live struct {
+	*Service
+	Key string // API key of an auditor
+
+	stream *stream
+}
+
+// stream is an open answer of /api/events with one stored event per line.
+type stream struct {
+	next  int64 // log index of its next event
+	lines *bufio.Scanner
+	end   context.CancelFunc
+	body  io.Closer
+}
+
+const (
+	maxLine   = 4 << 20          // bytes; an event of the longest fields has far fewer
+	liveBytes = 8 << 20          // of events that one call returns, about
+	lineWait  = 45 * time.Second // the service sends an empty line after 15 s without events
+)
+
+// Events implements Source. It returns fewer events than count if they are large, and waits for events that the
+// service has not sent yet. The caller knows that there are so many.
+func (l *Live) Events(ctx context.Context, first int64, count int, _ int64) (list []ledger.Event, err error) {
+	if l.stream != nil && l.stream.next != first {
+		l.Close()
+	}
+	if l.stream == nil {
+		if l.stream, err = l.open(ctx, first); err != nil {
+			return nil, err
+		}
+	}
+	stalled := time.AfterFunc(lineWait, l.stream.end)
+	defer stalled.Stop()
+	for size := 0; len(list) < count && size < liveBytes; stalled.Reset(lineWait) {
+		if !l.stream.lines.Scan() {
+			err = errors.Join(l.stream.lines.Err(), ctx.Err())
+			l.Close()
+			if len(list) > 0 {
+				return list, nil // the next call says what is wrong
+			}
+			return nil, fmt.Errorf("the stream of events ended before log index %d: %w", first, errors.Join(io.EOF, err))
+		}
+		if text := l.stream.lines.Bytes(); len(text) > 0 {
+			list, size = append(list, parseLine(bytes.Clone(text))), size+len(text)
+		}
+	}
+	l.stream.next += int64(len(list))
+	return list, nil
+}
+
+// Close ends the stream. A later call of Events opens another one.
+func (l *Live) Close() {
+	if l.stream == nil {
+		return
+	}
+	l.stream.end()
+	_ = l.stream.body.Close() // it was only read from
+	l.stream = nil
+}
+
+func (l *Live) open(ctx context.Context, first int64) (*stream, error) {
+	address := strings.TrimSuffix(l.URL, "/ledger") + "/api/events?form=stored&follow=true"
+	if first > 0 {
+		address += "&after=" + strconv.FormatInt(first-1, 10)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	request.Header.Set("Accept", "application/x-ndjson")
+	request.Header.Set("Authorization", "Bearer "+l.Key)
+	begun := time.AfterFunc(getTimeout, cancel)
+	response, err := l.Client.Do(request)
+	begun.Stop()
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		defer cancel()
+		defer response.Body.Close() //nolint:errcheck // it was only read from
+		return nil, refused(response, first)
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, maxLine)
+	return &stream{next: first, lines: lines, end: cancel, body: response.Body}, nil
+}
+
+// refused returns the error of an answer without events: ledger.ErrNotFound if there is no event before the first.
+func refused(response *http.Response, first int64) error {
+	const most = 64 << 10
+	var problem struct{ Detail, Field string }
+	body, err := io.ReadAll(io.LimitReader(response.Body, most))
+	if err == nil {
+		_ = json.Unmarshal(body, &problem, json.MatchCaseInsensitiveNames(true)) // a proxy answers in another form
+	}
+	if response.StatusCode == http.StatusBadRequest && problem.Field == "after" {
+		return fmt.Errorf("event of log index %d: %w", first-1, ledger.ErrNotFound)
+	}
+	return fmt.Errorf("read events: %w: %s %s", errStatus, response.Status, problem.Detail)
+}
+
+// Complete adds to erased events what the ledger has of their personal part, from the entries of the source. The
+// events are consecutive, from log index first on, below size.
+func Complete(ctx context.Context, source Source, list []ledger.Event, first, size int64) error {
+	bundle, entries := int64(-1), [][]byte(nil)
+	for i := range list {
+		row, index := &list[i].Row, first+int64(i)
+		if row.Personal != nil || row.Salt.Valid || list[i].Broken != nil {
+			continue
+		}
+		if n := index / ledger.TileWidth; n != bundle {
+			tile := tileAt(-1, n*ledger.TileWidth, size)
+			data, err := source.Tile(ctx, tile)
+			if err != nil {
+				return err
+			}
+			bundle = n
+			entries, _ = ledger.SplitBundle(data, tile.W) // without those behind a fault the leaf is another one
+		}
+		if offset := int(index % ledger.TileWidth); offset < len(entries) {
+			if e, err := ledger.ParseEntry(entries[offset]); err == nil {
+				addDigest(row, &e)
+			}
+		}
+	}
+	return nil
+}
+
+// ErrTiles is returned for hash tiles that do not have the root of their tree.
+var ErrTiles = errors.New("the hash tiles do not belong to the checkpoint")
+
+// Hashes returns a reader of the hashes of a tree, from the tiles of a source. It verifies every hash against the root,
+// and fails with ErrTiles.
+func Hashes(ctx context.Context, source Source, root tlog.Tree) tlog.HashReader {
+	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		tiles := sourceTiles{ctx: ctx, source: source}
+		hashes, err := tlog.TileHashReader(root, &tiles).ReadHashes(indexes)
+		if err != nil && tiles.err == nil {
+			err = fmt.Errorf("%w: %w", ErrTiles, err)
+		}
+		return hashes, err
+	})
+}
+
+// sourceTiles lets tlog read the tiles of a source.
+type sourceTiles struct {
+	ctx    context.Context //nolint:containedctx // the interface of tlog has none
+	source Source
+	err    error
+}
+
+// Height implements tlog.TileReader.
+func (*sourceTiles) Height() int { return ledger.TileHeight }
+
+// ReadTiles implements tlog.TileReader.
+func (r *sourceTiles) ReadTiles(tiles []tlog.Tile) (data [][]byte, err error) {
+	data = make([][]byte, len(tiles))
+	for i, tile := range tiles {
+		if data[i], r.err = r.source.Tile(r.ctx, tile); r.err != nil {
+			return nil, r.err
+		}
+	}
+	return data, nil
+}
+
+// SaveTiles implements tlog.TileReader. There is nothing to save them in.
+func (*sourceTiles) SaveTiles([]tlog.Tile, [][]byte) {}
